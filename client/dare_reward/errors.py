@@ -1,0 +1,102 @@
+"""Everything that can go wrong, as one tree. Each error carries the HTTP status that the service answers with.
+
+    DareError
+    ├── RequestError          422  the request is well formed and means nothing (names the place and the rule)
+    │   ├── FrameError        400  the bytes are not JSON or not a frame
+    │   └── LimitError        413  more than the stated limit
+    ├── GroupError                 one group cannot be scored; its neighbours are (never an HTTP status)
+    ├── ServiceError               the client got no usable reply
+    │   ├── UnavailableError  503  no service, or no answer in time
+    │   ├── RefusedError           the service refused the request; carries its status and problem document
+    │   └── ReplyError        502  the reply does not fit the request
+    └── ConfigError           409  the service (or a fallback) would score by another configuration than the pinned one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "ConfigError",
+    "DareError",
+    "FrameError",
+    "GroupError",
+    "LimitError",
+    "RefusedError",
+    "ReplyError",
+    "RequestError",
+    "ServiceError",
+    "UnavailableError",
+]
+
+Loc = tuple[str | int, ...]
+
+
+class DareError(Exception):
+    """Base of all errors of this package."""
+
+    status: int = 500
+
+
+class RequestError(DareError, ValueError):
+    """What was asked for cannot be done. `loc` is the path to the place, `code` a stable name of the rule."""
+
+    status = 422
+
+    def __init__(self, message: str, *, loc: Sequence[str | int] = (), code: str = "invalid") -> None:
+        self.loc: Loc = tuple(loc)
+        self.code = code
+        self.message = message
+        super().__init__(f"{path(self.loc)}: {message}" if self.loc else message)
+
+
+class FrameError(RequestError):
+    status = 400
+
+
+class LimitError(RequestError):
+    status = 413
+
+
+class GroupError(DareError, ValueError):
+    """One group cannot be scored."""
+
+    def __init__(self, code: str, message: str, *, group_id: str | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.group_id = group_id
+        super().__init__(message if group_id is None else f"group {group_id!r}: {message}")
+
+
+class ServiceError(DareError):
+    status = 502
+
+
+class UnavailableError(ServiceError):
+    status = 503
+
+
+class RefusedError(ServiceError):
+    """The service refused the request; `problem` is its RFC 9457 document."""
+
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        self.status = status
+        self.problem = problem
+        super().__init__(f"{status}: {problem.get('detail') or problem.get('title') or 'refused'}")
+
+
+class ReplyError(ServiceError):
+    pass
+
+
+class ConfigError(DareError):
+    status = 409
+
+
+def path(loc: Sequence[str | int]) -> str:
+    """`("groups", 0, "rollouts")` -> `groups[0].rollouts`."""
+    out = ""
+    for part in loc:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out
