@@ -1,0 +1,148 @@
+"""Parameters of pure functions, declared once, in the function's own signature.
+
+    def f(x: Array, *, eps: Annotated[float, Param("Eq. 10", ge=0)] = 0.05, weight: Literal["linear", "none"] = "linear"): ...
+
+`parameters(f)` reads name, type, default, range and documentation from there; validation of requests, `GET /methods`,
+the command line and the docs table are all made from what it returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from .errors import RequestError
+
+__all__ = ["Param", "Spec", "parameters", "resolve"]
+
+REQUIRED: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """What a signature cannot say by itself: meaning, range and where the default comes from."""
+
+    doc: str
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One parameter: `type` is float, int, bool or str; `choices` are the literal values of a str or int."""
+
+    name: str
+    type: type
+    default: Any
+    choices: tuple[Any, ...] = ()
+    optional: bool = False
+    doc: str = ""
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    source: str = ""
+
+    @property
+    def required(self) -> bool:
+        return self.default is REQUIRED
+
+    @property
+    def accepts(self) -> str:
+        """The accepted values in words, for documentation and errors."""
+        if self.choices:
+            words = "one of " + ", ".join(map(str, self.choices))
+        elif self.type is bool:
+            words = "true or false"
+        else:
+            low = f"{'>' if self.ge is None else '>='} {self.gt if self.ge is None else self.ge:g}" if self.bounded_below else ""
+            high = f"{'<' if self.le is None else '<='} {self.lt if self.le is None else self.le:g}" if self.bounded_above else ""
+            noun = {float: "a finite number", int: "an integer", str: "a string"}[self.type]
+            words = " ".join([noun, " and ".join(filter(None, [low, high]))]).strip()
+        return words + (" or null" if self.optional else "")
+
+    @property
+    def bounded_below(self) -> bool:
+        return self.ge is not None or self.gt is not None
+
+    @property
+    def bounded_above(self) -> bool:
+        return self.le is not None or self.lt is not None
+
+    def check(self, value: Any, *, loc: Sequence[str | int] = ()) -> Any:
+        """`value` as this parameter's type, or RequestError with the accepted values."""
+        if value is None and self.optional:
+            return None
+        good, value = self._typed(value)
+        if not good or not self._in_range(value) or (self.choices and value not in self.choices):
+            raise RequestError(f"{self.name} must be {self.accepts}", loc=(*loc, self.name), code="parameter")
+        return value
+
+    def parse(self, text: str, *, loc: Sequence[str | int] = ()) -> Any:
+        """The value that `text` writes, as in a query string."""
+        if self.optional and text.lower() in {"null", "none"}:
+            return None
+        try:
+            value = {"true": True, "false": False, "1": True, "0": False}[text.lower()] if self.type is bool else self.type(text)
+        except (KeyError, ValueError):
+            value = math.nan
+        return self.check(value, loc=loc)
+
+    def _typed(self, value: Any) -> tuple[bool, Any]:
+        if self.type is bool or isinstance(value, bool):
+            return self.type is bool and isinstance(value, bool), value
+        if self.type is float and isinstance(value, int):
+            return True, float(value)
+        return isinstance(value, self.type), value
+
+    def _in_range(self, value: Any) -> bool:
+        if not isinstance(value, int | float):
+            return True
+        return (
+            math.isfinite(value)
+            and (self.ge is None or value >= self.ge)
+            and (self.gt is None or value > self.gt)
+            and (self.le is None or value <= self.le)
+            and (self.lt is None or value < self.lt)
+        )
+
+
+def parameters(function: Callable[..., object]) -> tuple[Spec, ...]:
+    """The keyword-only parameters of `function`."""
+    hints = get_type_hints(function, include_extras=True)
+    signature = inspect.signature(function).parameters.values()
+    return tuple(_spec(p.name, hints[p.name], p.default) for p in signature if p.kind is p.KEYWORD_ONLY)
+
+
+def resolve(specs: Sequence[Spec], given: Mapping[str, Any], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:
+    """Every parameter's value: checked where `given`, its default elsewhere. Unknown names are an error."""
+    known = {s.name: s for s in specs}
+    for name in given:
+        if name not in known:
+            names = ", ".join(known) or "none"
+            raise RequestError(f"unknown parameter {name[:64]!r}; known: {names}", loc=loc, code="unknown_parameter")
+    if missing := [s.name for s in specs if s.required and s.name not in given]:
+        raise RequestError(f"missing: {', '.join(missing)}", loc=loc, code="missing_parameter")
+    return {s.name: s.check(given[s.name], loc=loc) if s.name in given else s.default for s in specs}
+
+
+def _spec(name: str, hint: Any, default: Any) -> Spec:
+    param = Param("")
+    if get_origin(hint) is Annotated:
+        hint, *extra = get_args(hint)
+        param = next((e for e in extra if isinstance(e, Param)), param)
+    optional = get_origin(hint) in {Union, types.UnionType} and type(None) in get_args(hint)
+    if optional:
+        hint = next(a for a in get_args(hint) if a is not type(None))
+    choices = get_args(hint) if get_origin(hint) is Literal else ()
+    kind = type(choices[0]) if choices else hint
+    return Spec(
+        name, kind, default, choices, optional, param.doc, param.ge, param.gt, param.le, param.lt, param.source
+    )  # fmt: skip
