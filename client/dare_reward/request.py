@@ -5,6 +5,7 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -21,7 +22,7 @@ from .groups import Groups, Ragged
 from .params import Param, parameters
 from .segments import Bools, Ints, blocks, offsets, segment_means
 
-__all__ = ["ANSWER_SPECS", "GROUP_KEYS", "LIMITS", "ROLLOUT_KEYS", "Columns", "Limits", "Prepared", "prepare", "read_answers"]
+__all__ = ["ANSWER_SPECS", "GROUP_KEYS", "LIMITS", "ROLLOUT_KEYS", "Columns", "Limits", "Prepared", "READING", "check_shape", "option_tuple", "prepare", "read_answers"]
 
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 JSON = Mapping[str, Any]
@@ -45,6 +46,7 @@ class Limits:
 
 
 LIMITS = Limits()
+UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +75,9 @@ def prepare(
     `columns` are arrays over all rollouts that came beside the JSON (the frame's tensors); `params` are values of
     `ANSWER_SPECS`.
     """
-    _check_groups(groups, limits)
-    rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
+    rollouts = check_shape(groups, limits=limits)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
     where = _locator(sizes_P)
-    _check_rollouts(groups, rollouts, where, limits)
     arrays = _columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
@@ -114,6 +114,14 @@ def _locator(sizes_P: Ints) -> Where:
         return ("groups", p, "rollouts", int(i - starts[p]))
 
     return where
+
+
+def check_shape(groups: Sequence[JSON], *, limits: Limits | None = None) -> list[JSON]:
+    """Objects, lists, names and strings are what they must be; returns all rollouts. Numbers are checked as columns."""
+    _check_groups(groups, limits or UNLIMITED)
+    rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
+    _check_rollouts(groups, rollouts, _locator(np.array([len(g["rollouts"]) for g in groups], np.int64)), limits or UNLIMITED)
+    return rollouts
 
 
 def _check_groups(groups: Any, limits: Limits) -> None:
@@ -187,11 +195,14 @@ def _check_types(column: Sequence[Any], types: set[type], words: str, key: str, 
         raise RequestError(f"must be {words}", loc=(*where(i), key), code="type")
 
 
+def option_tuple(group: JSON) -> tuple[str, ...] | None:
+    """The letters that a choice group's answers may be; None for another kind."""
+    return option_letters(group.get("options")) if group.get("kind") == "choice" else None
+
+
 def _options(group: JSON, p: int) -> tuple[str, ...] | None:
-    if group.get("kind") != "choice":
-        return None
     try:
-        return option_letters(group.get("options"))
+        return option_tuple(group)
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
 
