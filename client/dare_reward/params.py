@@ -110,6 +110,8 @@ class Spec:
     def _typed(self, value: Any) -> tuple[bool, Any]:
         if self.type is bool or isinstance(value, bool):
             return self.type is bool and isinstance(value, bool), value
+        if isinstance(value, int) and abs(value) >= 1 << 63:
+            return False, value
         if self.type is float and isinstance(value, int):
             return True, float(value)
         return isinstance(value, self.type), value

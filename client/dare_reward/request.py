@@ -188,10 +188,10 @@ def _check_groups(groups: Any, limits: Limits) -> None:
 def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -> None:
     if not isinstance(value, Mapping):
         raise RequestError("must be an object", loc=loc, code="type")
-    if unknown := value.keys() - known:
-        name = min(map(str, unknown))[:64]
+    unknown = next((key for key in value if key not in known), None)
+    if unknown is not None:
         raise RequestError(
-            f"unknown field {name!r}; known: {', '.join(sorted(known))}; put your own data into meta",
+            f"unknown field {str(unknown)[:64]!r}; known: {', '.join(sorted(known))}; put your own data into meta",
             loc=loc,
             code="unknown_field",
         )
@@ -273,7 +273,7 @@ def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
     try:
         values = np.array([np.nan if x is None else x for x in column], np.float64)
     except OverflowError:
-        values = np.array([np.nan if x is None else min(x, 1e308) for x in column], np.float64)
+        values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
     missing = np.array([x is None for x in column], bool)
     _check_range(field, np.where(missing, 0.0, values), lambda i: (*where(i), field.name))
     return values
