@@ -61,7 +61,7 @@ def ensure(name: str, requirements: Sequence[str], *, groups: Sequence[str] = ()
     environment with one is remade each time: ask for `-e` where that is not wanted.
     """
     require_python()
-    folder = ROOT / (name if name.startswith(".venv") else f".venv-{name}")
+    folder = _folder(name)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp = folder / STAMP
     wanted = _fingerprint(requirements, groups)
@@ -75,7 +75,7 @@ def ensure(name: str, requirements: Sequence[str], *, groups: Sequence[str] = ()
         if folder.exists():
             shutil.rmtree(folder)
         _run([sys.executable, "-m", "venv", str(folder)], f"{folder.name} could not be created")
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check"]
         _run([*pip, "--upgrade", PIP], f"pip could not be upgraded in {folder.name}")
         asked = [part for text in requirements for part in (shlex.split(text) if text.startswith("-") else [text])]
         asked += [part for group in groups for part in ("--group", group)]
@@ -83,6 +83,18 @@ def ensure(name: str, requirements: Sequence[str], *, groups: Sequence[str] = ()
         _run([*pip, *asked], f"{folder.name} could not be filled")
         stamp.write_text(wanted, encoding="utf-8")
     return python
+
+
+def enter(name: str, requirements: Sequence[str], *, groups: Sequence[str] = ()) -> None:
+    """Go on in the virtual environment `name`: run this very script again with its Python, unless that is the one."""
+    if Path(sys.prefix).resolve() == _folder(name):
+        return
+    python = ensure(name, requirements, groups=groups)
+    raise SystemExit(subprocess.run([str(python), *sys.argv], check=False).returncode)
+
+
+def _folder(name: str) -> Path:
+    return ROOT / (name if name.startswith(".venv") else f".venv-{name}")
 
 
 def _fingerprint(requirements: Sequence[str], groups: Sequence[str]) -> str:
