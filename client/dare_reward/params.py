@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -114,11 +114,11 @@ class Spec:
         )
 
 
-def parameters(function: Callable[..., object]) -> tuple[Spec, ...]:
-    """The keyword-only parameters of `function`."""
+def parameters(function: Callable[..., object], *, skip: Collection[str] = ()) -> tuple[Spec, ...]:
+    """The keyword-only parameters of `function`, but for those in `skip`."""
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function).parameters.values()
-    return tuple(_spec(p.name, hints[p.name], p.default) for p in signature if p.kind is p.KEYWORD_ONLY)
+    return tuple(_spec(p.name, hints[p.name], p.default) for p in signature if p.kind is p.KEYWORD_ONLY and p.name not in skip)
 
 
 def resolve(specs: Sequence[Spec], given: Mapping[str, Any], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:
