@@ -21,7 +21,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import _checks
 import _venv
@@ -73,7 +73,9 @@ def dockerignore() -> str:
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*", "it does not begin with *, so it is no allowlist"
     admitted = {rule[1:] for rule in rules if rule.startswith("!")}
-    copied = {source for stage in _stages() for sources, _, origin in stage.copies() if not origin for source in sources}
+    copied = {
+        source for stage in _stages() for sources, _, origin in stage.copies() if not origin for source in sources
+    }
     assert copied == admitted, f"copied {sorted(copied)}, let in {sorted(admitted)}"
     return ", ".join(sorted(copied))
 
@@ -88,19 +90,21 @@ def dockerfile_steps() -> str:
                 _run_step(build, value, root)
             elif instruction == "COPY":
                 _copy(build, value, root)
-        assert all(name != "RUN" for name, _ in final.steps), "the final stage runs something: copy from a stage instead"
+        assert all(name != "RUN" for name, _ in final.steps), (
+            "the final stage runs something: copy from a stage instead"
+        )
         for sources, _, origin in final.copies():
             assert origin == build.name, f"COPY --from={origin}"
             for source in sources:
-                assert _moved(source, root) and Path(_moved(source, root)).exists(), f"{source} was not built"
+                assert Path(_moved(source, root)).exists(), f"{source} was not built"
         installed = _installed(root)
         unwanted = sorted(set(FORBIDDEN) & set(installed))
         assert not unwanted, f"the image would hold {', '.join(unwanted)}"
         assert "dare-reward" in installed, f"dare-reward is not among {sorted(installed)}"
         _serve(final, root)
         size = sum(path.lstat().st_size for path in Path(_moved("/opt/dare", root)).rglob("*"))
-        say = ", ".join(f"{name} {version}" for name, version in sorted(installed.items()))
-        return f"{len(installed)} distributions, {size / 1e6:.0f} MB, neither torch nor vllm: {say}"
+        names = ", ".join(f"{name} {version}" for name, version in sorted(installed.items()))
+        return f"{len(installed)} distributions, {size / 1e6:.0f} MB, neither torch nor vllm: {names}"
 
 
 class Stage:
@@ -220,7 +224,9 @@ def _serve(final: Stage, root: Path) -> None:
         probe = [shutil.which(health[0], path=environment["PATH"]) or health[0], *health[1:]]
         return subprocess.run(probe, check=False, env=environment, capture_output=True).returncode == 0
 
-    overview = subprocess.run([program, "--help"], check=True, env=environment, capture_output=True, text=True, cwd=root)
+    overview = subprocess.run(
+        [program, "--help"], check=True, env=environment, capture_output=True, text=True, cwd=root
+    )
     assert "serve" in overview.stdout, f"--help does not name serve:\n{overview.stdout}"
     assert not healthy(), "HEALTHCHECK succeeds before the service is started"
     with tempfile.TemporaryFile("w+") as log:
@@ -243,9 +249,9 @@ def _serve(final: Stage, root: Path) -> None:
             process.wait()
 
 
-def _text(log: object) -> str:
-    log.seek(0)  # type: ignore[attr-defined]
-    return str(log.read())  # type: ignore[attr-defined]
+def _text(log: IO[str]) -> str:
+    log.seek(0)
+    return log.read()
 
 
 if __name__ == "__main__":

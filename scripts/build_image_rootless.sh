@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Build the reward image from the Dockerfile and start it, without a Docker engine: buildah with chroot isolation.
+#
+#   scripts/build_image_rootless.sh                    base image made here by debootstrap (Debian's own Python)
+#   BASE=docker.io/library/python:3.12-slim scripts/build_image_rootless.sh      the Dockerfile's own base
+#
+# Debian and Ubuntu: apt install buildah debootstrap ca-certificates curl
+#
+# BASE   base image, handed to the Dockerfile; empty: made by debootstrap, which needs root (the rest does not)
+# SUITE  the Debian release of that base (trixie), MIRROR where it comes from
+# IMAGE  the name of the result (localhost/dare-reward:local)
+# PORT   where the started service listens on loopback while it is asked (18000)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+BASE=${BASE:-}
+SUITE=${SUITE:-trixie}
+MIRROR=${MIRROR:-http://deb.debian.org/debian}
+IMAGE=${IMAGE:-localhost/dare-reward:local}
+PORT=${PORT:-18000}
+CERTIFICATES=/etc/ssl/certs/ca-certificates.crt # of this machine, so that a private package mirror is trusted
+export BUILDAH_ISOLATION=chroot
+
+say() { printf -- '-- %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+for tool in buildah curl; do
+    command -v "$tool" >/dev/null || die "$tool is not installed (apt install $tool)"
+done
+build_options=(--isolation chroot --format docker)
+[ ! -r "$CERTIFICATES" ] || build_options+=(--volume "$CERTIFICATES:$CERTIFICATES:ro")
+
+work=$(mktemp -d)
+container=
+service=
+finish() {
+    [ -z "$service" ] || kill -KILL "$service" 2>/dev/null || true
+    [ -z "$container" ] || buildah rm "$container" >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+trap finish EXIT
+
+if [ -z "$BASE" ]; then
+    BASE=localhost/dare-base:$SUITE
+    if ! buildah inspect --type image "$BASE" >/dev/null 2>&1; then
+        command -v debootstrap >/dev/null || die 'debootstrap is not installed (apt install debootstrap)'
+        [ "$(id -u)" -eq 0 ] || die 'debootstrap needs root; or name an image that can be pulled: BASE=...'
+        say "base: Debian $SUITE with its Python"
+        debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$SUITE" "$work/root" "$MIRROR" \
+            >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die 'debootstrap failed'; }
+        rm -rf "$work"/root/var/cache/apt/archives/*.deb "$work"/root/var/lib/apt/lists/*
+        container=$(buildah from scratch)
+        buildah copy --quiet "$container" "$work/root" / >/dev/null
+        buildah config --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
+        buildah commit --quiet "$container" "$BASE" >/dev/null
+        buildah rm "$container" >/dev/null
+        container=
+        rm -rf "$work/root"
+    fi
+    build_options+=(--pull-never)
+fi
+
+say "build: $IMAGE on $BASE"
+buildah build "${build_options[@]}" --build-arg "BASE=$BASE" --tag "$IMAGE" . >"$work/log" 2>&1 ||
+    { tail -n 40 "$work/log" >&2; die 'the build failed'; }
+
+describe() { buildah inspect --type image --format "$1" "$IMAGE"; }
+say "size: $(buildah images --format '{{.Size}}' "$IMAGE") (base: $(buildah images --format '{{.Size}}' "$BASE"))"
+say "user: $(describe '{{.Docker.Config.User}}'), entry: $(describe '{{.Docker.Config.Entrypoint}}')" \
+    "$(describe '{{.Docker.Config.Cmd}}'), health check: $(describe '{{len .Docker.Config.Healthcheck.Test}}') words"
+
+container=$(buildah from --pull-never "$IMAGE")
+inside() { buildah run --isolation chroot "$@"; }
+say 'holds:'
+inside "$container" -- python3 -c '
+import importlib.metadata, importlib.util, os
+print(*sorted(f"{d.name}=={d.version}" for d in importlib.metadata.distributions()), sep="\n")
+for name in ("torch", "vllm", "openrlhf"):
+    assert importlib.util.find_spec(name) is None, f"{name} is in the image"
+assert os.getuid() == 10001, f"runs as user {os.getuid()}"
+assert not os.access("/opt/dare", os.W_OK), "the service could write its own code"
+'
+
+# Chroot isolation shares the network of this machine, so the service is told to keep to loopback.
+say "start: http://127.0.0.1:$PORT"
+read -r -a command <<<"$(describe '{{join .Docker.Config.Entrypoint " "}} {{join .Docker.Config.Cmd " "}}')"
+inside --env DARE_HOST=127.0.0.1 --env "DARE_PORT=$PORT" "$container" -- "${command[@]}" >"$work/service.log" 2>&1 &
+service=$!
+for _ in $(seq 100); do
+    kill -0 "$service" 2>/dev/null || break
+    curl --noproxy '*' --silent --fail --max-time 2 "http://127.0.0.1:$PORT/health" >"$work/health" && break
+    sleep 0.2
+done
+[ -s "$work/health" ] || { cat "$work/service.log" >&2; die 'the service did not answer /health'; }
+say "GET /health: $(cat "$work/health")"
+inside --env "DARE_PORT=$PORT" "$container" -- sh -c "$(describe '{{index .Docker.Config.Healthcheck.Test 1}}' >/dev/null; echo true)"
+kill -TERM "$service"
+code=0
+wait "$service" || code=$?
+service=
+[ "$code" -eq 0 ] || { tail -n 20 "$work/service.log" >&2; die "after SIGTERM the service ended with exit code $code"; }
+say 'stopped by SIGTERM with exit code 0'
