@@ -64,15 +64,19 @@ buildah build "${build_options[@]}" --build-arg "BASE=$BASE" --tag "$IMAGE" . >"
     { tail -n 40 "$work/log" >&2; die 'the build failed'; }
 
 describe() { buildah inspect --type image --format "$1" "$IMAGE"; }
+words() { describe "{{range .Docker.Config.$1}}{{.}}{{\"\\n\"}}{{end}}"; }
+mapfile -t command < <(words Entrypoint && words Cmd)
+mapfile -t health < <(words Healthcheck.Test)
 say "size: $(buildah images --format '{{.Size}}' "$IMAGE") (base: $(buildah images --format '{{.Size}}' "$BASE"))"
-say "user: $(describe '{{.Docker.Config.User}}'), entry: $(describe '{{.Docker.Config.Entrypoint}}')" \
-    "$(describe '{{.Docker.Config.Cmd}}'), health check: $(describe '{{len .Docker.Config.Healthcheck.Test}}') words"
+say "runs: ${command[*]} (user $(describe '{{.Docker.Config.User}}'))"
+[ "${health[0]:-}" = CMD ] || die 'the image has no health check'
 
 container=$(buildah from --pull-never "$IMAGE")
 inside() { buildah run --isolation chroot "$@"; }
 say 'holds:'
 inside "$container" -- python3 -c '
-import importlib.metadata, importlib.util, os
+import importlib.metadata, importlib.util, os, sys
+print("Python", sys.version.split()[0])
 print(*sorted(f"{d.name}=={d.version}" for d in importlib.metadata.distributions()), sep="\n")
 for name in ("torch", "vllm", "openrlhf"):
     assert importlib.util.find_spec(name) is None, f"{name} is in the image"
@@ -82,17 +86,18 @@ assert not os.access("/opt/dare", os.W_OK), "the service could write its own cod
 
 # Chroot isolation shares the network of this machine, so the service is told to keep to loopback.
 say "start: http://127.0.0.1:$PORT"
-read -r -a command <<<"$(describe '{{join .Docker.Config.Entrypoint " "}} {{join .Docker.Config.Cmd " "}}')"
-inside --env DARE_HOST=127.0.0.1 --env "DARE_PORT=$PORT" "$container" -- "${command[@]}" >"$work/service.log" 2>&1 &
+settings=(--env DARE_HOST=127.0.0.1 --env "DARE_PORT=$PORT")
+inside "${settings[@]}" "$container" -- "${command[@]}" >"$work/service.log" 2>&1 &
 service=$!
-for _ in $(seq 100); do
+for _ in $(seq 150); do
     kill -0 "$service" 2>/dev/null || break
-    curl --noproxy '*' --silent --fail --max-time 2 "http://127.0.0.1:$PORT/health" >"$work/health" && break
+    if curl --noproxy '*' --silent --fail --max-time 2 "http://127.0.0.1:$PORT/health" >"$work/health"; then break; fi
     sleep 0.2
 done
 [ -s "$work/health" ] || { cat "$work/service.log" >&2; die 'the service did not answer /health'; }
 say "GET /health: $(cat "$work/health")"
-inside --env "DARE_PORT=$PORT" "$container" -- sh -c "$(describe '{{index .Docker.Config.Healthcheck.Test 1}}' >/dev/null; echo true)"
+inside "${settings[@]}" "$container" -- "${health[@]:1}"
+say 'the health check of the image succeeds'
 kill -TERM "$service"
 code=0
 wait "$service" || code=$?

@@ -123,7 +123,7 @@ class Stage:
         settings: dict[str, str] = {}
         for name, value in self.steps:
             if name == "ENV":
-                settings.update(part.split("=", 1) for part in value.split())
+                settings.update((key, text) for key, _, text in (part.partition("=") for part in value.split()))
         return settings
 
     def copies(self) -> Iterator[tuple[list[str], str, str]]:
@@ -137,7 +137,7 @@ class Stage:
 
 
 def _stages() -> list[Stage]:
-    import dockerfile_parse  # type: ignore[import-not-found]  # noqa: PLC0415  there only inside the environment
+    import dockerfile_parse  # noqa: PLC0415  there only inside the environment
 
     with DOCKERFILE.open("rb") as handle:
         structure = dockerfile_parse.DockerfileParser(fileobj=handle, env_replace=False).structure
