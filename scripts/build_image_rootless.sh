@@ -4,7 +4,7 @@
 #   scripts/build_image_rootless.sh                    base image made here by debootstrap (Debian's own Python)
 #   BASE=docker.io/library/python:3.12-slim scripts/build_image_rootless.sh      the Dockerfile's own base
 #
-# Debian and Ubuntu: apt install buildah debootstrap ca-certificates curl
+# Debian and Ubuntu: apt install buildah debootstrap ca-certificates curl procps
 #
 # BASE   base image, handed to the Dockerfile; empty: made by debootstrap, which needs root (the rest does not)
 # SUITE  the Debian release of that base (trixie), MIRROR where it comes from
@@ -23,7 +23,7 @@ export BUILDAH_ISOLATION=chroot
 
 say() { printf -- '-- %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
-for tool in buildah curl; do
+for tool in buildah curl pgrep; do
     command -v "$tool" >/dev/null || die "$tool is not installed (apt install $tool)"
 done
 build_options=(--isolation chroot --format docker)
@@ -98,7 +98,10 @@ done
 say "GET /health: $(cat "$work/health")"
 inside "${settings[@]}" "$container" -- "${health[@]:1}"
 say 'the health check of the image succeeds'
-kill -TERM "$service"
+# Chroot isolation does not hand signals on, so the process inside gets it: the last in this line of children.
+inner=$service
+while child=$(pgrep --parent "$inner" | head -n 1) && [ -n "$child" ]; do inner=$child; done
+kill -TERM "$inner"
 code=0
 wait "$service" || code=$?
 service=
