@@ -1,0 +1,5 @@
+from typing import Any
+
+
+def register(subparsers: Any) -> None:
+    subparsers.add_parser("methods")

@@ -1,0 +1,104 @@
+"""The JSON body as strict models, made from the fields that the base layer declares.
+
+They are typed dictionaries, because the base layer takes groups as dictionaries and a model object per rollout would
+only be unpacked again. Unknown keys are kept by the parser and refused by the base layer, which names the first one:
+pydantic would list every one of a hostile body's hundred thousand.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Required
+
+from dare_reward.fields import FIELDS, Field
+from dare_reward.reply import Reply
+from dare_reward.request import KINDS, MODES, SOURCES
+from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
+from pydantic import Field as Rule
+from typing_extensions import TypedDict
+
+__all__ = ["BODY", "REQUEST_KEYS", "components"]
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Seed = Annotated[int, Rule(ge=0, lt=1 << 63)]
+
+
+def _value(field: Field) -> Any:
+    base: Any = {"float": float, "int": int, "bool": bool}[field.type]
+    if field.type == "bool":
+        return base
+    finite = {"allow_inf_nan": False} if field.type == "float" else {}
+    return Annotated[base, Rule(ge=field.ge, le=field.le, **finite)]
+
+
+def _field(field: Field) -> Any:
+    value = _value(field)
+    if field.shape == "scalar":
+        return Annotated[value | None, Rule(description=field.doc)]
+    return Annotated[list[value] | None, Rule(description=field.doc, fail_fast=True)]
+
+
+def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid"]) -> Any:
+    out = TypedDict(name, keys, total=False)  # type: ignore[operator, misc]
+    out.__pydantic_config__ = ConfigDict(strict=True, extra=extra, hide_input_in_errors=True)
+    return out
+
+
+def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
+    rollout = _dictionary(
+        "Rollout",
+        {
+            "id": Annotated[str | None, Rule(description="default: the rollout's index")],
+            "answer": Annotated[str | None, Rule(description="final answer; wins over text; null: no answer")],
+            "text": Annotated[str | None, Rule(description="generated text, from which the answer is extracted")],
+            "finish_reason": Annotated[str | None, Rule(description="length: cut off, see the parameter truncated")],
+            "trained": Annotated[bool, Rule(description="false: a vote only")],
+            "correct": Annotated[bool | None, Rule(description="for diagnostics only")],
+            "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
+            **{f.name: _field(f) for f in FIELDS.values()},
+        },
+        extra,
+    )
+    group = _dictionary(
+        "Group",
+        {
+            "group_id": Annotated[Name, Rule(description="default: the group's index")],
+            "kind": Annotated[Literal[KINDS] | None, Rule(description="how answers are compared; default math")],
+            "options": Annotated[list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")],
+            "prompt": Annotated[str | None, Rule(description="ignored")],
+            "label": Annotated[str | None, Rule(description="right answer, for diagnostics only")],
+            "reference": Annotated[str | None, Rule(description="for methods that need a reference answer")],
+            "entropy_source": Annotated[Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")],
+            "entropy_mode": Annotated[Literal[MODES] | None, Rule(description="distribution that they are of")],
+            "rollouts": Required[Annotated[list[rollout], Rule(min_length=1), FailFast()]],
+            "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
+        },
+        extra,
+    )
+    return TypeAdapter(
+        _dictionary(
+            "RewardRequest",
+            {
+                "method": Annotated[str, Rule(description="a name of GET /methods; default: the server's, dare")],
+                "params": Annotated[dict[str, Any], Rule(description="parameters of the method, see GET /methods")],
+                "run": Annotated[str | None, StringConstraints(max_length=256), Rule(description="label for logs")],
+                "step": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="label for logs")],
+                "seed": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="for methods that draw")],
+                "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
+                "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
+                "groups": Required[Annotated[list[group], FailFast()]],
+            },
+            extra,
+        )
+    )
+
+
+BODY = _body("allow")
+REQUEST_KEYS = frozenset({"method", "params", "run", "step", "seed", "answers_version", "meta", "groups"})
+
+
+def components() -> tuple[dict[str, Any], dict[str, Any]]:
+    """JSON schemas for OpenAPI, by name: of the request body and of the reply (with what they refer to)."""
+    template = "#/components/schemas/{model}"
+    request = _body("forbid").json_schema(ref_template=template)
+    reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
+    return request, reply
