@@ -4,9 +4,17 @@
 asked for. The environment is kept and used again until something that decides its content changes: the requests
 themselves, the packaging tables of pyproject.toml, this file or the Python that runs it. Then it is made anew, so that
 a dependency that was dropped cannot linger and hide an import error.
+
+Importing this file ends an older Python with one sentence. So it and the scripts that a new user starts import nothing
+from `__future__`, where Python 3.6 would already fail, and keep to syntax that such a Python can read.
 """
 
-from __future__ import annotations
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036  that is the point
+    raise SystemExit(
+        "error: Python 3.11 or newer is needed, and {} is {}.{}.{}.".format(sys.executable, *sys.version_info[:3])
+    )
 
 import hashlib
 import json
@@ -14,16 +22,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
+import tomllib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
-MINIMUM = (3, 11)
 PIP = "pip>=25.1"  # the first that knows --group
 STAMP = "dare-stamp.json"
 
@@ -38,11 +43,8 @@ def fail(text: str) -> NoReturn:
     raise SystemExit(f"error: {text}")
 
 
-def require_python() -> None:
-    """End with one sentence where this Python is too old or cannot make virtual environments."""
-    if sys.version_info < MINIMUM:
-        have = ".".join(map(str, sys.version_info[:3]))
-        fail(f"Python {MINIMUM[0]}.{MINIMUM[1]} or newer is needed, and {sys.executable} is {have}.")
+def require_modules() -> None:
+    """End with one sentence where this Python cannot make virtual environments."""
     for module in ("venv", "ensurepip"):
         try:
             __import__(module)
@@ -60,7 +62,7 @@ def ensure(name: str, requirements: Sequence[str], *, groups: Sequence[str] = ()
     dependency groups of pyproject.toml. A plain local path (`.[extra]`) is a copy of the sources as they were, so an
     environment with one is remade each time: ask for `-e` where that is not wanted.
     """
-    require_python()
+    require_modules()
     folder = _folder(name)
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     stamp = folder / STAMP
@@ -99,8 +101,6 @@ def _folder(name: str) -> Path:
 
 def _fingerprint(requirements: Sequence[str], groups: Sequence[str]) -> str:
     """Everything that decides what an environment holds, as text."""
-    import tomllib  # noqa: PLC0415  the version check comes first, and an older Python has no tomllib
-
     tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packaging = {key: tables.get(key) for key in ("build-system", "project", "dependency-groups")}
     packaging["hatch"] = tables.get("tool", {}).get("hatch")

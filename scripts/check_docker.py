@@ -139,8 +139,7 @@ class Stage:
 def _stages() -> list[Stage]:
     import dockerfile_parse  # noqa: PLC0415  there only inside the environment
 
-    with DOCKERFILE.open("rb") as handle:
-        structure = dockerfile_parse.DockerfileParser(fileobj=handle, env_replace=False).structure
+    structure = dockerfile_parse.DockerfileParser(str(DOCKERFILE), env_replace=False).structure
     stages: list[Stage] = []
     for step in structure:
         if step["instruction"] == "FROM":

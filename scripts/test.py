@@ -5,12 +5,10 @@ tests, in that order, and goes on after a failure so that one run tells everythi
 Other arguments go to pytest; paths are relative to the repository root. The exit code is 0 only if all passed.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
-import _venv
+import _venv  # ends a Python that is too old
 
 REQUIREMENTS = ["-e .[service,cli]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
