@@ -4,17 +4,17 @@
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
-ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+ENV PIP_CACHE_DIR=/opt/cache PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /opt/src
 RUN python3 -m venv /opt/tools
 COPY pyproject.toml README.md LICENSE ./
 COPY client client/
 COPY service service/
 COPY trainer trainer/
-RUN --mount=type=cache,target=/root/.cache/pip \
+RUN --mount=type=cache,target=/opt/cache \
     /opt/tools/bin/python -m pip wheel --no-deps --wheel-dir /opt/dist .
 # The environment that is shipped holds no pip; the one above fills it.
-RUN --mount=type=cache,target=/root/.cache/pip \
+RUN --mount=type=cache,target=/opt/cache \
     python3 -m venv --without-pip /opt/dare \
     && wheel="$(echo /opt/dist/dare_reward-*.whl)" \
     && /opt/tools/bin/python -m pip --python /opt/dare/bin/python install "dare-reward[service] @ file://${wheel}"

@@ -45,16 +45,16 @@ if [ -z "$BASE" ]; then
         command -v debootstrap >/dev/null || die 'debootstrap is not installed (apt install debootstrap)'
         [ "$(id -u)" -eq 0 ] || die 'debootstrap needs root; or name an image that can be pulled: BASE=...'
         say "base: Debian $SUITE with its Python"
-        debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$SUITE" "$work/root" "$MIRROR" \
+        debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$SUITE" "$work/base" "$MIRROR" \
             >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; die 'debootstrap failed'; }
-        rm -rf "$work"/root/var/cache/apt/archives/*.deb "$work"/root/var/lib/apt/lists/*
+        rm -rf "$work"/base/var/cache/apt/archives/*.deb "$work"/base/var/lib/apt/lists/*
         container=$(buildah from scratch)
-        buildah copy --quiet "$container" "$work/root" / >/dev/null
+        buildah copy --quiet "$container" "$work/base" / >/dev/null
         buildah config --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
         buildah commit --quiet "$container" "$BASE" >/dev/null
         buildah rm "$container" >/dev/null
         container=
-        rm -rf "$work/root"
+        rm -rf "$work/base"
     fi
     build_options+=(--pull-never)
 fi

@@ -173,7 +173,7 @@ def _workdir(stage: Stage, root: Path) -> Path:
 def _run_step(stage: Stage, value: str, root: Path) -> None:
     command = _moved(re.sub(r"^(--mount=\S+\s+)+", "", value), root)
     shell = ["/bin/sh", "-c", command]
-    environment = _clean_environment() | stage.environment()
+    environment = _clean_environment() | {name: _moved(text, root) for name, text in stage.environment().items()}
     done = subprocess.run(
         shell, check=False, cwd=_workdir(stage, root), env=environment, capture_output=True, text=True
     )

@@ -23,7 +23,7 @@ from .segments import Bools, Floats
 __all__ = ["Estimate", "Evidence", "Method", "find", "methods"]
 
 Evidence = Literal["verified against official code", "from the paper", "experimental"]
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,9 @@ class Method:
 def methods() -> Mapping[str, Method]:
     """Every method by name, in the order of their modules."""
     estimators = importlib.import_module(".estimators", __package__)
-    modules = [importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)]
+    modules = [
+        importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)
+    ]
     return MappingProxyType({m.name: m for module in modules for m in getattr(module, "METHODS", ())})
 
 

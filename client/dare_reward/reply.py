@@ -74,11 +74,6 @@ class Reply:
     flags: tuple[str, ...] = ()
     request_id: str | None = None
 
-    @property
-    def rewards(self) -> list[list[float | None]]:
-        """One list per group; None for each rollout of a group that could not be scored is not knowable here: []."""
-        return [list(g.rewards) if g.rewards is not None else [] for g in self.groups]
-
     def to_json(self, *, detail: str = "full") -> dict[str, Any]:
         """The JSON object; `detail="rewards"` keeps ids, rewards, valid and errors only."""
         head = {

@@ -5,6 +5,7 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -21,7 +22,20 @@ from .groups import Groups, Ragged
 from .params import Param, parameters
 from .segments import Bools, Ints, blocks, offsets, segment_means
 
-__all__ = ["ANSWER_SPECS", "GROUP_KEYS", "LIMITS", "ROLLOUT_KEYS", "Columns", "Limits", "Prepared", "prepare", "read_answers"]
+__all__ = [
+    "ANSWER_SPECS",
+    "GROUP_KEYS",
+    "LIMITS",
+    "READING",
+    "ROLLOUT_KEYS",
+    "Columns",
+    "Limits",
+    "Prepared",
+    "check_shape",
+    "option_tuple",
+    "prepare",
+    "read_answers",
+]
 
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 JSON = Mapping[str, Any]
@@ -30,7 +44,18 @@ KINDS: Final = get_args(Kind)
 SOURCES: Final = ("exact", "topk", "logprob")
 MODES: Final = ("temperature", "raw", "unknown")
 GROUP_KEYS: Final = frozenset(
-    {"group_id", "kind", "options", "prompt", "label", "reference", "entropy_source", "entropy_mode", "rollouts", "meta"}
+    {
+        "group_id",
+        "kind",
+        "options",
+        "prompt",
+        "label",
+        "reference",
+        "entropy_source",
+        "entropy_mode",
+        "rollouts",
+        "meta",
+    }
 )
 ROLLOUT_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "trained", "correct", "meta", *FIELDS})
 
@@ -45,6 +70,7 @@ class Limits:
 
 
 LIMITS = Limits()
+UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,11 +99,9 @@ def prepare(
     `columns` are arrays over all rollouts that came beside the JSON (the frame's tensors); `params` are values of
     `ANSWER_SPECS`.
     """
-    _check_groups(groups, limits)
-    rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
+    rollouts = check_shape(groups, limits=limits)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
     where = _locator(sizes_P)
-    _check_rollouts(groups, rollouts, where, limits)
     arrays = _columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
@@ -116,11 +140,23 @@ def _locator(sizes_P: Ints) -> Where:
     return where
 
 
+def check_shape(groups: Sequence[JSON], *, limits: Limits | None = None) -> list[JSON]:
+    """Objects, lists, names and strings are what they must be; returns all rollouts. Numbers are checked as columns."""
+    _check_groups(groups, limits or UNLIMITED)
+    rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
+    _check_rollouts(
+        groups, rollouts, _locator(np.array([len(g["rollouts"]) for g in groups], np.int64)), limits or UNLIMITED
+    )
+    return rollouts
+
+
 def _check_groups(groups: Any, limits: Limits) -> None:
     if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence):
         raise RequestError("must be a list of groups", loc=("groups",), code="type")
     if len(groups) > limits.groups:
-        raise LimitError(f"{len(groups)} groups; at most {limits.groups} in one request", loc=("groups",), code="groups")
+        raise LimitError(
+            f"{len(groups)} groups; at most {limits.groups} in one request", loc=("groups",), code="groups"
+        )
     seen: dict[str, int] = {}
     for p, group in enumerate(groups):
         loc = ("groups", p)
@@ -130,7 +166,9 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
         if len(rollouts) > limits.rollouts:
             raise LimitError(
-                f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=(*loc, "rollouts"), code="rollouts"
+                f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group",
+                loc=(*loc, "rollouts"),
+                code="rollouts",
             )
         name = group.get("group_id", str(p))
         if not isinstance(name, str) or not 1 <= len(name) <= 256:
@@ -152,7 +190,9 @@ def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -
     if unknown := value.keys() - known:
         name = min(map(str, unknown))[:64]
         raise RequestError(
-            f"unknown field {name!r}; known: {', '.join(sorted(known))}; put your own data into meta", loc=loc, code="unknown_field"
+            f"unknown field {name!r}; known: {', '.join(sorted(known))}; put your own data into meta",
+            loc=loc,
+            code="unknown_field",
         )
 
 
@@ -178,7 +218,9 @@ def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Wher
         named = [x for x in ids if x is not None]
         if len(set(named)) < len(named):
             j = next(j for j, x in enumerate(ids) if x is not None and x in ids[:j])
-            raise RequestError("is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id")
+            raise RequestError(
+                "is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id"
+            )
 
 
 def _check_types(column: Sequence[Any], types: set[type], words: str, key: str, where: Where) -> None:
@@ -187,11 +229,14 @@ def _check_types(column: Sequence[Any], types: set[type], words: str, key: str, 
         raise RequestError(f"must be {words}", loc=(*where(i), key), code="type")
 
 
+def option_tuple(group: JSON) -> tuple[str, ...] | None:
+    """The letters that a choice group's answers may be; None for another kind."""
+    return option_letters(group.get("options")) if group.get("kind") == "choice" else None
+
+
 def _options(group: JSON, p: int) -> tuple[str, ...] | None:
-    if group.get("kind") != "choice":
-        return None
     try:
-        return option_letters(group.get("options"))
+        return option_tuple(group)
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
 
@@ -235,7 +280,9 @@ def _numpy_types(column: Sequence[Any], field: Field) -> set[type]:
 
 
 def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
-    lengths = np.array([0 if x is None else _length(field, x, (*where(i), field.name)) for i, x in enumerate(column)], np.int64)
+    lengths = np.array(
+        [0 if x is None else _length(field, x, (*where(i), field.name)) for i, x in enumerate(column)], np.int64
+    )
     parts = [_tokens(field, x, (*where(i), field.name)) for i, x in enumerate(column) if x is not None]
     return Ragged(np.concatenate(parts) if parts else np.zeros(0), lengths)
 
@@ -261,11 +308,11 @@ def _tokens(field: Field, tokens: Any, loc: tuple[str | int, ...]) -> NDArray[An
     return values
 
 
-def _check_tensor(
-    field: Field, column: NDArray[Any] | Ragged, rollouts: int, where: Where
-) -> NDArray[Any] | Ragged:
+def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, where: Where) -> NDArray[Any] | Ragged:
     if isinstance(column, Ragged) != (field.shape == "tokens"):
-        raise RequestError(f"{field.name} is one value per {'token' if field.shape == 'tokens' else 'rollout'}", code="shape")
+        raise RequestError(
+            f"{field.name} is one value per {'token' if field.shape == 'tokens' else 'rollout'}", code="shape"
+        )
     if isinstance(column, Ragged):
         _check_count(field.name, len(column.lengths), rollouts)
         starts = offsets(column.lengths)
@@ -307,18 +354,24 @@ def _derive(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None:
         if (bad := sent & (mask.lengths != entropies.lengths)).any():
             i = int(np.argmax(bad))
             raise RequestError(
-                f"{mask.lengths[i]} entries for {entropies.lengths[i]} token entropies", loc=(*where(i), "token_mask"), code="length"
+                f"{mask.lengths[i]} entries for {entropies.lengths[i]} token entropies",
+                loc=(*where(i), "token_mask"),
+                code="length",
             )
         mask = _full_mask(mask, entropies.lengths)
     elif isinstance(mask, Ragged):
         raise RequestError("token_mask needs token_entropies", loc=("groups",), code="conflict")
     if not isinstance(entropies, Ragged):
         return
-    means, counts = segment_means(entropies.values, entropies.lengths, mask_T=mask.values if isinstance(mask, Ragged) else None)
+    means, counts = segment_means(
+        entropies.values, entropies.lengths, mask_T=mask.values if isinstance(mask, Ragged) else None
+    )
     sent = entropies.lengths > 0
     stated = arrays.get("mean_entropy")
     if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated)).any():
-        raise RequestError("give mean_entropy or token_entropies, not both", loc=where(int(np.argmax(bad))), code="conflict")
+        raise RequestError(
+            "give mean_entropy or token_entropies, not both", loc=where(int(np.argmax(bad))), code="conflict"
+        )
     length = arrays.get("num_tokens")
     if isinstance(length, np.ndarray) and (bad := sent & ~np.isnan(length) & (length != counts)).any():
         i = int(np.argmax(bad))
@@ -353,7 +406,10 @@ def read_answers(
     options: Sequence[str] | None = None,
     truncated: Annotated[
         Literal["boxed", "as_is", "invalid"],
-        Param("a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted; never", source="ours"),
+        Param(
+            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted; never",
+            source="ours",
+        ),
     ] = "boxed",
 ) -> list[str | None]:
     """The raw answer of each rollout: as given, or extracted from its text; None for no answer.
