@@ -4,7 +4,7 @@
 #   scripts/build_image_rootless.sh                    base image made here by debootstrap (Debian's own Python)
 #   BASE=docker.io/library/python:3.12-slim scripts/build_image_rootless.sh      the Dockerfile's own base
 #
-# Debian and Ubuntu: apt install buildah debootstrap ca-certificates curl procps
+# Debian and Ubuntu: apt install buildah debootstrap ca-certificates curl procps runc
 #
 # BASE   base image, handed to the Dockerfile; empty: made by debootstrap, which needs root (the rest does not)
 # SUITE  the Debian release of that base (trixie), MIRROR where it comes from
@@ -107,3 +107,10 @@ wait "$service" || code=$?
 service=
 [ "$code" -eq 0 ] || { tail -n 20 "$work/service.log" >&2; die "after SIGTERM the service ended with exit code $code"; }
 say 'stopped by SIGTERM with exit code 0'
+
+if [ "$(id -u)" -eq 0 ] && command -v runc >/dev/null; then
+    say 'under the constraints of docker-compose.yml:'
+    python3 scripts/check_image.py "$IMAGE"
+else
+    say 'not run under the constraints of docker-compose.yml: scripts/check_image.py needs root and runc'
+fi
