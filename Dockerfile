@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # The reward image: the service and what it needs, no machine learning framework, no compiler, no pip.
 # Everything that a step makes lies under /opt, so that scripts/check_docker.py can run the same steps elsewhere.
 ARG BASE=python:3.12-slim
@@ -37,7 +36,7 @@ COPY --from=build /opt/dare /opt/dare
 USER 10001:10001
 EXPOSE 8000
 # http.client and not urllib: a proxy in the environment must not see this.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["python3", "-c", "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['DARE_PORT']), timeout=4); c.request('GET', '/health'); raise SystemExit(c.getresponse().status != 200)"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=3 CMD ["python3", "-c", "import http.client, os; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['DARE_PORT']), timeout=4); c.request('GET', '/health'); raise SystemExit(c.getresponse().status != 200)"]
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["dare-reward"]
 CMD ["serve"]

@@ -67,7 +67,7 @@ describe() { buildah inspect --type image --format "$1" "$IMAGE"; }
 words() { describe "{{range .Docker.Config.$1}}{{.}}{{\"\\n\"}}{{end}}"; }
 mapfile -t command < <(words Entrypoint && words Cmd)
 mapfile -t health < <(words Healthcheck.Test)
-say "size: $(buildah images --format '{{.Size}}' "$IMAGE") (base: $(buildah images --format '{{.Size}}' "$BASE"))"
+say "size: $(buildah images --format '{{.Size}}' "$IMAGE")"
 say "runs: ${command[*]} (user $(describe '{{.Docker.Config.User}}'))"
 [ "${health[0]:-}" = CMD ] || die 'the image has no health check'
 

@@ -45,8 +45,9 @@ def compose_schema() -> str:
 
 def compose_engine() -> str:
     """docker-compose.yml is read by Docker Compose itself."""
-    if subprocess.run(["docker", "compose", "version"], check=False, capture_output=True).returncode != 0:
-        raise _checks.SkippedError("the compose plugin of docker is not installed")
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], check=False, capture_output=True).returncode:
+        raise _checks.SkippedError("docker and its compose plugin are not installed")
     _checks.tool(["docker", "compose", "--file", str(COMPOSE), "config", "--quiet"])
     return ""
 
