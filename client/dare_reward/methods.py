@@ -36,6 +36,7 @@ class Estimate:
                 (NaN: not defined)
     flags_P     named conditions of a group
     errors      groups that cannot be scored, by index
+    label_A     answers that may be the pseudo-label, if that is not every kept one
     used_entropy_P   entropies entered this group's rewards
     """
 
@@ -45,6 +46,7 @@ class Estimate:
     used_entropy_P: Bools
     flags_P: Mapping[str, Bools] = field(default_factory=lambda: NOTHING)
     errors: Mapping[int, GroupError] = field(default_factory=lambda: NOTHING)
+    label_A: Bools | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
@@ -81,7 +82,7 @@ class Prepared:
     group_ids: tuple[str, ...]
     keys_A: tuple[str, ...]
     sources: tuple[str, ...]
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     options: tuple[tuple[str, ...] | None, ...]
     labels: tuple[str | None, ...]
     correct_R: tuple[bool | None, ...]
@@ -118,7 +119,7 @@ def prepare(
         group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
         keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
         sources=tuple(g.get("entropy_source") or "exact" for g in groups),
-        kinds=tuple(g.get("kind") or "math" for g in groups),
+        kinds=tuple(map(kind_of, groups)),
         options=options,
         labels=tuple(g.get("label") for g in groups),
         correct_R=tuple(r.get("correct") for r in rollouts),
@@ -229,6 +230,11 @@ def _check_types(column: Sequence[Any], types: set[type], words: str, key: str, 
         raise RequestError(f"must be {words}", loc=(*where(i), key), code="type")
 
 
+def kind_of(group: JSON) -> Kind:
+    kind: Kind = group.get("kind") or "math"
+    return kind
+
+
 def option_tuple(group: JSON) -> tuple[str, ...] | None:
     """The letters that a choice group's answers may be; None for another kind."""
     return option_letters(group.get("options")) if group.get("kind") == "choice" else None
@@ -245,7 +251,7 @@ def _options(group: JSON, p: int) -> tuple[str, ...] | None:
 
 
 def _columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
-    """Every array input, checked; mean entropies and token counts derived from token entropies where those were sent."""
+    """Every array input, checked; mean entropies and token counts derived from token entropies where sent."""
     present = set(chain.from_iterable(rollouts)) & FIELDS.keys()
     if both := present & given.keys():
         raise RequestError(f"{min(both)} is given as a tensor and in a rollout", loc=("groups",), code="conflict")
@@ -322,12 +328,16 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
             return (*where(i), field.name, int(t - starts[i]))
 
         for _, part in blocks(column.lengths):
-            _check_range(field, column.values[part], lambda t, at=part.start: place(at + t))
+            _check_range(field, column.values[part], partial(_shifted, place, part.start))
         return column
     _check_count(field.name, len(column), rollouts)
     values = column.astype(np.float64)
     _check_range(field, values, lambda i: (*where(i), field.name))
     return values
+
+
+def _shifted(place: Callable[[int], tuple[str | int, ...]], start: int, t: int) -> tuple[str | int, ...]:
+    return place(start + t)
 
 
 def _check_count(name: str, found: int, rollouts: int) -> None:
@@ -448,7 +458,7 @@ def _classify(
     rules = {k: v for k, v in params.items() if k not in READING}
     classes, at = [], 0
     for group, letters in zip(groups, options, strict=True):
-        rollouts, kind = group["rollouts"], group.get("kind") or "math"
+        rollouts, kind = group["rollouts"], kind_of(group)
         silent = silent_R[at : at + len(rollouts)].tolist()
         at += len(rollouts)
         raws = read_answers(rollouts, silent, kind=kind, options=letters, **reading)

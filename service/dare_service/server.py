@@ -1,4 +1,4 @@
-"""The process: uvicorn with our stop. SIGTERM turns /ready to 503, what is in flight is finished, the exit code is 0."""
+"""The process: uvicorn with our stop. SIGTERM turns /ready to 503, finishes what is in flight and exits 0."""
 
 from __future__ import annotations
 
