@@ -1,0 +1,176 @@
+"""Anchors: the words with which a text announces its final answer ("The answer is", "Answer:", "答案是", "####").
+
+Scanned from the end, so that the last announcement comes first. Every scan is a `rfind` or a match with possessive
+quantifiers at one place, and the number of places tried is bounded: time is linear in the text, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Anchor", "anchors", "fold"]
+
+Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
+
+TRIES = 48
+
+_EN = (
+    r"(?:s|e?d)?+(?![a-z])"
+    r"(?:\s(?:choice|option|letter)(?![a-z]))?+"
+    r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
+    r"(?:,[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded|when|based)(?![a-z])"
+    r"[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
+    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：])"
+    r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are|was)(?:n['’]t| not))(?![a-z])"
+    r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?|comes out to(?: be)?"
+    r"|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
+    r"|[^\S\n]*+(?P<equals>=)(?!=)|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
+    r"|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
+)
+
+
+def _plain(words: str, adjectives: str = "") -> str:
+    """The tail of an anchor outside English: an adjective, a link word or a colon, a line's end."""
+    return (
+        rf"[*_`\"'}}]{{0,4}}+(?:\s++(?:{adjectives or 'x'})(?![^\W\d_]))?+[*_`\"']{{0,4}}+"
+        rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:{words}))(?![a-zà-ÿ])\s*+[:：]?+"
+        r"|[^\S\n]*+(?P<equals>[=＝])|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n)))"
+    )
+
+
+_TAILS: dict[str, str] = {
+    "answer": _EN,
+    "ans": r"[*_`]{0,3}+\.?+[^\S\n]*+(?P<colon>[:：=])",
+    # German, Spanish, Portuguese, Italian, Dutch: as far as their words are plain ASCII
+    "antwort": _plain(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
+    "endergebnis": _plain(r"ist|lautet|beträgt"),
+    "respuesta": _plain(r"es|sería|correcta es", r"final|correcta|definitiva|final correcta"),
+    "resposta": _plain(r"é|e|seria", r"final|correta|certa|definitiva"),
+    "risposta": _plain(r"è|é|e'", r"finale|corretta|giusta|esatta|definitiva"),
+    "reponse": _plain(r"est", r"finale|correcte|exacte"),
+    "antwoord": _plain(r"is", r""),
+    "dap an": _plain(r"la", r"dung|cuoi cung"),
+}
+_WIDE: dict[str, str] = {
+    "réponse": _plain(r"est|serait|vaut", r"finale|correcte|exacte|définitive|à la question"),
+    "lösung": _plain(r"ist|lautet|beträgt"),
+    "đáp án": _plain(r"là|:", r"đúng|cuối cùng|chính xác|đúng nhất|cần tìm"),
+    "đáp số": _plain(r"là", r"đúng|cuối cùng"),
+    "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
+    "ответ": _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
+    "答案": r"[*_`\"'”」】）)]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)\s*+[:：]?+)"
+    r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n)))",
+    "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
+    "答え": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:は|が)、?+\s*+[:：]?+)|(?P<equals>[=＝])|(?P<heading>[*_#]*+(?=\n)))",
+    "解答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "回答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "正解": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "정답": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:은|는|이)\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "답": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:은|는|이|변은|변:)\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "الجواب": _plain(r"هو|هي|يساوي", r"النهائي|الصحيح|الأخير"),
+    "الإجابة": _plain(r"هي|هو|تساوي", r"النهائية|الصحيحة|الأخيرة"),
+    "الاجابة": _plain(r"هي|هو", r"النهائية|الصحيحة"),
+    "उत्तर": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+[-(\[$\\]*\d)|(?=\s*+\(?[A-J]\b))|(?P<heading>[*_#]*+(?=\n)))",
+}
+_ASCII = {stem: re.compile(tail) for stem, tail in _TAILS.items()}
+_ALL = _ASCII | {stem: re.compile(tail) for stem, tail in _WIDE.items()}
+
+_UNSURE = re.compile(
+    r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how|until|once|before)"
+    r"\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
+    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|previous|initial|possible|alternative|first|their|her|his|student's|intermediate"
+    r"|no|closed-form|guess(?:ed)?|tentative)\s++)\Z"
+)
+_HEAD = re.compile(
+    r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
+    r"|final[\s_]|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
+)
+_HASH = re.compile(r"####(?!#)[^\S\n]*+")
+_LINE = re.compile(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
+_LISTED = re.compile(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One announcement: where it starts, where its content starts, how it links, whether it says what is *not* so."""
+
+    start: int
+    end: int
+    link: Link
+    negated: bool = False
+
+
+def fold(text: str) -> str:
+    """`text` in lower case, place for place."""
+    return (text.replace("İ", "I") if "İ" in text else text).lower()
+
+
+def anchors(text: str, low: str) -> Iterator[Anchor]:
+    """The announcements of `text`, last first; `low` is `fold(text)`."""
+    tails = _ASCII if text.isascii() else _ALL
+    places = {stem: at for stem in tails if (at := low.rfind(stem)) >= 0}
+    places |= {mark: at for mark in ("####", "\na:", "\n**a") if (at := low.rfind(mark)) >= 0}
+    if _LINE.match(low):
+        places.setdefault("\na:", -1)
+    for _ in range(TRIES):
+        if not places:
+            return
+        stem = max(places, key=places.__getitem__)
+        at = places[stem]
+        anchor = (
+            _hash(low, at) if stem == "####" else _line(low, at) if stem[0] == "\n" else _word(low, at, stem, tails)
+        )
+        if anchor is not None:
+            yield anchor
+        if at > 0 and (before := low.rfind(stem, 0, at)) >= 0:
+            places[stem] = before
+        elif stem == "\na:" and at > 0 and _LINE.match(low):
+            places[stem] = -1
+        else:
+            del places[stem]
+
+
+def _word(low: str, at: int, stem: str, tails: dict[str, re.Pattern[str]]) -> Anchor | None:
+    if stem.isascii() and at and low[at - 1].isalpha():
+        return None
+    match = tails[stem].match(low, at + len(stem), at + len(stem) + 400)
+    if match is None:
+        return None
+    found = match.groupdict()
+    before = low[max(0, at - 48) : at]
+    if _UNSURE.search(before):
+        return None
+    start, end = at, match.end()
+    if found.get("neg"):
+        return Anchor(start, end, "is", negated=True)
+    if found.get("colon"):
+        return Anchor(start, end, "colon")
+    if found.get("is") is not None:
+        return Anchor(start, end, "is")
+    if found.get("equals"):
+        return None if low.count("```", 0, at) % 2 else Anchor(start, end, "equals")
+    if found.get("bare") is not None:
+        return Anchor(start, end, "is") if before.endswith(("final ", "final_")) else None
+    line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
+    if found.get("cell"):
+        return Anchor(start, end, "cell") if "|" in line else None
+    return Anchor(start, end, "heading") if _HEAD.fullmatch(line) else None
+
+
+def _hash(low: str, at: int) -> Anchor | None:
+    """GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content."""
+    match = _HASH.match(low, at)
+    if match is None or (at and low[at - 1] not in "\n "):
+        return None
+    return Anchor(at, match.end(), "hash")
+
+
+def _line(low: str, at: int) -> Anchor | None:
+    """`A: 26` on a line of its own, unless it is the first of a list of options."""
+    match = _LINE.match(low, at + 1)
+    if match is None or _LISTED.match(low, match.end(), match.end() + 400):
+        return None
+    return Anchor(at + 1, match.end(), "line")

@@ -1,0 +1,235 @@
+"""Announced choice letters: "the answer is (C)", "option E is correct", "Antwort: C", "故选C".
+
+The last announcement wins; two different letters in one, or in two next to each other with nothing that takes the first
+back, are no choice. A letter must stand by itself: "Answer: Based on" is not B, "A good fit" is not A, "F = ma" is not F.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .anchors import anchors, fold
+from .choices import plain
+
+__all__ = ["announced_letter", "last_letter", "names_several"]
+
+READ = 300  # characters after an announcement in which its letter may stand
+EVENTS = 24  # announcements looked at, from the end
+TAIL = 40_000  # characters before the end in which choice phrases are looked for
+
+_NOUN = r"option|choice|statement|letter|selection|alternative"
+_OTHER_NOUN = r"opción|opcion|opção|opcao|opzione|alternativa|вариант(?: ответа)?|phương án|lựa chọn|विकल्प|الخيار|الاختيار|選択肢|选项|選項|보기|선택지|variante"
+_GOOD = r"correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final|selected|chosen|preferred|richtige|bonne|correcte"
+_ANNOUNCE = re.compile(
+    rf"(?<![a-z])(?:(?:{_NOUN})s?+(?![a-z])(?:[^.\n:;!?()]{{0,60}}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])|\s*+[*_]*+\s*+[:：]))"
+    rf"|(?:{_OTHER_NOUN})(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
+    r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
+    r"|(?<![a-z])(?:i|we)(?:['’]ll|\swould|\swill)?+\s(?:choose|select|pick|chose|go with|opt for|selected)(?![a-z])"
+    r"|(?:故|应|應|因此|所以|应该|答案)?选(?:择|項|项)?\s*+[:：]?|選ぶ|chọn(?: đáp án)?(?=\s)|выбираю"
+    rf"|(?<![a-z])(?:{_GOOD})\s(?:one|answer choice)\s(?:is|would be)(?![a-z'’])"
+)
+_AFFIRM = re.compile(
+    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
+    r"(?P<how>(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+)"
+    r"(?:most )?(?:correct|right|best|closest|most appropriate|most likely|answer)(?:\s(?:answer|option|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+)
+_MENTION = re.compile(
+    rf"(?<![a-z])(?:{_NOUN}|{_OTHER_NOUN}|(?:answer choice))\s*+(?=[*_`\"'$\\({{\[]*+[a-zA-Z](?![a-zA-Z]))", re.I
+)
+_FILL = (
+    r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then|also|the|la|el|die|l'|option|choice|letter"
+    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择|number|given by|just)"
+    r"(?![a-zà-ÿ])[\s:：*_]*+)"
+)
+_DRESS = r"(?:[\s*_`\"'“”‘’«»$:：|>#]|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{|```[a-z]*\n|\{(?=\\))"
+_AT = re.compile(
+    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,3}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option|choice)\s++)?+)?{_DRESS}*+"
+    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])(?![^\W_\u0590-\U0010ffff]|['’][A-Za-z])[*_$}]*+(?P<close>[ ]?[)\]}）】>])?+"
+)
+_FORMULA = re.compile(r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+\-/×·]\s?[\w(]|\\(?:cdot|times|frac|cap|cup|to)|_[\w{]|\(\w\))")
+_JOINED = re.compile(
+    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc|but also)\b|和|或|と|,|/|&|、)"
+    r"[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?(?P<letter>[A-Z])(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
+)
+_ARTICLE = re.compile(
+    r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among|out|per|according)\b)[a-zà-ÿ]"
+)
+_AT_END = re.compile(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
+_DENIED_AFTER = re.compile(
+    r"[*_\"'`$)}\s]*+(?:\([^()\n]{0,80}\)\s*+)?(?:,\s)?(?:(?:is|are|was|were|can be|could be|has been|seems|would be|appears|does|do|doesn't|isn't|can't|cannot|fails"
+    r"|says|states|suggests|mentions|describes|refers|might|may|could)\b)",
+)
+_DENIED_BEFORE = re.compile(
+    r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at|consider)\s++\Z",
+    re.I,
+)
+_TAKEN_BACK = re.compile(
+    r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
+    r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking|\bstill\b|not quite|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
+)
+_LONE = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
+_JOINERS = re.compile(
+    r"[\s,;/&+()\[\].、]|\b(?:and|or|und|oder|et|ou|not|option|choice|both|either|neither|nor)\b|和|或", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A letter that the text announces at `start`; `letter` None: several, or one that is no option."""
+
+    start: int
+    end: int
+    letter: str | None
+    denied: bool = False
+
+
+def announced_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter that the last announcement names; else the only option mentioned by name; else None."""
+    said = _said(text, letters)
+    denied: set[str | None] = set()
+    for i, last in enumerate(said):
+        if last.denied:
+            denied.add(last.letter)
+        elif last.letter is None:
+            return None
+        elif last.letter not in denied:
+            before = next((s for s in said[i + 1 :] if not s.denied and s.end <= last.start), None)
+            return None if before is not None and _contradicts(text, before, last) else last.letter
+    return None if said else _only_mention(text, letters)
+
+
+def last_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The last capital letter of the options that stands alone: the fallback of published harnesses, on request only."""
+    found = None
+    for match in _LONE.finditer(text):
+        if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end())):
+            found = match[0]
+    return found
+
+
+def names_several(content: str, letters: Sequence[str]) -> bool:
+    """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
+    rest = _JOINERS.sub("", plain(content[:200]))
+    return (
+        bool(rest)
+        and len(rest) <= 26
+        and rest.isascii()
+        and rest.isalpha()
+        and rest.isupper()
+        and _spaced(content, rest, letters)
+    )
+
+
+def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
+    standing = _LONE.findall(plain(content[:200]))
+    return len(standing) == len(rest) or set(rest) <= set(letters)
+
+
+def _said(text: str, letters: Sequence[str]) -> list[Said]:
+    """Announcements from the last to the first."""
+    low = fold(text)
+    found: dict[int, Said] = {}
+    for count, anchor in enumerate(anchors(text, low)):
+        if count >= EVENTS:
+            break
+        said = _letter_at(text, anchor.start, anchor.end, letters) or _letter_closing(
+            text, anchor.start, anchor.end, letters
+        )
+        if said is not None:
+            found[said.end] = Said(said.start, said.end, said.letter, denied=True) if anchor.negated else said
+    start = max(0, len(text) - TAIL)
+    for match in _last(_ANNOUNCE, low, start):
+        said = _letter_at(text, match.start(), match.end(), letters)
+        if said is not None:
+            found.setdefault(said.end, said)
+    for match in _last(_AFFIRM, text, start):
+        if (
+            match["letter"] in {"A", "I"}
+            and not match["close"]
+            and text[match.end("letter")].isspace()
+            and match["letter"] == "I"
+        ):
+            continue
+        if bool(match["open"]) == bool(match["close"]) or match["close"]:
+            letter = match["letter"] if match["letter"] in letters else None
+            found.setdefault(match.end("letter"), Said(match.start(), match.end(), letter))
+    return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+
+
+def _last(pattern: re.Pattern[str], text: str, start: int) -> list[re.Match[str]]:
+    found: list[re.Match[str]] = []
+    for match in pattern.finditer(text, start):
+        found.append(match)
+        if len(found) > 4 * EVENTS:
+            del found[: 3 * EVENTS]
+    return found[-EVENTS:]
+
+
+def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """The letter right behind an announcement that ends at `end`."""
+    match = _AT.match(text, end, end + READ)
+    if match is None:
+        return None
+    letter = match["letter"]
+    if "Ａ" <= letter <= "Ｊ":
+        letter = chr(ord(letter) - ord("Ａ") + ord("A"))
+    bracketed = bool(match["close"])
+    if letter.islower() and not bracketed:
+        return None
+    after = match.end()
+    following = text[after : after + 80]
+    if not bracketed and (following[:1] == "-" and following[1:2].isalnum() or _FORMULA.match(following)):
+        joined = _JOINED.match(following)
+        if joined is None:
+            return None
+    if letter in {"A", "I"} and not bracketed and _ARTICLE.match(following):
+        return None
+    letter = letter.upper()
+    joined = _JOINED.match(following)
+    other = joined is not None and joined["letter"] != letter and joined["letter"] in letters
+    if match["no"]:
+        return Said(start, after, letter, denied=True)
+    return Said(start, after, None if other or letter not in letters else letter)
+
+
+def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """ "The answer is 5 m (C)." and "The answer is 5 m, which is option C": the letter at the end of the sentence."""
+    line_end = text.find("\n", end)
+    window = text[end : min(end + READ, line_end if line_end >= 0 else len(text))]
+    if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
+        letter = closing["letter"]
+        return Said(start, end + closing.end(), letter if letter in letters else None)
+    mentions = [
+        said for m in _MENTION.finditer(window) if (said := _letter_at(window, m.start(), m.end(), letters)) is not None
+    ]
+    if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
+        return Said(start, end + mentions[0].end, mentions[0].letter)
+    return None
+
+
+def _contradicts(text: str, before: Said, last: Said) -> bool:
+    """Two letters in neighbouring announcements, and nothing that says which one holds."""
+    if before.letter == last.letter:
+        return False
+    between = text[before.end : last.end].lower()
+    return len(between) <= 120 and _TAKEN_BACK.search(between) is None
+
+
+def _only_mention(text: str, letters: Sequence[str]) -> str | None:
+    """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
+    seen: set[str | None] = set()
+    for match in _last(_MENTION, text, max(0, len(text) - TAIL)):
+        said = _letter_at(text, match.start(), match.end(), letters)
+        if said is None:
+            continue
+        if (
+            said.denied
+            or _DENIED_BEFORE.search(text, max(0, match.start() - 24), match.start())
+            or _DENIED_AFTER.match(text, said.end)
+        ):
+            seen.add(None)
+        else:
+            seen.add(said.letter)
+    return seen.pop() if len(seen) == 1 else None
