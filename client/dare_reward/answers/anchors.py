@@ -7,11 +7,11 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Anchor", "anchors", "fold"]
+__all__ = ["Anchor", "anchors", "descending", "fold"]
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
 
@@ -75,8 +75,10 @@ _WIDE: dict[str, str] = {
     "الاجابة": _plain(r"هي|هو", r"النهائية|الصحيحة"),
     "उत्तर": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+[-(\[$\\]*\d)|(?=\s*+\(?[A-J]\b))|(?P<heading>[*_#]*+(?=\n)))",
 }
-_ASCII = {stem: re.compile(tail) for stem, tail in _TAILS.items()}
-_ALL = _ASCII | {stem: re.compile(tail) for stem, tail in _WIDE.items()}
+_TAIL = {stem: re.compile(tail) for stem, tail in (_TAILS | _WIDE).items()}
+_MARKS = ("####", "\na:", "\n**a")
+_ASCII_STEMS = (*_TAILS, *_MARKS)
+_ALL_STEMS = (*_TAIL, *_MARKS)
 
 _UNSURE = re.compile(
     r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how|until|once|before)"
@@ -108,35 +110,37 @@ def fold(text: str) -> str:
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
 
-def anchors(text: str, low: str) -> Iterator[Anchor]:
-    """The announcements of `text`, last first; `low` is `fold(text)`."""
-    tails = _ASCII if text.isascii() else _ALL
-    places = {stem: at for stem in tails if (at := low.rfind(stem)) >= 0}
-    places |= {mark: at for mark in ("####", "\na:", "\n**a") if (at := low.rfind(mark)) >= 0}
-    if _LINE.match(low):
-        places.setdefault("\na:", -1)
-    for _ in range(TRIES):
+def descending(low: str, stems: Iterable[str], tries: int) -> Iterator[tuple[int, str]]:
+    """The last `tries` places where one of `stems` stands in `low`, last first."""
+    places = {stem: at for stem in stems if (at := low.rfind(stem)) >= 0}
+    for _ in range(tries):
         if not places:
             return
         stem = max(places, key=places.__getitem__)
         at = places[stem]
-        anchor = (
-            _hash(low, at) if stem == "####" else _line(low, at) if stem[0] == "\n" else _word(low, at, stem, tails)
-        )
+        yield at, stem
+        before = low.rfind(stem, 0, at)
+        if before < 0:
+            del places[stem]
+        else:
+            places[stem] = before
+
+
+def anchors(text: str, low: str) -> Iterator[Anchor]:
+    """The announcements of `text`, last first; `low` is `fold(text)`."""
+    stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
+    for at, stem in descending(low, stems, TRIES):
+        anchor = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
         if anchor is not None:
             yield anchor
-        if at > 0 and (before := low.rfind(stem, 0, at)) >= 0:
-            places[stem] = before
-        elif stem == "\na:" and at > 0 and _LINE.match(low):
-            places[stem] = -1
-        else:
-            del places[stem]
+    if (first := _line(low, 0)) is not None:
+        yield first
 
 
-def _word(low: str, at: int, stem: str, tails: dict[str, re.Pattern[str]]) -> Anchor | None:
+def _word(low: str, at: int, stem: str) -> Anchor | None:
     if stem.isascii() and at and low[at - 1].isalpha():
         return None
-    match = tails[stem].match(low, at + len(stem), at + len(stem) + 400)
+    match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
     if match is None:
         return None
     found = match.groupdict()
@@ -170,7 +174,7 @@ def _hash(low: str, at: int) -> Anchor | None:
 
 def _line(low: str, at: int) -> Anchor | None:
     """`A: 26` on a line of its own, unless it is the first of a list of options."""
-    match = _LINE.match(low, at + 1)
+    match = _LINE.match(low, at)
     if match is None or _LISTED.match(low, match.end(), match.end() + 400):
         return None
-    return Anchor(at + 1, match.end(), "line")
+    return Anchor(at, match.end(), "line")

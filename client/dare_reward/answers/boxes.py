@@ -34,7 +34,7 @@ class Mark:
 
 def last_mark(text: str) -> Mark | None:
     """The last box or tag that holds something; `content` is None where a last opening was cut off; None without any."""
-    tag = _last_tag(text) if "nswer>" in text or "NSWER>" in text or "_of_box|>" in text else None
+    tag = _last_tag(text) if "<" in text else None
     box = next(iter(boxes(text, 1)), None)
     if tag is None or box is None:
         return tag or box
@@ -49,17 +49,13 @@ def last_mark(text: str) -> Mark | None:
 def boxes(text: str, count: int) -> list[Mark]:
     """The last `count` boxes with something in them, last first; the list ends at one that never closes."""
     found: list[Mark] = []
-    if "ox" not in text:
-        return found
     end, skipped = len(text), 0
     while len(found) < count and skipped < SKIPPED:
-        at = max(text.rfind("oxed", 0, end), text.rfind("fbox", 0, end))
+        at = max(text.rfind("boxed", 0, end), text.rfind("fbox", 0, end))
         if at < 0:
             break
         end = at
-        if text.startswith("oxed", at) and text[max(0, at - 1) : at] not in {"b", "\b"}:
-            continue
-        mark = _box(text, at + 4)
+        mark = _box(text, at + (5 if text[at] == "b" else 4))
         if mark is None:
             skipped += 1
             continue
@@ -71,7 +67,9 @@ def boxes(text: str, count: int) -> list[Mark]:
 
 def is_placeholder(content: str) -> bool:
     """Nothing, dots, a question mark, blanks to fill, "your answer": the form of an answer, not one."""
-    return len(content) < 80 and _PLACEHOLDER.fullmatch(content) is not None
+    return not content or (
+        len(content) < 80 and content[0] not in "0123456789-" and _PLACEHOLDER.fullmatch(content) is not None
+    )
 
 
 def _box(text: str, at: int) -> Mark | None:
@@ -93,6 +91,9 @@ def _box(text: str, at: int) -> Mark | None:
 
 def _closing(text: str, start: int) -> int | None:
     """Where the brace opened before `start` closes; `\\{` and `\\}` are characters, not braces."""
+    close = text.find("}", start, start + LONGEST)
+    if close < 0 or ("{" not in text[start:close] and "\\" not in text[start:close]):
+        return close if close >= 0 else None
     depth = 1
     for token in _BRACE.finditer(text, start, start + LONGEST):
         if token[0] == "{":

@@ -10,34 +10,51 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .anchors import anchors, fold
+from .anchors import anchors, descending, fold
 from .choices import plain
 
 __all__ = ["announced_letter", "last_letter", "names_several"]
 
 READ = 300  # characters after an announcement in which its letter may stand
 EVENTS = 24  # announcements looked at, from the end
-TAIL = 40_000  # characters before the end in which choice phrases are looked for
 
-_NOUN = r"option|choice|statement|letter|selection|alternative"
-_OTHER_NOUN = r"opción|opcion|opção|opcao|opzione|alternativa|вариант(?: ответа)?|phương án|lựa chọn|विकल्प|الخيار|الاختيار|選択肢|选项|選項|보기|선택지|variante"
-_GOOD = r"correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final|selected|chosen|preferred|richtige|bonne|correcte"
-_ANNOUNCE = re.compile(
-    rf"(?<![a-z])(?:(?:{_NOUN})s?+(?![a-z])(?:[^.\n:;!?()]{{0,60}}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])|\s*+[*_]*+\s*+[:：]))"
-    rf"|(?:{_OTHER_NOUN})(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
+# Words that announce a letter, with what must follow them and what must stand before them.
+_IS = r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])|\s*+[*_]*+\s*+[:：])"
+_ES = (
+    r"(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
     r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
-    r"|(?<![a-z])(?:i|we)(?:['’]ll|\swould|\swill)?+\s(?:choose|select|pick|chose|go with|opt for|selected)(?![a-z])"
-    r"|(?:故|应|應|因此|所以|应该|答案)?选(?:择|項|项)?\s*+[:：]?|選ぶ|chọn(?: đáp án)?(?=\s)|выбираю"
-    rf"|(?<![a-z])(?:{_GOOD})\s(?:one|answer choice)\s(?:is|would be)(?![a-z'’])"
 )
+_NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative")
+_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante")
+_OTHER_WIDE = (
+    "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار", "選択肢", "选项", "選項", "보기", "선택지",
+)  # fmt: skip
+_VERBS = ("choose", "select", "pick", "chose", "go with", "opt for")
+_SUBJECT = re.compile(r"(?<![a-z])(?:i|we)(?:['’]ll|\swould|\swill)?+\s\Z")
+_GOOD = re.compile(
+    r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
+)
+_TAILS: dict[str, re.Pattern[str]] = (
+    {noun: re.compile(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
+    | {noun: re.compile(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
+    | {verb: re.compile(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {
+        "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
+        "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
+        "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
+        "chọn": re.compile(r"(?: đáp án)?\s"),
+        "выбираю": re.compile(r"\s"),
+    }
+)
+_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "one ")
+_AFFIRMING = ("correct", "right", "best", "closest", "appropriate", "likely", "answer")
 _AFFIRM = re.compile(
     r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
     r"(?P<how>(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+)"
     r"(?:most )?(?:correct|right|best|closest|most appropriate|most likely|answer)(?:\s(?:answer|option|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
 )
-_MENTION = re.compile(
-    rf"(?<![a-z])(?:{_NOUN}|{_OTHER_NOUN}|(?:answer choice))\s*+(?=[*_`\"'$\\({{\[]*+[a-zA-Z](?![a-zA-Z]))", re.I
-)
+_MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
+_MENTIONED = (*_NOUNS, *_OTHER_ASCII)
 _FILL = (
     r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then|also|the|la|el|die|l'|option|choice|letter"
     r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择|number|given by|just)"
@@ -139,32 +156,28 @@ def _said(text: str, letters: Sequence[str]) -> list[Said]:
         )
         if said is not None:
             found[said.end] = Said(said.start, said.end, said.letter, denied=True) if anchor.negated else said
-    start = max(0, len(text) - TAIL)
-    for match in _last(_ANNOUNCE, low, start):
-        said = _letter_at(text, match.start(), match.end(), letters)
+    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS):
+        match = _TAILS[stem].match(low, at + len(stem))
+        if match is None or not _introduced(low, at, stem):
+            continue
+        said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
-    for match in _last(_AFFIRM, text, start):
-        if (
-            match["letter"] in {"A", "I"}
-            and not match["close"]
-            and text[match.end("letter")].isspace()
-            and match["letter"] == "I"
-        ):
-            continue
-        if bool(match["open"]) == bool(match["close"]) or match["close"]:
+    for at, _ in descending(low, _AFFIRMING, EVENTS):
+        match = _AFFIRM.search(text, max(0, at - 50), at + 60)
+        if match is not None and (match["close"] or not match["open"]):
             letter = match["letter"] if match["letter"] in letters else None
             found.setdefault(match.end("letter"), Said(match.start(), match.end(), letter))
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
 
 
-def _last(pattern: re.Pattern[str], text: str, start: int) -> list[re.Match[str]]:
-    found: list[re.Match[str]] = []
-    for match in pattern.finditer(text, start):
-        found.append(match)
-        if len(found) > 4 * EVENTS:
-            del found[: 3 * EVENTS]
-    return found[-EVENTS:]
+def _introduced(low: str, at: int, stem: str) -> bool:
+    """Whether what must stand before `stem` does: "I choose", "the best one is"."""
+    if stem in _VERBS:
+        return _SUBJECT.search(low, max(0, at - 12), at) is not None
+    if stem == "one ":
+        return _GOOD.search(low, max(0, at - 16), at) is not None
+    return not (stem.isascii() and at and low[at - 1].isalpha())
 
 
 def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
@@ -220,16 +233,19 @@ def _contradicts(text: str, before: Said, last: Said) -> bool:
 def _only_mention(text: str, letters: Sequence[str]) -> str | None:
     """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
     seen: set[str | None] = set()
-    for match in _last(_MENTION, text, max(0, len(text) - TAIL)):
-        said = _letter_at(text, match.start(), match.end(), letters)
-        if said is None:
-            continue
-        if (
-            said.denied
-            or _DENIED_BEFORE.search(text, max(0, match.start() - 24), match.start())
-            or _DENIED_AFTER.match(text, said.end)
-        ):
-            seen.add(None)
-        else:
-            seen.add(said.letter)
+    for said in _mentions(text, fold(text), letters):
+        against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
+            text, said.end
+        )
+        seen.add(None if said.denied or against else said.letter)
     return seen.pop() if len(seen) == 1 else None
+
+
+def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
+    """ "option (E)", "вариант B": options called by name, last first."""
+    found = []
+    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE), EVENTS):
+        match = _MENTION.match(text, at + len(stem))
+        if match is not None and (said := _letter_at(text, at, match.end(), letters)) is not None:
+            found.append(said)
+    return found

@@ -16,6 +16,7 @@ _OPENING = re.compile(
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
+_CHANNEL = "<|channel|>"
 _HARMONY = "<|channel|>final<|message|>"
 _THINK = (
     ("<think>", "</think>"),
@@ -27,8 +28,6 @@ _THINK = (
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<reasoning>", "</reasoning>"),
 )
-_GATES = ("hink", "THINK", "thought", "<reasoning>")
-
 # A base model that has answered often goes on with the next question of an imagined list.
 _QUESTION = re.compile(
     r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input|问题|题目|Frage|Pregunta|Вопрос)"
@@ -41,22 +40,23 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
 
     None if a thinking block is open, unless `open_think` allows its text.
     """
-    if "<|channel|>" in text:
-        before, mark, after = text.rpartition(_HARMONY)
-        if mark:
-            text = after
-        elif not open_think:
-            return None
-        else:
-            text = before or after
+    if "\b" in text:
+        text = text.replace(
+            "\boxed", "\\boxed"
+        )  # written by something that took the first two characters for a backspace
     if "<" in text:
+        if _CHANNEL in text:
+            before, mark, after = text.rpartition(_HARMONY)
+            if not mark and not open_think:
+                return None
+            text = after if mark or after else before
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
         if end := _END.search(text):
             text = text[: end.start()]
-    if any(gate in text for gate in _GATES):
-        return _after_thinking(text, open_think=open_think)
-    return text
+    elif "[" not in text and "◁" not in text:
+        return text
+    return _after_thinking(text, open_think=open_think)
 
 
 def questions(text: str) -> list[int]:
@@ -76,6 +76,6 @@ def _after_thinking(text: str, *, open_think: bool) -> str | None:
         end = text.rfind(closing)
         if end >= 0:
             text = text[end + len(closing) :]
-        if opening in text and not open_think:
+        if text.rfind(opening) >= 0 and not open_think:
             return None
     return text
