@@ -97,7 +97,7 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
     content = _span_content(sentence, start, spans)
     if content is None:
         content = _plain_content(sentence[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
-    if anchor.link == "hash" and content is not None and not _is_result(text, anchor, sentence, content):
+    if anchor.link == "hash" and content is not None and not _is_result(text, anchor, line, content):
         return None
     return Phrase(content, denied) if content else None
 
@@ -146,7 +146,7 @@ def exact_phrase(text: str, anchor: Anchor) -> Phrase | None:
 def _body(text: str, anchor: Anchor) -> tuple[str, bool]:
     """The content's text without dress before it, and whether it starts on a new line."""
     rest = text[anchor.end : anchor.end + WINDOW]
-    at, fresh = 0, False
+    at, fresh = (rest.index("}") + 1 if rest.lstrip().startswith("}") else 0), False  # \\textbf{Answer:} 42
     for _ in range(4):
         dress = _DRESS.match(rest, at)
         assert dress is not None
@@ -390,13 +390,9 @@ def _last_side(value: str) -> str:
     return value
 
 
-def _is_result(text: str, anchor: Anchor, sentence: str, content: str) -> bool:
+def _is_result(text: str, anchor: Anchor, line: str, content: str) -> bool:
     """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
-    return (
-        len(content) >= len(sentence.strip(" .*$")) - 8
-        and not re.match(r"\d+\.\s+\S", sentence)
-        or _is_last(text, anchor)
-    )
+    return len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None or _is_last(text, anchor)
 
 
 def _is_last(text: str, anchor: Anchor) -> bool:
