@@ -13,7 +13,7 @@ from typing import Literal
 
 __all__ = ["Anchor", "anchors", "descending", "fold"]
 
-Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
+Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back"]
 
 TRIES = 48
 
@@ -21,14 +21,14 @@ _EN = (
     r"(?:s|e?d)?+(?![a-z])"
     r"(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
-    r"(?:,[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded|when|based)(?![a-z])"
+    r"(?:,(?!\s*+[-−$\\(\d])[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded|when|based)(?![a-z])"
     r"[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
     r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：])"
     r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are|was)(?:n['’]t| not))(?![a-z])"
-    r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?|comes out to(?: be)?"
+    r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?|comes out to(?: be)?|can be (?:written|expressed) as"
     r"|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
     r"|[^\S\n]*+(?P<equals>=)(?!=)|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
-    r"|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
+    r"|(?P<of>(?:['’]s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
 )
 
 
@@ -87,8 +87,13 @@ _UNSURE = re.compile(
     r"|no|closed-form|guess(?:ed)?|tentative)\s++)\Z"
 )
 _HEAD = re.compile(
-    r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
+    r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
     r"|final[\s_]|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
+)
+_GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?)\s(?:us\s)?the\s\Z")
+_BACK = re.compile(
+    r"(?P<said>\$[^$\n]{1,80}\$|\\\([^\n]{1,80}?\\\)|(?<![\w.,/])[-−]?\d[\d.,/]*+%?+)[*_]*+\s(?:is|are)\s(?:therefore\s|thus\s|indeed\s)?"
+    r"(?:the|our|my)\s(?:final\s|correct\s|required\s|desired\s)?\Z"
 )
 _HASH = re.compile(r"####(?!#)[^\S\n]*+")
 _LINE = re.compile(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
@@ -141,10 +146,10 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
     if stem.isascii() and at and low[at - 1].isalpha():
         return None
     match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
-    if match is None:
-        return None
-    found = match.groupdict()
     before = low[max(0, at - 48) : at]
+    if match is None:
+        return _back(low, at) if stem == "answer" else None
+    found = match.groupdict()
     if _UNSURE.search(before):
         return None
     start, end = at, match.end()
@@ -152,16 +157,24 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
         return Anchor(start, end, "is", negated=True)
     if found.get("colon"):
         return Anchor(start, end, "colon")
-    if found.get("is") is not None:
+    if found.get("is") is not None or found.get("of"):
         return Anchor(start, end, "is")
     if found.get("equals"):
         return None if low.count("```", 0, at) % 2 else Anchor(start, end, "equals")
     if found.get("bare") is not None:
-        return Anchor(start, end, "is") if before.endswith(("final ", "final_")) else None
+        return Anchor(start, end, "is") if _GIVES.search(before) else None
     line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
     if found.get("cell"):
         return Anchor(start, end, "cell") if "|" in line else None
     return Anchor(start, end, "heading") if _HEAD.fullmatch(line) else None
+
+
+def _back(low: str, at: int) -> Anchor | None:
+    """ "So 24 is the answer.": the content stands before the words; `end` is where it starts."""
+    said = _BACK.search(low, max(0, at - 120), at)
+    if said is None or low[at + 6 : at + 8].strip(" *_")[:1] not in {"", ".", "!", "\n", ",", "t"}:
+        return None
+    return Anchor(at, said.start(), "back")
 
 
 def _hash(low: str, at: int) -> Anchor | None:
