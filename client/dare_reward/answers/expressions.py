@@ -111,10 +111,11 @@ def tail_link(sentence: str, start: int = 0) -> int:
 
 def last_side(value: str) -> str:
     """12 + 3 = 15 is 15, and so is x = 12 + 3 = 15; x = 15 stays, an equation is for the keys to judge."""
+    bare = _CALL.sub("0", value)
     sides = value.split("=")
     if (
         len(sides) < 2
-        or any(c in value for c in ",;<>≤≥")
+        or any(c in bare for c in ",;<>≤≥")
         or re.search(r"\band\b|\bor\b|\\(?:text|begin|le|ge|ne|quad|pm)(?![a-z])", value)
     ):
         return value

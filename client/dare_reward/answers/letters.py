@@ -19,18 +19,18 @@ READ = 300  # characters after an announcement in which its letter may stand
 EVENTS = 24  # announcements looked at, from the end
 
 # Words that announce a letter, with what must follow them and what must stand before them.
-_IS = r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])|\s*+[*_]*+\s*+[:：])"
+_IS = r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
 _ES = (
     r"(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
     r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
 )
-_NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative")
+_NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
 _OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante")
 _OTHER_WIDE = (
     "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار", "選択肢", "选项", "選項", "보기", "선택지",
 )  # fmt: skip
-_VERBS = ("choose", "select", "pick", "chose", "go with", "opt for")
-_SUBJECT = re.compile(r"(?<![a-z])(?:i|we)(?:['’]ll|\swould|\swill)?+\s\Z")
+_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for")
+_SUBJECT = re.compile(r"(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s\Z")
 _GOOD = re.compile(
     r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
 )
@@ -39,6 +39,7 @@ _TAILS: dict[str, re.Pattern[str]] = (
     | {noun: re.compile(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
     | {verb: re.compile(r"(?:ed)?(?![a-z])") for verb in _VERBS}
     | {
+        "closest": re.compile(_IS),
         "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
         "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
         "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
@@ -46,15 +47,16 @@ _TAILS: dict[str, re.Pattern[str]] = (
         "выбираю": re.compile(r"\s"),
     }
 )
-_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "one ")
-_AFFIRMING = ("correct", "right", "best", "closest", "appropriate", "likely", "answer")
+_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "closest", "one ")
+_AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "answer")
 _AFFIRM = re.compile(
     r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
     r"(?P<how>(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+)"
-    r"(?:most )?(?:correct|right|best|closest|most appropriate|most likely|answer)(?:\s(?:answer|option|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+    r"(?:most )?(?:correct|right|best|better|closest|most appropriate|most likely|answer)(?:\s(?:answer|option|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
 )
 _MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
-_MENTIONED = (*_NOUNS, *_OTHER_ASCII)
+_MENTIONED = (*_NOUNS, *_OTHER_ASCII, "answer", "antwort", "matches", "corresponds to")
+_BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
     r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then|also|the|la|el|die|l'|option|choice|letter"
     r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择|number|given by|just)"
@@ -63,12 +65,21 @@ _FILL = (
 _DRESS = r"(?:[\s*_`\"'“”‘’«»$:：|>#]|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{|```[a-z]*\n|\{(?=\\))"
 _AT = re.compile(
     rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,3}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option|choice)\s++)?+)?{_DRESS}*+"
-    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])(?![^\W_\u0590-\U0010ffff]|['’][A-Za-z])[*_$}]*+(?P<close>[ ]?[)\]}）】>])?+"
+    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+(?P<close>[ ]?[)\]}）】>])?+"
 )
-_FORMULA = re.compile(r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+\-/×·]\s?[\w(]|\\(?:cdot|times|frac|cap|cup|to)|_[\w{]|\(\w\))")
+_FORMULA = re.compile(
+    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]))|\\(?:cdot|times|frac|cap|cup|to)|_[\w{]|\(\w\))"
+)
 _JOINED = re.compile(
-    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc|but also)\b|和|或|と|,|/|&|、)"
-    r"[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?(?P<letter>[A-Z])(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
+    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc)\b|和|或|と|,|/|&|、|;)"
+    r"(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
+    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
+)
+_QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
+_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B[).:]")
+_SUPPOSED = re.compile(
+    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s|answer\s)?\Z",
+    re.IGNORECASE,
 )
 _ARTICLE = re.compile(
     r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among|out|per|according)\b)[a-zà-ÿ]"
@@ -164,11 +175,24 @@ def _said(text: str, letters: Sequence[str]) -> list[Said]:
         if said is not None:
             found.setdefault(said.end, said)
     for at, _ in descending(low, _AFFIRMING, EVENTS):
-        match = _AFFIRM.search(text, max(0, at - 50), at + 60)
-        if match is not None and (match["close"] or not match["open"]):
-            letter = match["letter"] if match["letter"] in letters else None
-            found.setdefault(match.end("letter"), Said(match.start(), match.end(), letter))
+        said = _affirmed(text, at, letters)
+        if said is not None:
+            found.setdefault(said.end, said)
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+
+
+def _affirmed(text: str, at: int, letters: Sequence[str]) -> Said | None:
+    """The letter of "(C) is the correct answer", where the praise stands at `at`."""
+    match = None
+    for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
+        if found.start() > at:
+            break
+        match = found
+    if match is None or match.end() <= at or (match["open"] and not match["close"]):
+        return None
+    if _SUPPOSED.search(text, max(0, match.start() - 24), match.start()):
+        return None
+    return Said(match.start(), match.end("letter"), match["letter"] if match["letter"] in letters else None)
 
 
 def _introduced(low: str, at: int, stem: str) -> bool:
@@ -199,9 +223,13 @@ def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said 
             return None
     if letter in {"A", "I"} and not bracketed and _ARTICLE.match(following):
         return None
+    if _QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)):
+        return None
     letter = letter.upper()
     joined = _JOINED.match(following)
-    other = joined is not None and joined["letter"] != letter and joined["letter"] in letters
+    other = (
+        joined is not None and joined["letter"] != letter and (joined["letter"] in letters or len(joined["letter"]) > 1)
+    )
     if match["no"]:
         return Said(start, after, letter, denied=True)
     return Said(start, after, None if other or letter not in letters else letter)
@@ -214,9 +242,7 @@ def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> 
     if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
         letter = closing["letter"]
         return Said(start, end + closing.end(), letter if letter in letters else None)
-    mentions = [
-        said for m in _MENTION.finditer(window) if (said := _letter_at(window, m.start(), m.end(), letters)) is not None
-    ]
+    mentions = _mentions(window, fold(window), letters)
     if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
         return Said(start, end + mentions[0].end, mentions[0].letter)
     return None
@@ -246,6 +272,8 @@ def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
     found = []
     for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE), EVENTS):
         match = _MENTION.match(text, at + len(stem))
-        if match is not None and (said := _letter_at(text, at, match.end(), letters)) is not None:
+        if match is None or (stem in _BRACKETED and text[match.end()] != "("):
+            continue
+        if (said := _letter_at(text, at, match.end(), letters)) is not None:
             found.append(said)
     return found
