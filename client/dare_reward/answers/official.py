@@ -70,7 +70,7 @@ def official_answer(text: str, *, kind: Kind) -> str:
         return _official_choice(text)
     raw = re.sub(r"\n\s*+", "", _official_source(text.replace("ки", "")))
     raw = raw.removeprefix(":")
-    return raw.removesuffix(".").removesuffix("/")
+    return raw.removesuffix(".").removesuffix("/").strip()
 
 
 def official_key(raw: str, *, kind: Kind = "math") -> str:
@@ -161,11 +161,8 @@ def _digits(string: str) -> str:
     if string.isascii() and string.isdigit():
         return string.lstrip("0") or "0"
     words = string.lower().replace("-", " ").split()
-    if (
-        not words
-        or len(words) > 20
-        or any(w not in _SMALL and w not in _LARGE and w not in {"and", "hundred"} for w in words)
-    ):
+    known = _SMALL.keys() | _LARGE.keys() | {"hundred"}
+    if not known & set(words) or len(words) > 20 or not known | {"and"} >= set(words):
         return string
     total = part = 0
     for word in words:
