@@ -95,14 +95,20 @@ def score(endings: list[Ending], extractor: Extractor, *, strict: bool) -> Count
 
 
 def endings_table(endings: list[Ending]) -> None:
-    extractors: list[tuple[str, Extractor]] = [("ours", ours), ("reference (TTRL)", reference), ("boxed only", boxed_only)]
+    extractors: list[tuple[str, Extractor]] = [
+        ("ours", ours),
+        ("reference (TTRL)", reference),
+        ("boxed only", boxed_only),
+    ]
     if (verify := math_verify()) is not None:
         extractors.insert(2, ("Math-Verify `parse`", verify))
     for name, kinds in (("Mathematics", {"math"}), ("Choices", {"choice"}), ("Text and exact", {"text", "exact"})):
         chosen = [e for e in endings if e["kind"] in kinds]
         with_answer = sum(e["expect"] is not None for e in chosen)
         print(f"\n{name}: {with_answer} with an answer, {len(chosen) - with_answer} without\n")
-        print("| extractor | right | wrong | missed | abstains rightly | guesses | % right |\n|---|---|---|---|---|---|---|")
+        print(
+            "| extractor | right | wrong | missed | abstains rightly | guesses | % right |\n|---|---|---|---|---|---|---|"
+        )
         for label, extractor in extractors:
             n = score(chosen, extractor, strict=extractor is ours)
             share = 100 * (n["right"] + n["abstains"]) / len(chosen)
@@ -115,7 +121,9 @@ def show_wrong(endings: list[Ending]) -> None:
     for ending in endings:
         got = ours(ending)
         if got != ending["expect"]:
-            print(f"\n{ending['category']} / {ending['reason']}: want {ending['expect']!r}, got {got!r}\n{ending['text']!r}")
+            print(
+                f"\n{ending['category']} / {ending['reason']}: want {ending['expect']!r}, got {got!r}\n{ending['text']!r}"
+            )
 
 
 def read_gzip(name: str) -> list[dict[str, Any]]:
@@ -124,7 +132,9 @@ def read_gzip(name: str) -> list[dict[str, Any]]:
 
 
 def corpora_table(show: int) -> None:
-    print("\n| corpus | rollouts | same | different | only the reference answers | of these marked right | CPU ours, ms | CPU reference, ms |")
+    print(
+        "\n| corpus | rollouts | same | different | only the reference answers | of these marked right | CPU ours, ms | CPU reference, ms |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     shown: list[tuple[str, str, dict[str, Any], str | None, str]] = []
     for name in CORPORA:
@@ -153,7 +163,9 @@ def corpora_table(show: int) -> None:
         for verdict in ("none", "different"):
             sample = [s for s in shown if s[:2] == (name, verdict)]
             for _, _, rollout, own, other in random.sample(sample, min(show, len(sample))):
-                print(f"\n{name} {verdict} correct={rollout['correct']} ours={own!r} reference={other[:80]!r}\n{rollout['text'][-160:]!r}")
+                print(
+                    f"\n{name} {verdict} correct={rollout['correct']} ours={own!r} reference={other[:80]!r}\n{rollout['text'][-160:]!r}"
+                )
 
 
 def main() -> None:

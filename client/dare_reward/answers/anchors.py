@@ -7,9 +7,11 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["Anchor", "anchors", "descending", "fold"]
 
@@ -21,11 +23,14 @@ _EN = (
     r"(?:s|e?d)?+(?![a-z])"
     r"(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
-    r"(?:,(?!\s*+[-−$\\(\d])[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded|when|based)(?![a-z])"
+    r"(?:,(?!\s*+[-−$\\(\d])[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded"
+    r"|when|based)(?![a-z])"
     r"[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
     r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：])"
-    r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are|was)(?:n['’]t| not))(?![a-z])"
-    r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?|comes out to(?: be)?|can be (?:written|expressed) as"
+    r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are"
+    r"|was)(?:n['’]t| not))(?![a-z])"
+    r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
+    r"|comes out to(?: be)?|can be (?:written|expressed) as"
     r"|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
     r"|[^\S\n]*+(?P<equals>=)(?!=)|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
     r"|(?P<of>(?:['’]s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
@@ -61,10 +66,12 @@ _WIDE: dict[str, str] = {
     "đáp số": _plain(r"là", r"đúng|cuối cùng"),
     "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
     "ответ": _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
-    "答案": r"[*_`\"'”」】）)]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)\s*+[:：]?+)"
+    "答案": r"[*_`\"'”」】）)]{0,4}+\s*+(?:(?P<colon>[:：])"
+    r"|(?P<is>(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)\s*+[:：]?+)"
     r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n)))",
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
-    "答え": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:は|が)、?+\s*+[:：]?+)|(?P<equals>[=＝])|(?P<heading>[*_#]*+(?=\n)))",
+    "答え": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:は|が)、?+\s*+[:：]?+)|(?P<equals>[=＝])"
+    r"|(?P<heading>[*_#]*+(?=\n)))",
     "解答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
     "回答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
     "正解": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
@@ -73,7 +80,8 @@ _WIDE: dict[str, str] = {
     "الجواب": _plain(r"هو|هي|يساوي", r"النهائي|الصحيح|الأخير"),
     "الإجابة": _plain(r"هي|هو|تساوي", r"النهائية|الصحيحة|الأخيرة"),
     "الاجابة": _plain(r"هي|هو", r"النهائية|الصحيحة"),
-    "उत्तर": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+[-(\[$\\]*\d)|(?=\s*+\(?[a-j]\b))|(?P<heading>[*_#]*+(?=\n)))",
+    "उत्तर": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+[-(\[$\\]*\d)"
+    r"|(?=\s*+\(?[a-j]\b))|(?P<heading>[*_#]*+(?=\n)))",
 }
 _TAIL = {stem: re.compile(tail) for stem, tail in (_TAILS | _WIDE).items()}
 _MARKS = ("####", "\na:", "\n**a")
@@ -81,18 +89,22 @@ _ASCII_STEMS = (*_TAILS, *_MARKS)
 _ALL_STEMS = (*_TAIL, *_MARKS)
 
 _UNSURE = re.compile(
-    r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how|until|once|before)"
+    r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
+    r"|until|once|before)"
     r"\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
-    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|previous|initial|possible|alternative|first|their|her|his|student's|intermediate"
+    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|previous|initial|possible|alternative|first|their|her|his|student's"
+    r"|intermediate"
     r"|no|closed-form|guess(?:ed)?|tentative)\s++)\Z"
 )
 _HEAD = re.compile(
-    r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
+    r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
+    r"|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
     r"|final[\s_]|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
 )
 _GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?)\s(?:us\s)?the\s\Z")
 _BACK = re.compile(
-    r"(?P<said>\$[^$\n]{1,80}\$|\\\([^\n]{1,80}?\\\)|(?<![\w.,/])[-−]?\d[\d.,/]*+%?+)[*_]*+\s(?:is|are)\s(?:therefore\s|thus\s|indeed\s)?"
+    r"(?P<said>\$[^$\n]{1,80}\$|\\\([^\n]{1,80}?\\\)|(?<![\w.,/])[-−]?\d[\d.,/]*+%?+)[*_]*+\s(?:is"
+    r"|are)\s(?:therefore\s|thus\s|indeed\s)?"
     r"(?:the|our|my)\s(?:final\s|correct\s|required\s|desired\s)?\Z"
 )
 _HASH = re.compile(r"####(?!#)[^\S\n]*+")
@@ -149,24 +161,29 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
     before = low[max(0, at - 48) : at]
     if match is None:
         return _back(low, at) if stem == "answer" else None
-    found = match.groupdict()
     if _UNSURE.search(before):
         return None
-    start, end = at, match.end()
-    if found.get("neg"):
-        return Anchor(start, end, "is", negated=True)
-    if found.get("colon"):
-        return Anchor(start, end, "colon")
-    if found.get("is") is not None or found.get("of"):
-        return Anchor(start, end, "is")
-    if found.get("equals"):
-        return None if low.count("```", 0, at) % 2 else Anchor(start, end, "equals")
-    if found.get("bare") is not None:
-        return Anchor(start, end, "is") if _GIVES.search(before) else None
-    line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
-    if found.get("cell"):
-        return Anchor(start, end, "cell") if "|" in line else None
-    return Anchor(start, end, "heading") if _HEAD.fullmatch(line) else None
+    found = {name for name, value in match.groupdict().items() if value is not None}
+    link = _link(low, at, before, found)
+    return None if link is None else Anchor(at, match.end(), link, negated="neg" in found)
+
+
+def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
+    """What links the word at `at` to its content; None where the place says that it announces nothing."""
+    link: Link | None = None
+    if found & {"neg", "is", "of"} or ("bare" in found and _GIVES.search(before)):
+        link = "is"
+    elif "colon" in found:
+        link = "colon"
+    elif "equals" in found:
+        link = None if low.count("```", 0, at) % 2 else "equals"  # an assignment in code is no announcement
+    elif "cell" in found or "heading" in found:
+        line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
+        if "cell" in found:
+            link = "cell" if "|" in line else None
+        elif _HEAD.fullmatch(line):
+            link = "heading"
+    return link
 
 
 def _back(low: str, at: int) -> Anchor | None:

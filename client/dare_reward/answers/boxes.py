@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 __all__ = ["Mark", "boxes", "last_mark"]
 
@@ -14,10 +15,11 @@ SKIPPED = 16
 
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _OPEN = re.compile(r"\s*+\{")
-# `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or the end of the maths.
+# `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE = re.compile(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
 _PLACEHOLDER = re.compile(
-    r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text|mathrm)(?![a-z])"
+    r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
+    r"|mathrm)(?![a-z])"
     r"|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
 )
 _TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
@@ -25,15 +27,15 @@ _TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_bo
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A marked answer: its content, whether box or tag, and where it ends. `content` None: the last one never closes."""
+    """A marked answer: its content (None: it never closes), whether box or tag, and where it ends."""
 
     content: str | None
-    source: str
+    source: Literal["box", "tag"]
     end: int
 
 
 def last_mark(text: str) -> Mark | None:
-    """The last box or tag that holds something; `content` is None where a last opening was cut off; None without any."""
+    """The last box or tag that holds something, None without any; its content is None where the last was cut off."""
     tag = _last_tag(text) if "<" in text else None
     box = next(iter(boxes(text, 1)), None)
     if tag is None or box is None:

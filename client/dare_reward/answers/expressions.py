@@ -12,16 +12,19 @@ _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\ua
 _PROSE = re.compile(
     rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
 )
-_FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi mod max min gcd lcm deg inf infinity"
-    " or and xy xyz ab bc ac abc ax bx cx dx dy dz dt ex kx nx mx yz xz pq mn cis".split()
+_FUNCTION_NAMES = (
+    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi mod max min gcd lcm"
+    " deg inf infinity or and xy xyz ab bc ac abc ax bx cx dx dy dz dt ex kx nx mx yz xz pq mn cis"
 )
-_UNITS = frozenset(
-    "cm mm km m nm kg g mg lb lbs oz ml l ft inch inches feet foot yard yards mile miles meter meters metre metres centimeters"
-    " kilometers kilograms grams hour hours hr hrs minute minutes min second seconds sec day days week weeks month months"
-    " year years degree degrees percent mph kmh j kj hz khz n pa kpa mol v w kw ohm ohms square cubic sq cents cent dollar"
-    " dollars euro euros thousand million millions billion billions trillion hundred dozen pm am".split()
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+_UNIT_NAMES = (
+    "cm mm km m nm kg g mg lb lbs oz ml l ft inch inches feet foot yard yards mile miles meter meters metre"
+    " metres centimeters kilometers kilograms grams hour hours hr hrs minute minutes min second seconds sec"
+    " day days week weeks month months year years degree degrees percent mph kmh j kj hz khz n pa kpa mol v w"
+    " kw ohm ohms square cubic sq cents cent dollar dollars euro euros thousand million millions billion"
+    " billions trillion hundred dozen pm am"
 )
+_UNITS = frozenset(_UNIT_NAMES.split())
 _WORD = re.compile(r"\s*+(?P<word>[^\W\d_]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
 _AND_MORE = re.compile(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
@@ -33,19 +36,26 @@ _LAST_LINK = re.compile(
     r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
 )
 _EXPLAINS = re.compile(
-    r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these|in|on|using|if|it|its|see"
-    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|found|calculated|determined|expressed|written|there"
-    r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore|okay|ok|well|sure"
-    r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real|rational|decimal|prime|list)|at (?!least|most)|wait"
-    r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required|ready|in the)\b",
+    r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these"
+    r"|in|on|using|if|it|its|see"
+    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|found|calculated|determined"
+    r"|expressed|written|there"
+    r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
+    r"|okay|ok|well|sure"
+    r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
+    r"|rational|decimal|prime|list)|at (?!least|most)|wait"
+    r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
+    r"|ready|in the)\b",
     re.IGNORECASE,
 )
 _REAL = re.compile(
-    r"there (?:is|are|exists?) no\b|it (?:is|can(?:no|')t)|there does|no\b|none\b|cannot|can't|undefined|not\b|impossible",
+    r"there (?:is|are|exists?) no\b|it (?:is|can(?:no|')t)|there does|no\b|none\b|cannot|can't|undefined|not\b"
+    r"|impossible",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(
-    r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b|,\s(?:so|not|and so|but|it|they|that)\b"
+    r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b"
+    r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _VERDICT = re.compile(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
 _SUBJECT = re.compile(

@@ -9,9 +9,8 @@ contradicts itself about a letter. Never raises on any `str`; time is linear in 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from .anchors import anchors, fold
 from .boxes import boxes, last_mark
@@ -19,6 +18,9 @@ from .choices import choice_letter, option_letters
 from .letters import announced_letter, last_letter, names_several
 from .phrases import Phrase, exact_phrase, math_phrase, text_phrase
 from .turns import final_turn, questions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["Extraction", "Kind", "Source", "extract"]
 
@@ -53,12 +55,13 @@ def extract(
     """The final answer of `text`.
 
     1. Only the final turn counts: after the last `</think>`, before the first end-of-turn token, and before a further
-       question that the model put to itself, if it had answered by then. An open `<think>` is no answer, unless `open_think`.
-    2. The last `<answer>…</answer>`, GLM box or closed `\\boxed`/`\\fbox` with something in it, whichever is last. If the last
-       one never closes, the text was cut off: no answer.
-    3. Without any, the last announcement: "the answer is", "Answer:", "#### x", a "Final Answer" heading, in 14 languages.
-       math takes a maths span, else an expression or number, else a few words; text the line or sentence; exact the line,
-       code point for code point.
+       question that the model put to itself, if it had answered by then. An open `<think>` is no answer, unless
+       `open_think` allows it.
+    2. The last `<answer>…</answer>`, GLM box or closed `\\boxed`/`\\fbox` with something in it, whichever is last. If
+       the last one never closes, the text was cut off: no answer.
+    3. Without any, the last announcement: "the answer is", "Answer:", "#### x", a "Final Answer" heading, in the main
+       languages. math takes a maths span, else an expression or number, else a few words; text the line or sentence;
+       exact the line, code point for code point.
     4. choice: box, tag and announcement must name one letter of `options`.
 
     `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
@@ -100,21 +103,21 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _NONE
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return Extraction(letter, "tag" if mark.source == "tag" else "box")
+            return Extraction(letter, mark.source)
         if names_several(mark.content, letters):
             return _NONE
-        if mark.source == "tag":
-            letter = announced_letter(mark.content, letters)
-            if letter is not None:
-                return Extraction(letter, "tag")
-        else:
-            for earlier in boxes(text, 3)[1:]:
-                if earlier.content is not None and (letter := choice_letter(earlier.content, letters)) is not None:
-                    return Extraction(letter, "box")
-    if closed_only:
-        return _NONE
-    letter = announced_letter(text, letters)
+        if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
+            return Extraction(letter, mark.source)
+    letter = None if closed_only else announced_letter(text, letters)
     return _NONE if letter is None else Extraction(letter, "phrase")
+
+
+def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:
+    """The letter announced inside a tag; or, where the last box holds a value, that of the boxes just before it."""
+    if source == "tag":
+        return announced_letter(content, letters)
+    earlier = (choice_letter(box.content, letters) for box in boxes(text, 3)[1:] if box.content is not None)
+    return next((letter for letter in earlier if letter is not None), None)
 
 
 def _phrase(text: str, kind: Kind) -> str | None:
@@ -148,7 +151,5 @@ def _fallback(text: str, kind: Kind, letters: tuple[str, ...]) -> Extraction:
         return _NONE if letter is None else Extraction(letter, "fallback")
     if kind != "math":
         return _NONE
-    number = None
-    for number in _NUMBER.finditer(text):
-        pass
-    return _NONE if number is None else Extraction(number[0].rstrip(","), "fallback")
+    numbers = _NUMBER.findall(text)
+    return Extraction(numbers[-1].rstrip(","), "fallback") if numbers else _NONE

@@ -1,17 +1,21 @@
 """Announced choice letters: "the answer is (C)", "option E is correct", "Antwort: C", "故选C".
 
 The last announcement wins; two different letters in one, or in two next to each other with nothing that takes the first
-back, are no choice. A letter must stand by itself: "Answer: Based on" is not B, "A good fit" is not A, "F = ma" is not F.
+back, are no choice. A letter must stand by itself: "Answer: Based on" is not B, "A good fit" is not A, "F = ma" not F.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import unicodedata
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .anchors import anchors, descending, fold
 from .choices import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["announced_letter", "last_letter", "names_several"]
 
@@ -19,7 +23,10 @@ READ = 300  # characters after an announcement in which its letter may stand
 EVENTS = 24  # announcements looked at, from the end
 
 # Words that announce a letter, with what must follow them and what must stand before them.
-_IS = r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
+_IS = (
+    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
+    r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
+)
 _ES = (
     r"(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
     r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
@@ -27,7 +34,8 @@ _ES = (
 _NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
 _OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante")
 _OTHER_WIDE = (
-    "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار", "選択肢", "选项", "選項", "보기", "선택지",
+    "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
+    "選択肢", "选项", "選項", "보기", "선택지",
 )  # fmt: skip
 _VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for")
 _SUBJECT = re.compile(r"(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s\Z")
@@ -50,52 +58,71 @@ _TAILS: dict[str, re.Pattern[str]] = (
 _ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "closest", "one ")
 _AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "answer")
 _AFFIRM = re.compile(
-    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
+    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
+    r"|seems|appears to be)\s"
     r"(?P<how>(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+)"
-    r"(?:most )?(?:correct|right|best|better|closest|most appropriate|most likely|answer)(?:\s(?:answer|option|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+    r"(?:most )?(?:correct|right|best|better|closest|most appropriate|most likely|answer)(?:\s(?:answer|option"
+    r"|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
 )
 _MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
 _MENTIONED = (*_NOUNS, *_OTHER_ASCII, "answer", "antwort", "matches", "corresponds to")
 _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
-    r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then|also|the|la|el|die|l'|option|choice|letter"
-    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择|number|given by|just)"
+    r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
+    r"|also|the|la|el|die|l'|option|choice|letter"
+    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант|phương án"
+    r"|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
+    r"|number|given by|just)"
     r"(?![a-zà-ÿ])[\s:：*_]*+)"
 )
-_DRESS = r"(?:[\s*_`\"'“”‘’«»$:：|>#]|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{|```[a-z]*\n|\{(?=\\))"
+_DRESS = (
+    r"(?:[\s*_`\"'“”‘’«»$:：|>#]|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
+    r"|```[a-z]*\n|\{(?=\\))"
+)
 _AT = re.compile(
-    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,3}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option|choice)\s++)?+)?{_DRESS}*+"
-    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+(?P<close>[ ]?[)\]}）】>])?+"
+    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,3}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
+    rf"|choice)\s++)?+)?{_DRESS}*+"
+    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
+    r"(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+"
+    r"(?P<close>[ ]?[)\]}）】>])?+"
 )
 _FORMULA = re.compile(
-    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]))|\\(?:cdot|times|frac|cap|cup|to)|_[\w{]|\(\w\))"
+    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]))|\\(?:cdot|times|frac|cap|cup|to)"
+    r"|_[\w{]|\(\w\))"
 )
 _JOINED = re.compile(
-    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc)\b|和|或|と|,|/|&|、|;)"
+    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc)\b|和|或|と"
+    r"|,|/|&|、|;)"
     r"(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
 _QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B[).:]")
 _SUPPOSED = re.compile(
-    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s|answer\s)?\Z",
+    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
+    r"|answer\s)?\Z",
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(
-    r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among|out|per|according)\b)[a-zà-ÿ]"
+    r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
+    r"|out|per|according)\b)[a-zà-ÿ]"
 )
 _AT_END = re.compile(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
 _DENIED_AFTER = re.compile(
-    r"[*_\"'`$)}\s]*+(?:\([^()\n]{0,80}\)\s*+)?(?:,\s)?(?:(?:is|are|was|were|can be|could be|has been|seems|would be|appears|does|do|doesn't|isn't|can't|cannot|fails"
+    r"[*_\"'`$)}\s]*+(?:\([^()\n]{0,80}\)\s*+)?(?:,\s)?(?:(?:is|are|was|were|can be|could be|has been|seems"
+    r"|would be|appears|does|do|doesn't|isn't|can't|cannot|fails"
     r"|says|states|suggests|mentions|describes|refers|might|may|could)\b)",
 )
 _DENIED_BEFORE = re.compile(
-    r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at|consider)\s++\Z",
-    re.I,
+    r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at"
+    r"|consider)\s++\Z",
+    re.IGNORECASE,
 )
 _TAKEN_BACK = re.compile(
-    r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
-    r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking|\bstill\b|not quite|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
+    r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
+    r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
+    r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
+    r"|\bstill\b|not quite|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
 )
 _LONE = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
 _JOINERS = re.compile(
@@ -129,7 +156,7 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
 
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
-    """The last capital letter of the options that stands alone: the fallback of published harnesses, on request only."""
+    """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
     found = None
     for match in _LONE.finditer(text):
         if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end())):
@@ -209,30 +236,29 @@ def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said 
     match = _AT.match(text, end, end + READ)
     if match is None:
         return None
-    letter = match["letter"]
-    if "Ａ" <= letter <= "Ｊ":
-        letter = chr(ord(letter) - ord("Ａ") + ord("A"))
-    bracketed = bool(match["close"])
-    if letter.islower() and not bracketed:
-        return None
+    letter = unicodedata.normalize("NFKC", match["letter"])
     after = match.end()
-    following = text[after : after + 80]
-    if not bracketed and (following[:1] == "-" and following[1:2].isalnum() or _FORMULA.match(following)):
-        joined = _JOINED.match(following)
-        if joined is None:
-            return None
-    if letter in {"A", "I"} and not bracketed and _ARTICLE.match(following):
-        return None
-    if _QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)):
+    if not _stands(text, after, letter, bracketed=bool(match["close"])):
         return None
     letter = letter.upper()
-    joined = _JOINED.match(following)
-    other = (
-        joined is not None and joined["letter"] != letter and (joined["letter"] in letters or len(joined["letter"]) > 1)
-    )
     if match["no"]:
         return Said(start, after, letter, denied=True)
-    return Said(start, after, None if other or letter not in letters else letter)
+    joined = _JOINED.match(text, after, after + 80)
+    second = joined["letter"] if joined else letter
+    several = second != letter and (second in letters or len(second) > 1)
+    return Said(start, after, None if several or letter not in letters else letter)
+
+
+def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
+    """Whether the letter before `after` is a choice and no word, article, symbol, question or first line of a list."""
+    following = text[after : after + 80]
+    if not bracketed:
+        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)):
+            return False
+        part = (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following)
+        if part and not _JOINED.match(following):
+            return False
+    return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
 
 
 def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:

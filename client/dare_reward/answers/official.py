@@ -30,33 +30,34 @@ _BRACE = re.compile(r"[{}]")
 
 # What the reference takes for units: words of a data set of word problems, matched case by case, "." standing for any
 # character. Each is tried also with an "s" after all of the others. The order matters: removing one can free another.
-_UNITS = tuple(
-    (
-        "east|degree|mph|kmph|ft|m sqaure| m east|sq m|deg|mile|q .|monkey|prime|ratio|profit of rs|rd|o|gm|p . m|lb|tile|per|dm"
-        "|lt|gain|ab|way|west|a .|b .|c .|d .|e .|f .|g .|h .|t|a|h|no change|men|soldier|pie|bc|excess|st|inches|noon|percent"
-        "|by|gal|kmh|c|acre|rise|a . m|th|π r 2|sq|mark|l|toy|coin|sq . m|gallon|° f|profit|minw|yr|women|feet|am|pm|hr|cu cm"
-        "|square|v â € ™|are|rupee|rounds|cubic|cc|mtr|s|ohm|number|kmph|day|hour|minute|min|second|man|woman|sec|cube|mt"
-        "|sq inch|mp|∏ cm ³|hectare|more|sec|unit|cu . m|cm 2|rs .|rs|kg|g|month|km|m|cm|mm|apple|liter|loss|yard|pure|year"
-        "|increase|decrease|d|less|Surface|litre|pi sq m|s .|metre|meter|inch"
-    ).split("|")
+_UNIT_NAMES = (
+    "east|degree|mph|kmph|ft|m sqaure| m east|sq m|deg|mile|q .|monkey|prime|ratio|profit of rs|rd|o|gm|p . m"
+    "|lb|tile|per|dm|lt|gain|ab|way|west|a .|b .|c .|d .|e .|f .|g .|h .|t|a|h|no change|men|soldier|pie|bc"
+    "|excess|st|inches|noon|percent|by|gal|kmh|c|acre|rise|a . m|th|π r 2|sq|mark|l|toy|coin|sq . m|gallon"
+    "|° f|profit|minw|yr|women|feet|am|pm|hr|cu cm|square|v â € ™|are|rupee|rounds|cubic|cc|mtr|s|ohm|number"
+    "|kmph|day|hour|minute|min|second|man|woman|sec|cube|mt|sq inch|mp|∏ cm ³|hectare|more|sec|unit|cu . m"
+    "|cm 2|rs .|rs|kg|g|month|km|m|cm|mm|apple|liter|loss|yard|pure|year|increase|decrease|d|less|Surface"
+    "|litre|pi sq m|s .|metre|meter|inch"
 )
+_UNITS = _UNIT_NAMES.split("|")
 _UNIT_RULES = tuple(
     (unit.partition(" .")[0], re.compile(rf"(^|\W){unit}($|\W)")) for unit in (*_UNITS, *(u + "s" for u in _UNITS))
 )
 _RENAMED = (
-    ("bmatrix", "pmatrix"), ("tfrac", "frac"), ("dfrac", "frac"), ("\\neq", "\\ne"), ("\\leq", "\\le"), ("\\geq", "\\ge"),
+    ("bmatrix", "pmatrix"), ("tfrac", "frac"), ("dfrac", "frac"),
+    ("\\neq", "\\ne"), ("\\leq", "\\le"), ("\\geq", "\\ge"),
     ("\\left", ""), ("\\right", ""), ("\\{", "{"), ("\\}", "}"),
 )  # fmt: skip
 _DROPPED = ("^{\\circ}", "^\\circ", "\\$", "$", "\\(", "\\)")
 _NAMED = ("x=", "y=", "z=", "x\\in", "y\\in", "z\\in", "x\\to", "y\\to", "z\\to")
 _ZEROS = re.compile(r"(?<=\d)\.0*+(?=\D|$)")
-_SMALL = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-        " eighteen nineteen".split()
-    )
-} | {w: 10 * i for i, w in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+    " seventeen eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: value for value, word in enumerate(_ONES.split())}
+_SMALL |= {word: 10 * value for value, word in enumerate(_TENS.split(), 2)}
 _LARGE = {"thousand": 1_000, "million": 1_000_000}
 
 

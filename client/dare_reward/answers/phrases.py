@@ -20,9 +20,12 @@ _DRESS = re.compile(r"(?:\s|[*_`>\"“”«»'#|:：]|\\(?:textbf|text|boldsymbo
 _BULLET = re.compile(r"(?:[-*•]|1\.)[^\S\n]++")
 _FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
-    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now|clearly"
-    r"|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement|aproximadamente"
-    r"|è|est|es|é|là|是|为|為|선택지|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
+    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also"
+    r"|now|clearly"
+    r"|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
+    r"|aproximadamente"
+    r"|è|est|es|é|là|是|为|為|선택지|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer"
+    r"|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
     re.IGNORECASE,
 )
 _NOT = re.compile(

@@ -30,7 +30,8 @@ _THINK = (
 )
 # A base model that has answered often goes on with the next question of an imagined list.
 _QUESTION = re.compile(
-    r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input|问题|题目|Frage|Pregunta|Вопрос)"
+    r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
+    r"|问题|题目|Frage|Pregunta|Вопрос)"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
 )
 

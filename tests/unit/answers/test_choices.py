@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from dare_reward.answers.choices import choice_letter, option_letters
-from dare_reward.errors import RequestError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dare_reward.answers.choices import choice_letter, option_letters
+from dare_reward.errors import RequestError
 
 C = [
     "C", "(C)", "C.", "**C**", "Option C", "\\boxed{C}", "\\text{C}", "C) text", "C: Newton", "c", "(c)", "$C$", "\\(C\\)",
@@ -71,7 +72,10 @@ def test_any_text_gives_an_option_or_none(raw):
     assert choice_letter(raw) in {*option_letters(None), None}
 
 
-@given(st.sampled_from("ABCDEFGHIJ"), st.sampled_from(["{}", "({})", "**{}**", "Option {}", "\\text{{{}}}", "{}.", "$ {} $"]))
+@given(
+    st.sampled_from("ABCDEFGHIJ"),
+    st.sampled_from(["{}", "({})", "**{}**", "Option {}", "\\text{{{}}}", "{}.", "$ {} $"]),
+)
 def test_dress_does_not_change_the_letter(letter, dress):
     assert choice_letter(dress.format(letter)) == letter
     assert choice_letter(dress.format(letter), [x for x in "ABCDEFGHIJ" if x != letter]) is None

@@ -7,10 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
-from dare_reward.answers.extract import Extraction, extract
-from dare_reward.errors import RequestError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dare_reward.answers.extract import Extraction, extract
+from dare_reward.errors import RequestError
 
 ENDINGS = [
     json.loads(line)
@@ -108,7 +109,11 @@ balanced = st.recursive(
 )
 
 
-@given(balanced, st.sampled_from(["", "The answer is ", "$", "<think>7</think>"]), st.sampled_from(["", ".", "$ as wanted.", "\n"]))
+@given(
+    balanced,
+    st.sampled_from(["", "The answer is ", "$", "<think>7</think>"]),
+    st.sampled_from(["", ".", "$ as wanted.", "\n"]),
+)
 def test_a_balanced_box_gives_its_content(content, before, after):
     found = extract(f"{before}\\boxed{{x{content}y}}{after}")
     assert found == Extraction(f"x{content}y".strip(), "box")

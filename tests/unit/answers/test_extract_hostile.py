@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from dare_reward.answers.choices import choice_letter
 from dare_reward.answers.extract import extract
 from dare_reward.answers.official import official_answer, official_key

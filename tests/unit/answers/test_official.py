@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from dare_reward.answers.official import official_answer, official_key
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dare_reward.answers.official import official_answer, official_key
 
 
 @pytest.mark.parametrize(
