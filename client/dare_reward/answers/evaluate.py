@@ -146,6 +146,8 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
     if isinstance(node, Number):
         return node.value
     if isinstance(node, Variable):
+        if node.name not in env:
+            raise Unreadable("a variable where a number must stand")
         return env[node.name]
     if isinstance(node, Constant):
         ctx = context()

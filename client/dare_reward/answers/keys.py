@@ -17,7 +17,7 @@ from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Signifi
 from .structures import read
 from .surface import MAX_CHARS, clean, fold, peel
 from .text import NUMBER_WORDS, is_prose, opaque_value, text_value
-from .tokens import Token, Unreadable, spell, tokenise
+from .tokens import FUNCTIONS, Token, Unreadable, spell, tokenise
 
 __all__ = ["ANSWERS_VERSION", "Key", "KeyKind", "Kind", "canonical", "key_of"]
 
@@ -140,6 +140,8 @@ def _plain_words(s: str) -> Reading | None:
     if lower in _REALS:
         return read([Token("set", "R")], DEFAULT)
     if " " in s and {"and", "or"} & set(lower.split()) and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1:
+        return None
+    if " " in s and all(len(w) == 1 or w in FUNCTIONS or w == "pi" for w in s.split()):
         return None
     longest = max(len(w) for w in re.split(r"[ '-]+", s))
     if longest == 1 or s in _READABLE_WORDS or (len(s) <= 3 and set(s) <= _LETTERS):

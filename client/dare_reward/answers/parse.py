@@ -50,6 +50,8 @@ def parse(tokens: Sequence[Token]) -> Node:
     """The tree of a whole expression."""
     parser = _Parser(letters(tokens))
     node = parser.sum(0)
+    if parser.take("choose"):
+        node = Op("binom", (node, parser.sum(0)))
     if parser.i != len(parser.tokens):
         raise Unreadable("something follows the expression")
     return node
@@ -248,13 +250,19 @@ class _Parser:
         whole = Number(number(t.text))
         if not isinstance(whole.value, int) or not t.text.isdigit():
             return whole
+        braced = self.at("{") and self.at("frac", ahead=1)
+        self.i += braced
         found = self.plain_fraction() or self.latex_fraction()
+        if braced and (found is None or not self.at("}", ahead=found[2])):
+            self.i -= 1
+            return whole
         if found is None:
             return whole
         top, bottom, width = found
         if not 0 < top < bottom:
+            self.i -= braced
             return whole
-        self.i += width
+        self.i += width + braced
         return Number(whole.value + Fraction(top, bottom))
 
     def plain_fraction(self) -> tuple[int, int, int] | None:

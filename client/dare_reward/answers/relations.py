@@ -25,7 +25,7 @@ _NOISE = 40
 def read_relation(tokens: list[Token], rules: Rules, depth: int, read: Reader) -> Reading:
     parts, ops = split(tokens, RELATIONS)
     if set(ops) <= {"=", "~"}:
-        if not parts[0] and ops[0] == "~":
+        if not parts[0] and len(parts) == 2:
             return read(parts[1], rules, depth + 1)
         return _equation(parts, ops, rules, depth, read)
     if ops == ["in"]:

@@ -42,7 +42,7 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
         return _list(parts, connectives, rules, depth)
-    if any(t.text in {"pm", "mp"} for t in tokens):
+    if any(t.text in {"+-", "-+"} for t in tokens):
         return _signs(tokens, rules, depth)
     if (residue := _residue(tokens, rules)) is not None:
         return residue
@@ -185,15 +185,15 @@ def _joined_solutions(readings: list[Reading], word: str) -> Reading:
 
 def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     """Both signs of every \\pm; \\mp is the opposite of the \\pm beside it."""
-    places = [n for n, t in enumerate(tokens) if t.text in {"pm", "mp"}]
+    places = [n for n, t in enumerate(tokens) if t.text in {"+-", "-+"}]
     if len(places) > MAX_SIGNS:
         raise Unreadable("too many signs")
-    linked = any(tokens[n].text == "mp" for n in places)
+    linked = any(tokens[n].text == "-+" for n in places)
     values: list[Reading] = []
     for choice in range(2 if linked else 2 ** len(places)):
         chosen = list(tokens)
         for k, n in enumerate(places):
-            minus = (choice == 1) != (tokens[n].text == "mp") if linked else bool(choice >> k & 1)
+            minus = (choice == 1) != (tokens[n].text == "-+") if linked else bool(choice >> k & 1)
             chosen[n] = Token("op", "-" if minus else "+", tokens[n].space)
         values.append(read(chosen, rules, depth + 1))
     if len({encoded(v) for v in values}) == 1:
@@ -388,8 +388,8 @@ def _ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
         return None
     tag = ""
     last = parts[-1]
-    if len(last) > 1 and last[-1].kind in {"word", "text"} and last[-1].text.lower() in {"am", "pm"}:
-        tag, parts[-1] = last[-1].text.lower(), last[:-1]
+    if len(last) > 1 and last[-1].kind in {"word", "text"} and (half := last[-1].text.lower().replace(".", "")) in {"am", "pm"}:
+        tag, parts[-1] = half, last[:-1]
     if all(len(p) == 1 and p[0].text.isdigit() for p in parts) and (tag or _is_time([p[0].text for p in parts])):
         value = ":".join([str(int(parts[0][0].text)), *(p[0].text for p in parts[1:])])
         return Reading("structured", value, frozenset({"unit=" + tag} if tag else ()))

@@ -64,7 +64,10 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
-    return peel(s)
+    return _TIMES.sub(r"\\times ", peel(s))
+
+
+_TIMES = re.compile(r"(?<=\d)\s*+x\s*+(?=10\s?\^)")
 
 
 def peel(s: str) -> str:

@@ -37,7 +37,7 @@ _OPERATORS = {
     "approx": "~", "simeq": "~", "doteq": "~", "thickapprox": "~", "in": "in", "cup": "cup", "setminus": "setminus", "backslash": "setminus",
     "colon": ":", "infty": "oo", "ldots": "...", "dots": "...", "cdots": "...", "dotsc": "...", "prime": "'",
     "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "land": "and", "wedge": "and", "lor": "or", "vee": "or",
-    "emptyset": "empty", "varnothing": "empty", "pm": "pm", "mp": "mp", "degree": "deg", "textdegree": "deg",
+    "emptyset": "empty", "varnothing": "empty", "pm": "+-", "mp": "-+", "degree": "deg", "textdegree": "deg",
     "lfloor": "lfloor", "rfloor": "rfloor", "lceil": "lceil", "rceil": "rceil", "langle": "langle", "rangle": "rangle",
     "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")",
     "equiv": "equiv", "bmod": "mod", "pmod": "pmod", "mod": "mod", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "cfrac": "frac",
@@ -52,6 +52,7 @@ _SKIPPED = frozenset(
 )
 _TEXTUAL = frozenset("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc".split())
 _FONTS = frozenset("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb".split())
+_UNIT_LETTERS = frozenset("msgNJWVKLACFThl")  # an upright letter after a number
 _SETS = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
 _NEST = {"(": 1, "[": 1, "\\{": 1, ")": -1, "]": -1, "\\}": -1}
 
@@ -156,7 +157,7 @@ def _plain(kind: str, text: str, *, space: bool) -> Token:
         return Token("op", "...", space)
     if kind == "esc":
         return Token("op", {"\\{": "\\{", "\\}": "\\}"}.get(text, text[1:]), space)
-    return Token("op", {"==": "=", ":=": "=", "**": "^", "+/-": "pm"}.get(text, text), space)
+    return Token("op", {"==": "=", ":=": "=", "**": "^", "+/-": "+-"}.get(text, text), space)
 
 
 def _split_word(token: Token) -> list[Token]:
@@ -221,7 +222,7 @@ def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[
         out.append(Token("op", content.lower(), space))
     elif content in FUNCTIONS or content in ALIASES:
         out.append(Token("fn", ALIASES.get(content, content), space))
-    elif len(content) == 1 and content.isalpha() and name in _FONTS and not (out and out[-1].kind == "num"):
+    elif len(content) == 1 and content.isalpha() and name in _FONTS and not (content in _UNIT_LETTERS and out and out[-1].kind == "num"):
         out.append(Token("let", content, space))
     else:
         out.append(Token("text", content, space or raw[:1].isspace()))

@@ -32,7 +32,7 @@ _SPELLINGS = {
 }  # fmt: skip
 _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {"L": "l", "mL": "ml", "USD": "usd", "EUR": "eur"}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
-_SPACED_LETTERS = frozenset("m s g N J W V K L".split())
+_SPACED_LETTERS = frozenset("m s g h N J W V K L".split())
 _TWO_LETTER_PRODUCTS = frozenset("nm ms in am pm ha cu sq min cal ton day cup unit bit".split())
 # Words after a number that are not the name of what was counted.
 _NOT_NOUNS = frozenset(
@@ -41,7 +41,9 @@ _NOT_NOUNS = frozenset(
     "january february march april may june july august september october november december st nd rd th remainder r repeating "
     "approximately about which where each then since because".split()
 )
-_SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢", "(", ")"})
+_SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
+_PRODUCT_LETTERS = frozenset("abcxyz")
+_VOWEL = re.compile("[aeiouy]")
 _LETTERS = re.compile(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
 _WORDS = re.compile(r"[A-Za-z]++|\d++|[-^/*%¢()]")
 
@@ -111,19 +113,23 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     known = _known(text.replace(".", ""))
     if known is not None:
         return known
-    if all(t.kind in {"word", "text"} for t in tail) and _counts(head):
+    if spaced and all(t.kind in {"word", "text"} for t in tail) and _counts(head):
         return _noun(text)
     return None
 
 
 def _counts(head: list[Token]) -> bool:
-    return all(t.kind == "num" or t.text in {"-", "+", "/", "frac", "{", "}", "."} for t in head)
+    """A plain number: what follows it may be a noun that no table knows."""
+    body = head[1:] if head[0].text in {"-", "+"} else head
+    return all(t.kind == "num" or t.text in {"/", "frac", "{", "}"} for t in body)
 
 
 def _noun(text: str) -> str | None:
     """What was counted, in lower case and singular: `12 red apples`."""
     words = text.lower().replace("-", " ").split()
     if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
+        return None
+    if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
         return None
     return " ".join(w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words)
 
