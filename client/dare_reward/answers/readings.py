@@ -114,6 +114,8 @@ def name_of(tokens: Sequence[Token]) -> str | None:
     texts = "".join(t.text for t in tokens)
     if first.kind == "let":
         rest = _after_marks(tokens)
+        if [t.text for t in rest[:5]] == ["^", "{", "-", "1", "}"] and len(rest) > 5:
+            rest = rest[5:]  # the inverse function
         if not rest:
             return texts.replace("{", "").replace("}", "")
         simple = all(t.kind in {"let", "num", "text"} or t.text == "," for t in rest[1:-1])

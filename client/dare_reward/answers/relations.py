@@ -103,7 +103,8 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
         return Reading(*expression_key(left, rules.significant))
     for name in names if len(names) == 1 else [n for n in _PREFERRED if n in names]:
         solved = _solved(difference, name, names)
-        if solved is not None:
+        # A coordinate that does not depend on the others comes from a product or an unknown function, not from a line.
+        if solved is not None and (len(names) == 1 or len({digits(v) for v in solved}) > 1):
             kind, value = values_key(solved, rules.significant)
             return Reading(kind, value, frozenset({"name=" + name}))
     isolated = _isolated(left, right) or _isolated(right, left)

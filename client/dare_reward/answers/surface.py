@@ -136,12 +136,18 @@ def _peel_pairs(s: str) -> str:
             inner = s[n:-n]
             if left not in inner and right not in inner and not inner.endswith("\\"):
                 return inner
-    if s.count("$") - s.count("\\$") >= 2 and (s.count("$") - s.count("\\$")) % 2 == 0 and not _MONEY.search(s):
-        return re.sub(r"(?<!\\)\$", " ", s)
-    return s
+    return _drop_delimiters(s) if "$" in s else s
 
 
-_MONEY = re.compile(r"(?<![\\\w])\$\d[\d.,]*+(?!\d*\$)")
+def _drop_delimiters(s: str) -> str:
+    """`$x$ and $y$` without its dollars; in `$5 and $6` they are money: what closes a formula has no digit after it."""
+    places = [m.start() for m in _DOLLAR.finditer(s)]
+    if not places or len(places) % 2 or any(s[p + 1 : p + 2].isdigit() for p in places[1::2]):
+        return s
+    return _DOLLAR.sub(" ", s)
+
+
+_DOLLAR = re.compile(r"(?<!\\)\$")
 
 
 def _peel_group(s: str) -> str:

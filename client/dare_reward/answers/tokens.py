@@ -52,6 +52,8 @@ _SKIPPED = frozenset(
 )
 _TEXTUAL = frozenset("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc".split())
 _FONTS = frozenset("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb".split())
+_ACCENTS = frozenset("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check".split())
+_ACCENTED = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
 _UNIT_LETTERS = frozenset("msgNJWVKLACFThl")  # an upright letter after a number
 _SETS = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
 _NEST = {"(": 1, "[": 1, "\\{": 1, ")": -1, "]": -1, "\\}": -1}
@@ -187,6 +189,9 @@ def _command(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tup
             raise Unreadable("a set without a name")
         out.append(Token("set", m[1], space))
         return m.end(), False
+    if name in _ACCENTS and (m := _ACCENTED.match(s, i)):
+        out.append(Token("let", f"{name}.{m[1] or m[2]}", space))
+        return m.end(), False
     if name in {"begin", "end"}:
         m = _ENVIRONMENT.match(s, i)
         if m is None:
@@ -220,7 +225,7 @@ def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[
         return end, True
     if content.lower() in {"and", "or"}:
         out.append(Token("op", content.lower(), space))
-    elif content in FUNCTIONS or content in ALIASES:
+    elif (content in FUNCTIONS or content in ALIASES) and not (content in {"min", "sec"} and out and out[-1].kind == "num"):
         out.append(Token("fn", ALIASES.get(content, content), space))
     elif len(content) == 1 and content.isalpha() and name in _FONTS and not (content in _UNIT_LETTERS and out and out[-1].kind == "num"):
         out.append(Token("let", content, space))

@@ -21,7 +21,7 @@ _SPELLINGS = {
     "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes", "l": "liter liters litre litres", "ml": "milliliter milliliters millilitre millilitres",
     "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
     "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts", "A": "ampere amperes amp amps",
-    "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz", "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms",
+    "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz", "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms", "T": "tesla teslas",
     "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts",
     "kPa": "kilopascal kilopascals", "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts",
     "keV": "", "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
@@ -59,7 +59,7 @@ def split_unit(tokens: list[Token]) -> Suffix | None:
     if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in {"usd", "eur"}:
         return _money(tokens[1:], _UNITS[tokens[0].text])
     start = _suffix_start(tokens)
-    if start is None:
+    if start is None or any(_is_word(t) for t in tokens[:start]):
         return None
     head, tail = tokens[:start], tokens[start:]
     scale = 1
@@ -90,13 +90,20 @@ def _suffix_start(tokens: list[Token]) -> int | None:
     while i > 0:
         t = tokens[i - 1]
         exponent = t.kind == "num" and i > 1 and (tokens[i - 2].text in {"^", "-"} or (tokens[i - 2].text == "{" and i > 2 and tokens[i - 3].text == "^"))
-        if t.kind in {"word", "text", "let"} or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS):
+        if _is_word(t) or t.kind in {"word", "text", "let"} or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS):
             i -= 1
         else:
             break
-    while i < len(tokens) and not (tokens[i].kind in {"word", "text", "let"} or tokens[i].text in {"deg", "%", "¢"}):
+    while i < len(tokens) and not (_is_word(tokens[i]) or tokens[i].kind in {"word", "text", "let"} or tokens[i].text in {"deg", "%", "¢"}):
         i += 1
-    return i if 0 < i < len(tokens) else None
+    if not 0 < i < len(tokens) or sum((t.text == "{") - (t.text == "}") for t in tokens[i:]):
+        return None
+    return i
+
+
+def _is_word(t: Token) -> bool:
+    """Minutes and seconds look like functions."""
+    return t.kind == "fn" and t.text in {"min", "sec"}
 
 
 def _unit(head: list[Token], tail: list[Token]) -> str | None:
