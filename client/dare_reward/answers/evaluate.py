@@ -17,11 +17,12 @@ from typing import Any
 from .parse import Constant, Node, Number, Op, Variable
 from .tokens import Unreadable
 
-__all__ = ["POINTS", "Value", "as_fraction", "digits", "evaluate", "lock", "point", "rational", "real", "variables"]
+__all__ = ["POINTS", "Value", "as_fraction", "charge", "digits", "evaluate", "lock", "point", "rational", "real", "start_budget", "variables"]
 
 Value = Any  # int | Fraction | mpf | mpc
 
 POINTS = 3
+BUDGET = 10_000  # steps of about a microsecond that one answer may take
 BASE_DIGITS = 60
 KEY_DIGITS = 32
 MAX_BITS = 20_000
@@ -35,6 +36,25 @@ _NOISE = 45  # digits below the larger operand at which a difference is rounding
 # One context behind one lock: mpmath keeps its constants in module-level caches that threads would race on, and
 # pure Python computes in one thread at a time anyway.
 lock = threading.RLock()
+
+
+class _Work(threading.local):
+    left = BUDGET
+
+
+_work = _Work()
+
+
+def start_budget() -> None:
+    """Called once for each answer."""
+    _work.left = BUDGET
+
+
+def charge(steps: int) -> None:
+    """Counts work that is about to be done. A count, unlike a clock, is the same on every machine."""
+    _work.left -= steps
+    if _work.left < 0:
+        raise Unreadable("over the budget of work")
 
 
 @lru_cache(maxsize=1)
@@ -70,6 +90,7 @@ def variables(node: Node, into: set[str] | None = None) -> set[str]:
 
 def evaluate(node: Node, env: Mapping[str, Value], dps: int = BASE_DIGITS) -> Value:
     """The value of `node` with its variables from `env`; Unreadable where it has none or is over budget."""
+    charge(5)
     with lock:
         try:
             if dps == BASE_DIGITS:
@@ -86,6 +107,7 @@ def evaluate(node: Node, env: Mapping[str, Value], dps: int = BASE_DIGITS) -> Va
 
 def digits(value: Value) -> str:
     """32 significant digits and 32 decimals at least, correctly rounded; the same for an exact and a computed value."""
+    charge(10)
     if isinstance(value, int | Fraction):
         return _exact_digits(value)
     ctx = context()
@@ -156,6 +178,7 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
     args = [_value(a, env) for a in node.args]
     if name.startswith("call "):
         return _unknown(name, args)
+    charge(_COSTS.get(name, 2))
     rule = _RULES.get(name)
     if rule is None:
         raise Unreadable("no such function")
@@ -166,15 +189,14 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
 
 
 def _bounded(value: Value) -> Value:
-    if type(value) is int:
-        if value.bit_length() > MAX_BITS:
+    if isinstance(value, int | Fraction):
+        bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+        if bits > MAX_BITS:
             raise Unreadable("too large")
-        return value
-    if isinstance(value, Fraction):
-        if value.numerator.bit_length() > MAX_BITS or value.denominator.bit_length() > MAX_BITS:
-            raise Unreadable("too large")
+        charge(bits * bits >> 21)  # what a greatest common divisor of that size takes
         return value.numerator if value.denominator == 1 else value
     ctx = context()
+    charge(ctx.prec >> 6)
     if hasattr(value, "_mpc_"):
         re, im = value.real, value.imag
         scale = max(abs(re), abs(im)) * ctx.mpf(10) ** -_NOISE
@@ -205,7 +227,7 @@ def _mp(value: Value) -> Any:
 def _add(*args: Value) -> Value:
     total = args[0]
     for x in args[1:]:
-        total = _add2(total, x)
+        total = _bounded(_add2(total, x))
     return total
 
 
@@ -228,6 +250,13 @@ def _add2(a: Value, b: Value) -> Value:
 
 def _zero(x: Value) -> Value:
     return x or 0
+
+
+def _product(*args: Value) -> Value:
+    out = args[0]
+    for x in args[1:]:
+        out = _bounded(_mul(out, x))
+    return out
 
 
 def _mul(a: Value, b: Value) -> Value:
@@ -463,6 +492,7 @@ def _binom(n: Value, k: Value) -> Value:
             raise Unreadable("too large")
         return math.comb(n, k)
     if isinstance(k, int) and 0 <= k <= 60:
+        charge(5 * k)
         out: Value = 1
         for j in range(k):
             out = _bounded(_div(_mul(out, _add2(n, -j)), j + 1))
@@ -533,9 +563,15 @@ def _one(_: Value) -> Value:
     return 1
 
 
+# Steps beside those for the size of the result.
+_COSTS = dict.fromkeys("exp ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow".split(), 30) | {
+    **dict.fromkeys("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom".split(), 60),
+    "zeta": 400,
+}
+
 _RULES: dict[str, tuple[int, Callable[..., Value]]] = {
     "add": (0, _add),
-    "mul": (2, _mul),
+    "mul": (0, _product),
     "div": (2, _div),
     "neg": (1, _neg),
     "pow": (2, _pow),

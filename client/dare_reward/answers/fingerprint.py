@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from hashlib import blake2b
 
-from .evaluate import BASE_DIGITS, POINTS, Value, digits, evaluate, magnitude, point, rational, variables
+from .evaluate import BASE_DIGITS, POINTS, Value, charge, digits, evaluate, magnitude, point, rational, variables
 from .parse import Node
 from .tokens import Unreadable
 
@@ -49,6 +49,7 @@ def values_key(values: list[Value], significant: int = 0) -> tuple[str, str]:
 
 
 def constant_key(value: Value, significant: int = 0) -> tuple[str, str]:
+    charge(25)
     exact = rational(value)
     if significant and not hasattr(value, "_mpc_"):
         exact = _rounded(value, significant)

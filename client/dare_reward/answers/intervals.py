@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .evaluate import Value, as_fraction, rational
+from .evaluate import Value, as_fraction, charge, rational
 from .fingerprint import constant_key, require_real
 
 __all__ = ["MINUS_INFINITY", "PLUS_INFINITY", "REALS", "Endpoint", "Interval", "endpoint", "intersect", "spelled", "union", "without"]
@@ -44,6 +44,7 @@ REALS = Interval(MINUS_INFINITY, PLUS_INFINITY, low_closed=False, high_closed=Fa
 
 def endpoint(value: Value, significant: int = 0) -> Endpoint:
     require_real(value)
+    charge(25)
     near = rational(value)
     order = Fraction(near) if near is not None else as_fraction(value)
     return Endpoint(order, constant_key(value, significant)[1])

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from .choices import choice_letter
+from .evaluate import start_budget
 from .fingerprint import short
 from .parse import Number, number
 from .readings import KeyKind, Reading, ruled
@@ -100,6 +101,7 @@ def _math(raw: str, rules: Rules) -> Key | None:
         return None
     if (fast := _fast(s, rules)) is not None:
         return fast
+    start_budget()
     try:
         reading = ruled(_read(s, rules), rules)
     except (Unreadable, RecursionError):

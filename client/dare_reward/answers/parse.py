@@ -11,6 +11,7 @@ from .tokens import Token, Unreadable
 __all__ = ["MAX_DIGITS", "Constant", "Node", "Number", "Op", "Variable", "number", "parse"]
 
 MAX_DEPTH = 60
+MAX_POSTFIX = 5
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 
 
@@ -83,13 +84,13 @@ def letters(tokens: Sequence[Token]) -> list[Token]:
     out: list[Token] = []
     for t in tokens:
         if t.kind == "word":
-            out.extend(_product(t))
+            out.extend(_split_letters(t))
         else:
             out.append(t)
     return out
 
 
-def _product(t: Token) -> list[Token]:
+def _split_letters(t: Token) -> list[Token]:
     word = t.text
     for name in ("arcsin", "arccos", "arctan", "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "ln"):
         rest = word.removeprefix(name)
@@ -140,22 +141,26 @@ class _Parser:
         return terms[0] if len(terms) == 1 else Op("add", tuple(terms))
 
     def term(self, depth: int) -> Node:
-        node = self.signed(depth)
+        factors = [self.signed(depth)]
+        quotients = 0
         while True:
             if self.take("*"):
-                node = Op("mul", (node, self.signed(depth)))
-            elif self.take("/"):
-                node = Op("div", (node, self.signed(depth)))
-            elif self.take("mod"):
-                node = Op("mod", (node, self.signed(depth)))
+                factors.append(self.signed(depth))
+            elif self.at("/", "mod"):
+                name = "div" if self.take("/") else "mod"
+                self.i += name == "mod"
+                quotients += 1
+                if depth + quotients > MAX_DEPTH:
+                    raise Unreadable("too deep")
+                factors = [Op(name, (_product(factors), self.signed(depth)))]
             elif self.starts_factor():
                 before = self.tokens[self.i - 1]
                 here = self.tokens[self.i]
                 if here.kind == "num" and before.kind == "num" and self.i != self.after_command:
                     raise Unreadable("two numbers side by side")
-                node = Op("mul", (node, self.power(depth)))
+                factors.append(self.power(depth))
             else:
-                return node
+                return _product(factors)
 
     def starts_factor(self) -> bool:
         t = self.peek()
@@ -178,7 +183,7 @@ class _Parser:
 
     def power(self, depth: int) -> Node:
         node = self.primary(depth)
-        while True:
+        for _ in range(MAX_POSTFIX):
             if self.at("!"):
                 count = 1
                 self.i += 1
@@ -193,6 +198,7 @@ class _Parser:
                 return Op("pow", (node, self.exponent(depth + 1)))
             else:
                 return node
+        raise Unreadable("too many signs after a number")
 
     def exponent(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
@@ -415,16 +421,20 @@ class _Parser:
             return Op("neg", (self.loose(depth + 1, None),))
         if first is not None and self.take("^"):
             first = Op("pow", (first, self.exponent(depth + 1)))
-        node = self.power(depth) if first is None else first
+        factors = [self.power(depth) if first is None else first]
         while True:
             t = self.peek()
             if t is not None and t.kind != "fn" and self.starts_factor() and not self.at("(", "|", "[", "\\{"):
-                node = Op("mul", (node, self.power(depth)))
+                factors.append(self.power(depth))
             elif t is not None and t.text == "/" and self.tokens[self.i - 1].kind in {"num", "let"} and (n := self.peek(1)) and n.kind == "num":
                 self.i += 1
-                node = Op("div", (node, self.power(depth)))
+                return Op("div", (_product(factors), self.power(depth)))
             else:
-                return node
+                return _product(factors)
+
+
+def _product(factors: Sequence[Node]) -> Node:
+    return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
 
 
 def _small(text: str) -> int:

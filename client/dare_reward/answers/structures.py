@@ -308,7 +308,7 @@ def _end(tokens: list[Token], rules: Rules) -> Endpoint | None:
 def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     if not body:
         return Reading("structured", "{}", pieces=())
-    if split(body, ["|", ":"])[1]:
+    if len(split(body, ["|", ":"])[1]) == 1:
         return _set_builder(body, rules, depth)
     parts, _ = split(body, [",", ";"])
     if len(parts) > MAX_ITEMS or not all(parts):
@@ -322,9 +322,7 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
 
 
 def _set_builder(body: list[Token], rules: Rules, depth: int) -> Reading:
-    parts, bars = split(body, ["|", ":"])
-    if len(bars) != 1:
-        raise Unreadable("a set with several bars")
+    parts, _ = split(body, ["|", ":"])
     inner = read(parts[1], rules, depth + 1)
     if inner.pieces is None:
         raise Unreadable("a set by a property")
