@@ -19,6 +19,7 @@ from .structures import read
 from .surface import MAX_CHARS, clean, fold, peel
 from .text import NUMBER_WORDS, is_prose, opaque_value, text_value
 from .tokens import FUNCTIONS, Token, Unreadable, spell, tokenise
+from .units import is_unit
 
 __all__ = ["ANSWERS_VERSION", "Key", "KeyKind", "Kind", "canonical", "key_of"]
 
@@ -36,6 +37,7 @@ _BLANK = re.compile(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
 _WORDS = re.compile(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
 _MERIDIEM = re.compile(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
 _LETTERS = frozenset("abcxyz")
+_PAIR = re.compile("[b-df-hj-np-tv-z]{2}")  # mn is a product, a word has a vowel
 _READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
 _REALS = frozenset({"all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"})
 
@@ -146,7 +148,7 @@ def _plain_words(s: str) -> Reading | None:
     if " " in s and all(len(w) == 1 or w in FUNCTIONS or w == "pi" for w in s.split()):
         return None
     longest = max(len(w) for w in re.split(r"[ '-]+", s))
-    if longest == 1 or s in _READABLE_WORDS or (len(s) <= 3 and set(s) <= _LETTERS):
+    if longest == 1 or lower in _READABLE_WORDS or (len(s) <= 3 and set(s) <= _LETTERS) or (_PAIR.fullmatch(s) and not is_unit(s)):
         return None
     return Reading("text", text_value(s))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -102,7 +103,7 @@ def _call(tag: str, rules: Rules) -> str:
     return rules.names if tag.startswith("name=") else rules.units
 
 
-_GREEK_NAME = 8
+_DERIVATIVE = re.compile(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
 _NAME_OPS = frozenset({"_", "'", "(", ")", "{", "}", ",", "|", "[", "]", "overline"})
 
 
@@ -132,8 +133,8 @@ def name_of(tokens: Sequence[Token]) -> str | None:
         t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens
     ):
         return texts
-    if first.text == "frac" and "".join(t.text for t in tokens[1:3]) in {"{d", "{\\partial"}:
-        return texts
+    if first.text == "frac" and (m := _DERIVATIVE.fullmatch(texts)):
+        return f"{m[1]}/{m[2]}"
     if first.text == "d" or (first.kind == "word" and first.text.startswith("d") and "/" in texts):
         return texts
     return None

@@ -21,7 +21,7 @@ MAX_ITEMS = 500
 MAX_CELLS = 400
 MAX_SIGNS = 4
 MAX_DEPTH = 12
-_CONNECTIVES = (",", ";", "and", "or", "iff")
+_CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
 _MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
 _ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
 _BASES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16}
@@ -39,6 +39,7 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         return _words(tokens)
     if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, depth)) is not None:
         return found
+    tokens = _rounded(tokens)
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
         return _list(parts, connectives, rules, depth)
@@ -46,7 +47,7 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         return _signs(tokens, rules, depth)
     if (residue := _residue(tokens, rules)) is not None:
         return residue
-    if split(tokens, RELATIONS)[1] and not _is_angle_list(tokens):
+    if split(tokens, RELATIONS)[1]:
         return read_relation(tokens, rules, depth, read)
     parts, operators = split(tokens, ("cup", "setminus"))
     if operators:
@@ -62,6 +63,19 @@ def _unwrapped(tokens: list[Token]) -> list[Token]:
     """Without braces around the whole, which only LaTeX sees, and without `...` alone at the end of nothing."""
     while len(tokens) > 1 and tokens[0].text == "{" and _closes_at_end(tokens):
         tokens = tokens[1:-1]
+    return tokens
+
+
+def _rounded(tokens: list[Token]) -> list[Token]:
+    """`]1,2[` as `(1,2)` and `<1,2>` as a vector, where that is what the ends say."""
+    first, last = tokens[0].text, tokens[-1].text
+    if len(tokens) < 5:
+        return tokens
+    if first == "<" and last == ">":
+        return [Token("op", "langle"), *tokens[1:-1], Token("op", "rangle")]
+    if (first == "]" and last in "[])") or (last == "[" and first in "(["):
+        left = Token("op", "(" if first == "]" else first)
+        return [left, *tokens[1:-1], Token("op", ")" if last == "[" else last)]
     return tokens
 
 
@@ -134,12 +148,16 @@ def _list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth:
         if len(set(names)) == 1:
             return tagged(_bare_list(values, rules), "name=" + names[0])
     if len(names) == 1 and sides[0] is not None:
-        rest = [read(p, rules, depth + 1) for p in [sides[0][1], *parts[1:]]]
+        rest = [r for p in [sides[0][1], *parts[1:]] for r in _items(p, read(p, rules, depth + 1))]
         return tagged(_bare_list(rest, rules), "name=" + names[0])
-    readings = [read(p, rules, depth + 1) for p in parts]
-    words = set(connectives) - {",", ";"}
-    if len(words) == 1 and all(r.pieces is not None for r in readings):
-        return _joined_solutions(readings, words.pop())
+    readings = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
+    words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
+    if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
+        joined = _joined_solutions(readings, words.pop() if words else ",")
+        if joined is not None:
+            return joined
+    if {"land", "lor", "iff"} & set(connectives):
+        raise Unreadable("a formula of logic")
     if any(t.text == "..." for p in parts for t in p):
         return Reading("structured", listing(readings, ordered=True))
     return _bare_list(readings, rules)
@@ -172,15 +190,23 @@ def _bare_list(items: list[Reading], rules: Rules) -> Reading:
     return Reading("structured", listing(items, ordered=rules.list_order == "keep"))
 
 
-def _joined_solutions(readings: list[Reading], word: str) -> Reading:
-    pieces = list(readings[0].pieces or ())
+def _items(part: list[Token], r: Reading) -> tuple[Reading, ...]:
+    """Both values of a `\\pm 1` in a list."""
+    return r.items if r.items is not None and any(t.text in {"+-", "-+"} for t in part) else (r,)
+
+
+def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
+    """`x < 1 or x > 2`, `x > 1 and x < 2`; a comma means what leaves more than nothing and less than everything."""
+    names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
+    if len(names) > 1 or (word == "," and not all(r.tags & names for r in readings)):
+        return None
+    both = any_ = list(readings[0].pieces or ())
     for r in readings[1:]:
         other = list(r.pieces or ())
-        pieces = intersect(pieces, other) if word == "and" else union([*pieces, *other])
-    names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
-    if len(names) > 1:
-        raise Unreadable("solutions for several names")
-    return interval_reading(pieces, names)
+        both, any_ = intersect(both, other), union([*any_, *other])
+    if word == "and" or (word == "," and both):
+        return interval_reading(both, names)
+    return interval_reading(any_, names)
 
 
 def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
@@ -201,7 +227,7 @@ def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     names = {frozenset(t for t in v.tags if t.startswith("name=")) for v in values}
     name = names.pop() if len(names) == 1 else frozenset()
     bare = [Reading(v.kind, v.value, v.tags - name) for v in values]
-    return Reading("structured", listing(bare, ordered=False, distinct=True), name)
+    return Reading("structured", listing(bare, ordered=False, distinct=True), name, items=tuple(bare))
 
 
 def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
@@ -227,10 +253,6 @@ def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
     return Reading(*expression_key(Number(value % modulus)), frozenset(tags))
 
 
-def _is_angle_list(tokens: list[Token]) -> bool:
-    return len(tokens) > 4 and tokens[0].text == "<" and tokens[-1].text == ">" and any(t.text == "," for t in tokens)
-
-
 def _set_algebra(parts: list[list[Token]], operators: list[str], rules: Rules, depth: int) -> Reading:
     pieces = _pieces(read(parts[0], rules, depth + 1))
     for operator, part in zip(operators, parts[1:], strict=True):
@@ -252,12 +274,12 @@ def _pieces(r: Reading) -> list[Interval]:
 
 def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     opener, closer = tokens[0].text, tokens[-1].text
-    if tokens[0].kind != "op" or len(tokens) < 2 or not (_closes_at_end(tokens) or _is_angle_list(tokens)):
+    if tokens[0].kind != "op" or len(tokens) < 2 or not _closes_at_end(tokens):
         return None
     body = tokens[1:-1]
     if opener == "\\{" and closer == "\\}":
         return _set(body, rules, depth)
-    if opener not in {"(", "[", "langle", "<"}:
+    if opener not in {"(", "[", "langle"}:
         return None
     if body and body[0].text.startswith("begin ") and body[-1].text.startswith("end "):
         return read(body, rules, depth + 1)
@@ -288,7 +310,7 @@ def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, dep
             return interval_reading(pieces)
     items = tuple(read(p, rules, depth + 1) for p in parts)
     inner = ";".join(encoded(r) for r in items)
-    left, right = ("<", ">") if opener in {"langle", "<"} else (opener, closer)
+    left, right = ("<", ">") if opener == "langle" else (opener, closer)
     return Reading("structured", short(f"{left}{inner}{right}"), pieces=pieces, items=items)
 
 
@@ -346,7 +368,11 @@ def _infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
 
 
 def _number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    if len(tokens) != 1 or tokens[0].kind != "set":
+    if tokens[0].kind != "set":
+        return None
+    if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
+        return interval_reading([Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)])
+    if len(tokens) != 1:
         return None
     return interval_reading([REALS]) if tokens[0].text == "R" else Reading("structured", "set " + tokens[0].text)
 

@@ -64,7 +64,12 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
-    return _TIMES.sub(r"\\times ", peel(s))
+    s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", peel(s)))
+    return _COMBINATIONS.sub(r"\\binom{\1}{\2}", s)
+
+
+_ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
+_COMBINATIONS = re.compile(r"(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])")
 
 
 _TIMES = re.compile(r"(?<=\d)\s*+x\s*+(?=10\s?\^)")

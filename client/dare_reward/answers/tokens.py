@@ -36,7 +36,7 @@ _OPERATORS = {
     "ge": ">=", "geq": ">=", "geqslant": ">=", "geqq": ">=", "ne": "!=", "neq": "!=", "lt": "<", "gt": ">",
     "approx": "~", "simeq": "~", "doteq": "~", "thickapprox": "~", "in": "in", "cup": "cup", "setminus": "setminus", "backslash": "setminus",
     "colon": ":", "infty": "oo", "ldots": "...", "dots": "...", "cdots": "...", "dotsc": "...", "prime": "'",
-    "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "land": "and", "wedge": "and", "lor": "or", "vee": "or",
+    "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "land": "land", "wedge": "land", "lor": "lor", "vee": "lor",
     "emptyset": "empty", "varnothing": "empty", "pm": "+-", "mp": "-+", "degree": "deg", "textdegree": "deg",
     "lfloor": "lfloor", "rfloor": "rfloor", "lceil": "lceil", "rceil": "rceil", "langle": "langle", "rangle": "rangle",
     "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")",
@@ -52,6 +52,7 @@ _SKIPPED = frozenset(
 )
 _TEXTUAL = frozenset("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc".split())
 _FONTS = frozenset("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb".split())
+_NUMERIC = re.compile(r"\d[\d.,]*+(?: [A-Za-z]++)?+")
 _ACCENTS = frozenset("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check".split())
 _ACCENTED = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
 _UNIT_LETTERS = frozenset("msgNJWVKLACFThl")  # an upright letter after a number
@@ -71,7 +72,7 @@ _TOKEN = re.compile(
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
 _MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\!|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
 _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
-_REPEATING = re.compile(r"(\d++)\.(\d*+)(?:\\overline\{?(\d++)\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)")
+_REPEATING = re.compile(r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)")
 _NAME = re.compile(r"\s*+\{\s*+([A-Za-z]++)\s*+\}")
 _ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
 
@@ -128,12 +129,32 @@ def tokenise(s: str) -> list[Token]:
         depth += _NEST.get(token.text, 0) if token.kind == "op" else 0
         out.extend(_split_word(token) if token.kind == "word" else [token])
         space = False
-    return _degrees(out)
+    return _degrees(_wide_blanks(out))
+
+
+def _wide_blanks(tokens: list[Token]) -> list[Token]:
+    """`x = 1 \\quad y = 2` is a list; elsewhere a wide blank is a blank."""
+    if not any(t.text == "quad" for t in tokens):
+        return tokens
+    equations = [0]
+    for t in tokens:
+        if t.text == "quad":
+            equations.append(0)
+        equations[-1] += t.text == "="
+    if all(n == 1 for n in equations):
+        return [Token("op", ",") if t.text == "quad" else t for t in tokens]
+    return [t for t in tokens if t.text != "quad"]
 
 
 def spell(tokens: list[Token]) -> str:
     """One spelling for tokens that are compared as they are written."""
-    return " ".join(t.text for t in tokens)
+    out: list[str] = []
+    for t in tokens:
+        if t.text == "}" and len(out) > 1 and out[-2] == "{":
+            out[-2:] = [out[-1]]  # x^{2} and x^2
+        else:
+            out.append(t.text)
+    return " ".join(out)
 
 
 def _number(s: str, i: int, depth: int) -> tuple[str, int] | None:
@@ -166,7 +187,7 @@ def _split_word(token: Token) -> list[Token]:
     text = token.text
     if text in FUNCTIONS or text in ALIASES:
         return [Token("fn", ALIASES.get(text, text), token.space)]
-    if text in {"and", "or"}:
+    if text in {"and", "or", "choose"}:
         return [Token("op", text, token.space)]
     if text == "pi":
         return [Token("let", "pi", token.space)]
@@ -180,6 +201,8 @@ def _command(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tup
     if name in _SKIPPED:
         if name in {"left", "right"} and i < len(s) and s[i] == ".":
             i += 1
+        if name in {"quad", "qquad"}:
+            out.append(Token("op", "quad", space))
         return i, True
     if name in _TEXTUAL or name in _FONTS:
         return _text(s, i, name, out, space=space)
@@ -223,7 +246,14 @@ def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[
         return end, False
     if not content:
         return end, True
-    if content.lower() in {"and", "or"}:
+    after_number = bool(out) and out[-1].kind == "num" and not (len(out) > 1 and out[-2].text == "_")
+    if content == "\\$":
+        out.append(Token("op", "$", space))
+    elif _NUMERIC.fullmatch(content):
+        out.extend(tokenise(content))
+    elif content.isalpha() and content[0].isupper() and len(content) < 3 and not after_number and (s[end : end + 1] == "_" or not out or out[-1].kind == "num"):
+        out.append(Token("let" if len(content) == 1 else "word", content, space))  # CO_2
+    elif content.lower() in {"and", "or"}:
         out.append(Token("op", content.lower(), space))
     elif (content in FUNCTIONS or content in ALIASES) and not (content in {"min", "sec"} and out and out[-1].kind == "num"):
         out.append(Token("fn", ALIASES.get(content, content), space))

@@ -6,7 +6,7 @@ import re
 
 from .tokens import Token
 
-__all__ = ["CURRENCIES", "SCALES", "Suffix", "split_unit"]
+__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit"]
 
 CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "yen"}
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
@@ -21,7 +21,7 @@ _SPELLINGS = {
     "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes", "l": "liter liters litre litres", "ml": "milliliter milliliters millilitre millilitres",
     "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
     "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts", "A": "ampere amperes amp amps",
-    "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz", "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms", "T": "tesla teslas",
+    "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz", "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
     "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts",
     "kPa": "kilopascal kilopascals", "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts",
     "keV": "", "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
@@ -32,7 +32,7 @@ _SPELLINGS = {
 }  # fmt: skip
 _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {"L": "l", "mL": "ml", "USD": "usd", "EUR": "eur"}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
-_SPACED_LETTERS = frozenset("m s g h N J W V K L".split())
+_SPACED_LETTERS = frozenset("m s g h N J W V K L T Omega".split())
 _TWO_LETTER_PRODUCTS = frozenset("nm ms in am pm ha cu sq min cal ton day cup unit bit".split())
 # Words after a number that are not the name of what was counted.
 _NOT_NOUNS = frozenset(
@@ -41,6 +41,7 @@ _NOT_NOUNS = frozenset(
     "january february march april may june july august september october november december st nd rd th remainder r repeating "
     "approximately about which where each then since because".split()
 )
+MAX_STARTS = 4
 _SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
 _PRODUCT_LETTERS = frozenset("abcxyz")
 _VOWEL = re.compile("[aeiouy]")
@@ -50,18 +51,34 @@ _WORDS = re.compile(r"[A-Za-z]++|\d++|[-^/*%¢()]")
 Suffix = tuple[list[Token], int, str]  # the tokens of the number, its scale, the canonical unit ("" for none)
 
 
+def is_unit(word: str) -> bool:
+    return word in _UNITS
+
+
 def split_unit(tokens: list[Token]) -> Suffix | None:
     """The number, the scale word and the unit of `5 million cm^2`; None where there is neither scale nor unit."""
     if len(tokens) > 1 and tokens[0].kind == "op" and tokens[0].text in CURRENCIES:
         return _money(tokens[1:], CURRENCIES[tokens[0].text])
     if len(tokens) > 2 and tokens[0].text == "-" and tokens[1].kind == "op" and tokens[1].text in CURRENCIES:
         return _money([tokens[0], *tokens[2:]], CURRENCIES[tokens[1].text])
+    if len(tokens) > 2 and tokens[0].text == "US" and tokens[1].text == "$":
+        tokens = tokens[1:]
+        return _money(tokens[1:], "usd")
     if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in {"usd", "eur"}:
         return _money(tokens[1:], _UNITS[tokens[0].text])
-    start = _suffix_start(tokens)
-    if start is None or any(_is_word(t) for t in tokens[:start]):
-        return None
+    if len(tokens) > 1 and tokens[-1].kind == "op" and tokens[-1].text in CURRENCIES:
+        return _money(tokens[:-1], CURRENCIES[tokens[-1].text])
+    for start in _suffix_starts(tokens):
+        found = _split_at(tokens, start)
+        if found is not None:
+            return found
+    return None
+
+
+def _split_at(tokens: list[Token], start: int) -> Suffix | None:
     head, tail = tokens[:start], tokens[start:]
+    if any(_is_word(t) for t in head):
+        return None
     scale = 1
     if tail[0].kind in {"word", "text"}:
         first, _, rest = tail[0].text.partition(" ")
@@ -84,21 +101,29 @@ def _money(tokens: list[Token], currency: str) -> Suffix | None:
     return head, scale, f"{currency} {unit}"
 
 
-def _suffix_start(tokens: list[Token]) -> int | None:
-    """Where letters and words begin that run to the end."""
+def _suffix_starts(tokens: list[Token]) -> list[int]:
+    """Where letters and words begin that run to the end: `2 x cm` may begin its unit at x or at cm."""
     i = len(tokens)
     while i > 0:
         t = tokens[i - 1]
         exponent = t.kind == "num" and i > 1 and (tokens[i - 2].text in {"^", "-"} or (tokens[i - 2].text == "{" and i > 2 and tokens[i - 3].text == "^"))
-        if _is_word(t) or t.kind in {"word", "text", "let"} or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS):
+        if _is_word(t) or t.kind in {"word", "text"} or _is_letter(t) or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS):
             i -= 1
         else:
             break
-    while i < len(tokens) and not (_is_word(tokens[i]) or tokens[i].kind in {"word", "text", "let"} or tokens[i].text in {"deg", "%", "¢"}):
-        i += 1
-    if not 0 < i < len(tokens) or sum((t.text == "{") - (t.text == "}") for t in tokens[i:]):
-        return None
-    return i
+    starts: list[int] = []
+    for k in range(max(i, 1), len(tokens)):
+        t = tokens[k]
+        if _is_word(t) or t.kind in {"word", "text"} or _is_letter(t) or t.text in {"deg", "%", "¢"}:
+            starts.append(k)
+        if len(starts) == MAX_STARTS:
+            break
+    return [k for k in starts if not sum((t.text == "{") - (t.text == "}") for t in tokens[k:])]
+
+
+def _is_letter(t: Token) -> bool:
+    """Letters of units; of the Greek ones only the ohm's."""
+    return t.kind == "let" and (len(t.text) == 1 or t.text == "Omega")
 
 
 def _is_word(t: Token) -> bool:
@@ -112,8 +137,6 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     if len(tail) == 1 and tail[0].kind == "let":
         plain = len(head) == 1 and head[0].kind == "num"
         return _UNITS.get(tail[0].text) if plain and spaced and tail[0].text in _SPACED_LETTERS else None
-    if any(t.kind == "let" and len(t.text) > 1 for t in tail):
-        return None
     text = " ".join(t.text for t in tail)
     if tail[0].kind == "word" and not spaced and tail[0].text in _TWO_LETTER_PRODUCTS:
         return None
