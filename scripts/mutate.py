@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import _venv
 from _venv import ROOT, say
@@ -26,7 +25,7 @@ from _venv import ROOT, say
 BAR = 0.85
 FOLDER = ROOT / "build" / "mutation"
 MODULES = ("estimators/dare.py", "estimators/ttrl.py", "estimators/empo.py", "segments.py", "groups.py", "wire.py")
-TESTS = ("golden", "dare", "votes", "segments", "wire", "request", "reply")
+TESTS = ("golden", "dare", "votes", "groups", "segments", "wire", "request", "reply")
 KILLED = frozenset({"killed", "timeout", "segfault"})
 
 CONFIG = """\
