@@ -319,7 +319,6 @@ def test_frequency_is_for_the_groups_that_lack_an_entropy_alone():
     assert [s.uncertainty for s in lacking.support] == [None, None]
     assert "missing_entropy_frequency" in lacking.flags
     assert lacking.entropy_source == "none"
-    # 1 / (0.1 + 0.05) and 2 / (0.7 + 0.05)
     assert [s.p_hat for s in whole.support] == pytest.approx([5 / 7, 2 / 7])
     assert [s.uncertainty for s in whole.support] == [0.1, 0.7]
     assert "missing_entropy_frequency" not in whole.flags
