@@ -62,8 +62,16 @@ class Spec:
         elif self.type is bool:
             words = "true or false"
         else:
-            low = f"{'>' if self.ge is None else '>='} {self.gt if self.ge is None else self.ge:g}" if self.bounded_below else ""
-            high = f"{'<' if self.le is None else '<='} {self.lt if self.le is None else self.le:g}" if self.bounded_above else ""
+            low = (
+                f"{'>' if self.ge is None else '>='} {self.gt if self.ge is None else self.ge:g}"
+                if self.bounded_below
+                else ""
+            )
+            high = (
+                f"{'<' if self.le is None else '<='} {self.lt if self.le is None else self.le:g}"
+                if self.bounded_above
+                else ""
+            )
             noun = {float: "a finite number", int: "an integer", str: "a string"}[self.type]
             words = " ".join([noun, " and ".join(filter(None, [low, high]))]).strip()
         return words + (" or null" if self.optional else "")
@@ -90,7 +98,11 @@ class Spec:
         if self.optional and text.lower() in {"null", "none"}:
             return None
         try:
-            value = {"true": True, "false": False, "1": True, "0": False}[text.lower()] if self.type is bool else self.type(text)
+            value = (
+                {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+                if self.type is bool
+                else self.type(text)
+            )
         except (KeyError, ValueError):
             value = math.nan
         return self.check(value, loc=loc)

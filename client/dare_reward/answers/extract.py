@@ -89,7 +89,8 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         if mark.content is None:
             return _NONE
         if mark.source == "tag":
-            return Extraction(_inside(mark.content, kind), "tag")
+            inside = _inside(mark.content, kind)
+            return _NONE if inside is None else Extraction(inside, "tag")
         return Extraction(mark.content, "box")
     if closed_only:
         return _NONE
@@ -134,10 +135,10 @@ def _phrase(text: str, kind: Kind) -> str | None:
     return None
 
 
-def _inside(content: str, kind: Kind) -> str:
-    """A tag's content: the box or announcement inside it, if there is one."""
-    if inner := next((b.content for b in boxes(content, 1) if b.content is not None), None):
-        return inner
+def _inside(content: str, kind: Kind) -> str | None:
+    """A tag's content: the box or announcement inside it, if there is one; None if that box never closes."""
+    for box in boxes(content, 1):
+        return box.content
     if kind == "math":
         if span := _SPAN.fullmatch(content):
             return (span[1] or span[2] or span[3] or content).strip()
