@@ -67,18 +67,17 @@ def extract(
     `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
     (choice) is taken at last, with source "fallback".
     """
+    letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
     if not turn:
         return _NONE
-    letters = option_letters(options) if kind == "choice" else ()
-    for place in questions(turn):
-        found = _read(turn[:place], kind, letters, closed_only=closed_only)
+    start = 0
+    for end in (*questions(turn), len(turn)):
+        found = _read(turn[start:end], kind, letters, closed_only=closed_only)
         if found.answer is not None:
             return found
-    found = _read(turn, kind, letters, closed_only=closed_only)
-    if found.answer is None and fallback and not closed_only:
-        return _fallback(turn, kind, letters)
-    return found
+        start = end
+    return _fallback(turn, kind, letters) if fallback and not closed_only else _NONE
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
