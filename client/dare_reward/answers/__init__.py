@@ -1,13 +1,33 @@
-"""Answers of language models as equivalence classes: canonical keys, classes of a group, grading.
+"""Answers of language models: extraction from text, canonical keys, classes of a group, grading.
 
-    >>> from dare_reward.answers import classify
-    >>> classify([r"\\frac{1}{2}", "0.5", "2", None]).index
-    (0, 0, 1, -1)
+>>> from dare_reward.answers import classify, extract
+>>> extract(r"So the total is \\boxed{\\frac{1}{2}}.").answer
+'\\\\frac{1}{2}'
+>>> classify([r"\\frac{1}{2}", "0.5", "2", None]).index
+(0, 0, 1, -1)
 """
 
 from __future__ import annotations
 
+from .choices import choice_letter, option_letters
 from .classes import Classes, classify, grade
+from .extract import Extraction, extract
 from .keys import ANSWERS_VERSION, Key, KeyKind, Kind, canonical
+from .official import official_answer, official_key
 
-__all__ = ["ANSWERS_VERSION", "Classes", "Key", "KeyKind", "Kind", "canonical", "classify", "grade"]
+__all__ = [
+    "ANSWERS_VERSION",
+    "Classes",
+    "Extraction",
+    "Key",
+    "KeyKind",
+    "Kind",
+    "canonical",
+    "choice_letter",
+    "classify",
+    "extract",
+    "grade",
+    "official_answer",
+    "official_key",
+    "option_letters",
+]

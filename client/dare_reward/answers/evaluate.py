@@ -17,7 +17,20 @@ from typing import Any
 from .parse import Constant, Node, Number, Op, Variable
 from .tokens import Unreadable
 
-__all__ = ["POINTS", "Value", "as_fraction", "charge", "digits", "evaluate", "lock", "point", "rational", "real", "start_budget", "variables"]
+__all__ = [
+    "POINTS",
+    "Value",
+    "as_fraction",
+    "charge",
+    "digits",
+    "evaluate",
+    "lock",
+    "point",
+    "rational",
+    "real",
+    "start_budget",
+    "variables",
+]
 
 Value = Any  # int | Fraction | mpf | mpc
 
@@ -566,7 +579,9 @@ def _one(_: Value) -> Value:
 
 
 # Steps beside those for the size of the result.
-_COSTS = dict.fromkeys("exp ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow".split(), 30) | {
+_COSTS = dict.fromkeys(
+    "exp ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow".split(), 30
+) | {
     **dict.fromkeys("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom".split(), 60),
     "zeta": 400,
 }

@@ -10,7 +10,18 @@ from typing import Any
 from .evaluate import Value, as_fraction, charge, rational
 from .fingerprint import constant_key, require_real
 
-__all__ = ["MINUS_INFINITY", "PLUS_INFINITY", "REALS", "Endpoint", "Interval", "endpoint", "intersect", "spelled", "union", "without"]
+__all__ = [
+    "MINUS_INFINITY",
+    "PLUS_INFINITY",
+    "REALS",
+    "Endpoint",
+    "Interval",
+    "endpoint",
+    "intersect",
+    "spelled",
+    "union",
+    "without",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,9 @@ def spelled(pieces: Sequence[Interval]) -> str:
     """The value of the key: `(-oo;1]u(2;oo)`; points alone are a set."""
     if all(p.point for p in pieces):
         return "{" + ";".join(sorted(p.low.key for p in pieces)) + "}"
-    return "u".join(("[" if p.low_closed else "(") + f"{p.low.key};{p.high.key}" + ("]" if p.high_closed else ")") for p in pieces)
+    return "u".join(
+        ("[" if p.low_closed else "(") + f"{p.low.key};{p.high.key}" + ("]" if p.high_closed else ")") for p in pieces
+    )
 
 
 def _touches(a: Interval, b: Interval) -> bool:
@@ -90,7 +103,9 @@ def _touches(a: Interval, b: Interval) -> bool:
 
 def _joined(a: Interval, b: Interval) -> Interval:
     if a.high.key == b.high.key:
-        return Interval(a.low, a.high, a.low_closed or (a.low.key == b.low.key and b.low_closed), a.high_closed or b.high_closed)
+        return Interval(
+            a.low, a.high, a.low_closed or (a.low.key == b.low.key and b.low_closed), a.high_closed or b.high_closed
+        )
     high, closed = (a.high, a.high_closed) if a.high.order > b.high.order else (b.high, b.high_closed)
     return Interval(a.low, high, a.low_closed or (a.low.key == b.low.key and b.low_closed), closed)
 

@@ -150,12 +150,21 @@ def _plain_words(s: str) -> Reading | None:
         return Reading("exact", str(NUMBER_WORDS[lower]))
     if lower in _REALS:
         return read([Token("set", "R")], DEFAULT)
-    if " " in s and {"and", "or"} & set(lower.split()) and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1:
+    if (
+        " " in s
+        and {"and", "or"} & set(lower.split())
+        and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1
+    ):
         return None
     if " " in s and all(len(w) == 1 or w in FUNCTIONS or w == "pi" for w in s.split()):
         return None
     longest = max(len(w) for w in re.split(r"[ '-]+", s))
-    if longest == 1 or lower in _READABLE_WORDS or (len(s) <= 3 and set(s) <= _LETTERS) or (_PAIR.fullmatch(s) and not is_unit(s)):
+    if (
+        longest == 1
+        or lower in _READABLE_WORDS
+        or (len(s) <= 3 and set(s) <= _LETTERS)
+        or (_PAIR.fullmatch(s) and not is_unit(s))
+    ):
         return None
     return Reading("text", text_value(s))
 

@@ -73,7 +73,9 @@ def number(text: str) -> int | Fraction:
     if "(" in mantissa:
         whole, cycle = mantissa.rstrip(")").split("(")
         places = len(whole.partition(".")[2])
-        value = Fraction(int(whole.replace(".", "") + cycle) - int(whole.replace(".", "")), (10 ** len(cycle) - 1) * 10**places)
+        value = Fraction(
+            int(whole.replace(".", "") + cycle) - int(whole.replace(".", "")), (10 ** len(cycle) - 1) * 10**places
+        )
     elif "." in mantissa:
         whole, decimals = mantissa.split(".")
         value = Fraction(int(whole + decimals or "0"), 10 ** len(decimals))
@@ -434,7 +436,13 @@ class _Parser:
             t = self.peek()
             if t is not None and t.kind != "fn" and self.starts_factor() and not self.at("(", "|", "[", "\\{"):
                 factors.append(self.power(depth))
-            elif t is not None and t.text == "/" and self.tokens[self.i - 1].kind in {"num", "let"} and (n := self.peek(1)) and n.kind == "num":
+            elif (
+                t is not None
+                and t.text == "/"
+                and self.tokens[self.i - 1].kind in {"num", "let"}
+                and (n := self.peek(1))
+                and n.kind == "num"
+            ):
                 self.i += 1
                 return Op("div", (_product(factors), self.power(depth)))
             else:

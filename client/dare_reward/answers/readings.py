@@ -11,7 +11,18 @@ from .intervals import Interval, spelled
 from .rules import Rules
 from .tokens import Token
 
-__all__ = ["KeyKind", "Reader", "Reading", "encoded", "interval_reading", "listing", "name_of", "ruled", "split", "tagged"]
+__all__ = [
+    "KeyKind",
+    "Reader",
+    "Reading",
+    "encoded",
+    "interval_reading",
+    "listing",
+    "name_of",
+    "ruled",
+    "split",
+    "tagged",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +137,18 @@ def name_of(tokens: Sequence[Token]) -> str | None:
         if len(tokens) == 1 and first.kind == "word" and len(first.text) < 4 and not first.text.isupper():
             return None
         return " ".join(t.text for t in tokens).lower() if len(texts) > 4 else texts
-    if first.text in {"\\angle", "\\triangle", "overline", "\\vec", "\\hat", "\\bar", "\\overrightarrow", "\\Pr", "|", "["} and all(
-        t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens
-    ):
+    if first.text in {
+        "\\angle",
+        "\\triangle",
+        "overline",
+        "\\vec",
+        "\\hat",
+        "\\bar",
+        "\\overrightarrow",
+        "\\Pr",
+        "|",
+        "[",
+    } and all(t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens):
         return texts
     if first.text == "frac" and (m := _DERIVATIVE.fullmatch(texts)):
         return f"{m[1]}/{m[2]}"

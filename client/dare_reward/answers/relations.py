@@ -288,4 +288,3 @@ def _curved(left: Node | Endpoint, op: str, right: Node | Endpoint, names: Seque
     difference = Op("add", (left, Op("neg", (right,))))
     values = [evaluate(difference, _at(names, j)) for j in range(POINTS)]
     return op + _ratios(values, signed=True)
-

@@ -25,7 +25,20 @@ MAX_DEPTH = 12
 _CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
 _MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
 _ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
-_BASES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "sixteen": 16}
+_BASES = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "sixteen": 16,
+}
 _DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
 
 
@@ -234,7 +247,9 @@ def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
 
 def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
     """`x \\equiv 10 \\pmod 7` is 3 with the modulus as its tag."""
-    at = next((n for n, t in enumerate(tokens) if t.text in {"pmod", "mod"} or (t.kind == "word" and t.text == "mod")), None)
+    at = next(
+        (n for n, t in enumerate(tokens) if t.text in {"pmod", "mod"} or (t.kind == "word" and t.text == "mod")), None
+    )
     if at is None:
         return None
     left, right = tokens[:at], tokens[at + 1 :]
@@ -290,7 +305,9 @@ def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
         if opener == "[" and closer == "]":
             inner = read(body, rules, depth + 1)
             return Reading("structured", short(f"[{encoded(inner)}]"))
-        if opener == "(" and any(t.text in RELATIONS or t.text in {"cup", "setminus", "text"} or t.kind == "text" for t in body):
+        if opener == "(" and any(
+            t.text in RELATIONS or t.text in {"cup", "setminus", "text"} or t.kind == "text" for t in body
+        ):
             return read(body, rules, depth + 1)
         return None
     if len(parts) > MAX_ITEMS or not all(parts):
@@ -306,7 +323,9 @@ def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, dep
         interval = Interval(low, high, opener == "[", closer == "]")
         infinite = "oo" in low.key or "oo" in high.key
         if infinite and not interval.empty:
-            return interval_reading([Interval(low, high, opener == "[" and low.key != "-oo", closer == "]" and high.key != "oo")])
+            return interval_reading(
+                [Interval(low, high, opener == "[" and low.key != "-oo", closer == "]" and high.key != "oo")]
+            )
         pieces = () if interval.empty else (interval,)
         if opener + closer in {"[)", "(]"}:
             return interval_reading(pieces)
@@ -340,7 +359,11 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     items = [read(p, rules, depth + 1) for p in parts]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
-    pieces = tuple(union([Interval(e, e, low_closed=True, high_closed=True) for e in points])) if len(points) == len(ends) else None
+    pieces = (
+        tuple(union([Interval(e, e, low_closed=True, high_closed=True) for e in points]))
+        if len(points) == len(ends)
+        else None
+    )
     ordered = any(t.text == "..." for t in body)
     return Reading("structured", listing(items, ordered=ordered, distinct=True), pieces=pieces)
 
@@ -373,7 +396,9 @@ def _number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None
     if tokens[0].kind != "set":
         return None
     if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
-        return interval_reading([Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)])
+        return interval_reading(
+            [Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
+        )
     if len(tokens) != 1:
         return None
     return interval_reading([REALS]) if tokens[0].text == "R" else Reading("structured", "set " + tokens[0].text)
@@ -382,13 +407,24 @@ def _number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None
 def _base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     """`204_5`: the digits, with the base as their tag."""
     head, tail = tokens, []
-    at = next((n for n, t in enumerate(tokens) if t.text == "_" or (t.kind in {"word", "text"} and t.text.startswith("base"))), None)
+    at = next(
+        (
+            n
+            for n, t in enumerate(tokens)
+            if t.text == "_" or (t.kind in {"word", "text"} and t.text.startswith("base"))
+        ),
+        None,
+    )
     if at is None or at == 0:
         return None
     head, tail = tokens[:at], tokens[at:]
     if head[0].text == "(" and head[-1].text == ")":
         head = head[1:-1]
-    if not head or any(t.kind not in {"num", "let", "word", "text"} or not _DIGITS.fullmatch(t.text) for t in head) or head[0].kind != "num":
+    if (
+        not head
+        or any(t.kind not in {"num", "let", "word", "text"} or not _DIGITS.fullmatch(t.text) for t in head)
+        or head[0].kind != "num"
+    ):
         if not head or not (head[0].text == "-" and len(head) == 2 and head[1].kind == "num"):
             return None
     base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
@@ -414,7 +450,11 @@ def _ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
         return None
     tag = ""
     last = parts[-1]
-    if len(last) > 1 and last[-1].kind in {"word", "text"} and (half := last[-1].text.lower().replace(".", "")) in {"am", "pm"}:
+    if (
+        len(last) > 1
+        and last[-1].kind in {"word", "text"}
+        and (half := last[-1].text.lower().replace(".", "")) in {"am", "pm"}
+    ):
         tag, parts[-1] = half, last[:-1]
     if all(len(p) == 1 and p[0].text.isdigit() for p in parts) and (tag or _is_time([p[0].text for p in parts])):
         value = ":".join([str(int(parts[0][0].text)), *(p[0].text for p in parts[1:])])

@@ -15,7 +15,14 @@ GREEK = {
     for name in "alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega "
     "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar".split()
     if name != "Gamma"
-} | {"varepsilon": "epsilon", "varphi": "phi", "vartheta": "theta", "varrho": "rho", "varsigma": "sigma", "zeta": "zeta"}
+} | {
+    "varepsilon": "epsilon",
+    "varphi": "phi",
+    "vartheta": "theta",
+    "varrho": "rho",
+    "varsigma": "sigma",
+    "zeta": "zeta",
+}
 
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
 _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢₖ", "0123456789+-nik", strict=True)}
@@ -43,14 +50,27 @@ _SYMBOLS = {
 _SYMBOL = re.compile("[" + "".join(map(re.escape, _SYMBOLS)) + "]")
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad\u2061\u2062\u2063\u2064]")
 # Direction marks and control characters make what is read differ from what is compared: such a text is left as it is.
-_UNSAFE = re.compile("[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]")
+_UNSAFE = re.compile(
+    "[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
 _OPENERS = re.compile(
     r"\\(?:boxed|fbox|framebox|text|textbf|textit|textrm|textsf|texttt|textnormal|mbox|mathrm|mathbf|mathit|mathsf|boldsymbol|bm|emph|displaystyle|tag)\s*+(?=\{)"
 )
 _SWITCH = re.compile(r"\\(?:displaystyle|textstyle|large|Large|bf|rm)(?![A-Za-z])")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*+(?=\{)")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s++(?=[^\s{])")
-_PAIRS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"), ("`", "`"), ("*", "*"), ('"', '"'), ("“", "”"))
+_PAIRS = (
+    ("$$", "$$"),
+    ("$", "$"),
+    ("\\(", "\\)"),
+    ("\\[", "\\]"),
+    ("**", "**"),
+    ("__", "__"),
+    ("`", "`"),
+    ("*", "*"),
+    ('"', '"'),
+    ("“", "”"),
+)
 
 
 def clean(raw: str) -> str | None:

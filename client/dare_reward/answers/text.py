@@ -14,7 +14,12 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
 NUMBER_WORDS = (
     {w: n for n, w in enumerate(_UNITS)}
     | {w: 10 * n for n, w in enumerate(_TENS, 2)}
-    | {f"{t}{joint}{u}": 10 * n + m for n, t in enumerate(_TENS, 2) for m, u in enumerate(_UNITS[1:10], 1) for joint in "- "}
+    | {
+        f"{t}{joint}{u}": 10 * n + m
+        for n, t in enumerate(_TENS, 2)
+        for m, u in enumerate(_UNITS[1:10], 1)
+        for joint in "- "
+    }
     | {"one hundred": 100, "one thousand": 1000, "one million": 10**6}
 )
 

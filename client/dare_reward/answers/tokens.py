@@ -51,7 +51,9 @@ _SKIPPED = frozenset(
     "small large Large normalsize hspace vspace phantom allowbreak nobreak mathstrut strut dfrac@ ".split()
 )
 _TEXTUAL = frozenset("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc".split())
-_FONTS = frozenset("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb".split())
+_FONTS = frozenset(
+    "mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb".split()
+)
 _NUMERIC = re.compile(r"\d[\d.,]*+(?: [A-Za-z]++)?+")
 _ACCENTS = frozenset("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check".split())
 _ACCENTED = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
@@ -72,7 +74,9 @@ _TOKEN = re.compile(
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
 _MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\!|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
 _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
-_REPEATING = re.compile(r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)")
+_REPEATING = re.compile(
+    r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
+)
 _NAME = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
 _ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
 
@@ -251,13 +255,26 @@ def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[
         out.append(Token("op", "$", space))
     elif _NUMERIC.fullmatch(content):
         out.extend(tokenise(content))
-    elif content.isalpha() and content[0].isupper() and len(content) < 3 and not after_number and (s[end : end + 1] == "_" or not out or out[-1].kind == "num"):
+    elif (
+        content.isalpha()
+        and content[0].isupper()
+        and len(content) < 3
+        and not after_number
+        and (s[end : end + 1] == "_" or not out or out[-1].kind == "num")
+    ):
         out.append(Token("let" if len(content) == 1 else "word", content, space))  # CO_2
     elif content.lower() in {"and", "or"}:
         out.append(Token("op", content.lower(), space))
-    elif (content in FUNCTIONS or content in ALIASES) and not (content in {"min", "sec"} and out and out[-1].kind == "num"):
+    elif (content in FUNCTIONS or content in ALIASES) and not (
+        content in {"min", "sec"} and out and out[-1].kind == "num"
+    ):
         out.append(Token("fn", ALIASES.get(content, content), space))
-    elif len(content) == 1 and content.isalpha() and name in _FONTS and not (content in _UNIT_LETTERS and out and out[-1].kind == "num"):
+    elif (
+        len(content) == 1
+        and content.isalpha()
+        and name in _FONTS
+        and not (content in _UNIT_LETTERS and out and out[-1].kind == "num")
+    ):
         out.append(Token("let", content, space))
     else:
         out.append(Token("text", content, space or raw[:1].isspace()))

@@ -30,7 +30,12 @@ _SPELLINGS = {
     "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM", "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha",
     "degC": "celsius Celsius centigrade", "degF": "fahrenheit Fahrenheit", "atm": "", "psi": "", "dB": "decibel decibels",
 }  # fmt: skip
-_UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {"L": "l", "mL": "ml", "USD": "usd", "EUR": "eur"}
+_UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {
+    "L": "l",
+    "mL": "ml",
+    "USD": "usd",
+    "EUR": "eur",
+}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
 _SPACED_LETTERS = frozenset("m s g h N J W V K L T Omega".split())
 _TWO_LETTER_PRODUCTS = frozenset("nm ms in am pm ha cu sq min cal ton day cup unit bit".split())
@@ -107,8 +112,20 @@ def _suffix_starts(tokens: list[Token]) -> list[int]:
     i = len(tokens)
     while i > 0:
         t = tokens[i - 1]
-        exponent = t.kind == "num" and i > 1 and (tokens[i - 2].text in {"^", "-"} or (tokens[i - 2].text == "{" and i > 2 and tokens[i - 3].text == "^"))
-        if _is_word(t) or t.kind in {"word", "text"} or _is_letter(t) or exponent or (t.kind == "op" and t.text in _SUFFIX_OPS):
+        exponent = (
+            t.kind == "num"
+            and i > 1
+            and (
+                tokens[i - 2].text in {"^", "-"} or (tokens[i - 2].text == "{" and i > 2 and tokens[i - 3].text == "^")
+            )
+        )
+        if (
+            _is_word(t)
+            or t.kind in {"word", "text"}
+            or _is_letter(t)
+            or exponent
+            or (t.kind == "op" and t.text in _SUFFIX_OPS)
+        ):
             i -= 1
         else:
             break
@@ -198,7 +215,11 @@ def _known(text: str) -> str | None:
         if unit in {"square", "cubic"}:
             power = "^2" if unit == "square" else "^3"
             continue
-        if unit == "deg" and i < len(words) and words[i] in {"C", "F", "celsius", "Celsius", "fahrenheit", "Fahrenheit"}:
+        if (
+            unit == "deg"
+            and i < len(words)
+            and words[i] in {"C", "F", "celsius", "Celsius", "fahrenheit", "Fahrenheit"}
+        ):
             unit = "deg" + words[i][0].upper()
             i += 1
         if unit is None:

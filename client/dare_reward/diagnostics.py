@@ -1,0 +1,109 @@
+"""What is said of a request beside its rewards. Labels and `correct` flags end here; no estimator ever sees them.
+
+Names are those that TTRL logs: `majority_ratio` (votes of the most voted answer over M), `label_accuracy` (the
+pseudo-label is right), `reward_accuracy` (share of rollouts whose agreement with the pseudo-label equals their
+correctness), `ground_truth_ratio` (share of right rollouts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import comb
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .answers import grade
+from .groups import Groups
+from .request import Prepared
+from .segments import Bools, Floats, offsets
+
+__all__ = ["correctness", "describe_groups", "describe_request", "entropy_auroc", "pass_at_k"]
+
+
+def correctness(prepared: Prepared) -> NDArray[np.float64]:
+    """1 right, 0 wrong, NaN unknown, per rollout: the `correct` flag, else the answer's class against the label."""
+    flagged = np.array([np.nan if c is None else float(c) for c in prepared.correct_R], np.float64)
+    if not any(label is not None for label in prepared.labels):
+        return flagged
+    groups = prepared.groups
+    right_A = np.full(len(groups.text_A), np.nan)
+    for a, p in enumerate(groups.group_A):
+        label = prepared.labels[p]
+        if label is not None:
+            right_A[a] = grade(groups.text_A[a], label, kind=prepared.kinds[p], options=prepared.options[p])
+    known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
+    graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)
+    return np.where(np.isnan(flagged), graded, flagged)
+
+
+def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> list[dict[str, Any]]:
+    """One dictionary per group; `label_A` marks the pseudo-label."""
+    groups = prepared.groups
+    top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
+    ratio = (top_P / np.maximum(groups.sizes_P, 1)).tolist()
+    answered = groups.sum_rollouts(groups.valid_R).astype(int).tolist()
+    out: list[dict[str, Any]] = [{"majority_ratio": r, "answered": n} for r, n in zip(ratio, answered, strict=True)]
+    if np.isnan(correct_R).all():
+        return out
+    agrees_R = groups.spread(label_A, fill=False)
+    starts = offsets(groups.sizes_P)
+    for p, entry in enumerate(out):
+        part = slice(int(starts[p]), int(starts[p + 1]))
+        right, agrees = correct_R[part], agrees_R[part]
+        if np.isnan(right).any():
+            continue
+        entry["ground_truth_ratio"] = float(right.mean())
+        entry["reward_accuracy"] = float((agrees == (right > 0)).mean())
+        entry["label_accuracy"] = float(agrees.any() and right[agrees].mean() > 0.5)
+    return out
+
+
+def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:
+    """Means over the groups, and what only a whole request has: `entropy_auroc`, `pass@k`."""
+    out: dict[str, Any] = {"groups": len(entries), "rollouts": len(prepared.correct_R)}
+    for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
+        if values := [e[name] for e in entries if name in e]:
+            out[name] = float(np.mean(values))
+    if np.isnan(correct_R).all():
+        return out
+    out["entropy_auroc"] = entropy_auroc(prepared.groups, correct_R)
+    out.update(_pass_at(prepared.groups, correct_R))
+    return out
+
+
+def entropy_auroc(groups: Groups, correct_R: Floats) -> float | None:
+    """Mean over groups of P(entropy of a right rollout < entropy of a wrong one), ties one half.
+
+    Within groups, because a pooled figure measures how hard the prompts are. Groups with only right or only wrong
+    rollouts say nothing; None if there is no other.
+    """
+    entropy_R = groups.column("mean_entropy")
+    starts = offsets(groups.sizes_P)
+    values = []
+    for low, high in pairwise(starts.tolist()):
+        known = ~np.isnan(entropy_R[low:high]) & ~np.isnan(correct_R[low:high]) & groups.valid_R[low:high]
+        entropy, right = entropy_R[low:high][known], correct_R[low:high][known] > 0
+        if right.any() and not right.all():
+            difference = entropy[right][:, None] - entropy[~right][None, :]
+            values.append(float(np.mean((difference < 0) + 0.5 * (difference == 0))))
+    return float(np.mean(values)) if values else None
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Probability that one of k rollouts drawn from n without replacement is among the c right ones."""
+    return 1.0 - comb(n - c, k) / comb(n, k)
+
+
+def _pass_at(groups: Groups, correct_R: Floats) -> dict[str, float]:
+    known_P = groups.sum_rollouts(np.isnan(correct_R)) == 0
+    sizes, right = groups.sizes_P[known_P], groups.sum_rollouts(np.nan_to_num(correct_R))[known_P]
+    if not len(sizes):
+        return {}
+    powers = [1 << i for i in range(int(sizes.min()).bit_length())]
+    return {
+        f"pass@{k}": float(np.mean([pass_at_k(int(n), int(c), k) for n, c in zip(sizes, right, strict=True)]))
+        for k in powers
+    }

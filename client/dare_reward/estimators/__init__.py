@@ -1,0 +1,1 @@
+"""The estimators: one module per family, pure functions, arrays in, arrays out."""

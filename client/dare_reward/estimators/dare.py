@@ -1,0 +1,285 @@
+"""DARE, Distribution-Aware Reward Estimation (arXiv:2601.21804, section 3 and the appendix on functional forms).
+
+For an answer y of a group, n(y) its votes (Eq. 8), u(y) the mean over its rollouts of their mean token entropy (Eq. 9):
+
+    w(y)   = n(y) / (u(y) + eps)                  weight               Eq. 10
+    p^(y)  = w(y) / sum_y' w(y')                                       Eq. 10
+    S      = {y: p^(y) >= tau}                    pruning              Eq. 14
+    p~(y)  = p^(y) / sum_S p^(y')                                      Eq. 14, summed over answers
+    b~(y)  = (1 - n(y) / M~) (1 - u(y))           bonus, M~ = sum_S n  Eq. 12, on the survivors
+    r(y)   = p~(y) + alpha b~(y) on S, else 0                          Eq. 15
+
+p^, u and n are functions of the answer, so pruning removes whole answers and one pass is a fixed point. Where the paper
+is silent or its readings differ, the choice is a parameter; docs/parameters.md gives the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from ..errors import GroupError
+from ..groups import Groups
+from ..methods import Estimate, Method
+from ..params import Param
+from ..segments import Bools, Floats
+
+__all__ = ["METHODS", "dare"]
+
+TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not fall to a rounding error
+LOW_ENTROPY = 0.02
+
+Weight = Literal["linear", "sqrt", "exp", "log", "none"]
+Bonus = Literal["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"]
+
+
+def dare(
+    groups: Groups,
+    *,
+    weight: Annotated[
+        Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="Eq. 10; appendix")
+    ] = "linear",
+    eps: Annotated[
+        float,
+        Param(
+            "added to the uncertainty in the weight",
+            ge=0,
+            source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
+        ),
+    ] = 0.05,
+    lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="appendix, no value given")] = 1.0,
+    u_floor: Annotated[
+        float, Param("u(y) is at least this", ge=0, source="ours: guard against repetition loops")
+    ] = 0.0,
+    bonus: Annotated[
+        Bonus,
+        Param(
+            "b(y): (1-n/M)(1-u), 1/(n+1), ln((M+1)/(n+1)), sqrt(1-n/M)(1-u), (1-sqrt(n/M))(1-u), 1/sqrt(n+1), 0",
+            source="Eq. 12; appendix",
+        ),
+    ] = "main",
+    u_norm: Annotated[
+        Literal["clip", "none", "logv"],
+        Param(
+            "u inside the bonus: min(u, 1), u, u/ln(vocab_size)",
+            source="Eq. 12 takes (1-u) with u in nats, which is unbounded",
+        ),
+    ] = "clip",
+    vocab_size: Annotated[int, Param("V of u_norm=logv", ge=2, source="Qwen2.5")] = 151936,
+    alpha: Annotated[
+        float,
+        Param("strength of the bonus", ge=0, le=1, source="Eq. 13; the value stands in a commented-out paragraph"),
+    ] = 0.1,
+    tau: Annotated[
+        float,
+        Param(
+            "answers with p^ below it are pruned",
+            ge=0,
+            lt=1,
+            source="Eq. 14, no value given; about three average votes of 64",
+        ),
+    ] = 0.05,
+    renorm: Annotated[
+        Literal["answers", "rollouts"],
+        Param(
+            "what Eq. 14's sum runs over",
+            source="Eq. 14 says rollouts, the text the retained support; over rollouts the rarest answer is paid best",
+        ),
+    ] = "answers",
+    bonus_m: Annotated[
+        Literal["retained", "valid", "all"],
+        Param(
+            "M in the bonus: survivors; rollouts with an answer; every rollout",
+            source="after Eq. 14: recomputed on the surviving rollouts",
+        ),
+    ] = "retained",
+    on_all_pruned: Annotated[
+        Literal["skip", "keep_all", "keep_argmax"],
+        Param("if no answer reaches tau: all rewards 0; keep all; keep the greatest", source="Eq. 14 is 0/0 there"),
+    ] = "skip",
+    pruned: Annotated[
+        Literal["zero", "neutral"],
+        Param(
+            "reward of a pruned rollout: 0, or the mean of the survivors' rewards",
+            source="Eq. 14's indicator; the text says removed",
+        ),
+    ] = "zero",
+    missing_entropy: Annotated[
+        Literal["error", "group_mean", "frequency"],
+        Param(
+            "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
+            source="ours",
+        ),
+    ] = "error",
+) -> Estimate:
+    """Rewards p~ + alpha b~ (Eq. 15) for all groups at once.
+
+    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an
+    answer is no part of n, u, p^ and M, and gets 0.
+    """
+    entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
+    lacking_P = _any(groups, groups.valid_R & np.isnan(entropy_R))
+    counted_P = lacking_P & (missing_entropy == "frequency")
+    n_A = groups.votes_A
+    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
+    u_A = np.where(lacking_P[groups.group_A], 0.0, np.maximum(mean_A, u_floor))
+
+    relative_A = np.where(counted_P[groups.group_A], 1.0, _confidence(groups, u_A, weight=weight, eps=eps, lam=lam))
+    p_hat_A = _share(groups, n_A * relative_A)
+    kept_A = p_hat_A >= tau - TAU_SLACK
+    all_pruned_P = (groups.support_P > 0) & ~_any_answer(groups, kept_A)
+    if on_all_pruned != "skip":
+        instead = groups.first_max(p_hat_A) if on_all_pruned == "keep_argmax" else np.ones(len(kept_A), bool)
+        kept_A = kept_A | (instead & all_pruned_P[groups.group_A])
+
+    p_A = _share(groups, p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
+    q_A = np.where(counted_P[groups.group_A], 0.0, _bonus_uncertainty(u_A, u_norm, vocab_size))
+    m_P = {
+        "retained": groups.sum_by_group(n_A * kept_A),
+        "valid": groups.sum_by_group(n_A),
+        "all": groups.sizes_P.astype(np.float64),
+    }[bonus_m]
+    bonus_A = _bonus(n_A, np.maximum(m_P, 1.0)[groups.group_A], q_A, bonus)
+    reward_A = np.where(kept_A, p_A + alpha * bonus_A, 0.0)
+    if pruned == "neutral":
+        survivors_P = np.maximum(groups.sum_by_group(n_A * kept_A), 1.0)
+        neutral_P = groups.sum_by_group(n_A * reward_A) / survivors_P
+        reward_A = np.where(kept_A, reward_A, neutral_P[groups.group_A])
+
+    unknown_A = lacking_P[groups.group_A]
+    return Estimate(
+        rewards_R=groups.spread(reward_A),
+        keep_R=groups.spread(kept_A, fill=False),
+        support_A={
+            "uncertainty": np.where(unknown_A, np.nan, u_A),
+            "p_hat": p_hat_A,
+            "p": p_A,
+            "bonus": np.where(kept_A, bonus_A, np.nan),
+            "reward": reward_A,
+            "kept": kept_A,
+        },
+        used_entropy_P=~lacking_P & (groups.support_P > 0),
+        flags_P={
+            "all_pruned": all_pruned_P,
+            "low_entropy": _any_answer(groups, ~unknown_A & (mean_A < LOW_ENTROPY)),
+            "u_gt_1": _any_answer(groups, ~unknown_A & (mean_A > 1)),
+            "missing_entropy_imputed": imputed_P,
+            "missing_entropy_frequency": counted_P,
+        },
+        errors=errors,
+    )
+
+
+def _fill(groups: Groups, policy: str) -> tuple[Floats, Bools, Mapping[int, GroupError]]:
+    """Entropies with the group mean where the policy says so, which groups that touched, and groups it cannot help."""
+    entropy_R = groups.column("mean_entropy")
+    missing_R = groups.valid_R & np.isnan(entropy_R)
+    missing_P = _any(groups, missing_R)
+    if policy == "group_mean":
+        known_R = groups.valid_R & ~missing_R
+        count_P = groups.sum_rollouts(known_R)
+        mean_P = groups.sum_rollouts(np.where(known_R, entropy_R, 0.0)) / np.maximum(count_P, 1)
+        helped_R = missing_R & (count_P > 0)[groups.group_R]
+        entropy_R = np.where(helped_R, mean_P[groups.group_R], entropy_R)
+        bad_P = missing_P & (count_P == 0)
+        return entropy_R, missing_P & ~bad_P, _errors(groups, missing_R, bad_P)
+    return entropy_R, np.zeros_like(missing_P), _errors(groups, missing_R, missing_P & (policy == "error"))
+
+
+def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupError]:
+    starts = np.cumsum(groups.sizes_P) - groups.sizes_P
+    out = {}
+    for p in np.flatnonzero(bad_P):
+        at = np.flatnonzero(missing_R[starts[p] : starts[p] + groups.sizes_P[p]])
+        where = ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
+        out[int(p)] = GroupError(
+            "missing_entropy",
+            f"no entropy for {len(at)} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
+            "send mean_entropy or token_entropies, or set missing_entropy=group_mean or frequency",
+        )
+    return out
+
+
+def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps: float, lam: float) -> Floats:
+    """w(y)/n(y) relative to the greatest of the group, in [0, 1].
+
+    Relative, because n/u overflows for tiny u; and because the limit u = eps = 0 then falls out: 0/0 is read as 1, so
+    the mass is shared by votes among the answers with u = 0.
+    """
+    if weight == "none":
+        return np.ones_like(u_A)
+    if weight == "exp":
+        least = -groups.max_by_group(-u_A)[groups.group_A]
+        with np.errstate(over="ignore", under="ignore"):
+            confidence_A: Floats = np.exp(-lam * (u_A - least))
+        return confidence_A
+    denominator = (np.log1p(u_A) if weight == "log" else u_A) + eps
+    least = -groups.max_by_group(-denominator)[groups.group_A]
+    ratio = np.divide(least, denominator, out=np.ones_like(u_A), where=denominator > 0)
+    return np.sqrt(ratio) if weight == "sqrt" else ratio
+
+
+def _share(groups: Groups, values_A: Floats, *, counts_A: Floats | None = None) -> Floats:
+    """Each value over its group's sum (over rollouts, if `counts_A` says how many have each answer)."""
+    total_P = groups.sum_by_group(values_A if counts_A is None else values_A * counts_A)
+    return np.divide(values_A, total_P[groups.group_A], out=np.zeros_like(values_A), where=total_P[groups.group_A] > 0)
+
+
+def _bonus_uncertainty(u_A: Floats, norm: str, vocab_size: int) -> Floats:
+    if norm == "clip":
+        return np.clip(u_A, 0.0, 1.0)
+    return u_A / np.log(vocab_size) if norm == "logv" else u_A
+
+
+def _bonus(n_A: Floats, m_A: Floats, q_A: Floats, form: str) -> Floats:
+    """b(y), Eq. 12 and the appendix; n <= m where the answer is kept, the rest is not used."""
+    free_A: Floats = np.maximum(1 - n_A / m_A, 0.0)
+    if form == "main":
+        return free_A * (1 - q_A)
+    if form == "sqrt_freq":
+        return np.sqrt(free_A) * (1 - q_A)
+    if form == "one_minus_sqrt_freq":
+        scarce_A: Floats = np.maximum(1 - np.sqrt(n_A / m_A), 0.0)
+        return scarce_A * (1 - q_A)
+    if form == "inv":
+        return 1 / (n_A + 1)
+    if form == "inv_sqrt":
+        return 1 / np.sqrt(n_A + 1)
+    if form == "log_inv":
+        return np.log((m_A + 1) / (n_A + 1))
+    return np.zeros_like(n_A)
+
+
+def _any(groups: Groups, at_R: Bools) -> Bools:
+    any_P: Bools = groups.sum_rollouts(at_R) > 0
+    return any_P
+
+
+def _any_answer(groups: Groups, at_A: Bools) -> Bools:
+    any_P: Bools = groups.sum_by_group(at_A) > 0
+    return any_P
+
+
+def _preset(name: str, summary: str, **defaults: Any) -> Method:
+    return Method(
+        name=name,
+        function=dare,
+        summary=summary,
+        paper="arXiv:2601.21804",
+        evidence="from the paper",
+        requires=("answer", "mean_entropy"),
+        defaults=defaults,
+    )
+
+
+METHODS = (
+    _preset("dare", "the distribution of answers weighted by entropy, with bonus and pruning (Eq. 15)"),
+    _preset("dare_literal", "dare with the smallest usual eps, the equation read literally", eps=1e-6),
+    _preset("dare_dist", "ablation: the distribution alone (Eq. 10)", alpha=0.0, tau=0.0),
+    _preset("dare_dist_bonus", "ablation: distribution and bonus (Eq. 13)", tau=0.0),
+    _preset("dare_dist_prune", "ablation: distribution and pruning (Eq. 14)", alpha=0.0),
+    _preset("dare_sqrt", "dare with the appendix's square-root weight: tolerates confident errors", weight="sqrt"),
+    _preset("dare_robust", "square-root weight, larger guards", weight="sqrt", eps=0.1, u_floor=0.02),
+)  # fmt: skip

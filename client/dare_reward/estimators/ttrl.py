@@ -1,0 +1,94 @@
+"""Majority vote: TTRL, Test-Time Reinforcement Learning (arXiv:2504.16084)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+
+from ..groups import Groups
+from ..methods import Estimate, Method
+from ..params import Param
+from ..segments import Bools, Ints
+
+__all__ = ["METHODS", "ttrl"]
+
+
+def ttrl(
+    groups: Groups,
+    *,
+    tie: Annotated[
+        Literal["first", "lexicographic", "all", "none"],
+        Param(
+            "the label among equally many votes: first seen; least string; each of them; no label",
+            source="official code: Counter.most_common, first seen",
+        ),
+    ] = "first",
+    no_answer: Annotated[
+        Literal["clean", "official"],
+        Param(
+            "rollouts without an answer never vote and get 0; or vote as one answer that can win and be paid",
+            source="ours; official code",
+        ),
+    ] = "clean",
+) -> Estimate:
+    """r = 1 for the rollouts whose answer is the mode y* of the group, else 0.
+
+    `no_answer=official` reproduces the released extractor, which returns the empty string where it finds nothing: if
+    that "answer" has the most votes, its rollouts get 1 and all others 0.
+    """
+    voting, place_A = _with_blank(groups) if no_answer == "official" else (groups, np.arange(len(groups.text_A)))
+    label = _label(voting, tie).astype(np.float64)
+    n_A = groups.votes_A
+    share_A = n_A / np.maximum(groups.sum_by_group(n_A), 1.0)[groups.group_A]
+    blank_won_P = voting.sum_by_group(label) > groups.sum_by_group(label[place_A])
+    return Estimate(
+        rewards_R=voting.spread(label),
+        keep_R=groups.valid_R,
+        support_A={"p_hat": share_A, "p": share_A, "reward": label[place_A], "kept": np.ones(len(n_A), bool)},
+        used_entropy_P=np.zeros(len(groups.sizes_P), bool),
+        flags_P={"no_answer_label": blank_won_P},
+        label_A=label[place_A] > 0,
+    )
+
+
+def _label(groups: Groups, tie: str) -> Bools:
+    """Which answers are the label."""
+    votes_A = groups.votes_A
+    best_A: Bools = votes_A == groups.max_by_group(votes_A)[groups.group_A]
+    if tie == "all":
+        return best_A
+    if tie == "none":
+        alone_P: Bools = groups.sum_by_group(best_A) == 1
+        return best_A & alone_P[groups.group_A]
+    rank_A = np.zeros(len(votes_A))
+    if tie == "lexicographic":
+        rank_A[np.argsort(np.array(groups.text_A, dtype=object), kind="stable")] = -np.arange(len(votes_A))
+    return groups.first_max(np.where(best_A, rank_A, -np.inf)) & best_A
+
+
+def _with_blank(groups: Groups) -> tuple[Groups, Ints]:
+    """The groups with "" as the answer of every rollout that has none, and each old answer's new index."""
+    answers, position_R = len(groups.text_A), np.arange(len(groups.answer_R))
+    blank_P = groups.sum_rollouts(~groups.valid_R) > 0
+    code_P = answers + np.cumsum(blank_P) - 1
+    code_R = np.where(groups.valid_R, groups.answer_R, code_P[groups.group_R])
+    first = np.full(answers + int(blank_P.sum()), len(code_R))
+    np.minimum.at(first, code_R, position_R)
+    order = np.argsort(first, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    text = (*groups.text_A, *[""] * int(blank_P.sum()))
+    voting = Groups(groups.sizes_P, place[code_R], groups.support_P + blank_P, tuple(text[i] for i in order))
+    return voting, place[:answers]
+
+
+METHODS = (
+    Method(
+        name="ttrl",
+        function=ttrl,
+        summary="1 for the majority answer, else 0",
+        paper="arXiv:2504.16084",
+        evidence="verified against official code",
+    ),
+)

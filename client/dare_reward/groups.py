@@ -1,0 +1,153 @@
+"""The one in-memory form of a batch of groups: flat arrays over P groups, R rollouts and A distinct answers.
+
+What an estimator may see, and nothing else: no texts, no prompts, no labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import RequestError
+from .fields import FIELDS
+from .segments import Bools, Floats, Ints, offsets
+
+__all__ = ["Groups", "Ragged"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """One value per token: `values` of shape [sum(lengths)], `lengths` of shape [R]."""
+
+    values: NDArray[Any]
+    lengths: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """P groups of rollouts.
+
+    sizes_P     rollouts of each group (M)
+    answer_R    index of each rollout's answer in 0..A-1, -1 for no answer
+    support_P   distinct answers of each group; the answers of a group are numbered in first-seen order
+    text_A      the answer as a string (its class's representative)
+    columns     further inputs by field name: float64 [R] with NaN where missing, or `Ragged`
+    trained_R   false: the rollout only votes
+    """
+
+    sizes_P: Ints
+    answer_R: Ints
+    support_P: Ints
+    text_A: tuple[str, ...]
+    columns: Mapping[str, NDArray[Any] | Ragged] = field(default_factory=lambda: MappingProxyType({}))
+    trained_R: Bools | None = None
+
+    @classmethod
+    def of(cls, answers: Sequence[Sequence[Hashable | None]], **columns: Sequence[Sequence[float | None]]) -> Groups:
+        """Groups from answers that are compared by `==`; `None` is no answer. `columns` hold one number per rollout."""
+        index: list[int] = []
+        support: list[int] = []
+        text: list[str] = []
+        for group in answers:
+            seen: dict[Hashable, int] = {}
+            index += [-1 if a is None else seen.setdefault(a, len(text) + len(seen)) for a in group]
+            support.append(len(seen))
+            text += map(str, seen)
+        sizes = np.array([len(g) for g in answers], np.int64)
+        flat = {name: np.array([x for g in rows for x in g], np.float64) for name, rows in columns.items()}
+        return cls(sizes, np.array(index, np.int64), np.array(support, np.int64), tuple(text), flat)
+
+    def __post_init__(self) -> None:
+        rollouts, answers = int(self.sizes_P.sum()), int(self.support_P.sum())
+        if len(self.answer_R) != rollouts or len(self.text_A) != answers or len(self.support_P) != len(self.sizes_P):
+            raise RequestError("sizes_P, support_P, answer_R and text_A disagree", loc=("groups",), code="shape")
+        low = offsets(self.support_P)[:-1][self.group_R]
+        inside = (self.answer_R >= low) & (self.answer_R < low + self.support_P[self.group_R])
+        if not (inside | (self.answer_R == -1)).all():
+            raise RequestError("answer_R points outside its group's answers", loc=("groups",), code="shape")
+        for name, column in self.columns.items():
+            _check_column(name, column, rollouts)
+
+    @cached_property
+    def group_R(self) -> Ints:
+        """Group of each rollout."""
+        return np.repeat(np.arange(len(self.sizes_P)), self.sizes_P)
+
+    @cached_property
+    def group_A(self) -> Ints:
+        """Group of each answer."""
+        return np.repeat(np.arange(len(self.support_P)), self.support_P)
+
+    @cached_property
+    def valid_R(self) -> Bools:
+        """The rollout has an answer."""
+        return self.answer_R >= 0
+
+    @cached_property
+    def votes_A(self) -> Floats:
+        """n(y), Eq. 8."""
+        return self.sum_by_answer(np.ones(len(self.answer_R)))
+
+    def column(self, name: str) -> Floats:
+        """A scalar input, NaN where missing."""
+        found = self.columns.get(name)
+        return np.full(len(self.answer_R), np.nan) if found is None or isinstance(found, Ragged) else found
+
+    def sum_by_answer(self, values_R: NDArray[Any]) -> Floats:
+        """Sum over the rollouts of each answer."""
+        valid = self.valid_R
+        return np.bincount(self.answer_R[valid], values_R[valid], minlength=len(self.text_A)).astype(
+            np.float64, copy=False
+        )
+
+    def sum_by_group(self, values_A: NDArray[Any]) -> Floats:
+        """Sum over the answers of each group."""
+        return np.bincount(self.group_A, values_A, minlength=len(self.sizes_P)).astype(np.float64, copy=False)
+
+    def sum_rollouts(self, values_R: NDArray[Any]) -> Floats:
+        """Sum over the rollouts of each group."""
+        return np.bincount(self.group_R, values_R, minlength=len(self.sizes_P)).astype(np.float64, copy=False)
+
+    def max_by_group(self, values_A: NDArray[Any]) -> Floats:
+        """Greatest value among the answers of each group; -inf for a group without answers."""
+        out = np.full(len(self.sizes_P), -np.inf)
+        np.maximum.at(out, self.group_A, values_A)
+        return out
+
+    def first_max(self, values_A: NDArray[Any]) -> Bools:
+        """True for the first answer of each group that has the group's greatest value."""
+        best = values_A == self.max_by_group(values_A)[self.group_A]
+        out = np.zeros(len(values_A), bool)
+        _, first = np.unique(self.group_A[best], return_index=True)
+        out[np.flatnonzero(best)[first]] = True
+        return out
+
+    def spread(self, values_A: NDArray[Any], *, fill: float = 0.0) -> NDArray[Any]:
+        """The value of each rollout's answer; `fill` where there is none."""
+        out = np.full(len(self.answer_R), fill, values_A.dtype)
+        out[self.valid_R] = values_A[self.answer_R[self.valid_R]]
+        return out
+
+    def with_column(self, name: str, column: NDArray[Any]) -> Groups:
+        return replace(self, columns={**self.columns, name: column})
+
+
+def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> None:
+    rule = FIELDS.get(name)
+    values = column.values if isinstance(column, Ragged) else column
+    length = len(column.lengths) if isinstance(column, Ragged) else len(column)
+    if length != rollouts:
+        raise RequestError(f"{length} values for {rollouts} rollouts", loc=("groups", name), code="shape")
+    if rule is None or isinstance(column, Ragged) or not len(values):
+        return
+    good = np.isnan(values)
+    good |= np.isfinite(values) & (values >= (-np.inf if rule.ge is None else rule.ge))
+    good &= ~(values > (np.inf if rule.le is None else rule.le))
+    if not good.all():
+        raise RequestError(f"must be {rule.rule}", loc=("groups", name, int(np.argmin(good))), code="value")

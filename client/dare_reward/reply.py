@@ -1,0 +1,143 @@
+"""The reply of `POST /reward` as frozen objects, and as the JSON object that travels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from .errors import ReplyError
+
+__all__ = ["GroupReply", "Problem", "Reply", "Support"]
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a group has no rewards."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """One distinct answer of a group. What the method does not define is None.
+
+    key           how sure the merge of its spellings is: exact, structured, fingerprint, text or opaque
+    count         n(y), votes
+    uncertainty   u(y), nats
+    p_hat, p      its probability before and after pruning
+    bonus         b~(y), None if pruned
+    """
+
+    answer: str
+    key: str
+    count: int
+    uncertainty: float | None
+    p_hat: float | None
+    p: float | None
+    bonus: float | None
+    reward: float | None
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReply:
+    """One group. With `error` set, every field but `group_id` is None."""
+
+    group_id: str
+    rewards: tuple[float, ...] | None = None
+    keep: tuple[bool, ...] | None = None
+    valid: tuple[bool, ...] | None = None
+    answers: tuple[str | None, ...] | None = None
+    advantages: tuple[float | None, ...] | None = None
+    pseudo_label: str | None = None
+    entropy_source: str | None = None
+    support: tuple[Support, ...] | None = None
+    flags: tuple[str, ...] | None = None
+    diagnostics: Mapping[str, Any] | None = None
+    error: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    method: str
+    output: str
+    config_id: str
+    version: str
+    answers_version: str
+    groups: tuple[GroupReply, ...]
+    diagnostics: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    flags: tuple[str, ...] = ()
+    request_id: str | None = None
+
+    def to_json(self, *, detail: str = "full") -> dict[str, Any]:
+        """The JSON object; `detail="rewards"` keeps ids, rewards, valid and errors only."""
+        head = {
+            "request_id": self.request_id,
+            "version": self.version,
+            "method": self.method,
+            "output": self.output,
+            "config_id": self.config_id,
+        }
+        if detail == "rewards":
+            return {**head, "groups": [_short(g) for g in self.groups]}
+        return {
+            **head,
+            "answers_version": self.answers_version,
+            "flags": self.flags,
+            "diagnostics": dict(self.diagnostics),
+            "groups": [_full(g) for g in self.groups],
+        }
+
+    @classmethod
+    def from_json(cls, body: Any) -> Reply:
+        """The reply that `body` writes; ReplyError if it is not one."""
+        try:
+            groups = tuple(_group(g) for g in body["groups"])
+            return cls(
+                method=body["method"],
+                output=body["output"],
+                config_id=body["config_id"],
+                version=body["version"],
+                answers_version=body.get("answers_version", ""),
+                groups=groups,
+                diagnostics=body.get("diagnostics", NOTHING),
+                flags=tuple(body.get("flags", ())),
+                request_id=body.get("request_id"),
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ReplyError(f"not a reply of this service: {type(error).__name__} {error}") from None
+
+
+GROUP_FIELDS = tuple(GroupReply.__slots__)
+SUPPORT_FIELDS = tuple(Support.__slots__)
+
+
+def _short(group: GroupReply) -> dict[str, Any]:
+    error = None if group.error is None else asdict(group.error)
+    return {"group_id": group.group_id, "rewards": group.rewards, "valid": group.valid, "error": error}
+
+
+def _full(group: GroupReply) -> dict[str, Any]:
+    out = {name: getattr(group, name) for name in GROUP_FIELDS}
+    if group.support is not None:
+        out["support"] = [{name: getattr(s, name) for name in SUPPORT_FIELDS} for s in group.support]
+    if group.error is not None:
+        out["error"] = asdict(group.error)
+    return out
+
+
+def _group(body: Mapping[str, Any]) -> GroupReply:
+    values = {name: body[name] for name in GROUP_FIELDS if name in body}
+    for name in ("rewards", "keep", "valid", "answers", "advantages", "flags"):
+        if values.get(name) is not None:
+            values[name] = tuple(values[name])
+    if values.get("support") is not None:
+        values["support"] = tuple(Support(**s) for s in values["support"])
+    if values.get("error") is not None:
+        values["error"] = Problem(**values["error"])
+    return GroupReply(**values)

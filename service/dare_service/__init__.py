@@ -1,0 +1,1 @@
+"""HTTP for dare_reward: `POST /reward` and what an operator needs around it."""

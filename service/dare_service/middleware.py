@@ -1,0 +1,130 @@
+"""Around every request, as pure ASGI: an id, a log line, metrics, and a problem document for whatever escapes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from dare_reward import DareError, __version__
+
+from .body import Disconnected
+from .metrics import Metrics
+from .problems import RefusalError, from_error, from_validation, response
+
+__all__ = ["Observe", "logger"]
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+logger = logging.getLogger("dare_service")
+PROBES = frozenset({"/health", "/ready", "/metrics"})
+PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
+
+
+class Observe:
+    """The outermost layer: nothing below it can fail without a reply, a metric and a line."""
+
+    def __init__(self, app: App, *, metrics: Metrics, routes: frozenset[str]) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        await _Exchange(self, scope, send).run(receive)
+
+
+class _Exchange:
+    """One request and what is known of it so far."""
+
+    def __init__(self, outer: Observe, scope: Scope, send: Send) -> None:
+        self.outer = outer
+        self.scope = scope
+        self._send = send
+        self.started = time.perf_counter()
+        self.status = 0
+        self.id = _request_id(scope)
+        self.notes: dict[str, Any] = {}
+        scope.setdefault("state", {})
+        scope["state"]["request_id"] = self.id
+        scope["state"]["notes"] = self.notes
+
+    async def run(self, receive: Receive) -> None:
+        try:
+            await self.outer.app(self.scope, receive, self.send)
+        except Disconnected:
+            self.status = 499
+        except (DareError, ValidationError) as error:
+            await self.refuse(error, receive)
+        except Exception:
+            logger.exception("bug", extra={"fields": {"request_id": self.id}})
+            if self.status:
+                raise
+            await response(500, "an error of the service; its log names this request", request_id=self.id)(
+                self.scope, receive, self.send
+            )
+        finally:
+            self.finish()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [(b"x-request-id", self.id.encode()), (b"x-dare-version", __version__.encode())]
+            message["headers"] = [*message.get("headers", ()), *headers]
+        await self._send(message)
+
+    async def refuse(self, error: DareError | ValidationError, receive: Receive) -> None:
+        headers = error.headers if isinstance(error, RefusalError) else None
+        status, detail, entries = from_validation(error) if isinstance(error, ValidationError) else from_error(error)
+        reason = getattr(error, "code", None) or (entries[0]["code"] if entries else "json")
+        self.outer.metrics.rejected.labels(reason).inc()
+        self.notes["refused"] = reason
+        answer = response(status, detail, entries, request_id=self.id, headers=headers)
+        await answer(self.scope, receive, self.send)
+
+    def finish(self) -> None:
+        seconds = time.perf_counter() - self.started
+        path = self.scope["path"]
+        route = path if path in self.outer.routes else "other"
+        self.outer.metrics.requests.labels(route, self.status).inc()
+        self.outer.metrics.seconds.labels(route).observe(seconds)
+        level = logging.ERROR if self.status >= 500 else logging.DEBUG if path in PROBES else logging.INFO
+        if logger.isEnabledFor(level):
+            fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}
+            logger.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1e3, 3), **self.notes}})
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's, if it is printable and short, else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and REQUEST_ID.fullmatch(value.decode("latin-1")):
+            return str(value.decode("latin-1"))
+    return secrets.token_hex(8)
+
+
+class JSONLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        entry.update(getattr(record, "fields", {}))
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry)

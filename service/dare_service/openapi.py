@@ -1,0 +1,93 @@
+"""The OpenAPI document: generated from the models that parse and the objects that reply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from .problems import MEDIA_TYPE, TITLES
+from .schema import components
+
+__all__ = ["DESCRIPTION", "METRICS", "READY", "REWARD", "install"]
+
+DESCRIPTION = "Rewards for label-free reinforcement learning, estimated from groups of rollouts."
+PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457; never holds the caller's data",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "instance": {"type": "string", "description": "the request id"},
+        "errors": {
+            "type": "array",
+            "maxItems": 10,
+            "items": {
+                "type": "object",
+                "required": ["loc", "code", "message"],
+                "properties": {"loc": {"type": "string"}, "code": {"type": "string"}, "message": {"type": "string"}},
+            },
+        },
+    },
+}
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _problem(status: int) -> dict[str, Any]:
+    return {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
+
+
+def _parameter(name: str, doc: str, **schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "description": doc, "schema": {"type": "string", **schema}}
+
+
+REWARD: dict[str, Any] = {
+    "responses": {
+        200: {"description": "Rewards", "content": {"application/json": {"schema": _ref("Reply")}}},
+        **{status: _problem(status) for status in (400, 401, 408, 413, 415, 422, 503)},
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": _ref("RewardRequest")},
+                "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        "parameters": [
+            _parameter("method", "as in the body, and wins over it; so does every parameter of the method"),
+            _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
+            _parameter("token", "the bearer token, for clients that own only a URL"),
+        ],
+    },
+}
+READY: dict[str, Any] = {"responses": {503: _problem(503)}}
+METRICS: dict[str, Any] = {"responses": {200: {"description": "Exposition format", "content": {"text/plain": {}}}}}
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` describe itself with our components instead of FastAPI's own error model."""
+    generate = app.openapi
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            out = generate()
+            request, reply = components()
+            schemas = {
+                **request.pop("$defs"),
+                **reply.pop("$defs"),
+                "RewardRequest": request,
+                "Reply": reply,
+                "Problem": PROBLEM,
+            }
+            out["components"] = {"schemas": dict(sorted(schemas.items()))}
+            app.openapi_schema = out
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]

@@ -1,0 +1,85 @@
+"""Errors as RFC 9457 problem documents: what is wrong, where, by which rule. Never the caller's data back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.responses import JSONResponse
+
+from dare_reward.errors import DareError, RequestError, path
+
+__all__ = ["MAX_ERRORS", "TITLES", "RefusalError", "from_error", "from_validation", "response"]
+
+MAX_ERRORS = 10
+MEDIA_TYPE = "application/problem+json"
+TITLES = {
+    400: "The body is not JSON or not a frame",
+    401: "Not authorised",
+    404: "No such route",
+    405: "Method not allowed",
+    408: "The body did not arrive in time",
+    413: "Larger than the limit",
+    415: "Media type not supported",
+    422: "The request means nothing",
+    500: "A bug of the service",
+    503: "Busy or stopping",
+}
+
+
+class RefusalError(DareError):
+    """The service's own refusal of a request, before its content matters."""
+
+    def __init__(self, status: int, detail: str, *, code: str, headers: dict[str, str] | None = None) -> None:
+        self.status = status
+        self.detail = detail
+        self.code = code
+        self.headers = headers or {}
+        super().__init__(detail)
+
+
+def from_error(error: DareError) -> tuple[int, str, Sequence[dict[str, Any]]]:
+    """Status, detail and entries of one of our errors."""
+    if isinstance(error, RequestError):
+        return error.status, str(error), [_entry(error.loc, error.code, error.message)]
+    return error.status, str(error), []
+
+
+def from_validation(error: ValidationError) -> tuple[int, str, Sequence[dict[str, Any]]]:
+    """The same of what the JSON models found."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    if found[0]["type"] == "json_invalid":
+        return 400, f"not JSON: {found[0]['msg'].removeprefix('Invalid JSON: ')}", []
+    status = 413 if found[0]["type"] == "too_long" else 422
+    entries = [_entry([_short(x) for x in e["loc"]], e["type"], e["msg"]) for e in found[:MAX_ERRORS]]
+    return status, f"{entries[0]['loc']}: {entries[0]['message']}", entries
+
+
+def response(
+    status: int,
+    detail: str,
+    errors: Sequence[dict[str, Any]] = (),
+    *,
+    request_id: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> JSONResponse:
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": TITLES.get(status, "Error"),
+        "status": status,
+        "detail": detail,
+    }
+    if request_id:
+        body["instance"] = request_id
+    if errors:
+        body["errors"] = list(errors)
+    return JSONResponse(body, status, headers, MEDIA_TYPE)
+
+
+def _entry(loc: Sequence[str | int], code: str, message: str) -> dict[str, Any]:
+    return {"loc": path(loc), "code": code, "message": message}
+
+
+def _short(part: str | int) -> str | int:
+    return part if isinstance(part, int) else part[:64]

@@ -1,0 +1,38 @@
+"""`dare-reward serve`: one uvicorn process, loopback unless told otherwise, an orderly stop."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+__all__ = ["register"]
+
+NEEDED = {"fastapi", "uvicorn", "pydantic", "prometheus_client", "starlette", "uvloop", "httptools"}
+
+
+def register(subparsers: Any) -> None:
+    """Entry point of the console script: add the subcommand. Imports nothing that the extra brings."""
+    parser: argparse.ArgumentParser = subparsers.add_parser("serve", help="start the reward service")
+    parser.add_argument("--host", help="address to bind (DARE_HOST; default 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port; 0: any free one (DARE_PORT; default 8000)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until SIGTERM or SIGINT; 0 after an orderly stop, 2 for a wrong setting or a missing extra."""
+    try:
+        from .server import serve  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in NEEDED:
+            raise
+        sys.stderr.write(f"dare-reward serve needs {error.name}: pip install 'dare-reward[service]'\n")
+        return 2
+    from .settings import SettingsError, from_environment  # noqa: PLC0415
+
+    try:
+        settings = from_environment(host=arguments.host, port=arguments.port)
+        return serve(settings)
+    except (SettingsError, ValueError) as error:
+        sys.stderr.write(f"dare-reward serve: {error}\n")
+        return 2

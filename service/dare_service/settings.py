@@ -1,0 +1,91 @@
+"""Every setting, its environment variable and why it exists. `/info` returns the effective values."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from dare_reward.request import Limits
+
+__all__ = ["Settings", "SettingsError", "from_environment"]
+
+MIB = 1 << 20
+
+
+class SettingsError(ValueError):
+    """An environment variable does not hold what it should."""
+
+
+def _setting(default: Any, why: str) -> Any:
+    return field(default=default, metadata={"why": why})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A field `name` is set by `DARE_NAME`."""
+
+    host: str = _setting("127.0.0.1", "Loopback: whoever can reach the port can use the CPU. 0.0.0.0 in a container.")
+    port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.")
+    token: str = _setting("", "If set, /reward wants `Authorization: Bearer <token>` or `?token=`; probes stay open.")
+    method: str = _setting("dare", "The method of a request that names none.")
+    params: str = _setting("{}", "JSON object: parameters of that method where a request sets none.")
+    max_body_bytes: int = _setting(
+        128 * MIB, "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB."
+    )
+    max_json_bytes: int = _setting(
+        64 * MIB, "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means."
+    )
+    max_inflight_bytes: int = _setting(
+        512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory."
+    )
+    max_groups: int = _setting(1024, "Groups of one request; clients split.")
+    max_rollouts: int = _setting(1024, "Rollouts of one group.")
+    max_text: int = _setting(256 << 10, "Characters of one text or answer.")
+    deadline: float = _setting(
+        100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
+    )
+    drain: float = _setting(
+        1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503."
+    )
+    grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.")
+    backlog: int = _setting(
+        8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
+    )
+    log: str = _setting("info", "info: one JSON line a request, never a body; error: only failures; off.")
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(groups=self.max_groups, rollouts=self.max_rollouts, text=self.max_text)
+
+    @property
+    def default_params(self) -> Mapping[str, Any]:
+        value = json.loads(self.params)
+        if not isinstance(value, dict):
+            raise SettingsError("DARE_PARAMS must be a JSON object")
+        return value
+
+
+def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
+    """Settings from `DARE_*`; `given` (a command line's flags) win over the environment."""
+    values = {}
+    for f in fields(Settings):
+        text = environment.get(f"DARE_{f.name.upper()}")
+        if text is not None:
+            values[f.name] = _convert(f.name, text, type(f.default))
+    settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
+    if settings.log not in {"info", "error", "off"}:
+        raise SettingsError("DARE_LOG must be info, error or off")
+    return settings
+
+
+def _convert(name: str, text: str, kind: type) -> Any:
+    try:
+        value = kind(text)
+    except ValueError:
+        raise SettingsError(f"DARE_{name.upper()} must be of type {kind.__name__}, not {text!r}") from None
+    if isinstance(value, int | float) and not 0 <= value < float("inf"):
+        raise SettingsError(f"DARE_{name.upper()} must not be negative or infinite")
+    return value

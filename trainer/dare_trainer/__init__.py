@@ -1,0 +1,1 @@
+"""The trainer side: entropy capture, agent, launcher."""
