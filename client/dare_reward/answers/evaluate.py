@@ -44,6 +44,7 @@ MAX_BINOMIAL = 3_000
 MAX_LOG = 2_000
 MAX_ANGLE = 10**12
 _MAX_MAG = int(MAX_LOG / math.log(2))
+_DECIMALS = 40
 _NOISE = 45  # digits below the larger operand at which a difference is rounding error
 
 # One context behind one lock: mpmath keeps its constants in module-level caches that threads would race on, and
@@ -143,7 +144,8 @@ def rational(value: Value) -> int | Fraction | None:
     if exact == 0:
         return 0
     near = exact.limit_denominator(10**9)
-    if abs(near - exact) * 10**_NOISE > abs(exact):
+    # Computed values have 60 digits and, where they are large, 40 decimals.
+    if abs(near - exact) * 10**_NOISE > abs(exact) or abs(near - exact) * 10**_DECIMALS > 1:
         return None
     return near.numerator if near.denominator == 1 else near
 

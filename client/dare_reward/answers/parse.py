@@ -12,6 +12,9 @@ __all__ = ["MAX_DIGITS", "Constant", "Node", "Number", "Op", "Variable", "number
 
 MAX_DEPTH = 60
 MAX_POSTFIX = 5
+MAX_SIGNS = 3
+MAX_BARS = 2
+MAX_ZEROS = 40
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 
 
@@ -62,6 +65,8 @@ def number(text: str) -> int | Fraction:
     """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
     if len(text) > MAX_DIGITS:
         raise Unreadable("too many digits")
+    if text.startswith("0" * MAX_ZEROS):
+        raise Unreadable("too many zeros")
     mantissa, _, exponent = text.lower().partition("e")
     if exponent and abs(int(exponent[-9:])) > MAX_DIGITS or len(exponent) > 9:
         raise Unreadable("too large an exponent")
@@ -177,11 +182,14 @@ class _Parser:
     def signed(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise Unreadable("too deep")
-        if self.take("-"):
-            return Op("neg", (self.signed(depth + 1),))
-        if self.take("+"):
-            return self.signed(depth + 1)
-        return self.power(depth)
+        minus = False
+        for _ in range(MAX_SIGNS):
+            if self.take("-"):
+                minus = not minus
+            elif not self.take("+"):
+                break
+        node = self.power(depth)
+        return Op("neg", (node,)) if minus else node
 
     def power(self, depth: int) -> Node:
         node = self.primary(depth)
@@ -189,7 +197,7 @@ class _Parser:
             if self.at("!"):
                 count = 1
                 self.i += 1
-                if self.at("!") and not (t := self.peek()) is None and not t.space:
+                if self.at("!") and (t := self.peek()) is not None and not t.space:
                     self.i += 1
                     count = 2
                 node = Op("factorial" if count == 1 else "factorial2", (node,))
@@ -232,7 +240,7 @@ class _Parser:
         if t.kind == "op":
             if t.text in _CLOSERS:
                 return self.group(t.text, depth)
-            if t.text == "|":
+            if t.text == "|" and len(self.stops) < MAX_BARS:
                 self.stops.append("|")
                 node = self.sum(depth + 1)
                 self.stops.pop()

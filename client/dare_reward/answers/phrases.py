@@ -16,8 +16,8 @@ __all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
 
 WINDOW = 2_000  # characters of content that are read
 
-_DRESS = re.compile(r"(?:\s|[*_`>\"“”«»'#|:：]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
-_BULLET = re.compile(r"(?:[-*•]|1\.)[^\S\n]++")
+_DRESS = re.compile(r"(?:\s|[*_`\"“”«»'#:：]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
+_BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
     r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also"
@@ -32,6 +32,11 @@ _NOT = re.compile(
     r"(?:definitely |certainly |simply )?(?:not|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
 )
 _NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_KEY = re.compile(r"[\"']\s*:\s*\Z")
+_STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
+_ESCAPE = re.compile(r"\\([\"'\\/])")
+_FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
+_EMPTY_BOX = re.compile(r"\\boxed\s*\{\s*\}")
 _VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
 _LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
 _JOINTS = frozenset(
@@ -87,7 +92,7 @@ def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
         said, asked = sentence(line, found)
         if asked:
             return None
-        line = said
+        line = _FOLLOWS.sub("", said.strip(), count=1) if _FOLLOWS.match(said.strip()) else said
     line = _undressed(COPULA.sub("", line.strip().rstrip("。।")))
     if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
@@ -102,11 +107,15 @@ def exact_phrase(text: str, anchor: Anchor) -> Phrase | None:
     """The rest of the line, or the next line, code point for code point but for blanks around it."""
     if anchor.link in {"equals", "back"} or (anchor.link == "hash" and not _is_last(text, anchor)):
         return None
+    if (value := _json_string(text, anchor)) is not None:
+        return Phrase(value.strip()) if value.strip() else None
     rest = text[anchor.end : anchor.end + WINDOW]
     dressed = re.match(r"[*_`]{1,3}+(?=\s)", rest)
     if dressed:
         rest = rest[dressed.end() :]
     line = _line(rest.lstrip(), anchor).strip()
+    if line.endswith("**") and line.count("**") % 2:
+        line = line[:-2].rstrip()  # the label's: **Answer: foo**
     return Phrase(line, anchor.negated) if line else None
 
 
@@ -116,7 +125,18 @@ def _line(body: str, anchor: Anchor) -> str:
 
 
 def _undressed(line: str) -> str:
-    return line.strip().strip('*_`"“”«»').strip()
+    line = line.strip().strip('*_`"“”«»').strip()
+    return line.replace("**", "", 1) if line.count("**") % 2 else line
+
+
+def _json_string(text: str, anchor: Anchor) -> str | None:
+    """The value of `"answer": "…"`, without the escapes that it needs there."""
+    if not _KEY.search(text[anchor.start : anchor.end]):
+        return None
+    match = _STRING.match(text, anchor.end, anchor.end + WINDOW)
+    if match is None:
+        return None
+    return _ESCAPE.sub(r"\1", match["double"] if match["double"] is not None else match["single"])
 
 
 def _before(text: str, anchor: Anchor) -> Phrase | None:
@@ -129,6 +149,8 @@ def _before(text: str, anchor: Anchor) -> Phrase | None:
 def _body(text: str, anchor: Anchor) -> tuple[str, bool]:
     """The content's text without dress before it, and whether it starts on a new line."""
     rest = text[anchor.end : anchor.end + WINDOW]
+    if (value := _json_string(text, anchor)) is not None:
+        rest = value
     at, fresh = (rest.index("}") + 1 if rest.lstrip().startswith("}") else 0), False  # \\textbf{Answer:} 42
     for _ in range(4):
         dress = _DRESS.match(rest, at)
@@ -159,7 +181,7 @@ def _fillers(said: str) -> int:
 
 def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     """The span at the start, or the one that the words lead to; spans joined by "and" are a list."""
-    inside = [span for span in found if start <= span[0] < len(said)]
+    inside = [span for span in found if start <= span[0] < len(said) and not _EMPTY_BOX.fullmatch(span[2])]
     if not inside:
         return None
     first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from .fingerprint import short
+from .fingerprint import KeyKind, short
 from .intervals import Interval, spelled
 from .rules import Rules
 from .tokens import Token
@@ -25,12 +24,10 @@ __all__ = [
     "tagged",
 ]
 
-KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    kind: str
+    kind: KeyKind
     value: str
     tags: frozenset[str] = frozenset()  # "name=x", "unit=cm", "open": what the group rule may leave out
     pieces: tuple[Interval, ...] | None = None  # where the value is a set of reals

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from .evaluate import evaluate, point, variables
+from .evaluate import evaluate, variables
 from .fingerprint import expression_key, short
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
-from .parse import Node, Number, Op, number, parse
+from .parse import Node, Number, Op, parse
 from .readings import Reading, depth_step, encoded, interval_reading, listing, name_of, split, tagged
 from .relations import RELATIONS, assignments, read_relation
 from .rules import Rules
+from .text import text_value
 from .tokens import Token, Unreadable
 from .units import split_unit
 
@@ -102,8 +103,6 @@ def _closes_at_end(tokens: list[Token]) -> bool:
 
 
 def _words(tokens: list[Token]) -> Reading:
-    from .text import text_value  # noqa: PLC0415 - text.py reads through this module's caller
-
     return Reading("text", text_value(" ".join(t.text for t in tokens)))
 
 
@@ -147,7 +146,10 @@ def _list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth:
     groups, _ = _outer(parts, connectives)
     if groups is not None:
         return _bare_list([_list(g, [","] * (len(g) - 1), rules, depth + 1) for g in groups], rules)
-    parts = [p for p in parts if p]  # "2, and 3" has an empty part, "2," a last one
+    empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
+    parts = [p for p in parts if p]
+    if empty > 2:
+        raise Unreadable("separators without items")
     if len(parts) == 1:
         return read(parts[0], rules, depth + 1)
     if not 0 < len(parts) <= MAX_ITEMS:
@@ -250,7 +252,7 @@ def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
     )
     if at is None:
         return None
-    left, right = tokens[:at], [t for t in tokens[at + 1 :]]
+    left, right = tokens[:at], tokens[at + 1 :]
     if left and left[-1].text == "(":
         left = left[:-1]
         right = right[:-1]
@@ -490,5 +492,3 @@ def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
         return Reading(*expression_key(Op("div", (node, Number(100))), rules.significant))
     return Reading(*expression_key(node, rules.significant), frozenset({"unit=" + unit} if unit else ()))
 
-
-_ = (number, point)

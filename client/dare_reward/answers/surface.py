@@ -78,6 +78,8 @@ def clean(raw: str) -> str | None:
     if len(raw) > MAX_CHARS:
         return None
     s = raw
+    if s.startswith(("{{", "${", "#{")) and "*" in s:
+        return None  # a template, not mathematics
     if not s.isascii():
         if _UNSAFE.search(s):
             return None
@@ -85,11 +87,11 @@ def clean(raw: str) -> str | None:
     elif _UNSAFE.search(s):
         return None
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", peel(s)))
-    return _COMBINATIONS.sub(r"\\binom{\1}{\2}", s)
+    return _COMBINATIONS.sub(lambda m: f"\\binom{{{m[1] or m[3]}}}{{{m[2] or m[4]}}}", s)
 
 
 _ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
-_COMBINATIONS = re.compile(r"(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])")
+_COMBINATIONS = re.compile(r"(?:^([0-9]{1,4})C([0-9]{1,4})$)|(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])")
 
 
 _TIMES = re.compile(r"(?<=\d)\s*+x\s*+(?=10\s?\^)")
@@ -106,7 +108,7 @@ def peel(s: str) -> str:
         s = _peel_end(s)
         if s == before:
             break
-    if "\\boxed" in s or "\\fbox" in s:
+    if s.count("\\boxed") + s.count("\\fbox") == 1:
         s = _BARE_BOX.sub(" ", _BOX.sub(" ", s))
     return s
 

@@ -77,7 +77,7 @@ _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++
 _REPEATING = re.compile(
     r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
 )
-_NAME = re.compile(r"\s*+\{\s*+([A-Za-z]++)\s*+\}")
+_NAME = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
 _ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
 
 
@@ -212,9 +212,9 @@ def _command(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tup
         return _text(s, i, name, out, space=space)
     if name == "mathbb":
         m = _NAME.match(s, i)
-        if m is None or m[1] not in _SETS:
+        if m is None or (m[1] or m[2]) not in _SETS:
             raise Unreadable("a set without a name")
-        out.append(Token("set", m[1], space))
+        out.append(Token("set", m[1] or m[2], space))
         return m.end(), False
     if name in _ACCENTS and (m := _ACCENTED.match(s, i)):
         out.append(Token("let", f"{name}.{m[1] or m[2]}", space))

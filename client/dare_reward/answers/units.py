@@ -47,6 +47,7 @@ _NOT_NOUNS = frozenset(
     "approximately about which where each then since because".split()
 )
 MAX_STARTS = 4
+MAX_PARTS = 6
 _SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
 _PRODUCT_LETTERS = frozenset("abcxyz")
 _VOWEL = re.compile("[aeiouy]")
@@ -225,7 +226,7 @@ def _known(text: str) -> str | None:
             return None
         parts.append(("/" if below else "") + unit + power)
         power = ""
-    if not parts or power:
+    if not 0 < len(parts) <= MAX_PARTS or power:
         return None
     name = " ".join(_negative_powers(p) for p in parts)
     return {"mi /h": "mph", "km /h": "kmh", "mile /h": "mph"}.get(name, name)
