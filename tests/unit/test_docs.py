@@ -51,6 +51,7 @@ def test_the_readme_s_commands_exist_and_ci_runs_the_second():
 
 def test_the_example_of_a_new_method_works():
     import numpy as np
+
     from dare_reward.groups import Groups
 
     text = (ROOT / "docs" / "development.md").read_text()
