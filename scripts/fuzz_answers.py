@@ -23,7 +23,11 @@ slowest = 0.0
 
 def one(data: bytes) -> None:
     global slowest  # noqa: PLW0603
-    text = data.decode("utf-8", "surrogatepass" if data[:1] < b"\x80" else "replace") if _decodes(data) else data.decode("latin-1")
+    text = (
+        data.decode("utf-8", "surrogatepass" if data[:1] < b"\x80" else "replace")
+        if _decodes(data)
+        else data.decode("latin-1")
+    )
     start = time.process_time()
     key = math_key(text, DEFAULT)
     took = time.process_time() - start

@@ -25,7 +25,7 @@ _UNIT_NAMES = (
     " billions trillion hundred dozen pm am"
 )
 _UNITS = frozenset(_UNIT_NAMES.split())
-_WORD = re.compile(r"\s*+(?P<word>[^\W\d_]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
+_WORD = re.compile(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
 _AND_MORE = re.compile(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 NUMBER = re.compile(
@@ -64,6 +64,7 @@ _SUBJECT = re.compile(
 _RATIO = re.compile(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
 COPULA = re.compile(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
 _MONEY = re.compile(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
+_REMARK = re.compile(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
 _TIMES = re.compile(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = re.compile(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
@@ -77,6 +78,7 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     if sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence):
         return None  # a span that never closes is cut off
     sentence = _MONEY.sub("", sentence)
+    sentence = _REMARK.sub("", sentence)
     other = re.search(r",\s+or\s", sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
@@ -207,7 +209,8 @@ def _from_words(sentence: str, *, fresh: bool) -> str | None:
     _, colon, after = sentence.rpartition(": ")
     if explains and colon:
         return plain_content(after, strict=True, fresh=False)
-    if clause := _CLAUSE.search(sentence):
+    clause = None if explains else _CLAUSE.search(sentence)
+    if clause:
         sentence = sentence[: clause.start()]
     number = _led_to(sentence, fresh=fresh, explains=explains)
     if number is not None:

@@ -176,4 +176,3 @@ def _unread(s: str) -> Key:
         return Key("opaque", opaque_value(spell(tokenise(s))))
     except Unreadable:
         return Key("opaque", opaque_value(s))
-

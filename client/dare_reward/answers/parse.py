@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .tokens import Token, Unreadable
+from .words import words
 
 __all__ = ["MAX_DIGITS", "Constant", "Node", "Number", "Op", "Variable", "number", "parse"]
 
@@ -44,8 +45,11 @@ Node = Number | Variable | Constant | Op
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
 # Words that stand for something else than a product of their letters.
 _WORDS = frozenset(
-    "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was has had its per via yes all any one two "
-    "six ten min max sum let now set get put men day how who why its use new old odd".split()
+    words(
+        "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was",
+        "has had its per via yes all any one two six ten min max sum let now set get put men day how who why",
+        "its use new old odd",
+    )
 )
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
 
@@ -68,7 +72,7 @@ def number(text: str) -> int | Fraction:
     if text.startswith("0" * MAX_ZEROS):
         raise Unreadable("too many zeros")
     mantissa, _, exponent = text.lower().partition("e")
-    if exponent and abs(int(exponent[-9:])) > MAX_DIGITS or len(exponent) > 9:
+    if len(exponent) > 9 or (exponent and abs(int(exponent)) > MAX_DIGITS):
         raise Unreadable("too large an exponent")
     if "(" in mantissa:
         whole, cycle = mantissa.rstrip(")").split("(")

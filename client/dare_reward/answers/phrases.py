@@ -20,12 +20,10 @@ _DRESS = re.compile(r"(?:\s|[*_`\"“”«»'#:：]|\\(?:textbf|text|boldsymbol|
 _BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
-    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also"
-    r"|now|clearly"
-    r"|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
-    r"|aproximadamente"
-    r"|è|est|es|é|là|是|为|為|선택지|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer"
-    r"|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
+    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now"
+    r"|clearly|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
+    r"|aproximadamente|donc|daher|somit|folglich|por tanto|portanto|quindi|dunque|è|est|es|é|là|是|为|為|선택지"
+    r"|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
     re.IGNORECASE,
 )
 _NOT = re.compile(
@@ -39,6 +37,8 @@ _FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore
 _EMPTY_BOX = re.compile(r"\\boxed\s*\{\s*\}")
 _VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
 _LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
+_NAME = re.compile(r"[A-Za-z]")
+_EQUALS = re.compile(r"\s*+=\s*+")
 _JOINTS = frozenset(
     {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
 )
@@ -70,7 +70,8 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
     if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
-        return Phrase("not " + said[start:].strip())  # "is not defined" denies nothing
+        word = "cannot be " if "can" in text[anchor.start : anchor.end].lower() else "not "
+        return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
     content = _span_content(said, start, found)
     if content is None:
         content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
@@ -200,6 +201,9 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
         end = stop
     if len(parts) > 1:
         return ", ".join(parts)
+    if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
+        value = plain_content(said[equals.end() :], strict=True, fresh=False)
+        return f"{parts[0]} = {value}" if value else parts[0]
     content = last_side(parts[0])
     unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content

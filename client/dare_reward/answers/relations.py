@@ -219,7 +219,9 @@ def _side(tokens: list[Token]) -> Node | Endpoint:
     return parse(tokens)
 
 
-def _solutions(left: Node | Endpoint, op: str, right: Node | Endpoint, name: str, rules: Rules) -> list[Interval] | None:
+def _solutions(
+    left: Node | Endpoint, op: str, right: Node | Endpoint, name: str, rules: Rules
+) -> list[Interval] | None:
     """The solutions of an inequality that is linear or quadratic in `name`, or bounds one absolute value."""
     if isinstance(left, Endpoint) or isinstance(right, Endpoint):
         return [REALS]
@@ -247,7 +249,9 @@ def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[Inter
         return None
     c, plus, minus = (Fraction(v) for v in values[:3])
     a, b = (plus + minus) / 2 - c, (plus - minus) / 2
-    if a == 0 or any(a * x * x + b * x + c != v for x, v in ((Fraction(7, 3), values[3]), (Fraction(-19, 5), values[4]))):
+    if a == 0 or any(
+        a * x * x + b * x + c != v for x, v in ((Fraction(7, 3), values[3]), (Fraction(-19, 5), values[4]))
+    ):
         return None
     outside = (op[0] == ">") == (a > 0)
     closed = op.endswith("=")

@@ -84,7 +84,7 @@ def test_time_grows_no_faster_than_the_text():
         assert times[1] < 40 * times[0] + 0.005, pattern
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["math", "choice"])
 def test_the_reference_survives_too(kind):
     for pattern in PATTERNS:
         text = pattern * (SIZE // len(pattern))

@@ -18,7 +18,7 @@ LIMIT_S = 0.05
 TOWERS = [
     "9^{9^{9^9}}", "9^9^9^9", "2^{2^{2^{2^{2^2}}}}", "99999999!", "((((9!)!)!)!)", "9!!!!!!", "(2100!)^{2100}",
     r"\binom{10^7}{5\cdot10^6}", r"\binom{x}{10^9}", "(1+x)^{100000}", "1E+99999999999999", "1e-99999999999",
-    "10^{10^{10}}", r"\sqrt[100000]{2}", "e^{e^{e^{e^e}}}", "e^{1999}", r"\sin(10^{100})", r"\zeta(1.0000001)",
+    "10^{10^{10}}", r"\sqrt[100000]{2}", "e^{e^{e^{e^e}}}", "e^{1999}", r"\Gamma(300.3)", r"\zeta(59.5)e^{1990}", "227!27!!x!xi", "e^{1990}x!y!", r"\sin(10^{100})", r"\zeta(1.0000001)",
     "1/0", "0/0", "0^0", "0^{-1}", r"\ln 0", r"\log_1 5", r"\tan(\pi/2)", r"\gcd(10^{50000},7)", "10^{40000}",
 ]  # fmt: skip
 NESTS = [
@@ -53,11 +53,12 @@ HOSTILE = TOWERS + NESTS + LONG + CODE + STRANGE
 
 def soup(seed):
     rng = random.Random(seed)
-    pieces = [*"0123456789+-*/^_{}()[]|!<>=,.;:%$ xyabein\\"] + [
+    pieces = [
+        *"0123456789+-*/^_{}()[]|!<>=,.;:%$ xyabein\\",
         r"\frac", r"\sqrt", r"\sin", r"\ln", r"\pm", r"\cup", r"\text{", r"\left", r"\begin{pmatrix}", r"\end{pmatrix}", "&", r"\\",
         r"\{", r"\}", r"\pi", r"\binom", r"\log_", r"\infty", " and ", " or ", "cm", r"\le", r"\in", "_5", "°",
     ]  # fmt: skip
-    return ["".join(rng.choices(pieces, k=rng.choice([3, 8, 20, 60, 300]))) for _ in range(700)]
+    return ["".join(rng.choices(pieces, k=rng.choice([3, 8, 20, 60, 300]))) for _ in range(400)]
 
 
 def cpu(text):
@@ -78,7 +79,9 @@ def test_hostile_text_is_quick_and_no_ordinary_number(text):
     assert cpu(text) < LIMIT_S
     key = canonical(text)
     assert key is None or key.kind != "exact" or key.value not in ORDINARY or key.tag
-    assert not grade(text, "1") and not grade("0", text) and not grade(text, "2")
+    assert not grade(text, "1")
+    assert not grade("0", text)
+    assert not grade(text, "2")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -143,7 +146,8 @@ def test_the_cache_is_bounded_and_keeps_no_long_text():
 
 def test_a_group_of_hostile_texts():
     c = classify([*HOSTILE, "1", "2"])
-    assert c.answers.count("1") == 1 and c.index[-2] not in c.index[:-2]
+    assert c.answers.count("1") == 1
+    assert c.index[-2] not in c.index[:-2]
 
 
 def test_keys_stay_short():

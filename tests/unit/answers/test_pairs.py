@@ -9,7 +9,9 @@ import pytest
 
 from dare_reward.answers import canonical, classify, grade
 
-PAIRS = [json.loads(line) for line in (Path(__file__).parents[2] / "data" / "answer_pairs.jsonl").read_text().splitlines()]
+PAIRS = [
+    json.loads(line) for line in (Path(__file__).parents[2] / "data" / "answer_pairs.jsonl").read_text().splitlines()
+]
 
 
 def options_of(pair):
@@ -30,7 +32,8 @@ def test_verdicts(category):
     wrong = [
         (p["a"], p["b"], p["equal"])
         for p in PAIRS
-        if p["category"] == category and not (grade(p["a"], p["b"], **options_of(p)) == grade(p["b"], p["a"], **options_of(p)) == p["equal"])
+        if p["category"] == category
+        and not (grade(p["a"], p["b"], **options_of(p)) == grade(p["b"], p["a"], **options_of(p)) == p["equal"])
     ]
     assert wrong == []
 
