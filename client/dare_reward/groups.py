@@ -140,14 +140,13 @@ class Groups:
 
 def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> None:
     rule = FIELDS.get(name)
-    values = column.values if isinstance(column, Ragged) else column
     length = len(column.lengths) if isinstance(column, Ragged) else len(column)
     if length != rollouts:
         raise RequestError(f"{length} values for {rollouts} rollouts", loc=("groups", name), code="shape")
-    if rule is None or isinstance(column, Ragged) or not len(values):
+    if rule is None or isinstance(column, Ragged):
         return
-    good = np.isnan(values)
-    good |= np.isfinite(values) & (values >= (-np.inf if rule.ge is None else rule.ge))
-    good &= ~(values > (np.inf if rule.le is None else rule.le))
+    good = np.isnan(column)
+    good |= np.isfinite(column) & (column >= (-np.inf if rule.ge is None else rule.ge))
+    good &= ~(column > (np.inf if rule.le is None else rule.le))
     if not good.all():
         raise RequestError(f"must be {rule.rule}", loc=("groups", name, int(np.argmin(good))), code="value")

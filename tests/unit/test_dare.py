@@ -143,7 +143,8 @@ def test_no_group_an_empty_group_and_a_large_one():
     assert dare_reward.estimate(Groups.of([])).groups == ()
     empty = dare_reward.estimate(Groups.of([[], ["1"]], mean_entropy=[[], [0.1]])).groups
     assert empty[0].rewards == ()
-    assert "all_invalid" in empty[0].flags
+    assert empty[0].flags == ("all_invalid", "zero_variance")
+    assert score([(None, 0.1)]).flags == ("all_invalid", "zero_variance")
     assert empty[1].rewards == (1.0,)
     many = score([(str(i % 700), 0.1 + i % 7) for i in range(1024)], tau=0.0)
     assert len(many.rewards) == 1024
@@ -425,7 +426,7 @@ def test_an_answer_at_exactly_tau_is_kept():
 
 
 def test_the_exponential_weight_neither_overflows_nor_warns():
-    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e300, tau=0.0))
+    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e308, tau=0.0))
     assert [group[a].p_hat for a in "abc"] == [0.0, 0.5, 0.5]
 
 
@@ -438,6 +439,14 @@ def test_keep_all_keeps_all_of_the_groups_that_need_it():
     assert "all_pruned" in all_.flags
     assert some.keep == (True,) * 29 + (False,)
     assert "all_pruned" not in some.flags
+
+
+def test_a_pruned_rollout_gets_a_lonely_survivor_s_reward():
+    neutral = score([("a", 0.0), ("b", 9.0), ("c", 9.0), (None, 0.0)], tau=0.5, pruned="neutral")
+    assert neutral.keep == (True, False, False, False)
+    assert neutral.rewards == (1.0, 1.0, 1.0, 0.0)
+    with_neighbour = dare_reward.estimate(batch([("x", 0.2), ("y", 0.2)], [("a", 0.0), ("b", 9.0)]), pruned="neutral")
+    assert with_neighbour.groups[1].rewards == (1.0, 1.0)
 
 
 def test_renorm_over_rollouts():

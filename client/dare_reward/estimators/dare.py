@@ -124,10 +124,10 @@ def dare(
     counted_P = lacking_P & (missing_entropy == "frequency")
     n_A = groups.votes_A
     mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
+    # Equally sure of every answer: all confidences are 1, votes alone count.
     u_A = np.where(lacking_P[groups.group_A], 0.0, np.maximum(mean_A, u_floor))
 
-    relative_A = np.where(counted_P[groups.group_A], 1.0, _confidence(groups, u_A, weight=weight, eps=eps, lam=lam))
-    p_hat_A = _share(groups, n_A * relative_A)
+    p_hat_A = _share(groups, n_A * _confidence(groups, u_A, weight=weight, eps=eps, lam=lam))
     kept_A = p_hat_A >= tau - TAU_SLACK
     all_pruned_P = (groups.support_P > 0) & ~_any_answer(groups, kept_A)
     if on_all_pruned != "skip":
@@ -135,7 +135,7 @@ def dare(
         kept_A = kept_A | (instead & all_pruned_P[groups.group_A])
 
     p_A = _share(groups, p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
-    q_A = np.where(counted_P[groups.group_A], 0.0, _bonus_uncertainty(u_A, u_norm, vocab_size))
+    q_A = _bonus_uncertainty(u_A, u_norm, vocab_size)
     m_P = {
         "retained": groups.sum_by_group(n_A * kept_A),
         "valid": groups.sum_by_group(n_A),
