@@ -366,6 +366,16 @@ def test_the_function_alone_has_the_defaults_of_the_method(given):
         dare(batch(rollouts), "linear")
 
 
+def test_the_columns_are_numbers():
+    """Missing is NaN, not an object, also where entropies are missing."""
+    found = dare(batch([("a", math.nan), ("b", 0.1)], [("a", 0.2), ("b", 0.1)]), missing_entropy="frequency")
+    kinds = {name: column.dtype.name for name, column in found.support_A.items()}
+    assert kinds.pop("kept") == "bool"
+    assert set(kinds.values()) == {"float64"}
+    assert (found.rewards_R.dtype.name, found.keep_R.dtype.name) == ("float64", "bool")
+    assert np.isnan(found.support_A["uncertainty"]).tolist() == [True, True, False, False]
+
+
 def test_the_defaults_of_the_function():
     """The contract's; `inspect` reads what a caller in process gets."""
     expected = {
@@ -428,6 +438,19 @@ def test_an_answer_at_exactly_tau_is_kept():
 def test_the_exponential_weight_neither_overflows_nor_warns():
     group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e308, tau=0.0))
     assert [group[a].p_hat for a in "abc"] == [0.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("u", [0.0, 1.0, 1000.0])
+def test_the_exponential_weight_sees_differences_alone(u):
+    """exp(-lam u) of each by itself would be 0 for all of them."""
+    group = score([("a", u), ("b", u), ("b", u)], weight="exp", lam=10.0, tau=0.0)
+    assert [s.p_hat for s in group.support] == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_one_answer_is_enough_to_use_entropies():
+    group = score([("a", 0.3), ("a", 0.5)])
+    assert group.entropy_source == "exact"
+    assert group.rewards == (1.0, 1.0)
 
 
 def test_keep_all_keeps_all_of_the_groups_that_need_it():
