@@ -366,9 +366,11 @@ def test_the_function_alone_has_the_defaults_of_the_method(given):
         dare(batch(rollouts), "linear")
 
 
-def test_the_columns_are_numbers():
+@pytest.mark.parametrize("bonus", ["main", "zero"])
+def test_the_columns_are_numbers(bonus):
     """Missing is NaN, not an object, also where entropies are missing."""
-    found = dare(batch([("a", math.nan), ("b", 0.1)], [("a", 0.2), ("b", 0.1)]), missing_entropy="frequency")
+    groups = batch([("a", math.nan), ("b", 0.1)], [("a", 0.2), ("b", 0.1)])
+    found = dare(groups, missing_entropy="frequency", bonus=bonus)
     kinds = {name: column.dtype.name for name, column in found.support_A.items()}
     assert kinds.pop("kept") == "bool"
     assert set(kinds.values()) == {"float64"}
