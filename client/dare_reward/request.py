@@ -6,7 +6,7 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -16,23 +16,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Classes, Kind, classify, extract, option_letters
+from .columns import Columns, Where, check_types, read_columns
 from .errors import LimitError, RequestError
-from .fields import FIELDS, Field
-from .groups import Groups, Ragged
+from .fields import FIELDS
+from .groups import Groups, View
 from .params import Param, parameters
-from .segments import Bools, Ints, blocks, offsets, segment_means
+from .segments import Bools, Ints, offsets
 
 __all__ = ["ANSWER_SPECS", "GROUP_KEYS", "LIMITS", "ROLLOUT_KEYS", "Columns", "Limits", "Prepared", "READING", "check_shape", "option_tuple", "prepare", "read_answers"]
 
-Columns = Mapping[str, "NDArray[Any] | Ragged"]
 JSON = Mapping[str, Any]
 
 KINDS: Final = get_args(Kind)
 SOURCES: Final = ("exact", "topk", "logprob")
 MODES: Final = ("temperature", "raw", "unknown")
 GROUP_KEYS: Final = frozenset(
-    {"group_id", "kind", "options", "prompt", "label", "reference", "entropy_source", "entropy_mode", "rollouts", "meta"}
+    {
+        "group_id",
+        "kind",
+        "options",
+        "prompt",
+        "label",
+        "reference",
+        "entropy_source",
+        "entropy_mode",
+        "rollouts",
+        "second_group",
+        "teacher_group",
+        "meta",
+    }
 )
+VIEWS: Final = ("second_group", "teacher_group")
+VIEW_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "meta"})
 ROLLOUT_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "trained", "correct", "meta", *FIELDS})
 
 
@@ -78,7 +93,7 @@ def prepare(
     rollouts = check_shape(groups, limits=limits)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
     where = _locator(sizes_P)
-    arrays = _columns(rollouts, columns, where)
+    arrays = read_columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
     classes = _classify(groups, silent_R, options, params)
@@ -90,6 +105,8 @@ def prepare(
             tuple(chain.from_iterable(c.answers for c in classes)),
             arrays,
             np.array([r.get("trained", True) for r in rollouts], bool),
+            {name: _view(groups, name, silent_R, options, params) for name in VIEWS if any(g.get(name) for g in groups)},
+            np.array([bool((g.get("reference") or "").strip()) for g in groups], bool),
         ),
         group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
         keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
@@ -102,9 +119,6 @@ def prepare(
 
 
 # --- structure -------------------------------------------------------------------------------------------------------
-
-Where = Callable[[int], tuple[str | int, ...]]
-
 
 def _locator(sizes_P: Ints) -> Where:
     starts = offsets(sizes_P)
@@ -149,9 +163,33 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         _check_choice(group, "kind", KINDS, loc)
         _check_choice(group, "entropy_source", SOURCES, loc)
         _check_choice(group, "entropy_mode", MODES, loc)
+        for name in VIEWS:
+            _check_view(group.get(name), limits, (*loc, name))
         for key in ("label", "reference", "prompt"):
             if not isinstance(group.get(key), str | None):
                 raise RequestError("must be a string or null", loc=(*loc, key), code="type")
+
+
+def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """A second group: a list of rollouts of which only the answers count."""
+    if rollouts is None:
+        return
+    if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
+        raise RequestError("must be a list of at least one rollout, or null", loc=loc, code="empty_group")
+    if len(rollouts) > limits.rollouts:
+        raise LimitError(f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=loc, code="rollouts")
+    for i, rollout in enumerate(rollouts):
+        _check_keys(rollout, VIEW_KEYS, (*loc, i))
+    _check_strings(rollouts, limits, lambda i: (*loc, i))
+
+
+def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> None:
+    for key in ("answer", "text", "finish_reason", "id"):
+        column = [r.get(key) for r in rollouts]
+        check_types(column, {str, type(None)}, "a string or null", key, where)
+        long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
+        if long is not None:
+            raise LimitError(f"longer than {limits.text} characters", loc=(*where(long), key), code="text")
 
 
 def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -> None:
@@ -173,26 +211,15 @@ def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Wher
     for i, rollout in enumerate(rollouts):
         if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
             _check_keys(rollout, ROLLOUT_KEYS, where(i))
-    for key in ("answer", "text", "finish_reason", "id"):
-        column = [r.get(key) for r in rollouts]
-        _check_types(column, {str, type(None)}, "a string or null", key, where)
-        long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
-        if long is not None:
-            raise LimitError(f"longer than {limits.text} characters", loc=(*where(long), key), code="text")
-    _check_types([r.get("trained", True) for r in rollouts], {bool}, "true or false", "trained", where)
-    _check_types([r.get("correct") for r in rollouts], {bool, type(None)}, "true, false or null", "correct", where)
+    _check_strings(rollouts, limits, where)
+    check_types([r.get("trained", True) for r in rollouts], {bool}, "true or false", "trained", where)
+    check_types([r.get("correct") for r in rollouts], {bool, type(None)}, "true, false or null", "correct", where)
     for p, group in enumerate(groups):
         ids = [r.get("id") for r in group["rollouts"]]
         named = [x for x in ids if x is not None]
         if len(set(named)) < len(named):
             j = next(j for j, x in enumerate(ids) if x is not None and x in ids[:j])
             raise RequestError("is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id")
-
-
-def _check_types(column: Sequence[Any], types: set[type], words: str, key: str, where: Where) -> None:
-    if not set(map(type, column)) <= types:
-        i = next(i for i, x in enumerate(column) if type(x) not in types)
-        raise RequestError(f"must be {words}", loc=(*where(i), key), code="type")
 
 
 def option_tuple(group: JSON) -> tuple[str, ...] | None:
@@ -205,146 +232,6 @@ def _options(group: JSON, p: int) -> tuple[str, ...] | None:
         return option_tuple(group)
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
-
-
-# --- numbers ---------------------------------------------------------------------------------------------------------
-
-
-def _columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
-    """Every array input, checked; mean entropies and token counts derived from token entropies where those were sent."""
-    present = set(chain.from_iterable(rollouts)) & FIELDS.keys()
-    if both := present & given.keys():
-        raise RequestError(f"{min(both)} is given as a tensor and in a rollout", loc=("groups",), code="conflict")
-    arrays: dict[str, NDArray[Any] | Ragged] = {}
-    for name, column in given.items():
-        if name not in FIELDS:
-            raise RequestError(f"unknown tensor {name[:64]!r}; known: {', '.join(FIELDS)}, lengths", code="tensor")
-        arrays[name] = _check_tensor(FIELDS[name], column, len(rollouts), where)
-    for name in present:
-        build = _scalar if FIELDS[name].shape == "scalar" else _ragged
-        arrays[name] = build(FIELDS[name], [r.get(name) for r in rollouts], where)
-    _derive(arrays, where)
-    return arrays
-
-
-def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
-    allowed = {type(None)} | ({int} if field.type == "int" else {int, float})
-    _check_types(column, allowed | _numpy_types(column, field), f"{field.rule} or null", field.name, where)
-    try:
-        values = np.array([np.nan if x is None else x for x in column], np.float64)
-    except OverflowError:
-        values = np.array([np.nan if x is None else min(x, 1e308) for x in column], np.float64)
-    missing = np.array([x is None for x in column], bool)
-    _check_range(field, np.where(missing, 0.0, values), lambda i: (*where(i), field.name))
-    return values
-
-
-def _numpy_types(column: Sequence[Any], field: Field) -> set[type]:
-    """NumPy's scalar types, so that a mean straight from an array is welcome in process."""
-    base = np.integer if field.type == "int" else (np.integer, np.floating)
-    return {t for t in set(map(type, column)) if issubclass(t, base)}
-
-
-def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
-    lengths = np.array([0 if x is None else _length(field, x, (*where(i), field.name)) for i, x in enumerate(column)], np.int64)
-    parts = [_tokens(field, x, (*where(i), field.name)) for i, x in enumerate(column) if x is not None]
-    return Ragged(np.concatenate(parts) if parts else np.zeros(0), lengths)
-
-
-def _length(field: Field, tokens: Any, loc: tuple[str | int, ...]) -> int:
-    if isinstance(tokens, str | bytes) or not isinstance(tokens, Sequence | np.ndarray):
-        raise RequestError(f"must be a list: {field.rule} per token", loc=loc, code="type")
-    return len(tokens)
-
-
-def _tokens(field: Field, tokens: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
-    if isinstance(tokens, np.ndarray):
-        values, good = tokens, tokens.ndim == 1 and tokens.dtype.kind in ("b" if field.type == "bool" else "fiu")
-    else:
-        good = set(map(type, tokens)) <= ({bool} if field.type == "bool" else {int, float})
-        try:
-            values = np.array(tokens, np.bool_ if field.type == "bool" else np.float64) if good else np.zeros(0)
-        except OverflowError:
-            good, values = False, np.zeros(0)
-    if not good:
-        raise RequestError(f"must be a list: {field.rule} per token", loc=loc, code="type")
-    _check_range(field, values, lambda i: (*loc, i))
-    return values
-
-
-def _check_tensor(
-    field: Field, column: NDArray[Any] | Ragged, rollouts: int, where: Where
-) -> NDArray[Any] | Ragged:
-    if isinstance(column, Ragged) != (field.shape == "tokens"):
-        raise RequestError(f"{field.name} is one value per {'token' if field.shape == 'tokens' else 'rollout'}", code="shape")
-    if isinstance(column, Ragged):
-        _check_count(field.name, len(column.lengths), rollouts)
-        starts = offsets(column.lengths)
-
-        def place(t: int) -> tuple[str | int, ...]:
-            i = int(np.searchsorted(starts, t, side="right")) - 1
-            return (*where(i), field.name, int(t - starts[i]))
-
-        for _, part in blocks(column.lengths):
-            _check_range(field, column.values[part], lambda t, at=part.start: place(at + t))
-        return column
-    _check_count(field.name, len(column), rollouts)
-    values = column.astype(np.float64)
-    _check_range(field, values, lambda i: (*where(i), field.name))
-    return values
-
-
-def _check_count(name: str, found: int, rollouts: int) -> None:
-    if found != rollouts:
-        raise RequestError(f"{name} has {found} entries for {rollouts} rollouts", loc=("groups",), code="length")
-
-
-def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tuple[str | int, ...]]) -> None:
-    """Finite and in range; `min` and `max` pass NaN on, so two scans see everything."""
-    if field.type == "bool" or not len(values):
-        return
-    floor, ceiling = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
-    low, high = float(values.min()), float(values.max())
-    if np.isfinite(low) and np.isfinite(high) and low >= floor and high <= ceiling:
-        return
-    good = np.isfinite(values) & (values >= floor) & (values <= ceiling)
-    raise RequestError(f"must be {field.rule}", loc=place(int(np.argmin(good))), code="value")
-
-
-def _derive(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None:
-    entropies, mask = arrays.get("token_entropies"), arrays.get("token_mask")
-    if isinstance(entropies, Ragged) and isinstance(mask, Ragged):
-        sent = mask.lengths > 0
-        if (bad := sent & (mask.lengths != entropies.lengths)).any():
-            i = int(np.argmax(bad))
-            raise RequestError(
-                f"{mask.lengths[i]} entries for {entropies.lengths[i]} token entropies", loc=(*where(i), "token_mask"), code="length"
-            )
-        mask = _full_mask(mask, entropies.lengths)
-    elif isinstance(mask, Ragged):
-        raise RequestError("token_mask needs token_entropies", loc=("groups",), code="conflict")
-    if not isinstance(entropies, Ragged):
-        return
-    means, counts = segment_means(entropies.values, entropies.lengths, mask_T=mask.values if isinstance(mask, Ragged) else None)
-    sent = entropies.lengths > 0
-    stated = arrays.get("mean_entropy")
-    if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated)).any():
-        raise RequestError("give mean_entropy or token_entropies, not both", loc=where(int(np.argmax(bad))), code="conflict")
-    length = arrays.get("num_tokens")
-    if isinstance(length, np.ndarray) and (bad := sent & ~np.isnan(length) & (length != counts)).any():
-        i = int(np.argmax(bad))
-        raise RequestError(f"is not the {counts[i]} token entropies", loc=(*where(i), "num_tokens"), code="length")
-    arrays["mean_entropy"] = np.where(sent, means, stated if isinstance(stated, np.ndarray) else np.nan)
-    arrays["num_tokens"] = np.where(sent, counts, length if isinstance(length, np.ndarray) else np.nan)
-
-
-def _full_mask(mask: Ragged, lengths: Ints) -> Ragged:
-    """A rollout that sent no mask generated all of its tokens."""
-    if (mask.lengths == lengths).all():
-        return mask
-    values = np.ones(int(lengths.sum()), np.bool_)
-    values[np.repeat(mask.lengths > 0, lengths)] = mask.values
-    return Ragged(values, lengths)
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -409,6 +296,25 @@ def _classify(
         raws = read_answers(rollouts, silent, kind=kind, options=letters, **reading)
         classes.append(classify(raws, kind=kind, options=letters, **rules))
     return classes
+
+
+def _view(
+    groups: Sequence[JSON], name: str, silent_R: Bools, options: Sequence[tuple[str, ...] | None], params: Mapping[str, Any]
+) -> View:
+    """Each group pooled with its second one; the answers of both are compared with each other."""
+    sizes = [(len(g["rollouts"]), len(g.get(name) or ())) for g in groups]
+    pooled = [{**g, "rollouts": [*g["rollouts"], *(g.get(name) or ())]} for g in groups]
+    own_R = np.array([own for m, n in sizes for own in [True] * m + [False] * n], bool)
+    silent = np.zeros(len(own_R), bool)
+    silent[own_R] = silent_R
+    classes = _classify(pooled, silent, options, params)
+    flat = Groups(
+        np.array([m + n for m, n in sizes], np.int64),
+        _flat_index(classes),
+        np.array([len(c.answers) for c in classes], np.int64),
+        tuple(chain.from_iterable(c.answers for c in classes)),
+    )
+    return View(flat, own_R)
 
 
 def _flat_index(classes: Sequence[Classes]) -> Ints:
