@@ -81,7 +81,9 @@ def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
     parts = [read(field, x, (*where(i), field.name)) for i, x in enumerate(column) if x is not None and len(x)]
     if len({p.shape[1:] for p in parts}) > 1:
         widths = sorted({p.shape[1] for p in parts})
-        raise RequestError(f"{field.name} has rows of {widths[0]} and of {widths[-1]}: send the same k everywhere", code="shape")
+        raise RequestError(
+            f"{field.name} has rows of {widths[0]} and of {widths[-1]}: send the same k everywhere", code="shape"
+        )
     return Ragged(np.concatenate(parts) if parts else np.zeros((0, 0) if field.shape == "matrix" else 0), lengths)
 
 
@@ -93,7 +95,9 @@ def _vector(field: Field, column: Sequence[Any], where: Where) -> Floats:
             rows[i] = _entries(field, x, (*where(i), field.name))
     widths = sorted({len(r) for r in rows.values()})
     if len(widths) > 1 or widths == [0]:
-        raise RequestError(f"{field.name} has {widths[0]} and {widths[-1]} components: all have the same, at least 1", code="shape")
+        raise RequestError(
+            f"{field.name} has {widths[0]} and {widths[-1]} components: all have the same, at least 1", code="shape"
+        )
     out = np.full((len(column), widths[0] if widths else 1), np.nan)
     for i, row in rows.items():
         out[i] = row
@@ -206,13 +210,17 @@ def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Wher
     mask = tokens.pop("token_mask", None)
     if not tokens:
         if mask is not None:
-            raise RequestError("token_mask needs token_entropies or another input per token", loc=("groups",), code="conflict")
+            raise RequestError(
+                "token_mask needs token_entropies or another input per token", loc=("groups",), code="conflict"
+            )
         return
     lengths = np.maximum.reduce([c.lengths for c in tokens.values()])
     for name, column in [*tokens.items(), *_named("token_mask", mask)]:
         if (bad := (column.lengths > 0) & (column.lengths != lengths)).any():
             i = int(np.argmax(bad))
-            raise RequestError(f"{column.lengths[i]} entries for {lengths[i]} tokens", loc=(*where(i), name), code="length")
+            raise RequestError(
+                f"{column.lengths[i]} entries for {lengths[i]} tokens", loc=(*where(i), name), code="length"
+            )
     counts = lengths
     if mask is not None:
         mask = full_mask(mask, lengths)
@@ -223,8 +231,12 @@ def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Wher
     sent, stated = lengths > 0, arrays.get("num_tokens")
     if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated) & (stated != counts)).any():
         i = int(np.argmax(bad))
-        raise RequestError(f"is not the {counts[i]} tokens that were sent", loc=(*where(i), "num_tokens"), code="length")
-    arrays["num_tokens"] = np.where(sent, counts, stated if isinstance(stated, np.ndarray) else np.full(rollouts, np.nan))
+        raise RequestError(
+            f"is not the {counts[i]} tokens that were sent", loc=(*where(i), "num_tokens"), code="length"
+        )
+    arrays["num_tokens"] = np.where(
+        sent, counts, stated if isinstance(stated, np.ndarray) else np.full(rollouts, np.nan)
+    )
 
 
 def _named(name: str, column: Ragged | None) -> Iterable[tuple[str, Ragged]]:
@@ -232,13 +244,24 @@ def _named(name: str, column: Ragged | None) -> Iterable[tuple[str, Ragged]]:
 
 
 def _put_scalar(
-    arrays: dict[str, NDArray[Any] | Ragged], name: str, column: Ragged, mask: Ragged | None, lengths: Ints, where: Where
+    arrays: dict[str, NDArray[Any] | Ragged],
+    name: str,
+    column: Ragged,
+    mask: Ragged | None,
+    lengths: Ints,
+    where: Where,
 ) -> None:
     if (gives := FIELDS[name].gives) is None:
         return
     target, how = gives
     sent = column.lengths > 0
-    mask_T = None if mask is None else mask.values if (sent == (lengths > 0)).all() else mask.values[np.repeat(sent, lengths)]
+    mask_T = (
+        None
+        if mask is None
+        else mask.values
+        if (sent == (lengths > 0)).all()
+        else mask.values[np.repeat(sent, lengths)]
+    )
     if how == "mean":
         values, _ = segment_means(column.values, column.lengths, mask_T=mask_T)
     else:

@@ -59,7 +59,13 @@ class Field:
     @property
     def unit(self) -> str:
         """What one entry of the input is for."""
-        return {"scalar": "rollout", "tokens": "token", "matrix": "token, k of each", "list": "entry", "vector": "component"}[self.shape]
+        return {
+            "scalar": "rollout",
+            "tokens": "token",
+            "matrix": "token, k of each",
+            "list": "entry",
+            "vector": "component",
+        }[self.shape]
 
 
 def _fields() -> tuple[Field, ...]:
@@ -68,22 +74,71 @@ def _fields() -> tuple[Field, ...]:
         Field("mean_entropy", "scalar", "float", "mean token entropy of the rollout in nats", *entropy),
         Field("num_tokens", "scalar", "int", "number of tokens that the policy generated", 0, 2**31),
         Field("sum_logprob", "scalar", "float", "sum of the sampled tokens' log-probabilities in nats", -1e12, 0),
-        Field("mean_self_certainty", "scalar", "float", "mean over tokens of KL(uniform || policy), or of it plus ln V", 0, MAX_ENTROPY),
+        Field(
+            "mean_self_certainty",
+            "scalar",
+            "float",
+            "mean over tokens of KL(uniform || policy), or of it plus ln V",
+            0,
+            MAX_ENTROPY,
+        ),
         Field("confidence", "scalar", "float", "a ready trace confidence, greater is surer", 0, MAX_SURPRISAL),
         Field("verified", "scalar", "int", "1 if an external check agrees with the rollout's answer, else 0", 0, 1),
         Field("pass_rate", "scalar", "float", "share of self-verifications that accept the rollout's answer", 0, 1),
         Field("format", "scalar", "float", "format score of the rollout", 0, 1),
-        Field("base_ref_mean_prob", "scalar", "float", "mean probability of the reference's tokens without reasoning", 0, 1),
-        Field("token_entropies", "tokens", "float", "entropy of each generated token in nats", *entropy, ("mean_entropy", "mean")),
+        Field(
+            "base_ref_mean_prob",
+            "scalar",
+            "float",
+            "mean probability of the reference's tokens without reasoning",
+            0,
+            1,
+        ),
+        Field(
+            "token_entropies",
+            "tokens",
+            "float",
+            "entropy of each generated token in nats",
+            *entropy,
+            ("mean_entropy", "mean"),
+        ),
         Field("token_mask", "tokens", "bool", "which of these tokens the policy generated (tool output: false)"),
-        Field("token_logprobs", "tokens", "float", "log-probability of each sampled token in nats", *surprisal, ("sum_logprob", "sum")),
-        Field("token_self_certainty", "tokens", "float", "KL(uniform || policy) of each token, or that plus ln V, in nats", 0, MAX_ENTROPY, ("mean_self_certainty", "mean")),
-        Field("topk_logprobs", "matrix", "float", "log-probabilities of the k >= 2 likeliest tokens at each position", *surprisal),
+        Field(
+            "token_logprobs",
+            "tokens",
+            "float",
+            "log-probability of each sampled token in nats",
+            *surprisal,
+            ("sum_logprob", "sum"),
+        ),
+        Field(
+            "token_self_certainty",
+            "tokens",
+            "float",
+            "KL(uniform || policy) of each token, or that plus ln V, in nats",
+            0,
+            MAX_ENTROPY,
+            ("mean_self_certainty", "mean"),
+        ),
+        Field(
+            "topk_logprobs",
+            "matrix",
+            "float",
+            "log-probabilities of the k >= 2 likeliest tokens at each position",
+            *surprisal,
+        ),
         Field("step_ends", "list", "int", "index after the last token of each reasoning step, ascending", 1, 2**31),
-        Field("ref_token_probs", "list", "float", "probability of each token of the reference answer after this rollout's reasoning", 0, 1),
+        Field(
+            "ref_token_probs",
+            "list",
+            "float",
+            "probability of each token of the reference answer after this rollout's reasoning",
+            0,
+            1,
+        ),
         Field("token_ids", "list", "int", "generated token ids, for overlap diagnostics", 0, 2**31),
         Field("embedding", "vector", "float", "embedding of the rollout's reasoning", -1e6, 1e6),
-    )  # fmt: skip
+    )
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType({f.name: f for f in _fields()})

@@ -131,7 +131,9 @@ class Groups:
         # The mask covers every rollout with tokens; this input may be missing for some of them.
         inside_T = np.repeat(found.lengths > 0, mask.lengths)
         keep_T = mask.values[inside_T]
-        return Ragged(found.values[keep_T], segment_sums(mask.values, mask.lengths).astype(np.int64) * (found.lengths > 0))
+        return Ragged(
+            found.values[keep_T], segment_sums(mask.values, mask.lengths).astype(np.int64) * (found.lengths > 0)
+        )
 
     def has(self, name: str) -> Bools:
         """The rollout has this input."""

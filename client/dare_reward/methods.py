@@ -23,11 +23,21 @@ from .groups import Groups, Ragged
 from .params import Spec, parameters, resolve
 from .segments import Bools, Floats, offsets
 
-__all__ = ["EXPERIMENTAL", "Estimate", "Evidence", "Method", "When", "find", "methods", "missing_inputs", "require_rewards"]
+__all__ = [
+    "EXPERIMENTAL",
+    "Estimate",
+    "Evidence",
+    "Method",
+    "When",
+    "find",
+    "methods",
+    "missing_inputs",
+    "require_rewards",
+]
 
 Evidence = Literal["verified against official code", "from the paper", "experimental"]
 Output = Literal["rewards", "advantages"]
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 EXPERIMENTAL = Spec(
     "allow_experimental",
@@ -125,7 +135,9 @@ class Method:
     def run(self, groups: Groups, params: Mapping[str, Any]) -> Estimate:
         """The estimate with the value of every parameter given; groups that lack an input carry an error."""
         needed = [*self.requires, *(w.name for w in self.when if w.holds(params))]
-        lacking = missing_inputs(groups, [n for n in needed if n not in self.imputes], answered="answer" in self.requires)
+        lacking = missing_inputs(
+            groups, [n for n in needed if n not in self.imputes], answered="answer" in self.requires
+        )
         result = self.function(groups, **params)
         return replace(result, errors={**result.errors, **lacking}) if lacking else result
 
@@ -137,7 +149,9 @@ class Method:
 def methods() -> Mapping[str, Method]:
     """Every method by name, in the order of their modules."""
     estimators = importlib.import_module(".estimators", __package__)
-    modules = [importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)]
+    modules = [
+        importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)
+    ]
     return MappingProxyType({m.name: m for module in modules for m in getattr(module, "METHODS", ())})
 
 

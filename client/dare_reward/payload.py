@@ -99,11 +99,20 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
                 target[name] = rollout[name]
     if "token_entropies" not in wanted:
         _put_means(out, rollouts)
-    arrays = {name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)}
-    body = {"group_id": group.get("group_id", str(index)), **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None}}
+    arrays = {
+        name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
+    }
+    body = {
+        "group_id": group.get("group_id", str(index)),
+        **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
+    }
     body["rollouts"] = out
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
-    size = len(json.dumps(body, default=_plain)) + sum(8 * len(x) for a in arrays.values() for x in a if x is not None) + 300
+    size = (
+        len(json.dumps(body, default=_plain))
+        + sum(8 * len(x) for a in arrays.values() for x in a if x is not None)
+        + 300
+    )
     return _Group(body, arrays, size)
 
 
@@ -142,7 +151,10 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
     if not names:
         return Part(json.dumps(request, separators=(",", ":"), default=_plain).encode(), "application/json", ids, sizes)
     request = json.loads(json.dumps(request, default=_plain))
-    columns = {name: _ragged(name, [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))]) for name in names}
+    columns = {
+        name: _ragged(name, [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))])
+        for name in names
+    }
     if "token_mask" in columns and "token_entropies" in columns:
         columns["token_mask"] = _whole_mask(columns["token_mask"], columns["token_entropies"])
     return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes)

@@ -23,7 +23,20 @@ from .groups import Groups, View
 from .params import Param, parameters
 from .segments import Bools, Ints, offsets
 
-__all__ = ["ANSWER_SPECS", "GROUP_KEYS", "LIMITS", "ROLLOUT_KEYS", "Columns", "Limits", "Prepared", "READING", "check_shape", "option_tuple", "prepare", "read_answers"]
+__all__ = [
+    "ANSWER_SPECS",
+    "GROUP_KEYS",
+    "LIMITS",
+    "ROLLOUT_KEYS",
+    "Columns",
+    "Limits",
+    "Prepared",
+    "READING",
+    "check_shape",
+    "option_tuple",
+    "prepare",
+    "read_answers",
+]
 
 JSON = Mapping[str, Any]
 
@@ -105,7 +118,11 @@ def prepare(
             tuple(chain.from_iterable(c.answers for c in classes)),
             arrays,
             np.array([r.get("trained", True) for r in rollouts], bool),
-            {name: _view(groups, name, silent_R, options, params) for name in VIEWS if any(g.get(name) for g in groups)},
+            {
+                name: _view(groups, name, silent_R, options, params)
+                for name in VIEWS
+                if any(g.get(name) for g in groups)
+            },
             np.array([bool((g.get("reference") or "").strip()) for g in groups], bool),
         ),
         group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
@@ -119,6 +136,7 @@ def prepare(
 
 
 # --- structure -------------------------------------------------------------------------------------------------------
+
 
 def _locator(sizes_P: Ints) -> Where:
     starts = offsets(sizes_P)
@@ -134,7 +152,9 @@ def check_shape(groups: Sequence[JSON], *, limits: Limits | None = None) -> list
     """Objects, lists, names and strings are what they must be; returns all rollouts. Numbers are checked as columns."""
     _check_groups(groups, limits or UNLIMITED)
     rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
-    _check_rollouts(groups, rollouts, _locator(np.array([len(g["rollouts"]) for g in groups], np.int64)), limits or UNLIMITED)
+    _check_rollouts(
+        groups, rollouts, _locator(np.array([len(g["rollouts"]) for g in groups], np.int64)), limits or UNLIMITED
+    )
     return rollouts
 
 
@@ -142,7 +162,9 @@ def _check_groups(groups: Any, limits: Limits) -> None:
     if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence):
         raise RequestError("must be a list of groups", loc=("groups",), code="type")
     if len(groups) > limits.groups:
-        raise LimitError(f"{len(groups)} groups; at most {limits.groups} in one request", loc=("groups",), code="groups")
+        raise LimitError(
+            f"{len(groups)} groups; at most {limits.groups} in one request", loc=("groups",), code="groups"
+        )
     seen: dict[str, int] = {}
     for p, group in enumerate(groups):
         loc = ("groups", p)
@@ -152,7 +174,9 @@ def _check_groups(groups: Any, limits: Limits) -> None:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
         if len(rollouts) > limits.rollouts:
             raise LimitError(
-                f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=(*loc, "rollouts"), code="rollouts"
+                f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group",
+                loc=(*loc, "rollouts"),
+                code="rollouts",
             )
         name = group.get("group_id", str(p))
         if not isinstance(name, str) or not 1 <= len(name) <= 256:
@@ -198,7 +222,9 @@ def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -
     if unknown := value.keys() - known:
         name = min(map(str, unknown))[:64]
         raise RequestError(
-            f"unknown field {name!r}; known: {', '.join(sorted(known))}; put your own data into meta", loc=loc, code="unknown_field"
+            f"unknown field {name!r}; known: {', '.join(sorted(known))}; put your own data into meta",
+            loc=loc,
+            code="unknown_field",
         )
 
 
@@ -219,7 +245,9 @@ def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Wher
         named = [x for x in ids if x is not None]
         if len(set(named)) < len(named):
             j = next(j for j, x in enumerate(ids) if x is not None and x in ids[:j])
-            raise RequestError("is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id")
+            raise RequestError(
+                "is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id"
+            )
 
 
 def option_tuple(group: JSON) -> tuple[str, ...] | None:
@@ -251,7 +279,10 @@ def read_answers(
     options: Sequence[str] | None = None,
     truncated: Annotated[
         Literal["boxed", "as_is", "invalid"],
-        Param("a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted; never", source="ours"),
+        Param(
+            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted; never",
+            source="ours",
+        ),
     ] = "boxed",
 ) -> list[str | None]:
     """The raw answer of each rollout: as given, or extracted from its text; None for no answer.
@@ -299,7 +330,11 @@ def _classify(
 
 
 def _view(
-    groups: Sequence[JSON], name: str, silent_R: Bools, options: Sequence[tuple[str, ...] | None], params: Mapping[str, Any]
+    groups: Sequence[JSON],
+    name: str,
+    silent_R: Bools,
+    options: Sequence[tuple[str, ...] | None],
+    params: Mapping[str, Any],
 ) -> View:
     """Each group pooled with its second one; the answers of both are compared with each other."""
     sizes = [(len(g["rollouts"]), len(g.get(name) or ())) for g in groups]

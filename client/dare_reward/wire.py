@@ -42,9 +42,7 @@ DTYPES: Final[Mapping[str, str]] = MappingProxyType(
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "bool": "BOOL", "uint8": "U8"}
 )
-ACCEPTED: Final = MappingProxyType(
-    {"float": ("F64", "F32", "BF16"), "int": ("I64", "I32"), "bool": ("BOOL", "U8")}
-)
+ACCEPTED: Final = MappingProxyType({"float": ("F64", "F32", "BF16"), "int": ("I64", "I32"), "bool": ("BOOL", "U8")})
 LENGTHS: Final = "lengths"
 SHAPES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -77,7 +75,9 @@ class _Tensor:
 Content = Literal["request", "reply"]
 
 
-def pack(body: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged], *, content: Content = "request") -> bytes:
+def pack(
+    body: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged], *, content: Content = "request"
+) -> bytes:
     """The frame of a request (or reply): its JSON without arrays, and these. Ragged ones share `lengths` where they can."""
     tensors: dict[str, NDArray[Any]] = {}
     for name, column in columns.items():
@@ -93,7 +93,9 @@ def pack(body: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged], 
     for name, array in tensors.items():
         dtype = NAMES.get(array.dtype.name)
         if dtype is None:
-            raise FrameError(f"arrays of {array.dtype} do not travel; known: {', '.join(NAMES)}", loc=(name,), code="dtype")
+            raise FrameError(
+                f"arrays of {array.dtype} do not travel; known: {', '.join(NAMES)}", loc=(name,), code="dtype"
+            )
         head[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end := end + array.nbytes]}
     text = json.dumps(head, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -184,7 +186,9 @@ def _columns(arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, str]) -> M
         if array.ndim != len(SHAPES[field.shape]):
             raise FrameError(f"shape must be [{', '.join(SHAPES[field.shape])}]", loc=(name,), code="shape")
         values = _mask(name, array) if field.type == "bool" else array
-        columns[name] = _ragged(name, values, lengths.pop(f"{name}.{LENGTHS}", lengths.get(LENGTHS))) if field.ragged else values
+        columns[name] = (
+            _ragged(name, values, lengths.pop(f"{name}.{LENGTHS}", lengths.get(LENGTHS))) if field.ragged else values
+        )
     if stray := lengths.keys() - {LENGTHS}:
         raise FrameError("lengths of a tensor that is not there", loc=(min(stray)[:64],), code="tensor")
     return columns
@@ -227,4 +231,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
-

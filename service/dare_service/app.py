@@ -13,14 +13,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from fastapi import FastAPI, Request, Response
+from pydantic_core import to_json
+
 from dare_reward import Reply, __version__, estimate, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, find
 from dare_reward.scoring import settle, specs
 from dare_reward.wire import unpack
-from fastapi import FastAPI, Request, Response
-from pydantic_core import to_json
 
 from . import openapi
 from .body import Admission, Form, form, receive, stated_length
@@ -57,7 +58,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     settle(settings.method, settings.default_params)  # a bad default must fail at start, not at the first request
     state = State(settings)
-    app = FastAPI(title="dare-reward", version=__version__, docs_url="/docs", redoc_url=None, description=openapi.DESCRIPTION)
+    app = FastAPI(
+        title="dare-reward", version=__version__, docs_url="/docs", redoc_url=None, description=openapi.DESCRIPTION
+    )
     app.state.dare = state
     add = partial(app.add_api_route, response_model=None)
     for route in ("/reward", "/v1/reward"):
@@ -71,7 +74,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(405, _no_route)
     openapi.install(app)
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
-    app.add_middleware(Observe, metrics=state.metrics, routes=routes)  # type: ignore[arg-type]
+    app.add_middleware(Observe, metrics=state.metrics, routes=routes)
     return app
 
 
@@ -138,7 +141,9 @@ def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, s
     return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
 
 
-def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def _configuration(
+    settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
     """Method and parameters: the URL's, else the body's, else the server's."""
     method = query.get("method") or content.get("method") or settings.method
     known = {s.name: s for s in specs(find(method))}
@@ -149,7 +154,9 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
             continue
         if name not in known:
             names = ", ".join([*QUERY_KEYS, *known])
-            raise RequestError(f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter")
+            raise RequestError(
+                f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
+            )
         params[name] = known[name].parse(text, loc=("query",))
     return method, params
 
@@ -174,7 +181,12 @@ def _authorise(request: Request, settings: Settings) -> None:
         given = request.query_params.get("token", "")
     digests = (hashlib.sha256(x.encode("utf-8", "replace")).digest() for x in (given.strip(), settings.token))
     if not secrets.compare_digest(*digests):
-        raise Refusal(401, "send the token as Authorization: Bearer or as ?token=", code="token", headers={"WWW-Authenticate": "Bearer"})
+        raise Refusal(
+            401,
+            "send the token as Authorization: Bearer or as ?token=",
+            code="token",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
 
 
 def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome) -> None:
@@ -237,7 +249,12 @@ async def ready(request: Request) -> Response:
 async def info(request: Request) -> Response:
     state: State = request.app.state.dare
     settings = {k: v for k, v in asdict(state.settings).items() if k not in {"token", "host", "port"}}
-    content = {"version": __version__, "answers_version": ANSWERS_VERSION, "auth": bool(state.settings.token), "settings": settings}
+    content = {
+        "version": __version__,
+        "answers_version": ANSWERS_VERSION,
+        "auth": bool(state.settings.token),
+        "settings": settings,
+    }
     return Response(to_json(content), media_type="application/json")
 
 
@@ -248,5 +265,7 @@ async def metrics(request: Request) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"  # noqa: PLR2004
-    return response(status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None))
+    detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"
+    return response(
+        status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None)
+    )

@@ -62,7 +62,9 @@ def form(headers: Mapping[str, str], settings: Settings) -> Form:
     """From the media type, or Refusal 415."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"", "identity"}:
-        raise Refusal(415, "Content-Encoding is not supported: entropies do not compress, send the body as it is", code="encoding")
+        raise Refusal(
+            415, "Content-Encoding is not supported: entropies do not compress, send the body as it is", code="encoding"
+        )
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "application/json":
         return Form("json", min(settings.max_json_bytes, settings.max_body_bytes), "DARE_MAX_JSON_BYTES")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dare_reward.errors import DareError, RequestError, path
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
+
+from dare_reward.errors import DareError, RequestError, path
 
 __all__ = ["MAX_ERRORS", "TITLES", "Refusal", "from_error", "from_validation", "response"]
 
@@ -62,7 +63,12 @@ def response(
     request_id: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    body: dict[str, Any] = {"type": "about:blank", "title": TITLES.get(status, "Error"), "status": status, "detail": detail}
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": TITLES.get(status, "Error"),
+        "status": status,
+        "detail": detail,
+    }
     if request_id:
         body["instance"] = request_id
     if errors:

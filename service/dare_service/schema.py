@@ -9,25 +9,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Required
 
-from dare_reward.fields import FIELDS, Field
-from dare_reward.reply import Reply
-from dare_reward.request import KINDS, MODES, SOURCES
 from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
+from dare_reward.fields import FIELDS, Field
+from dare_reward.reply import Reply
+from dare_reward.request import KINDS, MODES, SOURCES
+
 __all__ = ["BODY", "REQUEST_KEYS", "components"]
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-Seed = Annotated[int, Rule(ge=0, lt=1 << 63)]
 
 
 def _value(field: Field) -> Any:
-    base: Any = {"float": float, "int": int, "bool": bool}[field.type]
     if field.type == "bool":
-        return base
-    finite = {"allow_inf_nan": False} if field.type == "float" else {}
-    return Annotated[base, Rule(ge=field.ge, le=field.le, **finite)]
+        return bool
+    if field.type == "int":
+        return Annotated[int, Rule(ge=field.ge, le=field.le)]
+    return Annotated[float, Rule(ge=field.ge, le=field.le, allow_inf_nan=False)]
+
+
+def _list(item: Any) -> Any:
+    return list[item]
 
 
 def _field(field: Field) -> Any:
@@ -35,12 +39,13 @@ def _field(field: Field) -> Any:
     if field.shape == "scalar":
         return Annotated[value | None, Rule(description=field.doc)]
     if field.shape == "matrix":
-        value = Annotated[list[value], Rule(min_length=1, fail_fast=True)]
-    return Annotated[list[value] | None, Rule(description=field.doc, fail_fast=True)]
+        value = Annotated[_list(value), Rule(min_length=1, fail_fast=True)]
+    return Annotated[_list(value) | None, Rule(description=field.doc, fail_fast=True)]
 
 
 def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid"]) -> Any:
-    out = TypedDict(name, keys, total=False)  # type: ignore[operator, misc]
+    make: Any = TypedDict
+    out = make(name, keys, total=False)
     out.__pydantic_config__ = ConfigDict(strict=True, extra=extra, hide_input_in_errors=True)
     return out
 
@@ -69,15 +74,23 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
         {
             "group_id": Annotated[Name, Rule(description="default: the group's index")],
             "kind": Annotated[Literal[KINDS] | None, Rule(description="how answers are compared; default math")],
-            "options": Annotated[list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")],
+            "options": Annotated[
+                list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")
+            ],
             "prompt": Annotated[str | None, Rule(description="ignored")],
             "label": Annotated[str | None, Rule(description="right answer, for diagnostics only (and method gt)")],
             "reference": Annotated[str | None, Rule(description="for methods that need a reference answer")],
-            "entropy_source": Annotated[Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")],
+            "entropy_source": Annotated[
+                Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")
+            ],
             "entropy_mode": Annotated[Literal[MODES] | None, Rule(description="distribution that they are of")],
-            "rollouts": Required[Annotated[list[rollout], Rule(min_length=1), FailFast()]],
-            "second_group": Annotated[list[answered] | None, FailFast(), Rule(description="rollouts of a paraphrase, for paired methods")],
-            "teacher_group": Annotated[list[answered] | None, FailFast(), Rule(description="rollouts of a teacher, for co_rewarding_2")],
+            "rollouts": Required[Annotated[_list(rollout), Rule(min_length=1), FailFast()]],
+            "second_group": Annotated[
+                _list(answered) | None, FailFast(), Rule(description="rollouts of a paraphrase, for paired methods")
+            ],
+            "teacher_group": Annotated[
+                _list(answered) | None, FailFast(), Rule(description="rollouts of a teacher, for co_rewarding_2")
+            ],
             "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
         },
         extra,
@@ -91,11 +104,17 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
                 "run": Annotated[str | None, StringConstraints(max_length=256), Rule(description="label for logs")],
                 "step": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="label for logs")],
                 "seed": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="for methods that draw")],
-                "advantage": Annotated[str | None, StringConstraints(max_length=64), Rule(description="also return advantages, see docs/advantages.md")],
-                "shadow": Annotated[list[str], Rule(max_length=16, description="methods to compare with, in the diagnostics")],
+                "advantage": Annotated[
+                    str | None,
+                    StringConstraints(max_length=64),
+                    Rule(description="also return advantages, see docs/advantages.md"),
+                ],
+                "shadow": Annotated[
+                    list[str], Rule(max_length=16, description="methods to compare with, in the diagnostics")
+                ],
                 "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
                 "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
-                "groups": Required[Annotated[list[group], FailFast()]],
+                "groups": Required[Annotated[_list(group), FailFast()]],
             },
             extra,
         )
@@ -103,7 +122,9 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
 
 
 BODY = _body("allow")
-REQUEST_KEYS = frozenset({"method", "params", "run", "step", "seed", "advantage", "shadow", "answers_version", "meta", "groups"})
+REQUEST_KEYS = frozenset(
+    {"method", "params", "run", "step", "seed", "advantage", "shadow", "answers_version", "meta", "groups"}
+)
 
 
 def components() -> tuple[dict[str, Any], dict[str, Any]]:

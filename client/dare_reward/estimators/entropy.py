@@ -17,9 +17,13 @@ __all__ = ["METHODS", "em_rl_sequence", "em_rl_token", "rent"]
 def rent(
     groups: Groups,
     *,
-    format_rule: Annotated[bool, Param("a rollout without an answer gets -invalid_entropy", source="official code: base_format")] = True,
-    invalid_entropy: Annotated[float, Param("entropy that stands for a missing answer, in nats", ge=0, source="official code: entropy_base")] = 7.0,
-) -> Estimate:  # fmt: skip
+    format_rule: Annotated[
+        bool, Param("a rollout without an answer gets -invalid_entropy", source="official code: base_format")
+    ] = True,
+    invalid_entropy: Annotated[
+        float, Param("entropy that stands for a missing answer, in nats", ge=0, source="official code: entropy_base")
+    ] = 7.0,
+) -> Estimate:
     """r = -(1/T) sum_t H_t, the negative mean token entropy. A rollout without tokens gets 0, or the format rule's value."""
     rewards_R = -np.nan_to_num(groups.column("mean_entropy"), nan=0.0)
     if format_rule:

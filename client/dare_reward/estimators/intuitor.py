@@ -23,14 +23,24 @@ __all__ = ["METHODS", "intuitor"]
 def intuitor(
     groups: Groups,
     *,
-    sent: Annotated[Literal["code", "kl"], Param("what the given self-certainties are: logsumexp(z) - mean(z), or KL(U||p)", source="official code: the first")] = "code",
-    returned: Annotated[Literal["as_sent", "kl", "code"], Param("convention of the rewards; converting needs vocab_size", source="ours")] = "as_sent",
+    sent: Annotated[
+        Literal["code", "kl"],
+        Param(
+            "what the given self-certainties are: logsumexp(z) - mean(z), or KL(U||p)",
+            source="official code: the first",
+        ),
+    ] = "code",
+    returned: Annotated[
+        Literal["as_sent", "kl", "code"], Param("convention of the rewards; converting needs vocab_size", source="ours")
+    ] = "as_sent",
     vocab_size: Annotated[int, Param("V, which separates the conventions by ln V", ge=2, source="Qwen2.5")] = 151936,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """r = mean over the rollout's tokens of its self-certainty; 0 for a rollout without tokens. Answers do not matter."""
     certainty_R = groups.column("mean_self_certainty")
     steps = 0 if returned in {"as_sent", sent} else 1 if returned == "code" else -1
-    rewards_R = np.nan_to_num(np.where(groups.column("num_tokens") == 0, 0.0, certainty_R + steps * np.log(vocab_size)), nan=0.0)
+    rewards_R = np.nan_to_num(
+        np.where(groups.column("num_tokens") == 0, 0.0, certainty_R + steps * np.log(vocab_size)), nan=0.0
+    )
     return by_rollout(groups, rewards_R)
 
 

@@ -27,13 +27,27 @@ __all__ = ["METHODS", "scrl"]
 def scrl(
     groups: Groups,
     *,
-    form: Annotated[Literal["continuous", "binary"], Param("graded rewards, or +1, -1 and 0", source="official script: continuous; its code's default: binary")] = "continuous",
-    tau_pos: Annotated[float, Param("least share of a positive label", ge=0, le=1, source="official script; its code's default 0.5")] = 0.375,
-    tau_marg: Annotated[float, Param("least lead over the second answer", ge=0, le=1, source="official script; its code's default 0.15")] = 0.125,
-    tau_neg: Annotated[float, Param("answers below this share can be negatives", ge=0, le=1, source="official script; its code's default 0.15")] = 0.125,
-    lambda_h: Annotated[float, Param("weight of the entropy term of the continuous form", ge=0, source="official script")] = 0.1,
+    form: Annotated[
+        Literal["continuous", "binary"],
+        Param("graded rewards, or +1, -1 and 0", source="official script: continuous; its code's default: binary"),
+    ] = "continuous",
+    tau_pos: Annotated[
+        float, Param("least share of a positive label", ge=0, le=1, source="official script; its code's default 0.5")
+    ] = 0.375,
+    tau_marg: Annotated[
+        float, Param("least lead over the second answer", ge=0, le=1, source="official script; its code's default 0.15")
+    ] = 0.125,
+    tau_neg: Annotated[
+        float,
+        Param(
+            "answers below this share can be negatives", ge=0, le=1, source="official script; its code's default 0.15"
+        ),
+    ] = 0.125,
+    lambda_h: Annotated[
+        float, Param("weight of the entropy term of the continuous form", ge=0, source="official script")
+    ] = 0.1,
     invalid: Annotated[float, Param("reward of a rollout without an answer", source="official code")] = -1.0,
-) -> Estimate:  # fmt: skip
+) -> Estimate:
     """Rewards, possibly negative; groups without a positive label carry the flag `no_positive`."""
     size_P = groups.sizes_P.astype(np.float64)
     share_A = groups.votes_A / size_P[groups.group_A]

@@ -21,12 +21,20 @@ __all__ = ["METHODS", "weighted_vote"]
 def weighted_vote(
     groups: Groups,
     *,
-    weight: Annotated[Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="as dare")] = "linear",
+    weight: Annotated[
+        Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="as dare")
+    ] = "linear",
     eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, source="as dare")] = 0.05,
     lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="as dare")] = 1.0,
     u_floor: Annotated[float, Param("u(y) is at least this", ge=0, source="as dare")] = 0.0,
-    missing_entropy: Annotated[Missing, Param("an answered rollout without entropy: the group is an error; takes the group's mean; the whole group is scored by votes alone", source="ours")] = "error",
-) -> Estimate:  # fmt: skip
+    missing_entropy: Annotated[
+        Missing,
+        Param(
+            "an answered rollout without entropy: the group is an error; takes the group's mean; the whole group is scored by votes alone",
+            source="ours",
+        ),
+    ] = "error",
+) -> Estimate:
     """r = 1 for the rollouts whose answer has the greatest p^ (ties: first seen), else 0."""
     d = distribution(groups, weight=weight, eps=eps, lam=lam, u_floor=u_floor, missing_entropy=missing_entropy)
     label_A = groups.first_max(d.p_hat_A) & (d.p_hat_A > 0)
