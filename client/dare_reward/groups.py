@@ -53,6 +53,7 @@ class Groups:
     trained_R   false: the rollout only votes
     views       pooled with a second group, by the name of the request's field
     reference_P the group has a reference answer
+    prompt_weight_P  weight of the prompt, NaN where not given
     """
 
     sizes_P: Ints
@@ -63,6 +64,7 @@ class Groups:
     trained_R: Bools | None = None
     views: Mapping[str, View] = field(default_factory=lambda: MappingProxyType({}))
     reference_P: Bools | None = None
+    prompt_weight_P: Floats | None = None
 
     @classmethod
     def of(cls, answers: Sequence[Sequence[Hashable | None]], **columns: Sequence[Sequence[float | None]]) -> Groups:
@@ -112,6 +114,11 @@ class Groups:
     def trains_R(self) -> Bools:
         """The rollout is trained on, not a vote only."""
         return np.ones(len(self.answer_R), bool) if self.trained_R is None else self.trained_R
+
+    @cached_property
+    def weights_P(self) -> Floats:
+        """The prompts' weights, NaN where not given."""
+        return np.full(len(self.sizes_P), np.nan) if self.prompt_weight_P is None else self.prompt_weight_P
 
     def column(self, name: str) -> Floats:
         """A scalar input, NaN where missing."""

@@ -92,7 +92,8 @@ class When:
 class Method:
     """A registry entry.
 
-    requires  inputs: names of FIELDS, `answer`, `label`, `reference`, `second_group`, `teacher_group`; `a|b` is either.
+    requires  inputs: names of FIELDS, `answer`, `label`, `reference`, `prompt_weight`,
+              `second_group`, `teacher_group`; `a|b` is either.
               With `answer` among them, rollouts without an answer need nothing else.
     when      inputs that only some parameters need
     imputes   required inputs whose absence the function itself deals with
@@ -200,6 +201,8 @@ def _absent(groups: Groups, entry: str) -> Bools:
     """Groups without an input that belongs to a whole group."""
     if entry == "reference":
         return np.ones(len(groups.sizes_P), bool) if groups.reference_P is None else ~groups.reference_P
+    if entry == "prompt_weight":
+        return np.isnan(groups.weights_P)
     if entry in {"second_group", "teacher_group"}:
         view = groups.views.get(entry)
         return np.ones(len(groups.sizes_P), bool) if view is None else view.pooled.sizes_P == groups.sizes_P

@@ -51,6 +51,7 @@ GROUP_KEYS: Final = frozenset(
         "prompt",
         "label",
         "reference",
+        "prompt_weight",
         "entropy_source",
         "entropy_mode",
         "rollouts",
@@ -59,6 +60,7 @@ GROUP_KEYS: Final = frozenset(
         "meta",
     }
 )
+MAX_WEIGHT: Final = 1e6
 VIEWS: Final = ("second_group", "teacher_group")
 VIEW_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "meta"})
 ROLLOUT_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "trained", "correct", "meta", *FIELDS})
@@ -124,6 +126,7 @@ def prepare(
                 if any(g.get(name) for g in groups)
             },
             np.array([bool((g.get("reference") or "").strip()) for g in groups], bool),
+            np.array([np.nan if g.get("prompt_weight") is None else g["prompt_weight"] for g in groups], np.float64),
         ),
         group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
         keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
@@ -187,6 +190,11 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         _check_choice(group, "kind", KINDS, loc)
         _check_choice(group, "entropy_source", SOURCES, loc)
         _check_choice(group, "entropy_mode", MODES, loc)
+        weight = group.get("prompt_weight")
+        if weight is not None and not (type(weight) in {int, float} and 0 <= weight <= MAX_WEIGHT):
+            raise RequestError(
+                f"must be a number >= 0 and <= {MAX_WEIGHT:g}", loc=(*loc, "prompt_weight"), code="value"
+            )
         for name in VIEWS:
             _check_view(group.get(name), limits, (*loc, name))
         for key in ("label", "reference", "prompt"):

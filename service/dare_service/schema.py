@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from dare_reward.fields import FIELDS, Field
 from dare_reward.reply import Reply
-from dare_reward.request import KINDS, MODES, SOURCES
+from dare_reward.request import KINDS, MAX_WEIGHT, MODES, SOURCES
 
 __all__ = ["BODY", "REQUEST_KEYS", "components"]
 
@@ -80,6 +80,7 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
             "prompt": Annotated[str | None, Rule(description="ignored")],
             "label": Annotated[str | None, Rule(description="right answer, for diagnostics only (and method gt)")],
             "reference": Annotated[str | None, Rule(description="for methods that need a reference answer")],
+            "prompt_weight": Annotated[float | None, Rule(ge=0, le=MAX_WEIGHT, allow_inf_nan=False, description="u_x of restrain")],
             "entropy_source": Annotated[
                 Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")
             ],

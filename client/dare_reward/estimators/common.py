@@ -11,13 +11,19 @@ from ..groups import Groups
 from ..methods import Estimate
 from ..segments import Bools, Floats
 
-__all__ = ["by_answer", "by_rollout", "no_groups", "share_of_votes"]
+__all__ = ["by_answer", "by_rollout", "no_groups", "share_of", "share_of_votes"]
 
 
 def share_of_votes(groups: Groups, m_P: NDArray[Any] | None = None) -> Floats:
     """n(y)/M; M is the rollouts with an answer unless given."""
     m_P = groups.sum_by_group(groups.votes_A) if m_P is None else m_P
     return groups.votes_A / np.maximum(m_P, 1)[groups.group_A]
+
+
+def share_of(groups: Groups, values_A: Floats) -> Floats:
+    """Each value over its group's sum; 0 where that is 0."""
+    total_A = groups.sum_by_group(values_A)[groups.group_A]
+    return np.divide(values_A, total_A, out=np.zeros(len(values_A)), where=total_A > 0)
 
 
 def no_groups(groups: Groups) -> Bools:
