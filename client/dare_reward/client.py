@@ -1,8 +1,8 @@
 """`Client` and `AsyncClient`: `POST /reward` with the calls of `dare_reward.estimate`.
 
 One conversation is written once, as a generator that yields what to do next (`Send`, `Sleep`) and is resumed with what
-came of it; the two clients only carry that out. By default a client sends what the estimators need and no more: answers
-extracted here, mean entropies and token counts. The service is a pure function of the request, so repeating one is safe.
+came of it; the two clients only carry that out. By default a client sends what the method needs and no more: answers
+extracted here, mean entropies and token counts. The service is a pure function of the request: repeating one is safe.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class _Base:
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
         """A run trains on one configuration: the first reply's."""
         if reply.answers_version != ANSWERS_VERSION:
-            text = f"the service compares answers by version {reply.answers_version}, this client extracts by {ANSWERS_VERSION}"
+            text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         key = json.dumps([method, dict(sorted(params.items()))])
         found = (reply.config_id, reply.version)

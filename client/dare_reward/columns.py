@@ -6,6 +6,7 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -60,7 +61,7 @@ def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
     try:
         values = np.array([np.nan if x is None else x for x in column], np.float64)
     except OverflowError:
-        values = np.array([np.nan if x is None else min(x, 1e308) for x in column], np.float64)
+        values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
     missing = np.array([x is None for x in column], bool)
     _check_range(field, np.where(missing, max(field.ge or 0.0, 0.0), values), lambda i: (*where(i), field.name))
     return values
@@ -171,7 +172,7 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
             return (*where(r), field.name, int(t - starts[r]), *rest)
 
         for _, part in blocks(column.lengths * width):
-            _check_range(field, values.reshape(-1)[part], lambda i, at=part.start: place(at + i))
+            _check_range(field, values.reshape(-1)[part], partial(_shifted, place, part.start))
         return column
     _check_count(field.name, len(column), rollouts)
     numbers = values.astype(np.float64)
@@ -182,6 +183,10 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
 
     _check_range(field, numbers.reshape(-1), spot)
     return numbers
+
+
+def _shifted(place: Callable[[int], tuple[str | int, ...]], start: int, i: int) -> tuple[str | int, ...]:
+    return place(start + i)
 
 
 def _check_count(name: str, found: int, rollouts: int) -> None:

@@ -8,6 +8,7 @@ correctness), `ground_truth_ratio` (share of right rollouts).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import comb
 from typing import Any
 
@@ -82,7 +83,7 @@ def entropy_auroc(groups: Groups, correct_R: Floats) -> float | None:
     entropy_R = groups.column("mean_entropy")
     starts = offsets(groups.sizes_P)
     values = []
-    for low, high in zip(starts[:-1], starts[1:], strict=True):
+    for low, high in pairwise(starts.tolist()):
         known = ~np.isnan(entropy_R[low:high]) & ~np.isnan(correct_R[low:high]) & groups.valid_R[low:high]
         entropy, right = entropy_R[low:high][known], correct_R[low:high][known] > 0
         if right.any() and not right.all():

@@ -1,4 +1,4 @@
-"""The array inputs of the methods, declared once: the JSON models, the frame and the in-process checks follow from here.
+"""The array inputs of the methods, declared once: JSON models, frame and in-process checks follow from here.
 
 Adding one here is all it takes for every form of a request to carry it. Shapes, for R rollouts:
 
@@ -20,7 +20,7 @@ __all__ = ["FIELDS", "MAX_ENTROPY", "Field", "Shape"]
 
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
 
-# More than any vocabulary can give (ln V = 12 for 150,000 tokens): values above it are a unit error, and sums stay finite.
+# More than any vocabulary can give (ln V = 12 for 150,000 tokens): above it is a unit error, and sums stay finite.
 MAX_ENTROPY = 1000.0
 # Log-probabilities and confidences from engines that mask tokens reach -1e4 and more; beyond this they are not numbers.
 MAX_SURPRISAL = 1e6

@@ -57,7 +57,7 @@ class Estimate:
     support_A   columns of the support table: kept, reward, and what the method computes of p_hat, p, bonus, uncertainty
                 (NaN: not defined)
     used_entropy_P   entropies entered this group's rewards
-    label_A     the pseudo-label, at most one answer of a group; None: the kept answer with the greatest reward
+    label_A     answers that may be the pseudo-label, if that is not every kept one
     label_P     the pseudo-label as text where no rollout of the group itself may have it (paired groups)
     flags_P     named conditions of a group
     errors      groups that cannot be scored, by index

@@ -1,6 +1,6 @@
 """Parameters of pure functions, declared once, in the function's own signature.
 
-    def f(x: Array, *, eps: Annotated[float, Param("Eq. 10", ge=0)] = 0.05, weight: Literal["linear", "none"] = "linear"): ...
+    def f(x: Array, *, eps: Annotated[float, Param("Eq. 10", ge=0)] = 0.05, weight: Literal["a", "b"] = "a"): ...
 
 `parameters(f)` reads name, type, default, range and documentation from there; validation of requests, `GET /methods`,
 the command line and the docs table are all made from what it returns.
@@ -110,6 +110,8 @@ class Spec:
     def _typed(self, value: Any) -> tuple[bool, Any]:
         if self.type is bool or isinstance(value, bool):
             return self.type is bool and isinstance(value, bool), value
+        if isinstance(value, int) and abs(value) >= 1 << 63:
+            return False, value
         if self.type is float and isinstance(value, int):
             return True, float(value)
         return isinstance(value, self.type), value

@@ -13,7 +13,7 @@ from .errors import RequestError
 from .fields import FIELDS
 from .groups import Ragged
 from .methods import find
-from .request import READING, check_shape, option_tuple, read_answers
+from .request import READING, check_shape, kind_of, option_tuple, read_answers
 from .segments import segment_means
 from .wire import MEDIA_TYPES, pack
 
@@ -122,9 +122,7 @@ def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, r
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
         return
-    raws = read_answers(
-        rollouts, [False] * len(rollouts), kind=group.get("kind") or "math", options=option_tuple(group), **reading
-    )
+    raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
     for target, raw in zip(out, raws, strict=True):
         target["answer"] = _portable(raw)
 

@@ -87,7 +87,7 @@ class Prepared:
     group_ids: tuple[str, ...]
     keys_A: tuple[str, ...]
     sources: tuple[str, ...]
-    kinds: tuple[str, ...]
+    kinds: tuple[Kind, ...]
     options: tuple[tuple[str, ...] | None, ...]
     labels: tuple[str | None, ...]
     correct_R: tuple[bool | None, ...]
@@ -131,7 +131,7 @@ def prepare(
         group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
         keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
         sources=tuple(g.get("entropy_source") or "exact" for g in groups),
-        kinds=tuple(g.get("kind") or "math" for g in groups),
+        kinds=tuple(map(kind_of, groups)),
         options=options,
         labels=tuple(g.get("label") for g in groups),
         correct_R=tuple(r.get("correct") for r in rollouts),
@@ -227,10 +227,10 @@ def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> No
 def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -> None:
     if not isinstance(value, Mapping):
         raise RequestError("must be an object", loc=loc, code="type")
-    if unknown := value.keys() - known:
-        name = min(map(str, unknown))[:64]
+    unknown = next((key for key in value if key not in known), None)
+    if unknown is not None:
         raise RequestError(
-            f"unknown field {name!r}; known: {', '.join(sorted(known))}; put your own data into meta",
+            f"unknown field {str(unknown)[:64]!r}; known: {', '.join(sorted(known))}; put your own data into meta",
             loc=loc,
             code="unknown_field",
         )
@@ -256,6 +256,11 @@ def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Wher
             raise RequestError(
                 "is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id"
             )
+
+
+def kind_of(group: JSON) -> Kind:
+    kind: Kind = group.get("kind") or "math"
+    return kind
 
 
 def option_tuple(group: JSON) -> tuple[str, ...] | None:
@@ -329,7 +334,7 @@ def _classify(
     rules = {k: v for k, v in params.items() if k not in READING}
     classes, at = [], 0
     for group, letters in zip(groups, options, strict=True):
-        rollouts, kind = group["rollouts"], group.get("kind") or "math"
+        rollouts, kind = group["rollouts"], kind_of(group)
         silent = silent_R[at : at + len(rollouts)].tolist()
         at += len(rollouts)
         raws = read_answers(rollouts, silent, kind=kind, options=letters, **reading)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
-from .answers import ANSWERS_VERSION
+from .answers import ANSWERS_VERSION, Kind
 from .diagnostics import correctness, describe_groups, describe_request
 from .errors import RequestError
 from .groups import Groups
@@ -96,12 +96,13 @@ def _prepare(
     if idle := reading.keys() & given.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     count = len(groups.sizes_P)
+    kinds: tuple[Kind, ...] = ("exact",) * count
     return Prepared(
         groups=groups,
         group_ids=tuple(map(str, range(count))),
         keys_A=("exact",) * len(groups.text_A),
         sources=("exact",) * count,
-        kinds=("exact",) * count,
+        kinds=kinds,
         options=(None,) * count,
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),
@@ -110,7 +111,8 @@ def _prepare(
 
 def _pseudo_label(groups: Groups, result: Estimate) -> Bools:
     """The kept answer with the greatest reward, then the most votes, then first seen."""
-    reward_A = np.where(result.support_A["kept"], result.support_A["reward"], -np.inf)
+    candidates_A = result.support_A["kept"] if result.label_A is None else result.label_A
+    reward_A = np.where(candidates_A, result.support_A["reward"], -np.inf)
     best_A: Bools = (reward_A == groups.max_by_group(reward_A)[groups.group_A]) & (reward_A > -np.inf)
     return groups.first_max(np.where(best_A, groups.votes_A, -1.0)) & best_A
 

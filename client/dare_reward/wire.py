@@ -1,7 +1,7 @@
-"""The binary frame: a request as JSON beside raw arrays, in the safetensors byte layout.  Sans-IO: bytes in, arrays out.
+"""The binary frame: a request as JSON beside raw arrays, in the safetensors byte layout.  Sans-IO.
 
     8 bytes   N, little-endian u64, at most 8 MiB
-    N bytes   JSON object: {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {"request": "..."}}
+    N bytes   JSON: {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {"request": "..."}}
     rest      the tensors, little-endian, row major, in the order of their offsets, no holes
 
 `__metadata__.request` is the JSON body of `POST /reward` without the array inputs. A tensor is one array input by its

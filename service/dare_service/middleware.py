@@ -16,7 +16,7 @@ from dare_reward import DareError, __version__
 
 from .body import Disconnected
 from .metrics import Metrics
-from .problems import Refusal, from_error, from_validation, response
+from .problems import RefusalError, from_error, from_validation, response
 
 __all__ = ["Observe", "logger"]
 
@@ -85,7 +85,7 @@ class _Exchange:
         await self._send(message)
 
     async def refuse(self, error: DareError | ValidationError, receive: Receive) -> None:
-        headers = error.headers if isinstance(error, Refusal) else None
+        headers = error.headers if isinstance(error, RefusalError) else None
         status, detail, entries = from_validation(error) if isinstance(error, ValidationError) else from_error(error)
         reason = getattr(error, "code", None) or (entries[0]["code"] if entries else "json")
         self.outer.metrics.rejected.labels(reason).inc()

@@ -15,9 +15,9 @@ from typing_extensions import TypedDict
 
 from dare_reward.fields import FIELDS, Field
 from dare_reward.reply import Reply
-from dare_reward.request import KINDS, MAX_WEIGHT, MODES, SOURCES
+from dare_reward.request import KINDS, LIMITS, MAX_WEIGHT, MODES, SOURCES, Limits
 
-__all__ = ["BODY", "REQUEST_KEYS", "components"]
+__all__ = ["REQUEST_KEYS", "components", "parser"]
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
@@ -50,7 +50,7 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
     return out
 
 
-def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
+def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict[str, Any]]:
     said: dict[str, Any] = {
         "id": Annotated[str | None, Rule(description="default: the rollout's index")],
         "answer": Annotated[str | None, Rule(description="final answer; wins over text; null: no answer")],
@@ -80,17 +80,23 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
             "prompt": Annotated[str | None, Rule(description="ignored")],
             "label": Annotated[str | None, Rule(description="right answer, for diagnostics only (and method gt)")],
             "reference": Annotated[str | None, Rule(description="for methods that need a reference answer")],
-            "prompt_weight": Annotated[float | None, Rule(ge=0, le=MAX_WEIGHT, allow_inf_nan=False, description="u_x of restrain")],
+            "prompt_weight": Annotated[
+                float | None, Rule(ge=0, le=MAX_WEIGHT, allow_inf_nan=False, description="u_x of restrain")
+            ],
             "entropy_source": Annotated[
                 Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")
             ],
             "entropy_mode": Annotated[Literal[MODES] | None, Rule(description="distribution that they are of")],
-            "rollouts": Required[Annotated[_list(rollout), Rule(min_length=1), FailFast()]],
+            "rollouts": Required[Annotated[_list(rollout), Rule(min_length=1, max_length=limits.rollouts), FailFast()]],
             "second_group": Annotated[
-                _list(answered) | None, FailFast(), Rule(description="rollouts of a paraphrase, for paired methods")
+                _list(answered) | None,
+                FailFast(),
+                Rule(max_length=limits.rollouts, description="rollouts of a paraphrase, for paired methods"),
             ],
             "teacher_group": Annotated[
-                _list(answered) | None, FailFast(), Rule(description="rollouts of a teacher, for co_rewarding_2")
+                _list(answered) | None,
+                FailFast(),
+                Rule(max_length=limits.rollouts, description="rollouts of a teacher, for co_rewarding_2"),
             ],
             "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
         },
@@ -115,14 +121,18 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
                 ],
                 "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
                 "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
-                "groups": Required[Annotated[_list(group), FailFast()]],
+                "groups": Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]],
             },
             extra,
         )
     )
 
 
-BODY = _body("allow")
+def parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
+    """What parses a body. Lengths are limited here too, so that a long list is refused before it is built."""
+    return _body("allow", limits)
+
+
 REQUEST_KEYS = frozenset(
     {"method", "params", "run", "step", "seed", "advantage", "shadow", "answers_version", "meta", "groups"}
 )
@@ -131,6 +141,6 @@ REQUEST_KEYS = frozenset(
 def components() -> tuple[dict[str, Any], dict[str, Any]]:
     """JSON schemas for OpenAPI, by name: of the request body and of the reply (with what they refer to)."""
     template = "#/components/schemas/{model}"
-    request = _body("forbid").json_schema(ref_template=template)
+    request = _body("forbid", LIMITS).json_schema(ref_template=template)
     reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
     return request, reply

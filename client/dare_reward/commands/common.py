@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import IO, Any
 
 from dare_reward.errors import RequestError
@@ -46,7 +47,7 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
     """The non-blank lines of a file (`-`: standard input) with their numbers."""
     source: IO[str]
     try:
-        source = sys.stdin if path == "-" else open(path, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
+        source = sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
     except OSError as error:
         raise RequestError(f"{path}: {error.strerror}", code="file") from None
     with source:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import IO, Any
 
 from dare_reward.errors import DareError, RefusedError, RequestError
@@ -22,7 +23,7 @@ from .common import add_method, chosen_params, lines, read_groups, warn
 __all__ = ["register"]
 
 BATCH = 64
-EPILOG = "Exit codes: 0 every group was scored; 1 some lines or groups were not (named on standard error); 2 nothing was done."
+EPILOG = "Exit codes: 0 every group scored; 1 some lines or groups not (named on standard error); 2 nothing done."
 
 Scorer = Callable[[Sequence[Mapping[str, Any]]], Reply]
 Numbered = tuple[int, Mapping[str, Any]]
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments)
     with ExitStack() as stack:
         scorer = _scorer(arguments, params, stack)
-        out = stack.enter_context(open(arguments.out, "w", encoding="utf-8")) if arguments.out else sys.stdout
+        out = stack.enter_context(Path(arguments.out).open("w", encoding="utf-8")) if arguments.out else sys.stdout
         done, failed = 0, 0
         for number, group in _progress(_score_all(read_groups(arguments.file), scorer), arguments.file):
             if isinstance(group, DareError):

@@ -1,6 +1,6 @@
 """DARE, Distribution-Aware Reward Estimation (arXiv:2601.21804, section 3 and the appendix on functional forms).
 
-For an answer y of a group, with n(y) votes (Eq. 8) and u(y) the mean over its rollouts of their mean token entropy (Eq. 9):
+For an answer y of a group, n(y) its votes (Eq. 8), u(y) the mean over its rollouts of their mean token entropy (Eq. 9):
 
     w(y)   = n(y) / (u(y) + eps)                  weight               Eq. 10
     p^(y)  = w(y) / sum_y' w(y')                                       Eq. 10
@@ -111,15 +111,15 @@ def dare(
     missing_entropy: Annotated[
         Missing,
         Param(
-            "an answered rollout without entropy: the group is an error; takes the group's mean; the whole group is scored by votes alone",
+            "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
             source="ours",
         ),
     ] = "error",
 ) -> Estimate:
     """Rewards p~ + alpha b~ (Eq. 15) for all groups at once.
 
-    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an answer
-    is no part of n, u, p^ and M, and gets 0.
+    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an
+    answer is no part of n, u, p^ and M, and gets 0.
     """
     d = distribution(groups, weight=weight, eps=eps, lam=lam, u_floor=u_floor, missing_entropy=missing_entropy)
     n_A, p_hat_A, u_A = groups.votes_A, d.p_hat_A, d.u_A
@@ -229,8 +229,8 @@ def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupEr
         where = ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
         out[int(p)] = GroupError(
             "missing_entropy",
-            f"no entropy for {len(at)} of {groups.sizes_P[p]} rollouts that have an answer (rollouts {where}); send mean_entropy or "
-            "token_entropies, or set missing_entropy=group_mean or frequency",
+            f"no entropy for {len(at)} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
+            "send mean_entropy or token_entropies, or set missing_entropy=group_mean or frequency",
         )
     return out
 
@@ -238,8 +238,8 @@ def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupEr
 def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps: float, lam: float) -> Floats:
     """w(y)/n(y) relative to the greatest of the group, in [0, 1].
 
-    Relative, because n/u overflows for tiny u; and because the limit u = eps = 0 then falls out: 0/0 is read as 1, so the
-    mass is shared by votes among the answers with u = 0.
+    Relative, because n/u overflows for tiny u; and because the limit u = eps = 0 then falls out: 0/0 is read as 1, so
+    the mass is shared by votes among the answers with u = 0.
     """
     if weight == "none":
         return np.ones_like(u_A)
@@ -268,13 +268,14 @@ def _bonus_uncertainty(u_A: Floats, norm: str, vocab_size: int) -> Floats:
 
 def _bonus(n_A: Floats, m_A: Floats, q_A: Floats, form: str) -> Floats:
     """b(y), Eq. 12 and the appendix; n <= m where the answer is kept, the rest is not used."""
-    free_A = np.maximum(1 - n_A / m_A, 0.0)
+    free_A: Floats = np.maximum(1 - n_A / m_A, 0.0)
     if form == "main":
         return free_A * (1 - q_A)
     if form == "sqrt_freq":
         return np.sqrt(free_A) * (1 - q_A)
     if form == "one_minus_sqrt_freq":
-        return np.maximum(1 - np.sqrt(n_A / m_A), 0.0) * (1 - q_A)
+        scarce_A: Floats = np.maximum(1 - np.sqrt(n_A / m_A), 0.0)
+        return scarce_A * (1 - q_A)
     if form == "inv":
         return 1 / (n_A + 1)
     if form == "inv_sqrt":
@@ -315,14 +316,6 @@ METHODS = (
     _preset("dare_dist", "ablation: the distribution alone (Eq. 10)", alpha=0.0, tau=0.0),
     _preset("dare_dist_bonus", "ablation: distribution and bonus (Eq. 13)", tau=0.0),
     _preset("dare_dist_prune", "ablation: distribution and pruning (Eq. 14)", alpha=0.0),
-    _preset(
-        "dare_sqrt", "dare with the appendix's square-root weight, more tolerant of confident errors", weight="sqrt"
-    ),
-    _preset(
-        "dare_robust",
-        "square-root weight and larger guards against near-zero entropy",
-        weight="sqrt",
-        eps=0.1,
-        u_floor=0.02,
-    ),
-)
+    _preset("dare_sqrt", "dare with the appendix's square-root weight: tolerates confident errors", weight="sqrt"),
+    _preset("dare_robust", "square-root weight, larger guards", weight="sqrt", eps=0.1, u_floor=0.02),
+)  # fmt: skip

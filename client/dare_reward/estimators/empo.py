@@ -19,7 +19,7 @@ def empo(
     share_of: Annotated[
         Literal["all", "valid"],
         Param(
-            "the denominator M: every rollout, or those with an answer (then it is dare with weight=none, alpha=0, tau=0)",
+            "the denominator M: every rollout, or those with an answer (dare with weight=none, alpha=0, tau=0)",
             source="official code: every rollout",
         ),
     ] = "all",

@@ -27,7 +27,7 @@ def ttrl(
     no_answer: Annotated[
         Literal["clean", "official"],
         Param(
-            "rollouts without an answer: never vote and get 0; or vote together as one answer that can win and be paid, as in the official code",
+            "rollouts without an answer never vote and get 0; or vote as one answer that can win and be paid",
             source="ours; official code",
         ),
     ] = "clean",
@@ -48,6 +48,7 @@ def ttrl(
         support_A={"p_hat": share_A, "p": share_A, "reward": label[place_A], "kept": np.ones(len(n_A), bool)},
         used_entropy_P=np.zeros(len(groups.sizes_P), bool),
         flags_P={"no_answer_label": blank_won_P},
+        label_A=label[place_A] > 0,
     )
 
 
