@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from .answers import grade
 from .groups import Groups
+from .overlap import KINDS, rollout_overlap
 from .request import Prepared
 from .segments import Bools, Floats, offsets
 
-__all__ = ["correctness", "describe_groups", "describe_request", "entropy_auroc", "pass_at_k"]
+__all__ = ["correctness", "describe_groups", "describe_overlap", "describe_request", "entropy_auroc", "pass_at_k"]
 
 
 def correctness(prepared: Prepared) -> NDArray[np.float64]:
@@ -61,12 +62,25 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     return out
 
 
+def describe_overlap(groups: Groups) -> list[dict[str, float]]:
+    """Overlap of the rollouts of each group that sent `token_ids` (`dare_reward.overlap`); empty for the others."""
+    ids = groups.ragged("token_ids")
+    starts, ends = offsets(groups.sizes_P), offsets(ids.lengths)
+    sent_P = groups.sum_rollouts(ids.lengths) > 0
+    return [
+        rollout_overlap([ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], starts[p + 1])]) if sent else {}
+        for p, sent in enumerate(sent_P.tolist())
+    ]
+
+
 def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:
     """Means over the groups, and what only a whole request has: `entropy_auroc`, `pass@k`."""
     out: dict[str, Any] = {"groups": len(entries), "rollouts": len(prepared.correct_R)}
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
         if values := [e[name] for e in entries if name in e]:
             out[name] = float(np.mean(values))
+    if overlaps := [e["overlap"] for e in entries if "overlap" in e]:
+        out["overlap"] = {kind: float(np.mean([o[kind] for o in overlaps])) for kind in KINDS}
     if np.isnan(correct_R).all():
         return out
     out["entropy_auroc"] = entropy_auroc(prepared.groups, correct_R)

@@ -46,7 +46,13 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class GroupReply:
-    """One group. With `error` set, every field but `group_id` is None."""
+    """One group. With `error` set, every field but `group_id` is None.
+
+    rewards            one per rollout; None if the method's output is advantages
+    advantages         one per rollout, None for a rollout that only votes; None if none were asked for
+    second_rewards     those of `second_group`'s rollouts, from methods on paired groups; `second_advantages` likewise
+    token_mask         tokens to train on, from methods that choose; None for a rollout that sent no tokens
+    """
 
     group_id: str
     rewards: tuple[float, ...] | None = None
@@ -57,6 +63,9 @@ class GroupReply:
     pseudo_label: str | None = None
     entropy_source: str | None = None
     support: tuple[Support, ...] | None = None
+    second_rewards: tuple[float, ...] | None = None
+    second_advantages: tuple[float, ...] | None = None
+    token_mask: tuple[tuple[bool, ...] | None, ...] | None = None
     flags: tuple[str, ...] | None = None
     diagnostics: Mapping[str, Any] | None = None
     error: Problem | None = None
@@ -75,7 +84,7 @@ class Reply:
     request_id: str | None = None
 
     def to_json(self, *, detail: str = "full") -> dict[str, Any]:
-        """The JSON object; `detail="rewards"` keeps ids, rewards, valid and errors only."""
+        """The JSON object; `detail="rewards"` keeps ids, rewards (or advantages), valid and errors."""
         head = {
             "request_id": self.request_id,
             "version": self.version,
@@ -119,7 +128,9 @@ SUPPORT_FIELDS = tuple(Support.__slots__)
 
 def _short(group: GroupReply) -> dict[str, Any]:
     error = None if group.error is None else asdict(group.error)
-    return {"group_id": group.group_id, "rewards": group.rewards, "valid": group.valid, "error": error}
+    short = {"group_id": group.group_id, "rewards": group.rewards, "valid": group.valid, "error": error}
+    asked = {name: getattr(group, name) for name in ("advantages", "second_rewards", "second_advantages")}
+    return short | {name: value for name, value in asked.items() if value is not None}
 
 
 def _full(group: GroupReply) -> dict[str, Any]:
@@ -133,9 +144,11 @@ def _full(group: GroupReply) -> dict[str, Any]:
 
 def _group(body: Mapping[str, Any]) -> GroupReply:
     values = {name: body[name] for name in GROUP_FIELDS if name in body}
-    for name in ("rewards", "keep", "valid", "answers", "advantages", "flags"):
+    for name in ("rewards", "keep", "valid", "answers", "advantages", "second_rewards", "second_advantages", "flags"):
         if values.get(name) is not None:
             values[name] = tuple(values[name])
+    if values.get("token_mask") is not None:
+        values["token_mask"] = tuple(None if m is None else tuple(m) for m in values["token_mask"])
     if values.get("support") is not None:
         values["support"] = tuple(Support(**s) for s in values["support"])
     if values.get("error") is not None:
