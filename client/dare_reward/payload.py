@@ -159,8 +159,8 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
 
 
 def _ragged(name: str, rows: Sequence[Any]) -> Ragged:
-    arrays = [_array(name, [] if x is None else x) for x in rows]
-    return Ragged(np.concatenate(arrays), np.array([len(a) for a in arrays], np.int64))
+    lengths = np.array([0 if x is None else len(x) for x in rows], np.int64)
+    return Ragged(np.concatenate([_array(name, x) for x in rows if x is not None]), lengths)
 
 
 def _whole_mask(mask: Ragged, tokens: Ragged) -> Ragged:

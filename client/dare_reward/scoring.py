@@ -237,13 +237,13 @@ def _prepare(
     if idle := reading.keys() & given.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     count = len(groups.sizes_P)
-    kinds: tuple[Kind, ...] = ("exact",) * count
+    exact: Kind = "exact"
     return Prepared(
         groups=groups,
         group_ids=tuple(map(str, range(count))),
         keys_A=("exact",) * len(groups.text_A),
         sources=("exact",) * count,
-        kinds=kinds,
+        kinds=(exact,) * count,
         options=(None,) * count,
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
+
 from dare_service.app import create_app
 from dare_service.settings import Settings
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+
 from dare_reward.groups import Ragged
 from dare_reward.wire import pack
 from dare_service.body import Admission
 from dare_service.middleware import logger
 from dare_service.problems import RefusalError
 from dare_service.settings import Settings, SettingsError, from_environment
-
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
 

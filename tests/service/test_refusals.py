@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+
 from dare_reward.groups import Ragged
 from dare_reward.wire import pack
 

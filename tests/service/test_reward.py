@@ -4,12 +4,12 @@ import json
 
 import numpy as np
 import pytest
+
+import dare_reward
 from dare_reward.groups import Ragged
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
-
-import dare_reward
 
 RNG = np.random.default_rng(7)
 
