@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import RequestError
+from .errors import RequestError, unknown_name
 from .fields import FIELDS, Field
 from .groups import Ragged
 from .segments import Floats, Ints, blocks, offsets, segment_means, segment_sums
@@ -36,7 +36,7 @@ def read_columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict
     arrays: dict[str, NDArray[Any] | Ragged] = {}
     for name, column in given.items():
         if name not in FIELDS:
-            raise RequestError(f"unknown tensor {name[:64]!r}; known: {', '.join(FIELDS)}, lengths", code="tensor")
+            raise RequestError(unknown_name("tensor", name, [*FIELDS, "lengths"]), code="tensor")
         arrays[name] = _check_tensor(FIELDS[name], column, len(rollouts), where)
     for name in sorted(present):
         field = FIELDS[name]

@@ -148,11 +148,12 @@ class Method:
 
 @cache
 def methods() -> Mapping[str, Method]:
-    """Every method by name, in the order of their modules."""
+    """Every method by name: dare and its presets, then in the order of their modules."""
     estimators = importlib.import_module(".estimators", __package__)
     modules = [
         importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)
     ]
+    modules.sort(key=lambda module: not module.__name__.endswith(".dare"))
     return MappingProxyType({m.name: m for module in modules for m in getattr(module, "METHODS", ())})
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .answers import Classes, Kind, classify, extract, option_letters
 from .columns import Columns, Where, check_types, read_columns
-from .errors import LimitError, RequestError
+from .errors import LimitError, RequestError, unknown_name
 from .fields import FIELDS
 from .groups import Groups, View
 from .params import Param, parameters
@@ -230,7 +230,7 @@ def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -
     unknown = next((key for key in value if key not in known), None)
     if unknown is not None:
         raise RequestError(
-            f"unknown field {str(unknown)[:64]!r}; known: {', '.join(sorted(known))}; put your own data into meta",
+            f"{unknown_name('field', str(unknown), known)}; put your own data into meta",
             loc=loc,
             code="unknown_field",
         )

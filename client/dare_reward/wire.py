@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import FrameError
+from .errors import FrameError, unknown_name
 from .fields import FIELDS
 from .groups import Ragged
 
@@ -180,7 +180,7 @@ def _columns(arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, str]) -> M
             continue
         field = FIELDS.get(name)
         if field is None:
-            raise FrameError(f"unknown tensor; known: {', '.join(FIELDS)}, {LENGTHS}", loc=(name[:64],), code="tensor")
+            raise FrameError(unknown_name("tensor", name, [*FIELDS, LENGTHS]), loc=(name[:64],), code="tensor")
         if dtypes[name] not in ACCEPTED[field.type]:
             raise FrameError(f"dtype must be one of {', '.join(ACCEPTED[field.type])}", loc=(name,), code="dtype")
         if array.ndim != len(SHAPES[field.shape]):

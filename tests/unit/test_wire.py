@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward.errors import FrameError
+from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
 from dare_reward.wire import MAX_HEADER, pack, unpack
 
@@ -157,7 +158,7 @@ def test_a_refusal_names_the_tensor(name):
 
 
 def test_a_header_of_more_than_8_mib_is_not_packed():
-    with pytest.raises(FrameError, match="split the request by group"):
+    with pytest.raises(FrameError, match="split by group"):
         pack({"x": "a" * MAX_HEADER}, {})
 
 
@@ -169,11 +170,36 @@ def test_a_header_of_8_mib_is_the_limit():
         unpack(raw(text + b" " * 16))
 
 
-def test_packing_refuses_other_types_and_other_lengths():
+def test_packing_refuses_other_types():
     with pytest.raises(FrameError, match="float16"):
         pack({}, {"mean_entropy": np.zeros(2, np.float16)})
-    with pytest.raises(FrameError, match="same lengths"):
-        pack({}, {"token_entropies": TOKENS, "token_mask": Ragged(np.ones(3, bool), np.array([2, 1]))})
+
+
+def test_other_lengths_travel_beside_the_shared_ones():
+    columns = {"token_entropies": TOKENS, "token_ids": Ragged(np.arange(3), np.array([2, 1]))}
+    packed = pack({}, columns)
+    assert b'"token_ids.lengths"' in packed
+    assert b'"token_entropies.lengths"' not in packed
+    found = unpack(packed).columns
+    for name, column in columns.items():
+        np.testing.assert_array_equal(found[name].values, column.values)
+        np.testing.assert_array_equal(found[name].lengths, column.lengths)
+
+
+@pytest.mark.parametrize("name", ["mean_entropy", "embedding", "token_entropies", "topk_logprobs", "token_ids"])
+def test_every_shape_travels(name):
+    shapes = {"scalar": (2,), "vector": (2, 3), "tokens": (5,), "matrix": (5, 3), "list": (5,)}
+    values = np.arange(np.prod(shapes[FIELDS[name].shape])).reshape(shapes[FIELDS[name].shape])
+    values = values if FIELDS[name].type == "int" else values * 0.5
+    column = Ragged(values, np.array([2, 3])) if FIELDS[name].ragged else values
+    found = unpack(pack({}, {name: column})).columns[name]
+    assert isinstance(found, Ragged) == FIELDS[name].ragged
+    np.testing.assert_array_equal(found.values if FIELDS[name].ragged else found, values)
+
+
+def test_lengths_of_nothing_are_refused():
+    with pytest.raises(FrameError, match="not there"):
+        unpack(pack({}, {"mean_entropy": np.zeros(1)} | {"token_ids.lengths": np.zeros(1, np.int64)}))
 
 
 def test_big_endian_and_strided_arrays_travel():
