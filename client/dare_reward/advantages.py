@@ -54,9 +54,9 @@ def grpo_openrlhf(rewards_R: Floats, sizes_P: Ints) -> Floats:
 
 
 def grpo_population(rewards_R: Floats, sizes_P: Ints) -> Floats:
-    """(r - m)/s with the population standard deviation (ddof 0), 0 where s = 0."""
+    """(r - m)/(s + 1e-6) with the population standard deviation (ddof 0)."""
     mean_R, deviation_R = _moments(rewards_R, sizes_P, ddof=0)
-    return np.divide(rewards_R - mean_R, deviation_R, out=np.zeros(len(rewards_R)), where=deviation_R > 0)
+    return (rewards_R - mean_R) / (deviation_R + 1e-6)
 
 
 def dr_grpo(rewards_R: Floats, sizes_P: Ints) -> Floats:
@@ -139,7 +139,7 @@ ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
             Advantage("grpo", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo"),
             Advantage("grpo_verl", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo"),
             Advantage("grpo_openrlhf", grpo_openrlhf, "(r - m)/(s + 1e-9)", openrlhf="group_norm"),
-            Advantage("grpo_population", grpo_population, "(r - m)/s, s with ddof 0"),
+            Advantage("grpo_population", grpo_population, "(r - m)/(s + 1e-6), s with ddof 0"),
             Advantage("dr_grpo", dr_grpo, "r - m", openrlhf="dr_grpo", verl="grpo without std"),
             Advantage("rloo", rloo, "(r - m) M/(M - 1)", openrlhf="rloo", verl="rloo"),
             Advantage("reinforce", reinforce, "r"),

@@ -22,15 +22,14 @@ def co_rewarding_1(groups: Groups) -> Estimate:
     """Each group's label is the other's majority answer (ties: first seen); r = 1[a = label], 0 if there is none."""
     view = _view(groups, "second_group")
     pooled = view.pooled
-    votes_A, others_A = _votes(view, view.own_R), _votes(view, ~view.own_R)
-    label_A, second_A = _most(pooled, others_A), _most(pooled, votes_A)
+    label_A, second_A = _majority(view, ~view.own_R), _majority(view, view.own_R)
     return _paired(groups, view, label_A, second_R=pooled.spread(second_A.astype(np.float64))[~view.own_R])
 
 
 def co_rewarding_2(groups: Groups) -> Estimate:
     """The label is the majority answer of the teacher's rollouts, in which the policy has no vote; r = 1[a = label]."""
     view = _view(groups, "teacher_group")
-    return _paired(groups, view, _most(view.pooled, _votes(view, ~view.own_R)))
+    return _paired(groups, view, _majority(view, ~view.own_R))
 
 
 def self_harmony(groups: Groups) -> Estimate:
@@ -61,6 +60,17 @@ def _view(groups: Groups, name: str) -> View:
 
 def _votes(view: View, from_R: Bools) -> Floats:
     return view.pooled.sum_by_answer(from_R.astype(np.float64))
+
+
+def _majority(view: View, from_R: Bools) -> Bools:
+    """The most voted answer of these rollouts; ties: the one that they said first."""
+    pooled = view.pooled
+    position_R = np.arange(len(from_R)) - (np.cumsum(pooled.sizes_P) - pooled.sizes_P)[pooled.group_R]
+    voting_R = from_R & pooled.valid_R
+    first_A = np.full(len(pooled.text_A), np.inf)
+    np.minimum.at(first_A, pooled.answer_R[voting_R], position_R[voting_R].astype(np.float64))
+    votes_A = _votes(view, from_R)
+    return _most(pooled, np.where(votes_A > 0, (1 + pooled.sizes_P)[pooled.group_A] * votes_A - first_A, 0.0))
 
 
 def _most(pooled: Groups, votes_A: Floats) -> Bools:
