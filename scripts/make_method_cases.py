@@ -193,7 +193,16 @@ def scope(group, seed=0, votes=0.5, lam=0.7):
     points = []
     for g, drawn in zip(candidates, measure):
         label = labels(drawn, g)
-        points.append((mean(ones(label, None) if not first_seen else [float(a is not None and a == b) for a, b in zip(answers, label)]), len(set(label))))
+        points.append(
+            (
+                mean(
+                    ones(label, None)
+                    if not first_seen
+                    else [float(a is not None and a == b) for a, b in zip(answers, label)]
+                ),
+                len(set(label)),
+            )
+        )
     front = [p for p in points if not any(q[0] >= p[0] and q[1] >= p[1] and q != p for q in points)]
     low = [min(p[d] for p in front) for d in (0, 1)]
     high = [max(p[d] for p in front) for d in (0, 1)]
@@ -333,11 +342,32 @@ def spine(group, fraction=0.2):
         top = sorted(range(len(h)), key=lambda i: (-h[i], i))[: math.ceil(fraction * len(h))]
         masks.append([i in top for i in range(len(h))])
         picked += [h[i] for i in top]
-    return {"rewards": ttrl(group), "token_mask": masks, "band_low": quantile(picked, 0.1), "band_high": quantile(picked, 0.5)}
+    return {
+        "rewards": ttrl(group),
+        "token_mask": masks,
+        "band_low": quantile(picked, 0.1),
+        "band_high": quantile(picked, 0.5),
+    }
 
 
 VARIANTS = [
-    *[(f, {}) for f in (ttrl, empo, gt, weighted_vote, scrl, rent, em_rl_token, em_rl_sequence, intuitor, deepconf, compass, scope)],
+    *[
+        (f, {})
+        for f in (
+            ttrl,
+            empo,
+            gt,
+            weighted_vote,
+            scrl,
+            rent,
+            em_rl_token,
+            em_rl_sequence,
+            intuitor,
+            deepconf,
+            compass,
+            scope,
+        )
+    ],
     *[(f, {}) for f in (evol_rl, co_rewarding_1, co_rewarding_2, self_harmony, cocov, rlpr, verifree, t3rl, spine)],
     (restrain, {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0}),
     (restrain, {"k": 0.5, "sigma": 0.2, "kappa": 0.0, "delta": 1.0}),
@@ -391,7 +421,9 @@ def main() -> int:
                 "rollouts": [rollout(rng, answers) for _ in range(size)],
             }
         )
-    cases = [{"method": f.__name__, "params": params, "expected": [f(g, **params) for g in groups]} for f, params in VARIANTS]
+    cases = [
+        {"method": f.__name__, "params": params, "expected": [f(g, **params) for g in groups]} for f, params in VARIANTS
+    ]
     json.dump({"groups": groups, "cases": cases}, sys.stdout, separators=(",", ":"))
     sys.stdout.write("\n")
     return 0

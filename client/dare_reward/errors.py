@@ -29,7 +29,6 @@ __all__ = [
     "RequestError",
     "ServiceError",
     "UnavailableError",
-    "unknown_name",
 ]
 
 Loc = tuple[str | int, ...]

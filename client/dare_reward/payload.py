@@ -117,14 +117,15 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
 
 
 def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]) -> None:
+    """Answers extracted here; texts where asked for, or where the service has to see how an answer was found."""
     rollouts = group["rollouts"]
-    if sending.text:
+    if sending.text or reading.get("mode", "clean") != "clean" or reading.get("fallback"):
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
         return
     raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
-    for target, raw in zip(out, raws, strict=True):
-        target["answer"] = _portable(raw)
+    for target, found in zip(out, raws, strict=True):
+        target["answer"] = _portable(found.answer)
 
 
 def _put_means(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:

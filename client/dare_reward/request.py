@@ -15,7 +15,16 @@ from typing import Annotated, Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Classes, Kind, classify, extract, option_letters
+from .answers import (
+    Classes,
+    Extraction,
+    Kind,
+    classify,
+    extract,
+    official_answer,
+    official_key,
+    option_letters,
+)
 from .columns import Columns, Where, check_types, read_columns
 from .errors import LimitError, RequestError, unknown_name
 from .fields import FIELDS
@@ -91,6 +100,7 @@ class Prepared:
     options: tuple[tuple[str, ...] | None, ...]
     labels: tuple[str | None, ...]
     correct_R: tuple[bool | None, ...]
+    guessed_P: Bools
 
 
 def prepare(
@@ -111,7 +121,7 @@ def prepare(
     arrays = read_columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
-    classes = _classify(groups, silent_R, options, params)
+    classes, guessed_P = _classify(groups, silent_R, options, params)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -135,6 +145,7 @@ def prepare(
         options=options,
         labels=tuple(g.get("label") for g in groups),
         correct_R=tuple(r.get("correct") for r in rollouts),
+        guessed_P=guessed_P,
     )
 
 
@@ -284,62 +295,86 @@ def _silent(arrays: Columns, rollouts: int) -> Bools:
     return count == 0 if isinstance(count, np.ndarray) else np.zeros(rollouts, bool)
 
 
+Mode = Literal["clean", "ttrl_official"]
+
+
 def read_answers(
     rollouts: Sequence[JSON],
     silent: Sequence[bool],
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
+    mode: Annotated[
+        Mode,
+        Param(
+            "clean, or ttrl_official: extraction and vote by strings as in the published TTRL runs, for comparison",
+            source="official code",
+        ),
+    ] = "clean",
     truncated: Annotated[
         Literal["boxed", "as_is", "invalid"],
         Param(
-            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted; never",
+            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted "
+            "(always so with mode=ttrl_official); never",
             source="ours",
         ),
     ] = "boxed",
-) -> list[str | None]:
-    """The raw answer of each rollout: as given, or extracted from its text; None for no answer.
+    fallback: Annotated[
+        bool, Param("also take the last number or letter of a text that announces no answer; flagged guessed_answer")
+    ] = False,
+    open_think: Annotated[bool, Param("also read a text whose <think> block is not closed")] = False,
+) -> list[Extraction]:
+    """The raw answer of each rollout and where it stood: as given, or extracted from its text.
 
-    A rollout that generated no token has no answer. `truncated` says what a cut-off rollout may vote by.
+    A rollout that generated no token has no answer.
     """
-    return [
-        None if quiet else _raw(r, kind=kind, options=options, truncated=truncated)
-        for r, quiet in zip(rollouts, silent, strict=True)
-    ]
+
+    def read(rollout: JSON, quiet: bool) -> Extraction:
+        cut = rollout.get("finish_reason") == "length"
+        if quiet or (cut and truncated == "invalid"):
+            return NO_ANSWER
+        if "answer" in rollout:
+            return Extraction(rollout["answer"], "given")
+        text = rollout.get("text")
+        if not text:
+            return NO_ANSWER
+        if mode == "ttrl_official":
+            return Extraction(official_answer(text, kind=kind) or None, "phrase")
+        closed_only = cut and truncated == "boxed"
+        return extract(
+            text, kind=kind, options=options, closed_only=closed_only, fallback=fallback, open_think=open_think
+        )
+
+    return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
 
 
+NO_ANSWER: Final = Extraction(None, "none")
 # Keyword parameters of both functions that a group, not a request, sets.
 _PER_GROUP: Final = frozenset({"kind", "options"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
 ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))
 
 
-def _raw(rollout: JSON, *, kind: Kind, options: Sequence[str] | None, truncated: str) -> str | None:
-    cut = rollout.get("finish_reason") == "length"
-    if cut and truncated == "invalid":
-        return None
-    if "answer" in rollout:
-        answer: str | None = rollout["answer"]
-        return answer
-    text = rollout.get("text")
-    if not text:
-        return None
-    return extract(text, kind=kind, options=options, closed_only=cut and truncated == "boxed").answer
-
-
 def _classify(
     groups: Sequence[JSON], silent_R: Bools, options: Sequence[tuple[str, ...] | None], params: Mapping[str, Any]
-) -> list[Classes]:
+) -> tuple[list[Classes], Bools]:
+    """The classes of each group, and which groups have an answer that was guessed."""
     reading = {k: v for k, v in params.items() if k in READING}
     rules = {k: v for k, v in params.items() if k not in READING}
-    classes, at = [], 0
+    strings = reading.get("mode") == "ttrl_official"
+    classes, guessed, at = [], [], 0
     for group, letters in zip(groups, options, strict=True):
         rollouts, kind = group["rollouts"], kind_of(group)
         silent = silent_R[at : at + len(rollouts)].tolist()
         at += len(rollouts)
-        raws = read_answers(rollouts, silent, kind=kind, options=letters, **reading)
-        classes.append(classify(raws, kind=kind, options=letters, **rules))
-    return classes
+        found = read_answers(rollouts, silent, kind=kind, options=letters, **reading)
+        raws = [e.answer for e in found]
+        if strings:
+            classes.append(classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact"))
+        else:
+            classes.append(classify(raws, kind=kind, options=letters, **rules))
+        guessed.append(any(e.source == "fallback" for e in found))
+    return classes, np.array(guessed, bool)
 
 
 def _view(
@@ -355,7 +390,7 @@ def _view(
     own_R = np.array([own for m, n in sizes for own in [True] * m + [False] * n], bool)
     silent = np.zeros(len(own_R), bool)
     silent[own_R] = silent_R
-    classes = _classify(pooled, silent, options, params)
+    classes, _ = _classify(pooled, silent, options, params)
     flat = Groups(
         np.array([m + n for m, n in sizes], np.int64),
         _flat_index(classes),

@@ -247,6 +247,7 @@ def _prepare(
         options=(None,) * count,
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),
+        guessed_P=np.zeros(count, bool),
     )
 
 
@@ -266,7 +267,7 @@ def _group_replies(
     rewards = result.rewards_R.tolist() if main.method.output == "rewards" else None
     keep, valid = result.keep_R.tolist(), groups.valid_R.tolist()
     names = [groups.text_A[a] if a >= 0 else None for a in groups.answer_R.tolist()]
-    support, flags = _support(prepared, result), _flags(groups, result)
+    support, flags = _support(prepared, result), _flags(prepared, result)
     second = None if result.second_R is None else result.second_R.tolist()
     seconds = offsets(_second_sizes(groups)).tolist()
     masks = None if result.token_mask is None else _masks(result.token_mask)
@@ -321,7 +322,8 @@ def _numbers(column: NDArray[Any] | None, length: int) -> list[float | None]:
     return [None if x != x else x for x in column.tolist()]  # noqa: PLR0124  (NaN is what differs from itself)
 
 
-def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
+def _flags(prepared: Prepared, result: Estimate) -> dict[str, list[bool]]:
+    groups = prepared.groups
     votes_A = groups.votes_A
     tied_P = groups.sum_by_group(votes_A == groups.max_by_group(votes_A)[groups.group_A]) > 1
     common = {
@@ -329,6 +331,7 @@ def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
         "single_answer": groups.support_P == 1,
         "tie": tied_P,
         "zero_variance": _constant(groups, result.rewards_R),
+        "guessed_answer": prepared.guessed_P,
     }
     return {name: at.tolist() for name, at in {**common, **result.flags_P}.items()}
 

@@ -45,7 +45,13 @@ def test_empo():
 def test_scrl():
     case = CASES["scrl"]
     config = case["config"]
-    names = {"tau_pos": "tau_pos", "tau_marg": "tau_marg", "tau_neg": "tau_neg", "lambda_h": "lambda_h", "invalid": "invalid"}
+    names = {
+        "tau_pos": "tau_pos",
+        "tau_marg": "tau_marg",
+        "tau_neg": "tau_neg",
+        "lambda_h": "lambda_h",
+        "invalid": "invalid",
+    }
     rollouts = [
         {"answer": a, "mean_entropy": e} for a, e in zip(case["answers"], case["rollout_mean_entropy"], strict=True)
     ]

@@ -281,3 +281,17 @@ def test_unknown_method_and_parameters():
 
 def test_tuples_are_sequences():
     assert dare_reward.estimate(({"rollouts": (rollout(), rollout())},)).groups[0].rewards == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [-0.0, 5e-324, 1000.0, np.nextafter(1000, 0)])
+def test_the_edges_of_the_range_are_in(dtype, value):
+    tokens = np.array([0.5, value, 0.25], dtype)
+    assert dare_reward.estimate([group({"answer": "1", "token_entropies": tokens})]).groups[0].error is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [-1e-30, 1000.1, np.inf, -np.inf, np.nan, -np.nan])
+def test_the_outside_of_the_range_is_out(dtype, value):
+    error = refuse([group({"answer": "1", "token_entropies": np.array([0.5, value, 0.25], dtype)})])
+    assert error.loc[-2:] == ("token_entropies", 1)

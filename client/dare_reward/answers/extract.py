@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Extraction", "Kind", "Source", "extract"]
 
 Kind = Literal["math", "choice", "text", "exact"]
-Source = Literal["box", "tag", "phrase", "fallback", "none"]
+Source = Literal["box", "tag", "phrase", "fallback", "given", "none"]
 
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")

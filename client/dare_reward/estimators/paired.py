@@ -86,6 +86,8 @@ def _paired(groups: Groups, view: View, label_A: Bools, **others: Any) -> Estima
     text: list[str | None] = [None] * len(groups.sizes_P)
     for a in np.flatnonzero(label_A).tolist():
         text[int(pooled.group_A[a])] = pooled.text_A[a]
+    for a in np.flatnonzero(reward_A > 0).tolist():  # the group's own spelling, where it has the answer
+        text[int(groups.group_A[a])] = groups.text_A[a]
     return by_answer(groups, reward_A, rewards_R=rewards_R, label_A=reward_A > 0, label_P=tuple(text), **others)
 
 
