@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from .errors import ReplyError
+import numpy as np
+
+from .errors import FrameError, ReplyError
+from .groups import Ragged
+from .segments import offsets
+from .wire import pack, unpack
 
 __all__ = ["GroupReply", "Problem", "Reply", "Support"]
 
@@ -102,6 +108,28 @@ class Reply:
             "groups": [_full(g) for g in self.groups],
         }
 
+    def to_frame(self, *, detail: str = "full") -> bytes:
+        """The frame (`dare_reward.wire`): the JSON object, with token masks as one tensor over the scored rollouts."""
+        scored = [g for g in self.groups if g.token_mask is not None]
+        bare = replace(self, groups=tuple(replace(g, token_mask=None) for g in self.groups))
+        columns: dict[str, Ragged] = {}
+        if scored and detail == "full":
+            masks = [m or () for g in scored for m in g.token_mask or ()]
+            lengths = np.array([len(m) for m in masks], np.int64)
+            columns["token_mask"] = Ragged(np.array([t for m in masks for t in m], np.bool_), lengths)
+        return pack(bare.to_json(detail=detail), columns, content="reply")
+
+    @classmethod
+    def from_frame(cls, buffer: bytes) -> Reply:
+        """The reply that such a frame holds; ReplyError if it holds none."""
+        try:
+            frame = unpack(buffer, content="reply")
+            reply = cls.from_json(json.loads(frame.request))
+            mask = frame.columns.get("token_mask")
+            return reply if not isinstance(mask, Ragged) else replace(reply, groups=_masked(reply.groups, mask))
+        except (FrameError, ValueError) as error:
+            raise ReplyError(f"not a frame of this service: {error}") from None
+
     @classmethod
     def from_json(cls, body: Any) -> Reply:
         """The reply that `body` writes; ReplyError if it is not one."""
@@ -124,6 +152,20 @@ class Reply:
 
 GROUP_FIELDS = tuple(GroupReply.__slots__)
 SUPPORT_FIELDS = tuple(Support.__slots__)
+
+
+def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...]:
+    """The scored groups with their rollouts' masks."""
+    ends, flat, at, out = offsets(mask.lengths).tolist(), mask.values.tolist(), 0, []
+    for group in groups:
+        if group.valid is None:
+            out.append(group)
+            continue
+        part = range(at, at + len(group.valid))
+        at = part.stop
+        rows = tuple(tuple(flat[ends[i] : ends[i + 1]]) if mask.lengths[i] else None for i in part)
+        out.append(replace(group, token_mask=rows))
+    return tuple(out)
 
 
 def _short(group: GroupReply) -> dict[str, Any]:
