@@ -281,17 +281,25 @@ def test_too_many_are_refused_in_the_time_that_parsing_takes(service, name):
     assert "1024" in body["detail"]
 
 
-@pytest.mark.parametrize("name", EXPENSIVE)
-def test_bad_input_is_cheap(service, name):
-    """50 ms of CPU is the bar on a quiet machine; the best of three runs keeps a neighbour's load out."""
-    content = EXPENSIVE[name]
-    assert len(content) <= MIB3 + 200
-    best = 9.0
+def cpu(function):
+    """Seconds of CPU, best of three."""
+    best = 99.0
     for _ in range(3):
         start = time.process_time()
-        response = service.post(content)
+        function()
         best = min(best, time.process_time() - start)
+    return best
+
+
+@pytest.mark.parametrize("name", EXPENSIVE)
+def test_bad_input_is_cheap(service, name):
+    """Within a few times what Python needs to parse 3 MiB of good numbers; docs/benchmarks.md has the milliseconds."""
+    content = EXPENSIVE[name]
+    assert len(content) <= MIB3 + 200
+    response = service.post(content)
     check(response, response.status_code)
     assert response.status_code in {400, 413, 422}
-    assert best < 0.15, f"{best * 1e3:.0f} ms"
+    numbers = b"[" + b"0.12345," * (MIB3 // 8) + b"1]"
+    floor = cpu(lambda: json.loads(numbers))
+    assert cpu(lambda: service.post(content)) < 12 * floor
     assert service.post(GOOD).status_code == 200
