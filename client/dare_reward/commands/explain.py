@@ -40,7 +40,7 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 explained; 1 the group cannot be scored; 2 there is no such group."""
-    params = chosen_params(arguments)
+    params = chosen_params(arguments)[arguments.method]
     group = _find(arguments.file, arguments.group)
     reply = estimate([group], method=arguments.method, **params)
     found = reply.groups[0]
