@@ -14,26 +14,32 @@ import math
 import statistics
 import sys
 from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+Group = dict[str, Any]
+Answers = list[str | None]
 
-def mean(xs):
+
+def mean(xs: Iterable[float]) -> float:
     xs = list(xs)
     return math.fsum(xs) / len(xs)
 
 
-def population_std(xs):
+def population_std(xs: list[float]) -> float:
     return statistics.pstdev(xs)
 
 
-def most_common(answers):
+def most_common(answers: Answers) -> str | None:
     """The first seen among the most frequent; None if there is none."""
     votes = Counter(a for a in answers if a is not None)
     return votes.most_common(1)[0][0] if votes else None
 
 
-def quantile(xs, q):
+def quantile(xs: list[float], q: float) -> float:
     xs = sorted(xs)
     place = q * (len(xs) - 1)
     low = math.floor(place)
@@ -41,40 +47,41 @@ def quantile(xs, q):
     return xs[low] + (xs[high] - xs[low]) * (place - low)
 
 
-def answers_of(group):
+def answers_of(group: Group) -> Answers:
     return [r["answer"] for r in group["rollouts"]]
 
 
-def ones(answers, label):
+def ones(answers: Answers, label: str | None) -> list[float]:
     return [float(a is not None and a == label) for a in answers]
 
 
-def ttrl(group):
+def ttrl(group: Group) -> list[float]:
     return ones(answers_of(group), most_common(answers_of(group)))
 
 
-def empo(group):
+def empo(group: Group) -> list[float]:
     answers = answers_of(group)
     return [0.0 if a is None else answers.count(a) / len(answers) for a in answers]
 
 
-def gt(group):
+def gt(group: Group) -> list[float]:
     return ones(answers_of(group), group["label"])
 
 
-def weighted_vote(group, eps=0.05):
+def weighted_vote(group: Group, eps: float = 0.05) -> list[float]:
     weight = {}
     for a in dict.fromkeys(a for a in answers_of(group) if a is not None):
         own = [mean(r["token_entropies"]) for r in group["rollouts"] if r["answer"] == a]
         weight[a] = len(own) / (mean(own) + eps)
-    return ones(answers_of(group), max(weight, key=weight.get) if weight else None)
+    return ones(answers_of(group), max(weight, key=lambda y: weight[y]) if weight else None)
 
 
-def scrl(group, form="continuous", tau_pos=0.375, tau_marg=0.125, tau_neg=0.125, lambda_h=0.1):
+def scrl(group: Group, form: str = "continuous", *, tau_pos: float = 0.375, tau_neg: float = 0.125) -> list[float]:
+    tau_marg, lambda_h = 0.125, 0.1
     answers = answers_of(group)
     entropy = [mean(r["token_entropies"]) for r in group["rollouts"]]
     share = {a: answers.count(a) / len(answers) for a in dict.fromkeys(answers) if a is not None}
-    u = {y: mean(e for a, e in zip(answers, entropy) if a == y) for y in share}
+    u = {y: mean(e for a, e in zip(answers, entropy, strict=True) if a == y) for y in share}
     ranked = sorted(share, key=lambda y: -share[y])
     positive = None
     if ranked and share[ranked[0]] >= tau_pos and (len(ranked) == 1 or share[ranked[0]] - share[ranked[1]] > tau_marg):
@@ -93,27 +100,27 @@ def scrl(group, form="continuous", tau_pos=0.375, tau_marg=0.125, tau_neg=0.125,
     return out
 
 
-def rent(group):
+def rent(group: Group) -> list[float]:
     return [-7.0 if r["answer"] is None else -mean(r["token_entropies"]) for r in group["rollouts"]]
 
 
-def em_rl_token(group):
+def em_rl_token(group: Group) -> list[float]:
     return [-math.fsum(r["token_entropies"]) for r in group["rollouts"]]
 
 
-def em_rl_sequence(group):
+def em_rl_sequence(group: Group) -> list[float]:
     return [math.fsum(r["token_logprobs"]) for r in group["rollouts"]]
 
 
-def intuitor(group):
+def intuitor(group: Group) -> list[float]:
     return [mean(r["token_self_certainty"]) for r in group["rollouts"]]
 
 
-def token_confidences(rollout):
+def token_confidences(rollout: Group) -> list[float]:
     return [float(np.round(-mean(row), 3)) for row in rollout["topk_logprobs"]]
 
 
-def trace_confidence(rollout, trace, window, tail, bottom):
+def trace_confidence(rollout: Group, trace: str, window: int, tail: int, bottom: float) -> float:
     c = token_confidences(rollout)
     if trace == "mean" or (trace != "tail" and len(c) < window):
         return mean(c)
@@ -123,48 +130,56 @@ def trace_confidence(rollout, trace, window, tail, bottom):
     return windows[0] if trace == "min_window" else mean(windows[: max(1, int(len(windows) * bottom))])
 
 
-def deepconf(group, trace="bottom_window", keep=0.1, window=2048, tail=2048, bottom=0.1):
+def deepconf(
+    group: Group,
+    *,
+    trace: str = "bottom_window",
+    keep: float = 0.1,
+    window: int = 2048,
+    tail: int = 2048,
+    bottom: float = 0.1,
+) -> list[float]:
     answers = answers_of(group)
     conf = [trace_confidence(r, trace, window, tail, bottom) for r in group["rollouts"]]
-    valid = [c for a, c in zip(answers, conf) if a is not None]
+    valid = [c for a, c in zip(answers, conf, strict=True) if a is not None]
     if not valid:
         return [0.0] * len(answers)
     bar = quantile(valid, 1 - keep)
     total = dict.fromkeys((a for a in answers if a is not None), 0.0)
-    for a, c in zip(answers, conf):
+    for a, c in zip(answers, conf, strict=True):
         if a is not None and c >= bar:
             total[a] += c
-    return ones(answers, max(total, key=total.get))
+    return ones(answers, max(total, key=lambda y: total[y]))
 
 
-def compass(group, conf_sign=-1):
+def compass(group: Group, conf_sign: int = -1) -> list[float]:
     answers = answers_of(group)
     gaps = [[math.exp(row[0]) - math.exp(row[1]) for row in r["topk_logprobs"]] for r in group["rollouts"]]
     conf = [math.exp(conf_sign * population_std(g)) for g in gaps]
-    valid = [c for a, c in zip(answers, conf) if a is not None]
+    valid = [c for a, c in zip(answers, conf, strict=True) if a is not None]
     if not valid:
         return [0.0] * len(answers)
-    total = {}
-    for a, c in zip(answers, conf):
+    total: dict[str, float] = {}
+    for a, c in zip(answers, conf, strict=True):
         if a is not None:
             total[a] = total.get(a, 0.0) + c
-    label = max(total, key=total.get)
-    credible = max(c for a, c in zip(answers, conf) if a == label) / max(valid)
+    label = max(total, key=lambda y: total[y])
+    credible = max(c for a, c in zip(answers, conf, strict=True) if a == label) / max(valid)
     out = []
-    for a, g, r in zip(answers, gaps, group["rollouts"]):
+    for a, g, r in zip(answers, gaps, group["rollouts"], strict=True):
         h = r["token_entropies"]
-        path = math.fsum(x * y for x, y in zip(h, g)) / math.fsum(h)
+        path = math.fsum(x * y for x, y in zip(h, g, strict=True)) / math.fsum(h)
         out.append(0.0 if a is None else credible * (a == label) + path)
     return out
 
 
-def step_confidence(rollout):
+def step_confidence(rollout: Group) -> float:
     c = token_confidences(rollout)
     edges = sorted({0, len(c), *[min(e, len(c)) for e in rollout["step_ends"]]})
-    return mean(mean(c[a:b]) for a, b in zip(edges, edges[1:]))
+    return mean(mean(c[a:b]) for a, b in pairwise(edges))
 
 
-def scope(group, seed=0, votes=0.5, lam=0.7):
+def scope(group: Group, seed: int = 0, votes: float = 0.5, lam: float = 0.7) -> list[float]:
     answers = answers_of(group)
     conf = [step_confidence(r) for r in group["rollouts"]]
     size = len(answers)
@@ -173,32 +188,33 @@ def scope(group, seed=0, votes=0.5, lam=0.7):
     candidates = [1 << i for i in range(size.bit_length())]
     first_seen = list(dict.fromkeys(a for a in answers if a is not None))
 
-    def draw(g):
+    def draw(g: int) -> list[list[int]]:
         blocks = -(-size // g)
         order = rng.permuted(np.tile(np.arange(size), (blocks, 1)), axis=1)
         return [[i for i in range(size) if order[b][i] < number] for b in range(blocks)]
 
-    def labels(drawn, g):
-        out = []
+    def labels(drawn: list[list[int]], g: int) -> Answers:
+        out: Answers = []
         for block in drawn:
             total = dict.fromkeys(first_seen, 0.0)
             for i in block:
-                if answers[i] is not None:
-                    total[answers[i]] += conf[i]
-            best = max(total, key=total.get) if total else None
+                answer = answers[i]
+                if answer is not None:
+                    total[answer] += conf[i]
+            best = max(total, key=lambda y: total[y]) if total else None
             out += [best if best is not None and total[best] > 0 else None] * g
         return out[:size]
 
     measure, final = [draw(g) for g in candidates], [draw(g) for g in candidates]
     points = []
-    for g, drawn in zip(candidates, measure):
+    for g, drawn in zip(candidates, measure, strict=True):
         label = labels(drawn, g)
         points.append(
             (
                 mean(
                     ones(label, None)
                     if not first_seen
-                    else [float(a is not None and a == b) for a, b in zip(answers, label)]
+                    else [float(a is not None and a == b) for a, b in zip(answers, label, strict=True)]
                 ),
                 len(set(label)),
             )
@@ -207,16 +223,16 @@ def scope(group, seed=0, votes=0.5, lam=0.7):
     low = [min(p[d] for p in front) for d in (0, 1)]
     high = [max(p[d] for p in front) for d in (0, 1)]
 
-    def distance(p):
+    def distance(p: tuple[float, int]) -> float:
         r, d = ((p[k] - low[k]) / (high[k] - low[k] + 1e-8) for k in (0, 1))
         return math.sqrt(lam * (1 - r) ** 2 + (1 - lam) * (1 - d) ** 2)
 
     best = min((i for i, p in enumerate(points) if p in front), key=lambda i: distance(points[i]))
     label = labels(final[best], candidates[best])
-    return [float(a is not None and a == b) for a, b in zip(answers, label)]
+    return [float(a is not None and a == b) for a, b in zip(answers, label, strict=True)]
 
 
-def evol_rl(group):
+def evol_rl(group: Group) -> list[float]:
     answers = answers_of(group)
     valid = [i for i, a in enumerate(answers) if a is not None and any(c.isdigit() for c in a)]
     out = [-1.0] * len(answers)
@@ -228,7 +244,11 @@ def evol_rl(group):
         e = group["rollouts"][i]["embedding"]
         norm = max(math.sqrt(math.fsum(x * x for x in e)), 1e-8)
         unit[i] = [x / norm for x in e]
-    sim = {(i, j): min(max(math.fsum(x * y for x, y in zip(unit[i], unit[j])), 0.0), 1.0) for i in valid for j in valid}
+    sim = {
+        (i, j): min(max(math.fsum(x * y for x, y in zip(unit[i], unit[j], strict=True)), 0.0), 1.0)
+        for i in valid
+        for j in valid
+    }
     for leads in (True, False):
         own = [i for i in valid if (answers[i] == label) == leads]
         novelty = {}
@@ -244,16 +264,16 @@ def evol_rl(group):
     return out
 
 
-def co_rewarding_1(group):
+def co_rewarding_1(group: Group) -> list[float]:
     own, other = answers_of(group), [r["answer"] for r in group["second_group"]]
     return ones(own, most_common(other)) + ones(other, most_common(own))
 
 
-def co_rewarding_2(group):
+def co_rewarding_2(group: Group) -> list[float]:
     return ones(answers_of(group), most_common([r["answer"] for r in group["teacher_group"]]))
 
 
-def self_harmony(group):
+def self_harmony(group: Group) -> list[float]:
     own, other = answers_of(group), [r["answer"] for r in group["second_group"]]
     best = None
     for y in dict.fromkeys(a for a in own + other if a is not None):
@@ -266,13 +286,15 @@ def self_harmony(group):
     return ones(own, label) + ones(other, label)
 
 
-def normalised(values):
+def normalised(values: list[float]) -> list[float]:
     m, n = mean(values), len(values)
     s = math.sqrt(math.fsum((v - m) ** 2 for v in values) / max(n - 1, 1))
     return [(v - m) / (s + 1e-6) for v in values]
 
 
-def restrain(group, k=1.0, sigma=0.5, kappa=2.0, delta=1.0):
+def restrain(
+    group: Group, *, k: float = 1.0, sigma: float = 0.5, kappa: float = 2.0, delta: float = 1.0
+) -> list[float]:
     answers = answers_of(group)
     counts = Counter(a for a in answers if a is not None)
     u = group["prompt_weight"]
@@ -288,7 +310,7 @@ def restrain(group, k=1.0, sigma=0.5, kappa=2.0, delta=1.0):
     return [u * t for t in total]
 
 
-def cocov(group, k=4, tau_high=0.6, lam=0.05, cap=2.0):
+def cocov(group: Group, k: int = 4, tau_high: float = 0.6, lam: float = 0.05, cap: float = 2.0) -> list[float]:
     answers = answers_of(group)
     label = most_common(answers)
     if label is None:
@@ -303,18 +325,18 @@ def cocov(group, k=4, tau_high=0.6, lam=0.05, cap=2.0):
     raw = [plus if a == label else minus for a in answers]
     if right / n <= tau_high or n == 1:
         return raw
-    lengths = [len(r["token_entropies"]) for r in group["rollouts"]]
-    own = [length for length, a in zip(lengths, answers) if a == label]
+    lengths = [float(len(r["token_entropies"])) for r in group["rollouts"]]
+    own = [length for length, a in zip(lengths, answers, strict=True) if a == label]
     spread = [
         v + (lam * min(abs(length - mean(own)) / (population_std(own) + 1e-5), cap) if a == label else 0.0)
-        for v, length, a in zip(raw, lengths, answers)
+        for v, length, a in zip(raw, lengths, answers, strict=True)
     ]
     m, sd = mean(spread), population_std(spread)
     scaled = [(v - m) / (sd + 1e-6) for v in spread]
-    return [max(v, plus) if a == label else v for v, a in zip(scaled, answers)]
+    return [max(v, plus) if a == label else v for v, a in zip(scaled, answers, strict=True)]
 
 
-def rlpr(group, c=0.1):
+def rlpr(group: Group, c: float = 0.1) -> list[float]:
     out = []
     for r in group["rollouts"]:
         gain = max(0.0, mean(r["ref_token_probs"]) - r["base_ref_mean_prob"]) if r["answer"] is not None else 0.0
@@ -322,19 +344,19 @@ def rlpr(group, c=0.1):
     return out
 
 
-def verifree(group):
+def verifree(group: Group) -> list[float]:
     return [math.prod(r["ref_token_probs"]) if r["answer"] is not None else 0.0 for r in group["rollouts"]]
 
 
-def t3rl(group, weight=5.0):
-    total = {}
+def t3rl(group: Group, weight: float = 5.0) -> list[float]:
+    total: dict[str, float] = {}
     for r in group["rollouts"]:
         if r["answer"] is not None:
             total[r["answer"]] = total.get(r["answer"], 0.0) + (weight if r["verified"] else 1.0)
-    return ones(answers_of(group), max(total, key=total.get) if total else None)
+    return ones(answers_of(group), max(total, key=lambda y: total[y]) if total else None)
 
 
-def spine(group, fraction=0.2):
+def spine(group: Group, fraction: float = 0.2) -> dict[str, Any]:
     """TTRL's rewards, then the mask of each rollout and the band."""
     masks, picked = [], []
     for r in group["rollouts"]:
@@ -350,7 +372,7 @@ def spine(group, fraction=0.2):
     }
 
 
-VARIANTS = [
+VARIANTS: list[tuple[Any, dict[str, Any]]] = [
     *[
         (f, {})
         for f in (
@@ -382,11 +404,11 @@ VARIANTS = [
 ]
 
 
-def rollout(rng, answers):
+def rollout(rng: np.random.Generator, answers: int) -> Group:
     count = int(rng.integers(1, 16))
     probs = np.sort(rng.dirichlet(np.ones(5), count), axis=1)[:, ::-1][:, :3]
 
-    def numbers(x):
+    def numbers(x: Any) -> Any:
         return np.round(x, 6).tolist()
 
     return {

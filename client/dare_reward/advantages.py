@@ -79,8 +79,8 @@ def reinforce(rewards_R: Floats, sizes_P: Ints) -> Floats:
 def reinforce_pp(rewards_R: Floats, sizes_P: Ints) -> Floats:
     """(r - mean)/std over the whole request: REINFORCE++ without a KL term, each rollout one sample.
 
-    The stacks take each token as a sample, so there long rollouts weigh more in mean and std; with equal lengths it is the
-    same. Population std, at least 1e-4. Depends on every group of the request.
+    The stacks take each token as a sample, so there long rollouts weigh more in mean and std; with equal lengths it is
+    the same. Population std, at least 1e-4. Depends on every group of the request.
     """
     if not len(rewards_R):
         return rewards_R.copy()
@@ -97,7 +97,7 @@ def reinforce_pp_baseline(rewards_R: Floats, sizes_P: Ints) -> Floats:
 def pass_at_k_pair(rollouts: int, failed: int, k: int) -> tuple[float, float]:
     """Advantages A+ of a success and A- of a failure for pass@k, with N rollouts of which F failed.
 
-    R = 1 - C(F, k)/C(N, k), s = sqrt(R (1 - R)), A+ = (1 - R)/s, A- = (1 - R - C(F-1, k-1)/C(N-1, k-1))/s; both 0 if s = 0.
+    R = 1 - C(F, k)/C(N, k), s = sqrt(R (1 - R)), A+ = (1 - R)/s, A- = (1 - R - C(F-1, k-1)/C(N-1, k-1))/s; 0 if s = 0.
     """
     fail = comb(failed, k) / comb(rollouts, k) if k <= rollouts else 0.0
     deviation = sqrt((1 - fail) * fail)
@@ -108,7 +108,7 @@ def pass_at_k_pair(rollouts: int, failed: int, k: int) -> tuple[float, float]:
 
 
 def pass_at_k_advantage(rewards_R: Floats, sizes_P: Ints, *, k: int) -> Floats:
-    """A+ for reward 1, A- for reward 0 (`pass_at_k_pair`). Other rewards are a RequestError: no rollout half succeeds."""
+    """A+ for reward 1, A- for reward 0 (`pass_at_k_pair`). Other rewards are a RequestError."""
     if not np.isin(rewards_R, (0.0, 1.0)).all():
         raise RequestError(f"pass@{k} needs rewards of 0 and 1", loc=("advantage",), code="rewards")
     right_P = np.bincount(_groups(sizes_P), rewards_R, minlength=len(sizes_P)).astype(np.int64)
@@ -143,11 +143,25 @@ ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
             Advantage("dr_grpo", dr_grpo, "r - m", openrlhf="dr_grpo", verl="grpo without std"),
             Advantage("rloo", rloo, "(r - m) M/(M - 1)", openrlhf="rloo", verl="rloo"),
             Advantage("reinforce", reinforce, "r"),
-            Advantage("reinforce_pp", reinforce_pp, "(r - mean)/std over the request", "reinforce", "reinforce_plus_plus", "request"),
-            Advantage("reinforce_pp_baseline", reinforce_pp_baseline, "r - m, then as reinforce_pp", "reinforce_baseline", "reinforce_plus_plus_baseline", "request"),
+            Advantage(
+                "reinforce_pp",
+                reinforce_pp,
+                "(r - mean)/std over the request",
+                openrlhf="reinforce",
+                verl="reinforce_plus_plus",
+                over="request",
+            ),
+            Advantage(
+                "reinforce_pp_baseline",
+                reinforce_pp_baseline,
+                "r - m, then as reinforce_pp",
+                openrlhf="reinforce_baseline",
+                verl="reinforce_plus_plus_baseline",
+                over="request",
+            ),
         )
     }
-)  # fmt: skip
+)
 
 
 def find_advantage(name: str) -> Function:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["Columns", "Where", "check_types", "full_mask", "read_columns"]
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
+LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
 
 
 def read_columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
@@ -116,7 +118,7 @@ def _entries(field: Field, entries: Any, loc: tuple[str | int, ...]) -> NDArray[
     if isinstance(entries, np.ndarray):
         values, good = entries, entries.ndim == 1 and entries.dtype.kind in kinds
     else:
-        good = set(map(type, entries)) <= {"bool": {bool}, "int": {int}, "float": {int, float}}[field.type]
+        good = set(map(type, entries)) <= LIST_TYPES[field.type]
         values, good = _array(field, entries) if good else (np.zeros(0), False)
     if not good:
         raise _not_a_list(field, loc)
@@ -221,7 +223,7 @@ def _surely_in_range(field: Field, values: NDArray[Any]) -> bool:
 
 
 def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Where) -> None:
-    """Token counts, and the mean or sum that each per-token input gives. All token inputs of a rollout are equally long."""
+    """Token counts, and the mean or sum that per-token inputs give; those of a rollout are equally long."""
     tokens = {name: c for name, c in arrays.items() if isinstance(c, Ragged) and FIELDS[name].per_token}
     mask = tokens.pop("token_mask", None)
     if not tokens:
@@ -243,7 +245,7 @@ def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Wher
         arrays["token_mask"] = mask
         counts = segment_sums(mask.values, lengths).astype(np.int64)
     for name, column in tokens.items():
-        _put_scalar(arrays, name, column, mask, lengths, where)
+        _put_scalar(arrays, name, column, mask, where)
     sent, stated = lengths > 0, arrays.get("num_tokens")
     if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated) & (stated != counts)).any():
         i = int(np.argmax(bad))
@@ -264,20 +266,16 @@ def _put_scalar(
     name: str,
     column: Ragged,
     mask: Ragged | None,
-    lengths: Ints,
     where: Where,
 ) -> None:
     if (gives := FIELDS[name].gives) is None:
         return
     target, how = gives
     sent = column.lengths > 0
-    mask_T = (
-        None
-        if mask is None
-        else mask.values
-        if (sent == (lengths > 0)).all()
-        else mask.values[np.repeat(sent, lengths)]
-    )
+    mask_T = None
+    if mask is not None:  # it covers every rollout with tokens; this input may be missing for some of them
+        whole = len(mask.values) == len(column.values)
+        mask_T = mask.values if whole else mask.values[np.repeat(sent, mask.lengths)]
     if how == "mean":
         values, _ = segment_means(column.values, column.lengths, mask_T=mask_T)
     else:

@@ -28,7 +28,7 @@ MAX_SURPRISAL = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input. Values are finite and within [ge, le]; a scalar or vector may be missing, an element of a list may not.
+    """One input. Values are finite and within [ge, le]; a scalar or vector may be missing, a list's element not.
 
     `gives` is the scalar that follows from this input, and how: the mean or the sum of its unmasked tokens.
     """

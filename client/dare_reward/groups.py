@@ -23,7 +23,7 @@ __all__ = ["Groups", "Ragged", "View"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """One value (or row of k) per token: `values` of shape [sum(lengths)] or [sum(lengths), k], `lengths` of shape [R]."""
+    """One value (or row of k) per token: `values` [sum(lengths)] or [sum(lengths), k], `lengths` [R]."""
 
     values: NDArray[Any]
     lengths: Ints
@@ -151,7 +151,8 @@ class Groups:
             return np.zeros(len(self.answer_R), bool)
         if isinstance(found, Ragged):
             return found.lengths > 0
-        return ~np.isnan(found if found.ndim == 1 else found[:, 0])
+        present_R: Bools = ~np.isnan(found if found.ndim == 1 else found[:, 0])
+        return present_R
 
     def sum_by_answer(self, values_R: NDArray[Any]) -> Floats:
         """Sum over the rollouts of each answer."""

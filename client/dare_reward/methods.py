@@ -42,7 +42,7 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 EXPERIMENTAL = Spec(
     "allow_experimental",
     bool,
-    False,  # noqa: FBT003  (a Spec is positional like a signature)
+    False,
     doc="accept a method with constants or signs that could not be verified",
     source="docs/methods.md",
 )
@@ -169,8 +169,8 @@ def require_rewards(method: Method, *, consumer: str) -> None:
     """RequestError if `consumer`, which normalises what it gets, cannot take this method's output."""
     if method.output == "advantages":
         raise RequestError(
-            f"{method.name} returns advantages and {consumer} would normalise them again, which undoes the method: use it where "
-            "advantages are passed on unchanged, or choose a method that returns rewards",
+            f"{method.name} returns advantages and {consumer} would normalise them again, which undoes the method: "
+            "use it where advantages are passed on unchanged, or choose a method that returns rewards",
             loc=("method",),
             code="output",
         )

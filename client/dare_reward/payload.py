@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from .columns import full_mask
 from .errors import RequestError
 from .fields import FIELDS
-from .columns import full_mask
 from .groups import Ragged
 from .methods import find
 from .request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers

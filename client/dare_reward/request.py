@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .answers import (
     Classes,
@@ -36,11 +35,11 @@ __all__ = [
     "ANSWER_SPECS",
     "GROUP_KEYS",
     "LIMITS",
+    "READING",
     "ROLLOUT_KEYS",
     "Columns",
     "Limits",
     "Prepared",
-    "READING",
     "check_shape",
     "option_tuple",
     "prepare",
@@ -201,16 +200,19 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         _check_choice(group, "kind", KINDS, loc)
         _check_choice(group, "entropy_source", SOURCES, loc)
         _check_choice(group, "entropy_mode", MODES, loc)
-        weight = group.get("prompt_weight")
-        if weight is not None and not (type(weight) in {int, float} and 0 <= weight <= MAX_WEIGHT):
-            raise RequestError(
-                f"must be a number >= 0 and <= {MAX_WEIGHT:g}", loc=(*loc, "prompt_weight"), code="value"
-            )
-        for name in VIEWS:
-            _check_view(group.get(name), limits, (*loc, name))
-        for key in ("label", "reference", "prompt"):
-            if not isinstance(group.get(key), str | None):
-                raise RequestError("must be a string or null", loc=(*loc, key), code="type")
+        _check_extras(group, limits, loc)
+
+
+def _check_extras(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """What only some methods and diagnostics read."""
+    weight = group.get("prompt_weight")
+    if weight is not None and not (type(weight) in {int, float} and 0 <= weight <= MAX_WEIGHT):
+        raise RequestError(f"must be a number >= 0 and <= {MAX_WEIGHT:g}", loc=(*loc, "prompt_weight"), code="value")
+    for name in VIEWS:
+        _check_view(group.get(name), limits, (*loc, name))
+    for key in ("label", "reference", "prompt"):
+        if not isinstance(group.get(key), str | None):
+            raise RequestError("must be a string or null", loc=(*loc, key), code="type")
 
 
 def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -179,7 +180,9 @@ def _entries(prepared: Prepared, main: _Judgement, shadows: Mapping[str, _Judgem
     for name, other in shadows.items():
         other_R = normalised(groups, other.method, other.result)
         labels = (main.labels_P, other.labels_P)
-        for entry, found in zip(out, compare(groups, own_R, other_R, labels, other.entries, other.result), strict=True):
+        for entry, found in zip(
+            out, compare(groups, (own_R, other_R), labels, other.entries, other.result), strict=True
+        ):
             entry["shadow"][name] = found
     return out
 
@@ -201,7 +204,7 @@ class _Advantages:
 
 
 def _advantages(prepared: Prepared, main: _Judgement, name: str | None) -> _Advantages:
-    """Advantages over the trained rollouts of the groups that have rewards; the method's own where that is its output."""
+    """Over the trained rollouts of the groups that have rewards; the method's own where that is its output."""
     groups, result = prepared.groups, main.result
     if main.method.output == "advantages":
         return _Advantages(_numbers(np.where(groups.trains_R, result.rewards_R, np.nan), len(result.rewards_R)))
@@ -305,7 +308,7 @@ def _part(values: list[Any] | None, part: slice) -> tuple[Any, ...] | None:
 
 def _masks(mask: Ragged) -> list[tuple[bool, ...] | None]:
     starts, flat = offsets(mask.lengths).tolist(), mask.values.tolist()
-    return [tuple(flat[a:b]) if b > a else None for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    return [tuple(flat[a:b]) if b > a else None for a, b in pairwise(starts)]
 
 
 def _support(prepared: Prepared, result: Estimate) -> list[Support]:

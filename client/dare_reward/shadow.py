@@ -36,17 +36,17 @@ def normalised(groups: Groups, method: Method, result: Estimate) -> Floats:
 
 def compare(
     groups: Groups,
-    own_R: Floats,
-    other_R: Floats,
+    advantages: tuple[Floats, Floats],
     labels: tuple[Sequence[str | None], Sequence[str | None]],
     entries: Sequence[Mapping[str, Any]],
     result: Estimate,
 ) -> list[dict[str, Any]]:
-    """One dictionary per group for one shadow method.
+    """One dictionary per group for one shadow method; pairs hold what the method says, then what the shadow does.
 
     flipped   share of the trained rollouts whose advantage has the opposite sign
     cosine    of the two vectors of advantages, None if one is zero
     """
+    own_R, other_R = advantages
     count_P = np.maximum(groups.sum_rollouts(groups.trains_R), 1)
     flipped_P = groups.sum_rollouts(own_R * other_R < 0) / count_P
     product_P = groups.sum_rollouts(own_R * other_R)

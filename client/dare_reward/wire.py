@@ -78,7 +78,7 @@ Content = Literal["request", "reply"]
 def pack(
     body: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged], *, content: Content = "request"
 ) -> bytes:
-    """The frame of a request (or reply): its JSON without arrays, and these. Ragged ones share `lengths` where they can."""
+    """The frame of a request (or reply): its JSON, and its arrays. Ragged ones share `lengths` where they can."""
     tensors: dict[str, NDArray[Any]] = {}
     for name, column in columns.items():
         if not isinstance(column, Ragged):

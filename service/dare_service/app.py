@@ -109,7 +109,7 @@ async def reward(request: Request) -> Response:
         body = await receive(request.receive, size, kind, lease, seconds=settings.deadline)
         received = time.perf_counter()
         wanted = _reply_form(request)
-        work = partial(_work, state, body, kind, query, request.scope["state"]["request_id"], wanted)
+        work = partial(_work, state, Call(body, kind, query, request.scope["state"]["request_id"], wanted))
         if len(body) <= INLINE_BYTES and state.embedder is None:
             outcome = work()
         else:
@@ -136,20 +136,31 @@ class Outcome:
     notes: Mapping[str, Any]
 
 
-def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str, wanted: str) -> Outcome:
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A request as it came: body and its form, the URL's query, and the media type of the reply."""
+
+    body: bytearray
+    form: Form
+    query: Mapping[str, str]
+    request_id: str
+    wanted: str
+
+
+def _work(state: State, call: Call) -> Outcome:
     """What needs the CPU: from the body to the reply's bytes."""
     begun = time.perf_counter()
     columns: Mapping[str, Any] = {}
-    text: bytes | bytearray = body
-    if kind.name == "frame":
-        frame = unpack(body)
+    text: bytes | bytearray = call.body
+    if call.form.name == "frame":
+        frame = unpack(call.body)
         text, columns = frame.request, frame.columns
     content = state.body.validate_json(text)
     unknown = next((key for key in content if key not in REQUEST_KEYS), None)
     if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))
         raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
-    asked = _configuration(state.settings, content, query)
+    asked = _configuration(state.settings, content, call.query)
     groups = content["groups"]
     if state.embedder is not None and "embedding" in asked.inputs and "embedding" not in columns:
         groups = state.embedder.fill(groups)
@@ -166,9 +177,9 @@ def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], r
     )
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
-    reply = replace(reply, request_id=request_id, flags=flags)
-    detail = query.get("detail", "full")
-    if wanted == "application/json":
+    reply = replace(reply, request_id=call.request_id, flags=flags)
+    detail = call.query.get("detail", "full")
+    if call.wanted == "application/json":
         out = to_json(reply.to_json(detail=detail), inf_nan_mode="null")
     else:
         out = reply.to_frame(detail=detail)

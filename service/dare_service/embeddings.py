@@ -82,7 +82,7 @@ class Embedder:
 def _away(what: str) -> RefusalError:
     return RefusalError(
         503,
-        f"the embeddings endpoint of this service (DARE_EMBEDDINGS_URL) {what}: send `embedding` yourself, or try again",
+        f"the service's embeddings endpoint (DARE_EMBEDDINGS_URL) {what}: send `embedding` yourself, or try again",
         code="embeddings",
         headers={"Retry-After": "5"},
     )

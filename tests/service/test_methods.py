@@ -3,6 +3,7 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -67,7 +68,8 @@ def test_methods_lists_what_people_choose_by(service):
     listed = {m["name"]: m for m in service.get("/methods").json()["methods"]}
     assert listed.keys() == methods().keys()
     for name, entry in listed.items():
-        assert entry["evidence"] and entry["cost"], name
+        assert entry["evidence"], name
+        assert entry["cost"], name
         consent = [p for p in entry["parameters"] if p["name"] == "allow_experimental"]
         assert bool(consent) == (entry["evidence"] == "experimental")
     assert {"input": "format", "when": "format_coefficient > 0"} in listed["rlpr"]["requires_when"]
@@ -77,9 +79,9 @@ class Endpoint(BaseHTTPRequestHandler):
     """An embeddings endpoint: the vector of a text is made of its first characters; `reply` overrides the answer."""
 
     reply = None
-    seen: list = []
+    seen: ClassVar[list] = []
 
-    def do_POST(self):  # noqa: N802
+    def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         type(self).seen.append((self.path, self.headers.get("authorization"), body))
         data = [{"index": i, "embedding": vector(t)} for i, t in enumerate(body["input"])]

@@ -37,11 +37,14 @@ def test_the_registry_holds_every_method_of_the_table():
 
 def test_an_entry_says_what_people_need(method):
     entry = find(method)
-    assert entry.summary and entry.cost and entry.paper.startswith("arXiv:")
+    assert entry.summary
+    assert entry.cost
+    assert entry.paper.startswith("arXiv:")
     assert entry.evidence in {"verified against official code", "from the paper", "experimental"}
     assert not entry.experimental or entry.unverified
     for spec in entry.specs:
-        assert spec.doc and spec.source, spec.name
+        assert spec.doc, spec.name
+        assert spec.source, spec.name
         assert spec.required or spec.check(spec.default) == spec.default
 
 
@@ -184,7 +187,7 @@ def test_experimental_methods_need_consent(method, full_groups, needed_params):
             dare_reward.estimate(full_groups(), method=method, **params, allow_experimental=True)
         return
     params["allow_experimental"] = False
-    with pytest.raises(RequestError, match="unverified|experimental") as caught:
+    with pytest.raises(RequestError, match=r"unverified|experimental") as caught:
         dare_reward.estimate(full_groups(), method=method, **params)
     assert caught.value.loc == ("params", "allow_experimental")
     with pytest.raises(RequestError):

@@ -57,7 +57,7 @@ def test_probabilities_of_the_last_tokens():
     ],
 )
 def test_what_is_no_scoring_pass(entries, ids, length):
-    with pytest.raises(ValueError, match="answer|log-probability"):
+    with pytest.raises(ValueError, match=r"answer|log-probability"):
         probabilities(entries, ids, length)
 
 

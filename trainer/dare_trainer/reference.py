@@ -1,4 +1,4 @@
-"""Probabilities of a reference answer's tokens under the policy, for `rlpr` and `verifree`, with vLLM's `prompt_logprobs`.
+"""Probabilities of a reference answer's tokens under the policy, for `rlpr` and `verifree`, by vLLM's prompt_logprobs.
 
 The prompt of the scoring pass is what the policy has read and written so far, followed by the reference answer; vLLM
 returns the log-probability of each prompt token, and those of the answer's tokens are p(y*_t | x, z, y*_<t). Nothing is
@@ -77,5 +77,5 @@ def reference_probs(
 def base_mean_probs(
     engine: Any, questions: Sequence[TokenIds], answers: Sequence[TokenIds], *, sampling: Any = None
 ) -> list[float]:
-    """`base_ref_mean_prob` for each question: the mean without reasoning. RLPR computes it once, with the base model."""
+    """`base_ref_mean_prob` for each question: the mean without reasoning, once, with the base model."""
     return [mean_probability(p) for p in reference_probs(engine, questions, answers, sampling=sampling)]

@@ -18,8 +18,8 @@ from dare_reward.reply import GroupReply, Reply
 from dare_reward.scoring import estimate
 from dare_reward.tables import group_table
 
-from .compare import comparison
 from .common import add_method, chosen_params, lines, read_groups, warn
+from .compare import comparison
 
 __all__ = ["register"]
 

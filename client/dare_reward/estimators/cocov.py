@@ -2,12 +2,12 @@
 
 With C the share of the leading answer, N trained rollouts and F of them without the label:
 
-    label   C >= tau_low: the majority answer; below: the answer that its self-verifications accept most often, if by more
-            than one half, else none and all advantages are 0
+    label   C >= tau_low: the majority answer; below: the answer that its self-verifications accept most often, if
+            by more than one half, else none and all advantages are 0
     R = 1 - C(F, k)/C(N, k),  s = sqrt(R (1 - R))
     A+ = (1 - R)/s,  A- = (1 - R - C(F-1, k-1)/C(N-1, k-1))/s
-    C > tau_high: A_i += lam min(|l_i - mu|/(sigma + 1e-5), c_max) on label rollouts (l tokens; mu, sigma over them), then
-            (A - mean)/(std + 1e-6) with the population std, and label rollouts get at least A+
+    C > tau_high: A_i += lam min(|l_i - mu|/(sigma + 1e-5), c_max) on label rollouts (l tokens; mu, sigma over
+            them), then (A - mean)/(std + 1e-6) with the population std, and label rollouts get at least A+
 
 These are advantages: a trainer must not normalise them again.
 """

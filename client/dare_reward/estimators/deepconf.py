@@ -45,10 +45,10 @@ def deepconf(
     ] = 0.1,
     rounded: Annotated[bool, Param("token confidences to three digits", source="official code")] = True,
 ) -> Estimate:
-    """Weights are the confidences c of the kept traces; the winner is the answer with the greatest sum (ties: first seen).
+    """Weights are the confidences c of the kept traces; the winner has the greatest sum (ties: first seen).
 
-    Kept are the traces with c at or above the (1 - keep)-quantile of those with an answer. Rollouts that do not vote are
-    rewarded like the others. `confidence` is taken as given where `topk_logprobs` are not sent.
+    Kept are the traces with c at or above the (1 - keep)-quantile of those with an answer. Rollouts that do not vote
+    are rewarded like the others. `confidence` is taken as given where `topk_logprobs` are not sent.
     """
     topk = groups.generated("topk_logprobs")
     confidence_T = token_confidence(topk, rounded=rounded)

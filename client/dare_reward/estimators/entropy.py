@@ -24,7 +24,7 @@ def rent(
         float, Param("entropy that stands for a missing answer, in nats", ge=0, source="official code: entropy_base")
     ] = 7.0,
 ) -> Estimate:
-    """r = -(1/T) sum_t H_t, the negative mean token entropy. A rollout without tokens gets 0, or the format rule's value."""
+    """r = -(1/T) sum_t H_t, the negative mean token entropy; 0 without tokens, unless the format rule applies."""
     rewards_R = -np.nan_to_num(groups.column("mean_entropy"), nan=0.0)
     if format_rule:
         rewards_R = np.where(groups.valid_R, rewards_R, -invalid_entropy)

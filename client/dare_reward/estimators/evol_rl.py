@@ -1,9 +1,10 @@
 """EVOL-RL: majority for direction, novelty for variation (arXiv:2509.15194).
 
-Among the rollouts whose answer holds a digit ("valid"), with S the cosine similarity of their embeddings clipped to [0, 1]:
+Among the rollouts whose answer holds a digit ("valid"), with S the cosine similarity of their embeddings clipped to
+[0, 1]:
 
-    u_i = 1 - (s_i + m_i)/2     s_i mean similarity to the others of i's class (majority answer or not), to all others if
-                                i is alone in its class; m_i the greatest similarity to any other
+    u_i = 1 - (s_i + m_i)/2     s_i mean similarity to the others of i's class (majority answer or not), to all
+                                others if i is alone in its class; m_i the greatest similarity to any other
     v_i = (u_i - min u)/(max u - min u) over i's class
     r_i = 0.5 + 0.5 v_i for the majority answer, -1 + 0.5 v_i for others, -1 if not valid
 

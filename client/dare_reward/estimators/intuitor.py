@@ -3,7 +3,8 @@
     KL(U || p_t) = -ln V - (1/V) sum_j ln p_t(j)
 
 The official code computes logsumexp(z) - mean(z) = KL(U || p) + ln V; the constant cancels in a group-normalised
-advantage. It takes the whole vocabulary: the mean over V is dominated by the tail, so top-k log-probabilities cannot give it.
+advantage. It takes the whole vocabulary: the mean over V is dominated by the tail, so top-k log-probabilities cannot
+give it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def intuitor(
     ] = "as_sent",
     vocab_size: Annotated[int, Param("V, which separates the conventions by ln V", ge=2, source="Qwen2.5")] = 151936,
 ) -> Estimate:
-    """r = mean over the rollout's tokens of its self-certainty; 0 for a rollout without tokens. Answers do not matter."""
+    """r = mean over the rollout's tokens of its self-certainty; 0 without tokens. Answers do not matter."""
     certainty_R = groups.column("mean_self_certainty")
     steps = 0 if returned in {"as_sent", sent} else 1 if returned == "code" else -1
     rewards_R = np.nan_to_num(

@@ -1,7 +1,7 @@
 """Methods on two groups of a prompt: Co-rewarding I and II (arXiv:2508.00410), Self-Harmony (arXiv:2511.01191).
 
-`second_group` holds rollouts on a paraphrase of the question, `teacher_group` those of a slowly moving copy of the policy.
-Answers of both groups are compared with each other; rollouts without an answer never vote and get 0.
+`second_group` holds rollouts on a paraphrase of the question, `teacher_group` those of a slowly moving copy of the
+policy. Answers of both groups are compared with each other; rollouts without an answer never vote and get 0.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def co_rewarding_2(groups: Groups) -> Estimate:
 def self_harmony(groups: Groups) -> Estimate:
     """The label has the greatest harmonic mean 2 p q/(p + q) of its shares in both groups; r = 1[a = label] in both.
 
-    Shares are over all rollouts of a group. An answer that one group lacks scores 0; ties go to the greater total, then to
-    the answer first seen. Without a common answer all rewards are 0.
+    Shares are over all rollouts of a group. An answer that one group lacks scores 0; ties go to the greater total,
+    then to the answer first seen. Without a common answer all rewards are 0.
     """
     view = _view(groups, "second_group")
     pooled = view.pooled

@@ -1,7 +1,8 @@
-"""Probability of a reference answer after the rollout's reasoning: RLPR (arXiv:2506.18254), VeriFree (arXiv:2505.21493).
+"""Probability of a reference answer after the reasoning: RLPR (arXiv:2506.18254), VeriFree (arXiv:2505.21493).
 
-`ref_token_probs` are p(y*_t | x, z_i, y*_<t) for the tokens of the reference answer y*, with z_i the reasoning of rollout
-i; `dare_trainer.reference` computes them with vLLM. A rollout without an answer has no place for y* and gets no credit.
+`ref_token_probs` are p(y*_t | x, z_i, y*_<t) for the tokens of the reference answer y*, with z_i the reasoning of
+rollout i; `dare_trainer.reference` computes them with vLLM. A rollout without an answer has no place for y* and gets
+no credit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["METHODS", "rlpr", "verifree"]
 Missing = Annotated[
     Literal["error", "pseudo"],
     Param(
-        "a group without `reference`: an error; or the probabilities are those of the majority answer, and a flag says so",
+        "a group without `reference`: an error; or its probabilities are of the majority answer, which a flag says",
         source="ours",
     ),
 ]
@@ -35,7 +36,7 @@ def rlpr(
     ] = 0.1,
     missing_reference: Missing = "error",
 ) -> Estimate:
-    """r = (1 - c) max(0, mean_t p(y*_t | x, z) - mean_t p(y*_t | x)) + c format: means of probabilities, not of logs."""
+    """r = (1 - c) max(0, mean_t p(y*_t | x, z) - mean_t p(y*_t | x)) + c format, of probabilities, not logs."""
     probs = groups.ragged("ref_token_probs")
     mean_R, _ = segment_means(probs.values, probs.lengths)
     gain_R = np.maximum(mean_R - groups.column("base_ref_mean_prob"), 0.0)
@@ -46,7 +47,7 @@ def rlpr(
 
 
 def verifree(groups: Groups, *, missing_reference: Missing = "error") -> Estimate:
-    """r = prod_t p(y*_t | x, z, y*_<t), the probability of the reference answer; also the weight of the extra SFT loss."""
+    """r = prod_t p(y*_t | x, z, y*_<t), the reference answer's probability; also the weight of the SFT loss."""
     probs = groups.ragged("ref_token_probs")
     with np.errstate(divide="ignore"):
         total_R = segment_sums(np.log(probs.values.astype(np.float64)), probs.lengths)
@@ -70,7 +71,7 @@ METHODS = (
         requires=("answer", "ref_token_probs", "base_ref_mean_prob"),
         when=(REFERENCE, When("format", "format_coefficient > 0", lambda p: p["format_coefficient"] > 0)),
         cost="a reference answer; one scoring pass per rollout",
-        unverified="the bfloat16 rounding of the official code is not reproduced; its stateful prompt filter is the trainer's",
+        unverified="the official bfloat16 rounding is not reproduced; the stateful prompt filter is the trainer's",
     ),
     Method(
         name="verifree",

@@ -80,7 +80,7 @@ def restrain(
 
 
 def _normalised(groups: Groups) -> tuple[Floats, Floats]:
-    """For each answer as the label: the group-normalised advantage of a trained rollout that has it, and of one that has not."""
+    """For each answer as the label: the normalised advantage of a trained rollout that has it, and of one without."""
     trained_P = np.maximum(groups.sum_rollouts(groups.trains_R), 1.0)
     mean_A = groups.sum_by_answer(groups.trains_R.astype(np.float64)) / trained_P[groups.group_A]
     spread_P = trained_P / np.maximum(trained_P - 1, 1)

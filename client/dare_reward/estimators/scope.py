@@ -1,9 +1,9 @@
 """SCOPE: labels for subgroups of the rollouts, by confidence-weighted votes of random draws (arXiv:2512.15146).
 
-For a subgroup size g, the M rollouts are cut into blocks of g consecutive ones. For each block `votes` of the M rollouts
-are drawn without replacement; the block's label is the answer with the greatest sum of confidence among the drawn, and
-r_i = 1[a_i = label of i's block]. Of g = 1, 2, 4, ..., M the one is taken that lies nearest to the ideal point among the
-Pareto-optimal pairs (mean reward, number of distinct labels), both scaled to [0, 1], at the distance
+For a subgroup size g, the M rollouts are cut into blocks of g consecutive ones. For each block `votes` of the M
+rollouts are drawn without replacement; the block's label is the answer with the greatest sum of confidence among the
+drawn, and r_i = 1[a_i = label of i's block]. Of g = 1, 2, 4, ..., M the one is taken that lies nearest to the ideal
+point among the Pareto-optimal pairs (mean reward, number of distinct labels), both scaled to [0, 1], at the distance
 sqrt(lam (1 - reward)^2 + (1 - lam) (1 - diversity)^2); then labels are drawn anew.
 
 Deviations from the official code, which chooses g for the whole batch, draws without a seed, pairs confidences with
@@ -37,7 +37,7 @@ def scope(
     choose: Annotated[
         Literal["prompt", "batch"],
         Param(
-            "the subgroup size is chosen for each prompt, or for the whole request (then a group's rewards depend on its neighbours)",
+            "the subgroup size is chosen per prompt, or for the whole request, which makes groups depend on each other",
             source="ours; official code: batch",
         ),
     ] = "prompt",
@@ -63,7 +63,7 @@ def scope(
         ),
     ] = 0,
 ) -> Estimate:
-    """Rewards 0 or 1. The pseudo-label in the reply is the label of most rollouts; `subgroup_size` is in the diagnostics."""
+    """Rewards 0 or 1. The pseudo-label is the label of most rollouts; `subgroup_size` is in the diagnostics."""
     topk = groups.generated("topk_logprobs")
     none = Ragged(np.zeros(0, np.int64), np.zeros(len(topk.lengths), np.int64))
     ends = generated_ends(groups) if steps == "given" else none
@@ -157,7 +157,8 @@ def _sizes(measured: list[Floats], lam: float, choose: str) -> Ints:
 
 def _nearest(points: Floats, lam: float) -> int:
     """Index of the Pareto-optimal point nearest to the ideal one; ties: the smallest subgroups."""
-    better = (points[None] >= points[:, None]).all(axis=2) & (points[None] > points[:, None]).any(axis=2)
+    above, below = points[None] > points[:, None], points[None] < points[:, None]
+    better = np.any(above, axis=2) & ~np.any(below, axis=2)
     front = np.flatnonzero(~better.any(axis=1))
     low, high = points[front].min(axis=0), points[front].max(axis=0)
     scaled = (points[front] - low) / (high - low + 1e-8)

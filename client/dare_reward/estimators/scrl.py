@@ -1,6 +1,7 @@
 """SCRL: selective positive and negative pseudo-labels (arXiv:2603.19880).
 
-With p(y) = n(y)/M over all M rollouts, H(y) the mean trace entropy of the rollouts with answer y and H that of the group:
+With p(y) = n(y)/M over all M rollouts, H(y) the mean trace entropy of the rollouts with answer y and H that of the
+group:
 
     y+  = the most voted answer, if p(y+) >= tau_pos and p(y+) - p(second) > tau_marg, else none
     N-  = {y != y+: p(y) < tau_neg and H(y) >= H}

@@ -38,11 +38,11 @@ def token_confidence(topk: Ragged, *, rounded: bool) -> Floats:
 
 
 def narrow_groups(groups: Groups, topk: Ragged) -> dict[int, GroupError]:
-    """Groups whose `topk_logprobs` hold one candidate: their mean is the surprisal of the sampled token, not confidence."""
+    """Groups whose `topk_logprobs` hold one candidate: that is the sampled token's surprisal, not confidence."""
     if topk.values.ndim == 2 and topk.values.shape[1] >= 2:
         return {}
     bad_P = groups.sum_rollouts(topk.lengths) > 0
-    message = "topk_logprobs hold fewer than 2 candidates per token: with one, 'confidence' is surprisal and means the opposite"
+    message = "topk_logprobs hold fewer than 2 candidates per token: of one, 'confidence' is surprisal, the opposite"
     return {int(p): GroupError("topk", message) for p in np.flatnonzero(bad_P)}
 
 
@@ -134,7 +134,8 @@ def _windows(values_T: Floats, lengths_R: Ints, window: int) -> tuple[Floats, In
 
 
 def _minimum(means: Floats, count_R: Ints) -> Floats:
-    return np.min(means, axis=1)
+    lowest_R: Floats = np.min(means, axis=1)
+    return lowest_R
 
 
 def _lowest(means: Floats, count_R: Ints, share: float) -> Floats:

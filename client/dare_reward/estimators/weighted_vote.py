@@ -1,7 +1,7 @@
 """The hard label of DARE's distribution: entropy-weighted majority vote.
 
-With `ttrl` (hard label of votes), `empo` (shares of votes) and `dare_dist` (shares weighted by entropy) it completes the
-two-by-two of hard or soft label, with or without entropy (Eq. 10 of arXiv:2601.21804).
+With `ttrl` (hard label of votes), `empo` (shares of votes) and `dare_dist` (shares weighted by entropy) it completes
+the two-by-two of hard or soft label, with or without entropy (Eq. 10 of arXiv:2601.21804).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def weighted_vote(
     missing_entropy: Annotated[
         Missing,
         Param(
-            "an answered rollout without entropy: the group is an error; takes the group's mean; the whole group is scored by votes alone",
+            "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
             source="ours",
         ),
     ] = "error",
