@@ -1,9 +1,14 @@
-"""Groups that carry every input, so that tests can run over all methods of the registry."""
+"""Settings of all tests, and groups that carry every input, so that tests can run over all methods."""
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from dare_reward.methods import find
+
+# A deadline per example measures the machine's other work; what must be quick has a test of its own.
+settings.register_profile("default", deadline=None)
+settings.load_profile("default")
 
 RESTRAIN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0}
 

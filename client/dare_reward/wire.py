@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -53,6 +55,7 @@ SHAPES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "matrix": ("sum(lengths)", "k"),
     }
 )
+LONE: Final = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can escape it, UTF-8 cannot write it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +103,9 @@ def pack(
     text = json.dumps(head, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
-        raise FrameError(f"a header of {len(text)} bytes; at most {MAX_HEADER}: split by group", code="header")
+        raise FrameError(
+            f"a header of {len(text)} bytes; at most {MAX_HEADER}: split the request by group", code="header"
+        )
     raw = (np.ascontiguousarray(a.astype(a.dtype.newbyteorder("<"), copy=False)) for a in tensors.values())
     return b"".join([len(text).to_bytes(8, "little"), text, *(a.data.cast("B") if a.size else b"" for a in raw)])
 
@@ -118,14 +123,7 @@ def unpack(buffer: bytes | bytearray | memoryview, *, content: Content = "reques
     if (end := tensors[-1].end if tensors else 0) != len(data):
         raise FrameError(f"tensors end at byte {end}, the data at {len(data)}", code="frame")
     arrays = {t.name: _array(t, data) for t in tensors}
-    return Frame(_encoded(metadata.get(content, "{}")), _columns(arrays, {t.name: t.dtype for t in tensors}))
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise FrameError("__metadata__ holds a lone surrogate", code="frame") from None
+    return Frame(metadata.get(content, "{}").encode(), _columns(arrays, {t.name: t.dtype for t in tensors}))
 
 
 def _header(text: bytes) -> tuple[Mapping[str, str], Sequence[_Tensor]]:
@@ -133,7 +131,7 @@ def _header(text: bytes) -> tuple[Mapping[str, str], Sequence[_Tensor]]:
     try:
         if not text.startswith(b"{"):
             raise ValueError("not an object")
-        head = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+        head = json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise FrameError(f"header is not JSON: {str(error)[:80]}", code="frame") from None
     metadata = head.pop("__metadata__", {})
@@ -222,10 +220,13 @@ def _ragged(name: str, values: NDArray[Any], lengths: NDArray[np.int64] | None) 
     return Ragged(values, lengths)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) != len(pairs):
         raise ValueError("duplicate key")
+    for text in chain.from_iterable(pairs):
+        if isinstance(text, str) and not text.isascii() and LONE.search(text):
+            raise ValueError("lone surrogate")
     return out
 
 

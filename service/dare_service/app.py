@@ -206,7 +206,7 @@ class Asked:
 
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> Asked:
     """Method, parameters and the rest: the URL's, else the body's, else the server's."""
-    method = query.get("method") or content.get("method") or settings.method
+    method = query.get("method", content.get("method", settings.method))
     shadow = tuple(filter(None, query["shadow"].split(","))) if "shadow" in query else tuple(content.get("shadow", ()))
     known = {s.name: s for s in specs(find(method), shadow=shadow)}
     params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
