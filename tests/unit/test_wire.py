@@ -203,7 +203,7 @@ RULES = {
     "unknown tensor": (
         ("entropy",),
         "tensor",
-        "unknown tensor; known: mean_entropy, num_tokens, token_entropies, token_mask, lengths",
+        "unknown tensor 'entropy'; did you mean mean_entropy or token_entropies?",
     ),
     "a matrix": (("mean_entropy",), "shape", "shape must be [R]"),
     "integer entropies": (("mean_entropy",), "dtype", "dtype must be one of F64, F32, BF16"),
@@ -234,7 +234,7 @@ RULES = {
     "a long name of an unknown tensor": (
         ("x" * 64,),
         "tensor",
-        "unknown tensor; known: mean_entropy, num_tokens, token_entropies, token_mask, lengths",
+        f"unknown tensor '{'x' * 64}'",
     ),
     "nine dimensions": (("mean_entropy",), "frame", "shape and data_offsets are lists of natural numbers"),
     "eight dimensions": (("mean_entropy",), "shape", "shape must be [R]"),
