@@ -21,7 +21,19 @@ from .overlap import KINDS, rollout_overlap
 from .request import Prepared
 from .segments import Bools, Floats, offsets
 
-__all__ = ["correctness", "describe_groups", "describe_overlap", "describe_request", "entropy_auroc", "pass_at_k"]
+__all__ = [
+    "correctness",
+    "describe_groups",
+    "describe_overlap",
+    "describe_request",
+    "entropy_auroc",
+    "entropy_flags",
+    "pass_at_k",
+]
+
+
+LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
+MOST = 64  # rollouts of a group whose overlap is measured
 
 
 def correctness(prepared: Prepared) -> NDArray[np.float64]:
@@ -63,14 +75,33 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
 
 
 def describe_overlap(groups: Groups) -> list[dict[str, float]]:
-    """Overlap of the rollouts of each group that sent `token_ids` (`dare_reward.overlap`); empty for the others."""
+    """Overlap of the rollouts of each group that sent `token_ids` (`dare_reward.overlap`); empty for the others.
+
+    Over at most the first 64 rollouts: the cost grows with their square.
+    """
     ids = groups.ragged("token_ids")
     starts, ends = offsets(groups.sizes_P), offsets(ids.lengths)
     sent_P = groups.sum_rollouts(ids.lengths) > 0
     return [
-        rollout_overlap([ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], starts[p + 1])]) if sent else {}
+        rollout_overlap(
+            [ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], min(starts[p + 1], starts[p] + MOST))]
+        )
+        if sent
+        else {}
         for p, sent in enumerate(sent_P.tolist())
     ]
+
+
+def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
+    """Groups with an answer whose mean entropy is suspiciously low, and with one above 1 nat, whatever the method."""
+    entropy_R = groups.column("mean_entropy")
+    known_R = ~np.isnan(entropy_R)
+    count_A = groups.sum_by_answer(known_R)
+    sum_A = groups.sum_by_answer(np.where(known_R, entropy_R, 0.0))
+    mean_A = np.divide(sum_A, count_A, out=np.full(len(count_A), np.nan), where=count_A > 0)
+    low_P: Bools = groups.sum_by_group(mean_A < LOW_ENTROPY) > 0
+    high_P: Bools = groups.sum_by_group(mean_A > 1) > 0
+    return low_P, high_P
 
 
 def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ._version import __version__
 from .advantages import advantages, find_advantage
 from .answers import ANSWERS_VERSION, Kind
 from .columns import Columns
-from .diagnostics import correctness, describe_groups, describe_overlap, describe_request
+from .diagnostics import correctness, describe_groups, describe_overlap, describe_request, entropy_flags
 from .errors import RequestError
 from .groups import Groups, Ragged
 from .methods import EXPERIMENTAL, Estimate, Method, find, require_rewards
@@ -329,11 +329,14 @@ def _flags(prepared: Prepared, result: Estimate) -> dict[str, list[bool]]:
     groups = prepared.groups
     votes_A = groups.votes_A
     tied_P = groups.sum_by_group(votes_A == groups.max_by_group(votes_A)[groups.group_A]) > 1
+    low_P, high_P = entropy_flags(groups)
     common = {
         "all_invalid": groups.support_P == 0,
         "single_answer": groups.support_P == 1,
         "tie": tied_P,
         "zero_variance": _constant(groups, result.rewards_R),
+        "low_entropy": low_P,
+        "u_gt_1": high_P,
         "guessed_answer": prepared.guessed_P,
     }
     return {name: at.tolist() for name, at in {**common, **result.flags_P}.items()}

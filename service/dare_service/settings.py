@@ -47,8 +47,8 @@ class Settings:
     embeddings_url: str = _setting(
         "", "Base URL of an OpenAI-compatible API (ends in /v1) for methods that need embeddings. Never from a request."
     )
-    embeddings_model: str = _setting("", "The model to ask it for.")
-    embeddings_token: str = _setting("", "Bearer token for it.")
+    embeddings_model: str = _setting("", "The model that the embeddings endpoint is asked for.")
+    embeddings_token: str = _setting("", "Sent to the embeddings endpoint as a bearer token.")
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
     )

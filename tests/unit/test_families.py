@@ -1,9 +1,12 @@
 """What is particular to single methods: variants, flags, and the traps of the official codes."""
 
+import json
+
 import numpy as np
 import pytest
 
 import dare_reward
+from dare_reward.cli import main
 from dare_reward.errors import RequestError
 
 
@@ -255,3 +258,24 @@ def test_no_place_for_the_reference_is_no_credit():
 
 def test_a_certain_impossibility_is_zero():
     assert score(said("a", ref_token_probs=[[0.0, 1.0]]), "verifree", {"reference": "x"}).rewards == (0.0,)
+
+
+# --- uniform diagnostics ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["dare", "ttrl", "empo", "scrl", "t3rl"])
+def test_flags_about_entropies_are_the_same_for_every_method(method):
+    params = {"allow_experimental": True} if method == "t3rl" else {}
+    rollouts = said("112", mean_entropy=[0.001, 0.002, 1.5], verified=[0, 0, 0])
+    flags = score(rollouts, method, **params).flags
+    assert {"low_entropy", "u_gt_1"} <= set(flags)
+    assert not {"low_entropy", "u_gt_1"} & set(
+        score(said("11", mean_entropy=[0.1, 0.9], verified=[0, 0]), method, **params).flags
+    )
+
+
+def test_explain_shows_advantages(tmp_path, capsys):
+    file = tmp_path / "in.jsonl"
+    file.write_text(json.dumps({"group_id": "g", "rollouts": said("11123", num_tokens=[3] * 5)}))
+    assert main(["explain", str(file), "--group", "g", "--method", "cocov", "-p", "k=2"]) == 0
+    assert "advantage" in capsys.readouterr().out

@@ -30,7 +30,6 @@ from ..segments import Bools, Floats
 __all__ = ["METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 
 TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not fall to a rounding error
-LOW_ENTROPY = 0.02
 
 Weight = Literal["linear", "sqrt", "exp", "log", "none"]
 Missing = Literal["error", "group_mean", "frequency"]
@@ -196,8 +195,6 @@ def distribution(
         counted_P=counted_P,
         used_P=~lacking_P & (groups.support_P > 0),
         flags_P={
-            "low_entropy": _any_answer(groups, ~unknown_A & (mean_A < LOW_ENTROPY)),
-            "u_gt_1": _any_answer(groups, ~unknown_A & (mean_A > 1)),
             "missing_entropy_imputed": imputed_P,
             "missing_entropy_frequency": counted_P,
         },

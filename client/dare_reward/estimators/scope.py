@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..groups import Groups, Ragged
 from ..methods import Estimate, Method, When
@@ -89,49 +88,58 @@ def scope(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """One group: weight of each rollout for each of its answers [M, K], and the index of its first answer."""
+    """One group: answer and weight of each rollout, the index of its first answer, and how many it has."""
 
-    weight_MK: Floats
     answer_M: Ints
+    weight_M: Floats
     first: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draw:
+    """Who is drawn for each block: pairs of a block and a rollout, block by block."""
+
+    block: Ints
+    rollout: Ints
+    blocks: int
 
 
 def _part(groups: Groups, p: int, weight_R: Floats) -> _Part:
     low, high = offsets(groups.sizes_P)[p : p + 2]
     first = int(offsets(groups.support_P)[p])
-    answer_M = groups.answer_R[low:high]
-    weight_MK = np.zeros((int(high - low), int(groups.support_P[p])))
-    answered = np.flatnonzero(answer_M >= 0)
-    weight_MK[answered, answer_M[answered] - first] = weight_R[low:high][answered]
-    return _Part(weight_MK, answer_M, first)
+    return _Part(groups.answer_R[low:high], weight_R[low:high], first, int(groups.support_P[p]))
 
 
 def _candidates(rollouts: int) -> list[int]:
     return [1 << i for i in range(rollouts.bit_length())]
 
 
-@lru_cache(maxsize=64)
-def _draws(
-    rollouts: int, votes: float, seed: int
-) -> tuple[tuple[NDArray[np.float64], ...], tuple[NDArray[np.float64], ...]]:
-    """For each subgroup size, who is drawn for each block [B, M]: once to measure, once to label."""
+@lru_cache(maxsize=16)
+def _draws(rollouts: int, votes: float, seed: int) -> tuple[tuple[_Draw, ...], tuple[_Draw, ...]]:
+    """For each subgroup size the draws of its blocks: once to measure, once to label."""
     rng = np.random.default_rng([seed, rollouts])
     number = max(round(votes * rollouts), 1)
 
-    def draw(size: int) -> NDArray[np.float64]:
-        block = -(-rollouts // size)
-        order = rng.permuted(np.tile(np.arange(rollouts), (block, 1)), axis=1)
-        return (order < number).astype(np.float64)
+    def draw(size: int) -> _Draw:
+        blocks = -(-rollouts // size)
+        order = rng.permuted(np.tile(np.arange(rollouts), (blocks, 1)), axis=1)
+        block, rollout = np.nonzero(order < number)
+        return _Draw(block, rollout, blocks)
 
     sizes = _candidates(rollouts)
     return tuple(draw(s) for s in sizes), tuple(draw(s) for s in sizes)
 
 
-def _labels(part: _Part, drawn_BM: NDArray[np.float64], size: int) -> Ints:
+def _labels(part: _Part, drawn: _Draw, size: int) -> Ints:
     """The label of each rollout as an answer's index in its group, -1 for none."""
-    if not part.weight_MK.shape[1]:
+    if not part.answers:
         return np.full(len(part.answer_M), -1)
-    sums_BK = drawn_BM @ part.weight_MK
+    answered = part.answer_M[drawn.rollout] >= 0
+    place = drawn.block * part.answers + part.answer_M[drawn.rollout] - part.first
+    weights = part.weight_M[drawn.rollout]
+    flat = np.bincount(place[answered], weights[answered], minlength=drawn.blocks * part.answers)
+    sums_BK = flat.reshape(drawn.blocks, part.answers)
     label_B = np.where(sums_BK.max(axis=1) > 0, sums_BK.argmax(axis=1), -1)
     return np.repeat(label_B, size)[: len(part.answer_M)]
 
