@@ -93,14 +93,15 @@ def describe_overlap(groups: Groups) -> list[dict[str, float]]:
 
 
 def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
-    """Groups with an answer whose mean entropy is suspiciously low, and with one above 1 nat, whatever the method."""
+    """Groups with an answer whose mean entropy is suspiciously low, and with one above 1 nat, whatever the method.
+
+    A group that lacks the entropy of an answered rollout is called neither.
+    """
     entropy_R = groups.column("mean_entropy")
-    known_R = ~np.isnan(entropy_R)
-    count_A = groups.sum_by_answer(known_R)
-    sum_A = groups.sum_by_answer(np.where(known_R, entropy_R, 0.0))
-    mean_A = np.divide(sum_A, count_A, out=np.full(len(count_A), np.nan), where=count_A > 0)
-    low_P: Bools = groups.sum_by_group(mean_A < LOW_ENTROPY) > 0
-    high_P: Bools = groups.sum_by_group(mean_A > 1) > 0
+    whole_P = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) == 0
+    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / groups.votes_A
+    low_P: Bools = whole_P & (groups.sum_by_group(mean_A < LOW_ENTROPY) > 0)
+    high_P: Bools = whole_P & (groups.sum_by_group(mean_A > 1) > 0)
     return low_P, high_P
 
 

@@ -91,6 +91,8 @@ def settle(
 ) -> tuple[Method, dict[str, Any]]:
     """The method of that name and the value of each of its parameters, or RequestError."""
     chosen = find(method)
+    if isinstance(shadow, str) or len(set(shadow)) < len(shadow):
+        raise RequestError("is a list of different names", loc=("shadow",), code="shadow")
     if seed is not None and any(s.name == "seed" for s in chosen.specs):
         if "seed" in params:
             raise RequestError("is given as a parameter too", loc=("seed",), code="conflict")

@@ -116,9 +116,7 @@ def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict
                     StringConstraints(max_length=64),
                     Rule(description="also return advantages, see docs/advantages.md"),
                 ],
-                "shadow": Annotated[
-                    list[str], Rule(max_length=16, description="methods to compare with, in the diagnostics")
-                ],
+                "shadow": Annotated[list[str], Rule(description="methods to compare with, in the diagnostics")],
                 "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
                 "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
                 "groups": Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]],

@@ -94,6 +94,12 @@ def test_experimental_shadows_need_consent():
     assert reply.groups[0].diagnostics["shadow"]["t3rl"]["pseudo_label"] == "1"
 
 
+@pytest.mark.parametrize("shadow", ["ttrl", ["ttrl", "ttrl"]])
+def test_a_shadow_is_a_list_of_different_names(shadow):
+    with pytest.raises(RequestError, match="different names"):
+        dare_reward.estimate(GROUPS, shadow=shadow)
+
+
 def test_unknown_shadows_are_refused():
     with pytest.raises(RequestError, match="known: dare") as caught:
         dare_reward.estimate(GROUPS, shadow=["nosuch"])
