@@ -46,6 +46,7 @@ MAX_LOG = 2_000
 MAX_ANGLE = 10**12
 _MAX_MAG = int(MAX_LOG / math.log(2))
 _DECIMALS = 40
+_DECIMAL_BITS = 8_000
 _NOISE = 45  # digits below the larger operand at which a difference is rounding error
 
 # One context behind one lock: mpmath keeps its constants in module-level caches that threads would race on, and
@@ -180,7 +181,9 @@ def _exact_digits(value: int | Fraction) -> str:
     value = Fraction(value)
     below = value.denominator.bit_length() - abs(value.numerator).bit_length()
     places = KEY_DIGITS + max(0, int(below * 0.30103))
-    return f"{round(value * 10**places)}e-{places}"
+    scaled = round(value * 10**places)
+    # Python refuses decimal strings past 4,300 digits.
+    return f"{scaled}e-{places}" if scaled.bit_length() < _DECIMAL_BITS else f"{scaled:x}h-{places}"
 
 
 def _value(node: Node, env: Mapping[str, Value]) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from .evaluate import POINTS, Value, as_fraction, digits, evaluate, point, real, variables
-from .fingerprint import expression_key, short, values_key
+from .fingerprint import expression_key, short, values_at, values_key
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
 from .parse import Node, Number, Op, Variable, parse
 from .readings import Reader, Reading, encoded, interval_reading, name_of, split, tagged
@@ -102,7 +102,8 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
             raise Unreadable("a false equation")
         return Reading(*expression_key(left, rules.significant))
     for name in names if len(names) == 1 else [n for n in _PREFERRED if n in names]:
-        solved = _solved(difference, name, names)
+        sides = [b for a, b in ((left, right), (right, left)) if a == Variable(name) and name not in variables(b)]
+        solved = values_at(sides[0]) if sides else _solved(difference, name, names)
         # A coordinate that does not depend on the others comes from a product or an unknown function, not from a line.
         if solved is not None and (len(names) == 1 or len({digits(v) for v in solved}) > 1):
             kind, value = values_key(solved, rules.significant)

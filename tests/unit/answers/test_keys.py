@@ -464,3 +464,14 @@ def test_quadratic_inequalities(p, q):
     text = f"(x-({p}))(x-({q}))"
     assert grade(text + "<0", f"{low}<x<{high}" if low < high else r"\emptyset")
     assert grade(text + ">=0", rf"x\le{low} or x\ge{high}" if low < high else r"\mathbb{R}")
+
+
+@given(st.fractions(min_value=-(10**12), max_value=10**12).filter(bool), st.integers(1, 12))
+@settings(max_examples=200, deadline=None)
+def test_rounding_keeps_so_many_digits(q, n):
+    rounded = Fraction(constant_key(q, n)[1])
+    unit = Fraction(10) ** (len(str(int(abs(q)))) - n if abs(q) >= 1 else -n - 40)
+    if abs(q) >= 1:
+        assert abs(rounded - q) <= unit / 2
+        assert (rounded / unit).denominator == 1
+    assert abs(rounded - q) * 10 ** (n - 1) <= abs(q)
