@@ -87,7 +87,7 @@ def short_exact(raw: str) -> str:
 
 
 def _text(raw: str) -> Key | None:
-    if len(raw) > 16 * MAX_CHARS:
+    if len(raw) > 2 * MAX_CHARS:
         return Key("text", "t:" + short(" ".join(raw.split())))
     value = fold(peel(raw))
     return Key("text", "t:" + short(value)) if value else None

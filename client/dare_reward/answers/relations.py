@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from .evaluate import POINTS, Value, as_fraction, digits, evaluate, point, real, variables
+from .evaluate import POINTS, Value, as_fraction, charge, digits, evaluate, point, real, variables
 from .fingerprint import expression_key, short, values_at, values_key
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
 from .parse import Node, Number, Op, Variable, parse
@@ -135,6 +135,7 @@ def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | 
 
 def _root(difference: Node, name: str, env: Mapping[str, Value]) -> tuple[Value, bool] | None:
     """Where a linear function of `name` is zero and whether it rises; None where it bends, is constant or undefined."""
+    charge(30)
     try:
         values = [evaluate(difference, {**env, name: probe}) for probe in _PROBES]
     except Unreadable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from .evaluate import evaluate, variables
+from .evaluate import charge, evaluate, variables
 from .fingerprint import expression_key, short
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
 from .parse import Node, Number, Op, parse
@@ -46,6 +46,7 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     """What the tokens are. Raises Unreadable where they are nothing that this room knows."""
     if depth > MAX_DEPTH:
         raise Unreadable("too deep")
+    charge(4)
     tokens = _unwrapped(tokens)
     if all(t.kind == "text" for t in tokens):
         return _words(tokens)
