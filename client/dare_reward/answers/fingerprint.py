@@ -6,19 +6,8 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Literal
 
-from .evaluate import (
-    BASE_DIGITS,
-    POINTS,
-    Value,
-    as_fraction,
-    charge,
-    digits,
-    evaluate,
-    magnitude,
-    point,
-    rational,
-    variables,
-)
+from .evaluate import POINTS, evaluate, point, variables
+from .numeric import BASE_DIGITS, Value, as_fraction, charge, digits, magnitude, rational
 from .parse import Node
 from .tokens import Unreadable
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Literal
 
 from .choices import choice_letter
-from .evaluate import start_budget
 from .fingerprint import short
+from .numeric import start_budget
 from .readings import KeyKind, Reading, ruled
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 from .structures import read

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from .evaluate import POINTS, Value, as_fraction, charge, digits, evaluate, point, real, variables
+from .evaluate import POINTS, evaluate, point, variables
 from .fingerprint import expression_key, short, values_at, values_key
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
+from .numeric import Value, as_fraction, charge, digits, real
 from .parse import Node, Number, Op, Variable, parse
 from .readings import Reader, Reading, encoded, interval_reading, name_of, split, tagged
 from .rules import Rules

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dare_reward.answers import ANSWERS_VERSION, Key, canonical, classify, grade
-from dare_reward.answers.evaluate import BUDGET, charge, digits, evaluate, point, rational, real, start_budget
+from dare_reward.answers.evaluate import evaluate, point
 from dare_reward.answers.fingerprint import constant_key, expression_key, short
 from dare_reward.answers.intervals import REALS, Endpoint, Interval, intersect, spelled, union, without
 from dare_reward.answers.keys import CACHE_CHARS
-from dare_reward.answers.parse import Number, Op, Variable, number, parse
+from dare_reward.answers.literals import number
+from dare_reward.answers.numeric import BUDGET, charge, digits, rational, real, start_budget
+from dare_reward.answers.parse import Number, Op, Variable, parse
 from dare_reward.answers.readings import name_of, split
 from dare_reward.answers.surface import MAX_CHARS, clean, fold, peel
 from dare_reward.answers.text import is_prose
