@@ -30,7 +30,7 @@ from .request import ANSWER_SPECS, LIMITS, Limits, Prepared, prepare
 from .segments import Bools, Floats, Ints, offsets
 from .shadow import compare, normalised, summary
 
-__all__ = ["configuration", "estimate", "settle", "specs"]
+__all__ = ["configuration", "estimate", "score", "settle", "specs"]
 
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})
@@ -60,6 +60,30 @@ def estimate(
     Raises RequestError, with the place and the rule, when the request as a whole means nothing; a group that alone
     cannot be scored carries its error in the reply.
     """
+    return score(
+        groups,
+        params,
+        method=method,
+        columns=columns,
+        limits=limits,
+        advantage=advantage,
+        shadow=shadow,
+        seed=seed,
+    )
+
+
+def score(
+    groups: Sequence[JSON] | Groups,
+    params: Mapping[str, Any],
+    *,
+    method: str,
+    columns: Columns = NO_COLUMNS,
+    limits: Limits = LIMITS,
+    advantage: str | None = None,
+    shadow: Sequence[str] = (),
+    seed: int | None = None,
+) -> Reply:
+    """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours."""
     chosen, values = settle(method, params, shadow=shadow, seed=seed)
     _check_advantage(chosen, advantage)
     own = {s.name: values[s.name] for s in chosen.specs}

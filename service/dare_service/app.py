@@ -17,12 +17,12 @@ from fastapi import FastAPI, Request, Response
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from dare_reward import Reply, __version__, estimate, methods
+from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, find
 from dare_reward.params import Spec
-from dare_reward.scoring import settle, specs
+from dare_reward.scoring import score, settle, specs
 from dare_reward.wire import MEDIA_TYPES, unpack
 
 from . import openapi
@@ -165,15 +165,15 @@ def _work(state: State, call: Call) -> Outcome:
     if state.embedder is not None and "embedding" in asked.inputs and "embedding" not in columns:
         groups = state.embedder.fill(groups)
     decoded = time.perf_counter()
-    reply = estimate(
+    reply = score(
         groups,
+        asked.params,
         method=asked.method,
         columns=columns,
         limits=state.settings.limits,
         advantage=asked.advantage,
         shadow=asked.shadow,
         seed=asked.seed,
-        **asked.params,
     )
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()

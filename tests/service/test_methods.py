@@ -44,6 +44,21 @@ def test_what_is_refused(service, full_groups, url, word):
     assert word in response.json()["detail"]
 
 
+@pytest.mark.parametrize("name", ["groups", "method", "columns", "limits", "advantage", "shadow", "seed", "params"])
+def test_parameters_with_names_of_ours_are_unknown(service, full_groups, name):
+    response = service.post({"method": "ttrl", "params": {name: 1}, "groups": full_groups(count=1)})
+    assert response.status_code == 422
+    assert "unknown parameter" in response.json()["detail"]
+
+
+def test_a_seed_is_a_parameter_or_of_the_request(service, full_groups):
+    sent = full_groups(count=2)
+    one = service.post({"method": "scope", "params": {"seed": 5}, "groups": sent}).json()
+    assert one["groups"] == service.post({"method": "scope", "seed": 5, "groups": sent}).json()["groups"]
+    both = service.post({"method": "scope", "seed": 5, "params": {"seed": 5}, "groups": sent})
+    assert both.status_code == 422
+
+
 def test_experimental_methods_by_url(service, full_groups):
     response = service.post({"groups": full_groups()}, "/reward?method=t3rl&allow_experimental=true")
     assert response.status_code == 200
