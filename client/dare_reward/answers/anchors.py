@@ -175,7 +175,8 @@ def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     elif "colon" in found:
         link = "colon"
     elif "equals" in found:
-        link = None if low.count("```", 0, at) % 2 else "equals"  # an assignment in code is no announcement
+        code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
+        link = None if code else "equals"  # an assignment in code is no announcement
     elif found & {"cell", "heading", "dot"}:
         line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
         if "cell" in found:

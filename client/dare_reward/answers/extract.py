@@ -16,6 +16,7 @@ from .anchors import anchors, fold
 from .boxes import boxes, last_mark
 from .choices import choice_letter, option_letters
 from .letters import announced_letter, last_letter, names_several
+from .lone import lone_letter, lone_value
 from .phrases import Phrase, exact_phrase, math_phrase, text_phrase
 from .turns import final_turn, questions
 
@@ -94,6 +95,8 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
     if closed_only:
         return _NONE
     phrase = _phrase(text, kind)
+    if phrase is None and kind == "math":
+        phrase = lone_value(text)
     return _NONE if phrase is None else Extraction(phrase, "phrase")
 
 
@@ -109,6 +112,8 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
             return Extraction(letter, mark.source)
     letter = None if closed_only else announced_letter(text, letters)
+    if letter is None and mark is None and not closed_only:
+        letter = lone_letter(text, letters)
     return _NONE if letter is None else Extraction(letter, "phrase")
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .anchors import anchors, descending, fold
 from .choices import plain
+from .lone import stands_alone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +33,21 @@ _ES = (
     r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
 )
 _NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
-_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante")
+_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante", "letra", "lettre", "lettera")
 _OTHER_WIDE = (
     "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
     "選択肢", "选项", "選項", "보기", "선택지",
 )  # fmt: skip
 _VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for")
-_SUBJECT = re.compile(r"(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s\Z")
+_SUBJECT = re.compile(
+    r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
+    r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
+)
+# "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
+_LEFT = ("leaves", "leaving", "left with")
+_WENT = re.compile(
+    r"eliminat|exclud|exclusion|rul(?:e|ing)|discard|reject|cross|remov|wrong|incorrect|process|out\b|not\b|fail"
+)
 _GOOD = re.compile(
     r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
 )
@@ -46,6 +55,7 @@ _TAILS: dict[str, re.Pattern[str]] = (
     {noun: re.compile(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
     | {noun: re.compile(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
     | {verb: re.compile(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {word: re.compile(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
     | {
         "closest": re.compile(_IS),
         "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
@@ -55,7 +65,7 @@ _TAILS: dict[str, re.Pattern[str]] = (
         "выбираю": re.compile(r"\s"),
     }
 )
-_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "closest", "one ")
+_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "one ")
 _AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "plausible", "answer")
 _AFFIRM = re.compile(
     r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
@@ -73,6 +83,7 @@ _FILL = (
     r"|also|the|la|el|die|l'|option|choice|letter"
     r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант"
     r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
+    r"|réponse|respuesta|resposta|risposta|antwort|letra|lettre|lettera|buchstabe|a(?= letra)"
     r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
@@ -80,7 +91,7 @@ _DRESS = (
     r"|```[a-z]*\n|\{(?=\\))"
 )
 _AT = re.compile(
-    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,3}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
+    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
     rf"|choice)\s++)?+)?{_DRESS}*+"
     r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
     r"(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+"
@@ -115,6 +126,11 @@ _DENIED_AFTER = re.compile(
 _DENIED_BEFORE = re.compile(
     r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at"
     r"|consider)\s++\Z",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(
+    r"[*_\"'`$)}\]\s.,;:—–-]{0,8}+(?:(?:but(?: rather)?|rather|instead|sondern|sino|mais|it is|it's|it must be|es ist)"
+    r"(?![a-z])[,\s]*+){1,3}+",
     re.IGNORECASE,
 )
 _TAKEN_BACK = re.compile(
@@ -196,7 +212,7 @@ def _said(text: str, letters: Sequence[str]) -> list[Said]:
             text, anchor.start, anchor.end, letters
         )
         if said is not None:
-            found[said.end] = Said(said.start, said.end, said.letter, denied=True) if anchor.negated else said
+            found |= _with_instead(text, replace(said, denied=True) if anchor.negated else said, letters)
     for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
@@ -231,6 +247,8 @@ def _introduced(low: str, at: int, stem: str) -> bool:
         return _SUBJECT.search(low, max(0, at - 12), at) is not None
     if stem == "one ":
         return _GOOD.search(low, max(0, at - 16), at) is not None
+    if stem in _LEFT:
+        return _WENT.search(low, max(0, at - 160), at) is not None
     return not (stem.isascii() and at and low[at - 1].isalpha())
 
 
@@ -241,7 +259,9 @@ def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said 
         return None
     letter = unicodedata.normalize("NFKC", match["letter"])
     after = match.end()
-    if not _stands(text, after, letter, bracketed=bool(match["close"])):
+    if not _stands(text, after, letter, bracketed=bool(match["close"])) and not (
+        letter.islower() and stands_alone(text, match.start("letter"), after)
+    ):
         return None
     letter = letter.upper()
     if match["no"]:
@@ -262,6 +282,13 @@ def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
         if part and not _JOINED.match(following):
             return False
     return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
+
+
+def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Said]:
+    """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
+    match = _INSTEAD.match(text, said.end, said.end + READ) if said.denied else None
+    instead = None if match is None else _letter_at(text, match.end(), match.end(), letters)
+    return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
 
 
 def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:

@@ -30,6 +30,11 @@ _NOT = re.compile(
     r"(?:definitely |certainly |simply )?(?:not|never|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
 )
 _NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_UNABLE = re.compile(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
+_INSTEAD = re.compile(
+    r"(?:[\s,;](?:but(?: rather)?|sondern|sino|mais)|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
+    re.IGNORECASE,
+)
 _KEY = re.compile(r"[\"']\s*:\s*\Z")
 _STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
 _ESCAPE = re.compile(r"\\([\"'\\/])")
@@ -70,13 +75,20 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
     if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
-        word = "cannot be " if "can" in text[anchor.start : anchor.end].lower() else "not "
+        can = "can" in text[anchor.start : anchor.end].lower()
+        if can and _UNABLE.match(said, start):
+            return None
+        word = "cannot be " if can else "not "
         return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
     content = _span_content(said, start, found)
     if content is None:
         content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
     if not content or (anchor.link == "hash" and not _is_result(text, anchor, line, content)):
         return None
+    if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
+        said = sentence(line[instead.end() :], [])[0]
+        content = _span_content(said, 0, spans(said)) or plain_content(said, strict=True, fresh=False) or content
+        denied = False
     return Phrase(content, denied)
 
 

@@ -13,7 +13,7 @@ _END = re.compile(
 )
 _END_ENDS = ("|>", "/s>", "eos>", "_turn>", "｜>")
 _OPENING = re.compile(
-    r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|im_end|end_of_text)\|>|s>|start_of_turn>"
+    r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant)\|>|s>|start_of_turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )

@@ -1,0 +1,69 @@
+"""Letters without an announcement that still say one thing: the whole reply is "B", or its last line is "**(C)**".
+
+Also small letters behind an announcement: "Answer: b" is B, unless the text itself labels statements "a) … d)".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .choices import choice_letter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["lone_letter", "lone_value", "stands_alone"]
+
+REPLY = 200  # characters of a reply that is an option and nothing else
+LINE = 24  # characters of a last line that is a letter and its dress
+
+_DRESSED = re.compile(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
+_SAYS_MORE = re.compile(
+    r"\b(?:wrong|incorrect|not|no|false|true|fails?|excluded|eliminated|impossible|cannot|could|might|may|maybe|perhaps"
+    r"|unlikely|possible|let|we|first|consider|check|if|i)\b|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.",
+    re.IGNORECASE,
+)
+_LETTER_FIRST = re.compile(
+    r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
+)
+_LABEL_LINE = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
+_VALUE = re.compile(
+    r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?:/\d++)?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
+    r"|\$\$?([^$]++)\$\$?|\\\(([^()]++)\\\))[*_`]{0,3}+\.?[*_`]{0,3}+"
+)
+_SMALL_END = re.compile(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
+_SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
+
+
+def lone_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
+    reply = text.strip()
+    if len(reply) <= REPLY and "\n" not in reply:
+        if not _LETTER_FIRST.match(reply) or _SAYS_MORE.search(reply, 1):
+            return None
+        return choice_letter(reply, letters)
+    before, _, line = reply.rpartition("\n")
+    if len(line) > LINE or not _DRESSED.match(line):
+        return None
+    letter = choice_letter(line, letters)
+    labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
+    return None if labels - {letter} else letter
+
+
+def lone_value(text: str) -> str | None:
+    """The value of a reply that is one number or one maths span and nothing else."""
+    reply = text.strip()
+    if not reply or len(reply) > REPLY or "\n" in reply or (match := _VALUE.fullmatch(reply)) is None:
+        return None
+    return next(value for value in match.groups() if value is not None).strip()
+
+
+def stands_alone(text: str, at: int, after: int) -> bool:
+    """Whether the announced small letter at `at` is all that is announced, and no label of a statement."""
+    ending = _SMALL_END.match(text, after)
+    if ending is None:
+        return False
+    if text[at] in "ai" and "." not in ending[0] and text[:at].rstrip()[-1:] not in ':"*(':
+        return False  # "The answer is a": an article before the cut
+    return all(label[1] == text[at] for label in _SMALL_LABEL.finditer(text, max(0, at - 3_000), at + REPLY))
