@@ -24,7 +24,7 @@ _EN = (
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
     r"(?:,(?!\s*+[-−$\\(\d])[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded"
     r"|when|based)(?![a-z])[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
-    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：]|[-=]>|→)|(?P<dot>\.\**+[^\S\n]++(?=\S))"
+    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：]|[-=]>|→)|(?P<dot>\.\**+[^\S\n]++(?=\S))|(?P<dash>[^\S\n]++[-–—][^\S\n]++)"
     r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are"
     r"|was)(?:n['’]t| not))(?![a-z])"
     r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
@@ -177,7 +177,7 @@ def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     elif "equals" in found:
         code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
         link = None if code else "equals"  # an assignment in code is no announcement
-    elif found & {"cell", "heading", "dot"}:
+    elif found & {"cell", "heading", "dot", "dash"}:
         line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
         if "cell" in found:
             link = "cell" if "|" in line else None

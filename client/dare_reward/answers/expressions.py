@@ -57,6 +57,7 @@ _CLAUSE = re.compile(
     r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b"
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
+_AGAIN = re.compile(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
 _VERDICT = re.compile(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
 _SUBJECT = re.compile(
     r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
@@ -80,7 +81,7 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
         return None  # a span that never closes is cut off
     sentence = _MONEY.sub("", sentence)
     sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
-    other = re.search(r",\s+or\s", sentence)
+    other = _AGAIN.search(sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
     if ratio := _RATIO.match(sentence):

@@ -32,6 +32,8 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = re.compile(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
+_OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
+
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
@@ -106,7 +108,7 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _NONE
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return Extraction(letter, mark.source)
+            return _NONE if mark.source == "box" and _either(text, letter, letters) else Extraction(letter, mark.source)
         if names_several(mark.content, letters):
             return _NONE
         if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
@@ -115,6 +117,14 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
     if letter is None and mark is None and not closed_only:
         letter = lone_letter(text, letters)
     return _NONE if letter is None else Extraction(letter, "phrase")
+
+
+def _either(text: str, letter: str, letters: tuple[str, ...]) -> bool:
+    r"""Whether the last box, of `letter`, is one of two: "\boxed{A} or \boxed{B}"."""
+    pair = boxes(text, 2)
+    if len(pair) < 2 or pair[1].content is None or choice_letter(pair[1].content, letters) in {None, letter}:
+        return False
+    return _OR.match(text, pair[1].end) is not None
 
 
 def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .anchors import anchors, descending, fold
 from .choices import plain
 from .lone import stands_alone
+from .praise import PRAISE, praised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,8 @@ EVENTS = 24  # announcements looked at, from the end
 
 # Words that announce a letter, with what must follow them and what must stand before them.
 _IS = (
-    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
+    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are)(?=[\s*_\"'$(]++[a-z](?![a-z]))"
+    r"|[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
     r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
 )
 _ES = (
@@ -66,15 +68,6 @@ _TAILS: dict[str, re.Pattern[str]] = (
     }
 )
 _ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "one ")
-_AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "plausible", "answer")
-_AFFIRM = re.compile(
-    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
-    r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
-    r"(?:(?:most )?(?:correct|right|best|better|closest|answer)"
-    r"|(?:most )?(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))"
-    r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
-    r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
-)
 _MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
 _MENTIONED = (*_NOUNS, *_OTHER_ASCII, "answer", "antwort", "matches", "corresponds to")
 _BRACKETED = frozenset({"matches", "corresponds to"})
@@ -84,6 +77,7 @@ _FILL = (
     r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант"
     r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
     r"|réponse|respuesta|resposta|risposta|antwort|letra|lettre|lettera|buchstabe|a(?= letra)"
+    r"|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
     r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
@@ -93,9 +87,9 @@ _DRESS = (
 _AT = re.compile(
     rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
     rf"|choice)\s++)?+)?{_DRESS}*+"
-    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
+    r"(?P<open>[(\[{（【<「『]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
     r"(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+"
-    r"(?P<close>[ ]?[)\]}）】>])?+"
+    r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
 _FORMULA = re.compile(
     r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]))|\\(?:cdot|times|frac|cap|cup|to)"
@@ -108,11 +102,6 @@ _JOINED = re.compile(
 )
 _QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B[).:]")
-_SUPPOSED = re.compile(
-    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
-    r"|answer\s)?\Z",
-    re.IGNORECASE,
-)
 _ARTICLE = re.compile(
     r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
     r"|out|per|according)\b)[a-zà-ÿ]"
@@ -220,25 +209,11 @@ def _said(text: str, letters: Sequence[str]) -> list[Said]:
         said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
-    for at, _ in descending(low, _AFFIRMING, EVENTS):
-        said = _affirmed(text, at, letters)
-        if said is not None:
-            found.setdefault(said.end, said)
+    for at, _ in descending(low, PRAISE, EVENTS):
+        if (match := praised(text, at)) is not None:
+            letter = match["letter"] if match["letter"] in letters else None
+            found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
-
-
-def _affirmed(text: str, at: int, letters: Sequence[str]) -> Said | None:
-    """The letter of "(C) is the correct answer", where the praise stands at `at`."""
-    match = None
-    for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
-        if found.start() > at:
-            break
-        match = found
-    if match is None or match.end() <= at or (match["open"] and not match["close"]):
-        return None
-    if _SUPPOSED.search(text, max(0, match.start() - 24), match.start()):
-        return None
-    return Said(match.start(), match.end("letter"), match["letter"] if match["letter"] in letters else None)
 
 
 def _introduced(low: str, at: int, stem: str) -> bool:

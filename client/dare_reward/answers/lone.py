@@ -32,6 +32,17 @@ _VALUE = re.compile(
     r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?:/\d++)?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
     r"|\$\$?([^$]++)\$\$?|\\\(([^()]++)\\\))[*_`]{0,3}+\.?[*_`]{0,3}+"
 )
+_NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
+_THUS = re.compile(
+    r"(?<![\w,'’])(?:(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
+    rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
+)
+_ONLY = re.compile(
+    rf"(?<!\w)[Oo]nly\s{_NAMED}\s(?:satisf|works|fits|matches|holds|remains|meets|agrees|correctly|is (?:correct|true"
+    r"|right|consistent|valid|possible|left))[^.\n?]*+\.?\s*+\Z"
+)
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_NAME = re.compile(r"[A-Za-z]")
 _SMALL_END = re.compile(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
 _SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
@@ -40,15 +51,22 @@ def lone_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
     reply = text.strip()
     if len(reply) <= REPLY and "\n" not in reply:
-        if not _LETTER_FIRST.match(reply) or _SAYS_MORE.search(reply, 1):
-            return None
-        return choice_letter(reply, letters)
+        whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
+        return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)
     before, _, line = reply.rpartition("\n")
     if len(line) > LINE or not _DRESSED.match(line):
-        return None
+        return _closing(line, letters)
     letter = choice_letter(line, letters)
     labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
     return None if labels - {letter} else letter
+
+
+def _closing(line: str, letters: Sequence[str]) -> str | None:
+    """The letter of a last sentence such as "Thus, C.", "So it must be (B)." or "Only (B) satisfies both."."""
+    match = _THUS.search(line, max(0, len(line) - REPLY)) or _ONLY.search(line, max(0, len(line) - REPLY))
+    if match is None or (match["open"] is None) != (match["close"] is None):
+        return None
+    return match["letter"] if match["letter"] in letters else None
 
 
 def lone_value(text: str) -> str | None:
@@ -56,7 +74,9 @@ def lone_value(text: str) -> str | None:
     reply = text.strip()
     if not reply or len(reply) > REPLY or "\n" in reply or (match := _VALUE.fullmatch(reply)) is None:
         return None
-    return next(value for value in match.groups() if value is not None).strip()
+    value = next(value for value in match.groups() if value is not None).strip()
+    _, equals, right = value.rpartition("=")
+    return None if equals and _NAME.search(_COMMAND.sub("", right)) else value  # a formula is no value
 
 
 def stands_alone(text: str, at: int, after: int) -> bool:

@@ -16,7 +16,9 @@ __all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
 
 WINDOW = 2_000  # characters of content that are read
 
-_DRESS = re.compile(r"(?:\s|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
+_DRESS = re.compile(
+    r"(?:\s|={3,}|-{3,}|</?(?:b|strong|em|i|u|p|br|span|h[1-6])\s?/?>|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+"
+)
 _BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
@@ -35,6 +37,8 @@ _INSTEAD = re.compile(
     r"(?:[\s,;](?:but(?: rather)?|sondern|sino|mais)|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
     re.IGNORECASE,
 )
+# "The answer is **Lima**, the capital of Peru": the dress before it is off already.
+_BOLD_FIRST = re.compile(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
 _KEY = re.compile(r"[\"']\s*:\s*\Z")
 _STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
 _ESCAPE = re.compile(r"\\([\"'\\/])")
@@ -106,6 +110,8 @@ def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
         if asked:
             return None
         line = _FOLLOWS.sub("", said.strip(), count=1) if _FOLLOWS.match(said.strip()) else said
+    if line.count("**") % 2 and (bold := _BOLD_FIRST.match(line)):
+        line = bold[1]
     line = _undressed(COPULA.sub("", line.strip().rstrip("。।")))
     if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
