@@ -18,6 +18,7 @@ __all__ = ["Anchor", "anchors", "descending", "fold"]
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back"]
 
 TRIES = 48
+NEAR = 400  # characters at the end that are searched before the rest
 
 _EN = (
     r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
@@ -126,30 +127,34 @@ def fold(text: str) -> str:
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
 
-def descending(low: str, stems: Iterable[str], tries: int) -> Iterator[tuple[int, str]]:
-    """The last `tries` places where one of `stems` stands in `low`, last first."""
-    places = {stem: at for stem in stems if (at := low.rfind(stem)) >= 0}
-    for _ in range(tries):
-        if not places:
-            return
-        stem = max(places, key=places.__getitem__)
-        at = places[stem]
-        yield at, stem
-        before = low.rfind(stem, 0, at)
-        if before < 0:
-            del places[stem]
-        else:
-            places[stem] = before
+def descending(low: str, stems: Iterable[str], tries: int, start: int = 0) -> Iterator[tuple[int, str]]:
+    """The last `tries` places from `start` on where one of `stems` stands in `low`, last first.
+
+    Most announcements stand at the end: the last characters are searched first, and the rest if the caller goes on.
+    """
+    near = max(start, len(low) - NEAR)
+    for lowest, after in ((near, len(low)), (start, near)) if near > start else ((start, len(low)),):
+        places = {stem: at for stem in stems if (at := low.rfind(stem, lowest, after + len(stem) - 1)) >= 0}
+        while places and tries:
+            stem = max(places, key=places.__getitem__)
+            at = places[stem]
+            yield at, stem
+            tries -= 1
+            before = low.rfind(stem, lowest, at)
+            if before < 0:
+                del places[stem]
+            else:
+                places[stem] = before
 
 
-def anchors(text: str, low: str) -> Iterator[Anchor]:
-    """The announcements of `text`, last first; `low` is `fold(text)`."""
+def anchors(text: str, low: str, start: int = 0) -> Iterator[Anchor]:
+    """The announcements of `text` from `start` on, last first; `low` is `fold(text)`."""
     stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
-    for at, stem in descending(low, stems, TRIES):
+    for at, stem in descending(low, stems, TRIES, start):
         anchor = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
         if anchor is not None:
             yield anchor
-    if (first := _line(low, 0)) is not None:
+    if not start and (first := _line(low, 0)) is not None:
         yield first
 
 

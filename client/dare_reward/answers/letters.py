@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["announced_letter", "last_letter", "names_several"]
 
 READ = 300  # characters after an announcement in which its letter may stand
+NEAR = 500  # characters at the end in which the last announcement mostly stands, searched first
+APART = 120  # two announcements farther apart than this do not contradict each other
 EVENTS = 24  # announcements looked at, from the end
 
 # Words that announce a letter, with what must follow them and what must stand before them.
@@ -146,17 +148,25 @@ class Said:
 
 def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter that the last announcement names; else the only option mentioned by name; else None."""
-    said = _said(text, letters)
+    near = max(0, len(text) - NEAR)
+    said = _said(text, letters, near)
+    if near and ((at := _holding(said)) is None or said[at].start < near + APART):
+        said = _said(text, letters, 0)
+    if not said:
+        return _only_mention(text, letters)
+    at = _holding(said)
+    return None if at is None or _contradicted(text, said, at) else said[at].letter
+
+
+def _holding(said: list[Said]) -> int | None:
+    """The place in `said` of the last announcement that nothing after it takes back."""
     denied: set[str | None] = set()
     for i, last in enumerate(said):
         if last.denied:
             denied.add(last.letter)
-        elif last.letter is None:
-            return None
-        elif last.letter not in denied:
-            before = next((s for s in said[i + 1 :] if not s.denied and s.end <= last.start), None)
-            return None if before is not None and _contradicts(text, before, last) else last.letter
-    return None if said else _only_mention(text, letters)
+        elif last.letter is None or last.letter not in denied:
+            return i
+    return None
 
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
@@ -190,11 +200,11 @@ def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
     return len(standing) == len(rest) or set(rest) <= set(letters)
 
 
-def _said(text: str, letters: Sequence[str]) -> list[Said]:
-    """Announcements from the last to the first."""
+def _said(text: str, letters: Sequence[str], start: int) -> list[Said]:
+    """Announcements that begin at `start` or later, from the last to the first."""
     low = fold(text)
     found: dict[int, Said] = {}
-    for count, anchor in enumerate(anchors(text, low)):
+    for count, anchor in enumerate(anchors(text, low, start)):
         if count >= EVENTS:
             break
         said = _letter_at(text, anchor.start, anchor.end, letters) or _letter_closing(
@@ -202,14 +212,14 @@ def _said(text: str, letters: Sequence[str]) -> list[Said]:
         )
         if said is not None:
             found |= _with_instead(text, replace(said, denied=True) if anchor.negated else said, letters)
-    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS):
+    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
             continue
         said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
-    for at, _ in descending(low, PRAISE, EVENTS):
+    for at, _ in descending(low, PRAISE, EVENTS, start):
         if (match := praised(text, at)) is not None:
             letter = match["letter"] if match["letter"] in letters else None
             found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
@@ -279,12 +289,14 @@ def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> 
     return None
 
 
-def _contradicts(text: str, before: Said, last: Said) -> bool:
-    """Two letters in neighbouring announcements, and nothing that says which one holds."""
-    if before.letter == last.letter:
+def _contradicted(text: str, said: list[Said], at: int) -> bool:
+    """Whether the announcement next to it names another letter, and nothing says which one holds."""
+    last = said[at]
+    before = next((s for s in said[at + 1 :] if not s.denied and s.end <= last.start), None)
+    if before is None or before.letter == last.letter:
         return False
     between = text[before.end : last.end].lower()
-    return len(between) <= 120 and _TAKEN_BACK.search(between) is None
+    return len(between) <= APART and _TAKEN_BACK.search(between) is None
 
 
 def _only_mention(text: str, letters: Sequence[str]) -> str | None:

@@ -39,6 +39,8 @@ _INSTEAD = re.compile(
 )
 # "The answer is **Lima**, the capital of Peru": the dress before it is off already.
 _BOLD_FIRST = re.compile(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
+# By far the most common content, a number and nothing else on its line: what the long way would find too.
+_NUMBER = re.compile(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _KEY = re.compile(r"[\"']\s*:\s*\Z")
 _STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
 _ESCAPE = re.compile(r"\\([\"'\\/])")
@@ -66,6 +68,12 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
     if anchor.link == "back":
         return _before(text, anchor)
+    if anchor.link in {"is", "colon"} and not anchor.negated and (number := _NUMBER.match(text, anchor.end)):
+        return Phrase(number[1])
+    return _math_words(text, anchor)
+
+
+def _math_words(text: str, anchor: Anchor) -> Phrase | None:
     body, fresh = _body(text, anchor)
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
