@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Anchor", "anchors", "descending", "fold"]
+__all__ = ["NEAR", "Anchor", "anchors", "descending", "fold"]
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back"]
 
 TRIES = 48
-NEAR = 400  # characters at the end that are searched before the rest
+NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
+LONGEST = 16  # no stem is longer
 
 _EN = (
     r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
@@ -127,30 +128,30 @@ def fold(text: str) -> str:
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
 
-def descending(low: str, stems: Iterable[str], tries: int, start: int = 0) -> Iterator[tuple[int, str]]:
-    """The last `tries` places from `start` on where one of `stems` stands in `low`, last first.
-
-    Most announcements stand at the end: the last characters are searched first, and the rest if the caller goes on.
-    """
-    near = max(start, len(low) - NEAR)
-    for lowest, after in ((near, len(low)), (start, near)) if near > start else ((start, len(low)),):
-        places = {stem: at for stem in stems if (at := low.rfind(stem, lowest, after + len(stem) - 1)) >= 0}
-        while places and tries:
-            stem = max(places, key=places.__getitem__)
-            at = places[stem]
-            yield at, stem
+def descending(
+    low: str, stems: Iterable[str], tries: int, start: int = 0, end: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """The last `tries` places from `start` on and before `end` where one of `stems` stands in `low`, last first."""
+    part = low[start:] if end is None else low[start : end + LONGEST]
+    places = {stem: at for stem in stems if (at := part.rfind(stem)) >= 0}
+    size = len(part) if end is None else end - start
+    while places and tries:
+        stem = max(places, key=places.__getitem__)
+        at = places[stem]
+        if at < size:
+            yield start + at, stem
             tries -= 1
-            before = low.rfind(stem, lowest, at)
-            if before < 0:
-                del places[stem]
-            else:
-                places[stem] = before
+        before = part.rfind(stem, 0, at)
+        if before < 0:
+            del places[stem]
+        else:
+            places[stem] = before
 
 
-def anchors(text: str, low: str, start: int = 0) -> Iterator[Anchor]:
-    """The announcements of `text` from `start` on, last first; `low` is `fold(text)`."""
+def anchors(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Anchor]:
+    """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `fold(text)`."""
     stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
-    for at, stem in descending(low, stems, TRIES, start):
+    for at, stem in descending(low, stems, TRIES, start, end):
         anchor = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
         if anchor is not None:
             yield anchor

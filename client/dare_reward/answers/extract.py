@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from .anchors import anchors, fold
+from .anchors import NEAR, anchors, fold
 from .boxes import boxes, last_mark
 from .choices import choice_letter, option_letters
 from .letters import announced_letter, last_letter, names_several
@@ -138,7 +139,8 @@ def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...])
 def _phrase(text: str, kind: Kind) -> str | None:
     """The last announcement's content; one that a later "the answer is not …" takes back does not count."""
     read, denied = _READERS[kind], set[str]()
-    for anchor in anchors(text, fold(text)):
+    low, near = fold(text), max(0, len(text) - NEAR)
+    for anchor in chain(anchors(text, low, near), anchors(text, low, 0, near) if near else ()):
         phrase: Phrase | None = read(text, anchor)
         if phrase is None:
             continue

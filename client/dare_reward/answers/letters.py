@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .anchors import anchors, descending, fold
+from .anchors import NEAR, anchors, descending, fold
 from .choices import plain
 from .lone import stands_alone
 from .praise import PRAISE, praised
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["announced_letter", "last_letter", "names_several"]
 
 READ = 300  # characters after an announcement in which its letter may stand
-NEAR = 500  # characters at the end in which the last announcement mostly stands, searched first
 APART = 120  # two announcements farther apart than this do not contradict each other
 EVENTS = 24  # announcements looked at, from the end
 
@@ -151,7 +150,7 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     near = max(0, len(text) - NEAR)
     said = _said(text, letters, near)
     if near and ((at := _holding(said)) is None or said[at].start < near + APART):
-        said = _said(text, letters, 0)
+        said = _said(text, letters, 0, None if said else near)
     if not said:
         return _only_mention(text, letters)
     at = _holding(said)
@@ -200,11 +199,11 @@ def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
     return len(standing) == len(rest) or set(rest) <= set(letters)
 
 
-def _said(text: str, letters: Sequence[str], start: int) -> list[Said]:
-    """Announcements that begin at `start` or later, from the last to the first."""
+def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
+    """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
     low = fold(text)
     found: dict[int, Said] = {}
-    for count, anchor in enumerate(anchors(text, low, start)):
+    for count, anchor in enumerate(anchors(text, low, start, end)):
         if count >= EVENTS:
             break
         said = _letter_at(text, anchor.start, anchor.end, letters) or _letter_closing(
@@ -212,14 +211,14 @@ def _said(text: str, letters: Sequence[str], start: int) -> list[Said]:
         )
         if said is not None:
             found |= _with_instead(text, replace(said, denied=True) if anchor.negated else said, letters)
-    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start):
+    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
             continue
         said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
-    for at, _ in descending(low, PRAISE, EVENTS, start):
+    for at, _ in descending(low, PRAISE, EVENTS, start, end):
         if (match := praised(text, at)) is not None:
             letter = match["letter"] if match["letter"] in letters else None
             found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
