@@ -32,7 +32,7 @@ _EN = (
     r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
     r"|comes out to(?: be)?|can be (?:written|expressed) as|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
     r"|[^\S\n]*+(?P<equals>=)(?![=>])|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
-    r"|(?P<of>(?:['’]s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
+    r"|(?P<of>(?:(?:(?<=')|['’])s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d)|(?:(?<=')|['’])s\s++(?=\(?[b-j]\)?(?![a-z])))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
 )
 
 
@@ -64,6 +64,8 @@ _TAILS: dict[str, str] = {
     "risposta": _plain(r"è|é|e'", r"finale|corretta|giusta|esatta|definitiva"),
     "reponse": _plain(r"est", r"finale|correcte|exacte"),
     "antwoord": _plain(r"is", r""),
+    "cevap": _plain(r"x"),
+    "jawaban": _plain(r"adalah", r"akhir|yang benar"),
     "dap an": _plain(r"la", r"dung|cuoi cung"),
 }
 _WIDE: dict[str, str] = {
@@ -72,6 +74,7 @@ _WIDE: dict[str, str] = {
     "đáp án": _plain(r"là|:", r"đúng|cuối cùng|chính xác|đúng nhất|cần tìm"),
     "đáp số": _plain(r"là", r"đúng|cuối cùng"),
     "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
+    "odpowiedź": _plain(r"to|brzmi", r"końcowa|prawidłowa"),
     "ответ": _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
     "答案": _joined(r"(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)"),
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",

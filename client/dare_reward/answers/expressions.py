@@ -45,7 +45,8 @@ _EXPLAINS = re.compile(
     r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
     r"|rational|decimal|prime|list)|at (?!least|most)|wait"
     r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
-    r"|ready|in the)\b",
+    r"|ready|in the"
+    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if))\b",
     re.IGNORECASE,
 )
 _REAL = re.compile(
@@ -218,7 +219,12 @@ def _from_words(sentence: str, *, fresh: bool) -> str | None:
     if number is not None:
         return number
     content = COPULA.sub("", sentence.strip(_TAIL_JUNK)).rstrip("}")
-    if explains or len(content.split()) > WORDS or (fresh and sentence.endswith(":")) or content == "null":
+    if (
+        explains
+        or len(content.split()) > WORDS
+        or (fresh and sentence.endswith(":"))
+        or content in {"null", "TBD", "TBA", "N/A"}
+    ):
         return None
     return content if any(c.isalnum() for c in content) else None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from .anchors import NEAR, anchors, fold
 from .boxes import boxes, last_mark
 from .choices import choice_letter, option_letters
+from .expressions import plain_content
 from .letters import announced_letter, last_letter, names_several
 from .lone import lone_letter, lone_value
 from .phrases import Phrase, exact_phrase, math_phrase, text_phrase
@@ -33,6 +34,7 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = re.compile(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
+_SENTENCE = re.compile(r"(?:[^\W\d_]{2,}\s++){2}")
 _OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
 
 
@@ -158,7 +160,10 @@ def _inside(content: str, kind: Kind) -> str | None:
     if kind == "math":
         if span := _SPAN.fullmatch(content):
             return (span[1] or span[2] or span[3] or content).strip()
-        return _phrase(content, kind) or content
+        phrase = _phrase(content, kind)
+        if phrase is None and _SENTENCE.match(content):
+            phrase = plain_content(content, strict=False, fresh=False)
+        return phrase or content
     return content
 
 

@@ -61,6 +61,7 @@ _TAILS: dict[str, re.Pattern[str]] = (
     | {word: re.compile(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
     | {
         "closest": re.compile(_IS),
+        "response": re.compile(r"[*_\"']*+[:：]"),
         "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
         "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
         "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
@@ -68,9 +69,20 @@ _TAILS: dict[str, re.Pattern[str]] = (
         "выбираю": re.compile(r"\s"),
     }
 )
-_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "one ")
+_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
 _MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
-_MENTIONED = (*_NOUNS, *_OTHER_ASCII, "answer", "antwort", "matches", "corresponds to")
+_MENTIONED = (
+    *_NOUNS,
+    *_OTHER_ASCII,
+    "answer",
+    "antwort",
+    "reponse",
+    "respuesta",
+    "resposta",
+    "risposta",
+    "matches",
+    "corresponds to",
+)
 _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
     r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
@@ -93,7 +105,7 @@ _AT = re.compile(
     r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
 _FORMULA = re.compile(
-    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]))|\\(?:cdot|times|frac|cap|cup|to)"
+    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = re.compile(
@@ -102,7 +114,7 @@ _JOINED = re.compile(
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
 _QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
-_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B[).:]")
+_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
 _ARTICLE = re.compile(
     r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
     r"|out|per|according)\b)[a-zà-ÿ]"
@@ -312,7 +324,7 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
 def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
-    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE), EVENTS):
+    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE, "réponse"), EVENTS):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue

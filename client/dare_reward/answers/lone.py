@@ -29,7 +29,7 @@ _LETTER_FIRST = re.compile(
 )
 _LABEL_LINE = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
 _VALUE = re.compile(
-    r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?(?:/\d++)?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
+    r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,30})(?:\.\d{1,30})?(?:/\d{1,30})?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
     r"|\$\$?([^$]++)\$\$?|\\\(([^()]++)\\\))[*_`]{0,3}+\.?[*_`]{0,3}+"
 )
 _NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
@@ -37,12 +37,15 @@ _THUS = re.compile(
     r"(?<![\w,'’])(?:(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
     rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
 )
+_EITHER = re.compile(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
+_BARE = re.compile(r"[A-Z]\.?")
 _ONLY = re.compile(
     rf"(?<!\w)[Oo]nly\s{_NAMED}\s(?:satisf|works|fits|matches|holds|remains|meets|agrees|correctly|is (?:correct|true"
     r"|right|consistent|valid|possible|left))[^.\n?]*+\.?\s*+\Z"
 )
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _NAME = re.compile(r"[A-Za-z]")
+_MARKED = re.compile(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
 _SMALL_END = re.compile(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
 _SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
@@ -54,6 +57,8 @@ def lone_letter(text: str, letters: Sequence[str]) -> str | None:
         whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
         return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)
     before, _, line = reply.rpartition("\n")
+    if before.endswith("\n") and _BARE.fullmatch(line):
+        line = f"({line[0]})"
     if len(line) > LINE or not _DRESSED.match(line):
         return _closing(line, letters)
     letter = choice_letter(line, letters)
@@ -64,7 +69,7 @@ def lone_letter(text: str, letters: Sequence[str]) -> str | None:
 def _closing(line: str, letters: Sequence[str]) -> str | None:
     """The letter of a last sentence such as "Thus, C.", "So it must be (B)." or "Only (B) satisfies both."."""
     match = _THUS.search(line, max(0, len(line) - REPLY)) or _ONLY.search(line, max(0, len(line) - REPLY))
-    if match is None or (match["open"] is None) != (match["close"] is None):
+    if match is None or _EITHER.search(line) or (match["open"] is None) != (match["close"] is None):
         return None
     return match["letter"] if match["letter"] in letters else None
 
@@ -84,6 +89,6 @@ def stands_alone(text: str, at: int, after: int) -> bool:
     ending = _SMALL_END.match(text, after)
     if ending is None:
         return False
-    if text[at] in "ai" and "." not in ending[0] and text[:at].rstrip()[-1:] not in ':"*(':
+    if text[at] in "ai" and "." not in ending[0] and not _MARKED.search(text, max(0, at - 12), at):
         return False  # "The answer is a": an article before the cut
     return all(label[1] == text[at] for label in _SMALL_LABEL.finditer(text, max(0, at - 3_000), at + REPLY))

@@ -53,6 +53,8 @@ _EQUALS = re.compile(r"\s*+=\s*+")
 _JOINTS = frozenset(
     {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
 )
+_OR = frozenset({"or", ", or", "oder", "ou", "o", "или", "或"})
+_DECIMAL = re.compile(r"[-−]?\d*+\.\d++\s?\\?%?")  # "$\frac{9}{16}$ or $0.5625$" says one value twice
 _SAYS = re.compile(r"[^\W_]|[∅∞√]")
 
 
@@ -221,7 +223,8 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
         first = next((span for span in inside if 0 <= link <= span[0]), first)
     parts, end = [first[2]], first[1]
     for here, stop, content in inside[inside.index(first) + 1 :]:
-        if said[end:here].strip().lower() not in _JOINTS:
+        joint = said[end:here].strip().lower()
+        if joint not in _JOINTS or (joint in _OR and _DECIMAL.fullmatch(content) and not _DECIMAL.fullmatch(parts[-1])):
             break
         parts.append(content)
         end = stop

@@ -6,7 +6,19 @@ import re
 
 __all__ = ["PRAISE", "praised"]
 
-PRAISE = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "plausible", "answer")
+PRAISE = (
+    "correct",
+    "better",
+    "right",
+    "best",
+    "closest",
+    "appropriate",
+    "likely",
+    "plausible",
+    "answer",
+    "正确",
+    "正確",
+)
 _AFFIRM = re.compile(
     r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
     r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
@@ -22,6 +34,9 @@ _AFFIRM_TEXT = re.compile(
     r"(?: (?:answer|option|choice|one|match|value))?"
     r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
 )
+_AFFIRM_ZH = re.compile(
+    r"(?<![A-Za-z、和或])(?P<letter>[A-Z])\s?(?:选项|選項|项|項)?(?:是|为|為)?(?:最|唯一)?(?P<good>正确|正確)(?:的|答案|选项|選項|。|，|\Z)"
+)
 _BOTH = re.compile(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,| and| or| nor)) *\(?\Z")
 _SUPPOSED = re.compile(
     r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
@@ -32,6 +47,8 @@ _SUPPOSED = re.compile(
 
 def praised(text: str, at: int) -> re.Match[str] | None:
     """The match of "(C) is the correct answer" with its `letter`, where the praise stands at `at`."""
+    if not text[at].isascii():
+        return _AFFIRM_ZH.search(text, max(0, at - 8), at + 6)
     match = None
     for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
         if found.start() > at:
