@@ -59,6 +59,7 @@ _CLAUSE = re.compile(
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
 _AGAIN = re.compile(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
+_CJK_LIST = re.compile(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
 _VERDICT = re.compile(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
 _SUBJECT = re.compile(
     r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
@@ -80,7 +81,7 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     sentence = sentence.strip().strip('*_`"“”«»').strip()
     if sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence):
         return None  # a span that never closes is cut off
-    sentence = _MONEY.sub("", sentence)
+    sentence = _CJK_LIST.sub(", ", _MONEY.sub("", sentence))
     sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
     other = _AGAIN.search(sentence)
     if other is not None and "," not in sentence[: other.start()]:

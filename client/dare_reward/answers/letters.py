@@ -61,7 +61,7 @@ _TAILS: dict[str, re.Pattern[str]] = (
     | {word: re.compile(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
     | {
         "closest": re.compile(_IS),
-        "response": re.compile(r"[*_\"']*+[:：]"),
+        "response": re.compile(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
         "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
         "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
         "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
@@ -115,6 +115,9 @@ _JOINED = re.compile(
 )
 _QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
+# "statement b)" and "b), i.e. option A": a label inside the question, no option.
+_LABELS = re.compile(r"(?:statement|sentence|claim|assertion)", re.IGNORECASE)
+_CAPITAL = re.compile(r"[^.\n]{0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
 _ARTICLE = re.compile(
     r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
     r"|out|per|according)\b)[a-zà-ÿ]"
@@ -139,7 +142,8 @@ _TAKEN_BACK = re.compile(
     r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
     r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
     r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
-    r"|\bstill\b|not quite|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
+    r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
+    r"|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
 )
 _LONE = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
 _JOINERS = re.compile(
@@ -254,6 +258,8 @@ def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said 
     if match is None:
         return None
     letter = unicodedata.normalize("NFKC", match["letter"])
+    if letter.islower() and (_LABELS.search(text, max(0, start - 2), end) or _CAPITAL.match(text, match.end())):
+        return None
     after = match.end()
     if not _stands(text, after, letter, bracketed=bool(match["close"])) and not (
         letter.islower() and stands_alone(text, match.start("letter"), after)

@@ -34,6 +34,7 @@ _QUESTION = re.compile(
     r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
     r"|问题|题目|Frage|Pregunta|Вопрос)"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
+    r"|\n(?:#{1,6}[ \t]|\*\*)(?:Problem|Question|Exercise|Example)[ \t]++\d++\.?\**+[ \t]*+(?=\n)"
 )
 
 
@@ -63,7 +64,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
 
 def questions(text: str) -> list[int]:
     """Where up to eight lines begin that open another question."""
-    if ":" not in text and "：" not in text:
+    if ":" not in text and "：" not in text and "#" not in text and "**" not in text:
         return []
     found = []
     for match in _QUESTION.finditer(text):
