@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from .anchors import NEAR, anchors, fold
-from .boxes import boxes, last_mark
+from .boxes import Mark, boxes, last_mark
 from .choices import choice_letter, option_letters
 from .expressions import plain_content
 from .letters import announced_letter, last_letter, names_several
@@ -111,7 +111,7 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _NONE
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return _NONE if mark.source == "box" and _either(text, letter, letters) else Extraction(letter, mark.source)
+            return _NONE if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
         if names_several(mark.content, letters):
             return _NONE
         if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
@@ -122,12 +122,14 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
     return _NONE if letter is None else Extraction(letter, "phrase")
 
 
-def _either(text: str, letter: str, letters: tuple[str, ...]) -> bool:
-    r"""Whether the last box, of `letter`, is one of two: "\boxed{A} or \boxed{B}"."""
-    pair = boxes(text, 2)
-    if len(pair) < 2 or pair[1].content is None or choice_letter(pair[1].content, letters) in {None, letter}:
+def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
+    r"""Whether the last box is one of two: "\boxed{A} or \boxed{B}"."""
+    content = mark.content or ""
+    if text.count("box", max(0, mark.end - len(content) - 60), mark.end) < 2:
         return False
-    return _OR.match(text, pair[1].end) is not None
+    both = boxes(text, 2)
+    pair = [choice_letter(box.content or "", letters) for box in both]
+    return len(pair) == 2 and None not in pair and pair[0] != pair[1] and _OR.match(text, both[1].end) is not None
 
 
 def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:

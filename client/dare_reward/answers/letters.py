@@ -41,7 +41,7 @@ _OTHER_WIDE = (
     "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
     "選択肢", "选项", "選項", "보기", "선택지",
 )  # fmt: skip
-_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for")
+_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for", "choosing", "selecting", "picking")
 _SUBJECT = re.compile(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
@@ -91,6 +91,7 @@ _FILL = (
     r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
     r"|réponse|respuesta|resposta|risposta|antwort|letra|lettre|lettera|buchstabe|a(?= letra)"
     r"|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
+    r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?"
     r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
@@ -105,7 +106,7 @@ _AT = re.compile(
     r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
 _FORMULA = re.compile(
-    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
+    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = re.compile(
@@ -236,7 +237,7 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
             found.setdefault(said.end, said)
     for at, _ in descending(low, PRAISE, EVENTS, start, end):
         if (match := praised(text, at)) is not None:
-            letter = match["letter"] if match["letter"] in letters else None
+            letter = match["letter"].upper() if match["letter"].upper() in letters else None
             found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
 

@@ -56,6 +56,8 @@ def lone_letter(text: str, letters: Sequence[str]) -> str | None:
     if len(reply) <= REPLY and "\n" not in reply:
         whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
         return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)
+    if (first := _first_line(reply, letters)) is not None:
+        return first
     before, _, line = reply.rpartition("\n")
     if before.endswith("\n") and _BARE.fullmatch(line):
         line = f"({line[0]})"
@@ -63,6 +65,18 @@ def lone_letter(text: str, letters: Sequence[str]) -> str | None:
         return _closing(line, letters)
     letter = choice_letter(line, letters)
     labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
+    return None if labels - {letter} else letter
+
+
+def _first_line(reply: str, letters: Sequence[str]) -> str | None:
+    """The letter of a reply that names it on its first line and gives reasons below."""
+    line, _, after = reply.partition("\n")
+    if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
+        return None
+    letter = choice_letter(line, letters)
+    if letter == letters[0] and len(line.strip(" *_().`$")) > 1:
+        return None  # the first option of a survey
+    labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
     return None if labels - {letter} else letter
 
 

@@ -55,6 +55,8 @@ _JOINTS = frozenset(
 )
 _OR = frozenset({"or", ", or", "oder", "ou", "o", "или", "或"})
 _DECIMAL = re.compile(r"[-−]?\d*+\.\d++\s?\\?%?")  # "$\frac{9}{16}$ or $0.5625$" says one value twice
+_REPEATING = re.compile(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
+_ABOUT = re.compile(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
 _SAYS = re.compile(r"[^\W_]|[∅∞√]")
 
 
@@ -77,6 +79,8 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
 
 def _math_words(text: str, anchor: Anchor) -> Phrase | None:
     body, fresh = _body(text, anchor)
+    if not anchor.negated and (repeating := _REPEATING.match(body)):
+        return Phrase(repeating[0])
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None
@@ -217,7 +221,7 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     if lead:
         if _LEFT_SIDE.fullmatch(lead):
             return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
-        if NUMBER.match(lead):
+        if NUMBER.match(lead) or _ABOUT.search(lead):
             return None
         link = tail_link(said, start)
         first = next((span for span in inside if 0 <= link <= span[0]), first)

@@ -20,7 +20,8 @@ PRAISE = (
     "正確",
 )
 _AFFIRM = re.compile(
-    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
+    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?:(?<=ption \()|(?<=hoice \())[a-z](?=\)))"
+    r"(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
     r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
     r"(?:(?:most )?(?:correct|right|best|better|closest|answer)"
     r"|(?:most )?(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))"
