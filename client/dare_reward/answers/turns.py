@@ -64,7 +64,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
 
 def questions(text: str) -> list[int]:
     """Where up to eight lines begin that open another question."""
-    if ":" not in text and "：" not in text and "#" not in text and "**" not in text:
+    if ":" not in text and "：" not in text and "#" not in text and "*" not in text:
         return []
     found = []
     for match in _QUESTION.finditer(text):
