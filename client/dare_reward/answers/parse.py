@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,11 +42,18 @@ class Op:
 Node = Number | Variable | Constant | Op
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
+_DERIVATIVE = re.compile(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
+_MARK = r"\^(?:\{-1\}|-1|\{?(?:T|\\top)\}?)"
+_MATRICES = re.compile(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[A-Z]\*?[A-Z]{_MARK}")
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
 
 
 def parse(tokens: Sequence[Token]) -> Node:
     """The tree of a whole expression."""
+    if _is_derivative(tokens):
+        raise Unreadable("a derivative")
+    if _do_not_commute(tokens):
+        raise Unreadable("a product of matrices")
     parser = _Parser(letters(tokens))
     node = parser.sum(0)
     if parser.take("choose"):
@@ -53,6 +61,18 @@ def parse(tokens: Sequence[Token]) -> Node:
     if parser.i != len(parser.tokens):
         raise Unreadable("something follows the expression")
     return node
+
+
+def _is_derivative(tokens: Sequence[Token]) -> bool:
+    """`\\frac{d}{dx}` and `\\frac{dy}{dx}`, whose d is no factor."""
+    texts = "".join([t.text for t in tokens]) if any(t.text == "frac" for t in tokens) else ""
+    return "frac{d" in texts and _DERIVATIVE.search(texts) is not None
+
+
+def _do_not_commute(tokens: Sequence[Token]) -> bool:
+    """`A^{-1}B` and `B^TA`: beside an inverse or transposed one a capital letter is a matrix."""
+    texts = "".join([t.text for t in tokens]) if any(t.text == "^" for t in tokens) else ""
+    return "^" in texts and _MATRICES.search(texts) is not None
 
 
 class _Parser:
@@ -110,6 +130,8 @@ class _Parser:
                 here = self.tokens[self.i]
                 if here.kind == "num" and before.kind == "num" and self.i != self.after_command:
                     raise Unreadable("two numbers side by side")
+                if here.kind == "num" and before.kind == "let" and not here.space and self.i != self.after_command:
+                    raise Unreadable("an index or a power that lost its sign")  # x1 is not x, x2 not 2x
                 factors.append(self.power(depth))
             else:
                 return _product(factors)
