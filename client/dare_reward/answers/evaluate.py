@@ -8,8 +8,8 @@ from functools import lru_cache
 from hashlib import blake2b
 
 from .functions import COSTS, RULES
+from .nodes import Constant, Node, Number, Op, Variable
 from .numeric import BASE_DIGITS, Value, bounded, charge, context, digits, lock, work
-from .parse import Constant, Node, Number, Op, Variable
 from .tokens import Unreadable
 
 __all__ = ["FAR", "POINTS", "bends_far_away", "evaluate", "point", "variables"]

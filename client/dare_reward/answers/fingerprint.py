@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Literal
 
 from .evaluate import FAR, POINTS, bends_far_away, evaluate, point, variables
+from .nodes import Node
 from .numeric import BASE_DIGITS, Value, as_fraction, charge, digits, magnitude, rational
-from .parse import Node
 from .tokens import Unreadable
 
 KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]

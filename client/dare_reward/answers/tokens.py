@@ -84,7 +84,7 @@ _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++
 _REPEATING = re.compile(
     r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
 )
-# The product of two vectors that is a vector; what \\cross stands before keeps its own sign, and no expression holds it.
+# The product of two vectors that is a vector: \\cross is in no expression, so the two products stay apart.
 _CROSS = re.compile(
     r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\s*+(?:\{\s*+\\?[A-Za-z]++\s*+\}|[A-Za-z])(?:_\{?\w\}?)?+\s*+"
     r"(?=\\times\s*+\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b)"
