@@ -7,7 +7,7 @@ import re
 from .tokens import Token
 from .words import words
 
-__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit"]
+__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit", "unit_of"]
 
 CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "yen"}
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
@@ -167,6 +167,8 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     if len(tail) == 1 and tail[0].kind == "let":
         plain = len(head) == 1 and head[0].kind == "num"
         return _UNITS.get(tail[0].text) if plain and spaced and tail[0].text in _SPACED_LETTERS else None
+    if all(t.kind == "let" for t in (*head, *tail)):
+        return None  # m g h
     text = " ".join(t.text for t in tail)
     if tail[0].kind == "word" and not spaced and tail[0].text in _TWO_LETTER_PRODUCTS:
         return None
@@ -211,7 +213,7 @@ def _known(text: str) -> str | None:
             if w in _HEAT and parts[-1] != "deg":
                 return None
             parts[-1] += _SUFFIXES.get(w, w)
-        elif (unit := _unit_of(w)) is None or len(parts) == MAX_PARTS:
+        elif (unit := unit_of(w)) is None or len(parts) == MAX_PARTS:
             return None
         else:
             parts.append(("/" if below else "") + unit + power)
@@ -222,7 +224,7 @@ def _known(text: str) -> str | None:
     return {"mi /h": "mph", "km /h": "kmh"}.get(name, name)
 
 
-def _unit_of(word: str) -> str | None:
+def unit_of(word: str) -> str | None:
     return _UNITS.get(word) or _UNITS.get(word.lower() if len(word) > 2 else word)
 
 
