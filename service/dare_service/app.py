@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
+import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from dare_reward import Reply, __version__, estimate, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
@@ -24,11 +24,16 @@ from pydantic_core import to_json
 
 from . import openapi
 from .body import Admission, Form, form, receive, stated_length
+from .intake import authorise, query, stopping
 from .metrics import Metrics
 from .middleware import Observe
-from .problems import Refusal, response
+from .openrlhf import OpenRLHF, looks_like
+from .problems import response
+from .rollouts import Rollouts
+from .runs import Runs
 from .schema import BODY, REQUEST_KEYS
 from .settings import Settings
+from .workers import join_refusal
 
 __all__ = ["State", "create_app"]
 
@@ -45,11 +50,26 @@ class State:
     metrics: Metrics = field(default_factory=Metrics)
     admission: Admission = field(init=False)
     executor: ThreadPoolExecutor = field(init=False)
+    openrlhf: OpenRLHF = field(init=False)
+    rollouts: Rollouts = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.executor = ThreadPoolExecutor(2, "estimate")
+        runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
+        if refusal:
+            runs.line("", "join_refused", refusal)
+        self.openrlhf = OpenRLHF(self.settings, self.metrics, self.executor, runs, refusal)
+        self.rollouts = Rollouts(self.settings, self.metrics, self.executor, refusal)
+        for route, join in (("openrlhf", self.openrlhf.join), ("rollouts", self.rollouts.join)):
+            self.metrics.join_waiting.labels(route).set_function(lambda join=join: join.waiting)
+            self.metrics.join_open.labels(route).set_function(lambda join=join: join.groups.open_groups)
+
+    def stop_joins(self) -> None:
+        """Whoever waits for siblings is told to come back: they will not come to this process any more."""
+        self.openrlhf.join.stop()
+        self.rollouts.join.stop()
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -57,11 +77,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     settle(settings.method, settings.default_params)  # a bad default must fail at start, not at the first request
     state = State(settings)
-    app = FastAPI(title="dare-reward", version=__version__, docs_url="/docs", redoc_url=None, description=openapi.DESCRIPTION)
+    app = FastAPI(
+        title="dare-reward", version=__version__, docs_url="/docs", redoc_url=None, description=openapi.DESCRIPTION
+    )
     app.state.dare = state
     add = partial(app.add_api_route, response_model=None)
     for route in ("/reward", "/v1/reward"):
         add(route, reward, methods=["POST"], name=route, summary="Score groups of rollouts", **openapi.REWARD)
+    add("/get_reward", get_reward, methods=["POST"], summary="OpenRLHF's remote reward model", **openapi.OPENRLHF)
+    add("/v1/rollouts", rollouts, methods=["POST"], summary="Join one rollout with its siblings", **openapi.ROLLOUTS)
     add("/methods", list_methods, methods=["GET"], summary="The methods with their parameters")
     add("/health", health, methods=["GET"], summary="The process lives")
     add("/ready", ready, methods=["GET"], summary="Requests are welcome", **openapi.READY)
@@ -79,29 +103,33 @@ async def reward(request: Request) -> Response:
     """Score groups of rollouts: one reward per rollout, in request order.
 
     The body is JSON, or a frame (safetensors layout) with the array inputs as tensors. Every parameter of the method may
-    also stand in the URL's query, where it wins.
+    also stand in the URL's query, where it wins. A body of OpenRLHF (query, prompts, labels) is answered as by /get_reward.
     """
     state: State = request.app.state.dare
     settings, started = state.settings, time.perf_counter()
-    _authorise(request, settings)
-    if state.draining:
-        raise Refusal(503, "stopping", code="draining", headers={"Retry-After": "1"})
-    query = _query(request)
+    _admit(request, state)
     kind = form(request.headers, settings)
     size = stated_length(request.headers, kind)
     with state.admission.hold(size if size is not None else kind.limit):
         state.metrics.inflight.set(state.admission.held)
         body = await receive(request.receive, size, kind, seconds=settings.deadline)
         received = time.perf_counter()
-        work = partial(_work, settings, body, kind, query, request.scope["state"]["request_id"])
-        if len(body) <= INLINE_BYTES:
-            outcome = work()
-        else:
-            outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
+        question = await state.openrlhf.read(request, body) if kind.name == "json" and looks_like(body) else None
+        if question is None:
+            work = partial(_work, settings, body, kind, query(request), request.scope["state"]["request_id"])
+            if len(body) <= INLINE_BYTES:
+                outcome = work()
+            else:
+                outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
+        request.scope["state"]["notes"].update(bytes=len(body))
+        del body  # whoever waits for siblings holds none
     state.metrics.inflight.set(state.admission.held)
+    if question is not None:
+        return await state.openrlhf.answer(request, question)
     timing = f"recv;dur={1e3 * (received - started):.2f}, decode;dur={outcome.decode_ms:.2f}, estimate;dur={outcome.estimate_ms:.2f}"
-    _observe(state, outcome.reply, kind, len(body), outcome)
-    request.scope["state"]["notes"].update(outcome.notes, bytes=len(body))
+    notes = request.scope["state"]["notes"]
+    notes.update(outcome.notes)
+    _observe(state, outcome.reply, kind, notes["bytes"], outcome)
     return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
 
 
@@ -138,7 +166,9 @@ def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, s
     return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
 
 
-def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def _configuration(
+    settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
     """Method and parameters: the URL's, else the body's, else the server's."""
     method = query.get("method") or content.get("method") or settings.method
     known = {s.name: s for s in specs(find(method))}
@@ -149,32 +179,17 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
             continue
         if name not in known:
             names = ", ".join([*QUERY_KEYS, *known])
-            raise RequestError(f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter")
+            raise RequestError(
+                f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
+            )
         params[name] = known[name].parse(text, loc=("query",))
     return method, params
 
 
-def _query(request: Request) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
-        if name in out:
-            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
-        out[name] = value
-    if out.get("detail", "full") not in {"full", "rewards"}:
-        raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
-    return out
-
-
-def _authorise(request: Request, settings: Settings) -> None:
-    """Both sides hashed, so that neither content nor length shows in the time that the comparison takes."""
-    if not settings.token:
-        return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = request.query_params.get("token", "")
-    digests = (hashlib.sha256(x.encode("utf-8", "replace")).digest() for x in (given.strip(), settings.token))
-    if not secrets.compare_digest(*digests):
-        raise Refusal(401, "send the token as Authorization: Bearer or as ?token=", code="token", headers={"WWW-Authenticate": "Bearer"})
+def _admit(request: Request, state: State) -> None:
+    authorise(request, state.settings)
+    if state.draining:
+        raise stopping()
 
 
 def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome) -> None:
@@ -182,15 +197,35 @@ def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome
     m.bytes.labels(kind.name).observe(size)
     m.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
     m.estimate_seconds.observe(outcome.estimate_ms / 1e3)
-    m.groups.labels(reply.method).inc(len(reply.groups))
-    m.rollouts.labels(reply.method).inc(reply.diagnostics["rollouts"])
-    for group in reply.groups:
-        if group.error is not None:
-            m.group_errors.labels(group.error.code).inc()
-        elif group.rewards:
-            m.size.observe(len(group.rewards))
-            m.majority.observe((group.diagnostics or {}).get("majority_ratio", 0.0))
-            m.reward.observe(float(np.mean(group.rewards)))
+    m.observe_groups(reply)
+
+
+async def get_reward(request: Request) -> Response:
+    """OpenRLHF's remote reward model: one rollout a request, joined with its siblings, or a whole step."""
+    state: State = request.app.state.dare
+    async with _json_body(request, state) as body:
+        question = await state.openrlhf.read(request, body)
+    return await state.openrlhf.answer(request, question)
+
+
+async def rollouts(request: Request) -> Response:
+    """One rollout of a group; the reply comes when all of its siblings are there, or is 504 and names the missing ones."""
+    state: State = request.app.state.dare
+    async with _json_body(request, state) as body:
+        arrival = await state.rollouts.read(request, body)
+    return await state.rollouts.answer(request, arrival)
+
+
+@asynccontextmanager
+async def _json_body(request: Request, state: State) -> AsyncIterator[bytearray]:
+    """The body of a route that takes JSON only; admitted while it is read, not while its rollout waits."""
+    _admit(request, state)
+    kind = form(request.headers, state.settings, frames=False)
+    size = stated_length(request.headers, kind)
+    with state.admission.hold(size if size is not None else kind.limit):
+        body = await receive(request.receive, size, kind, seconds=state.settings.deadline)
+        request.scope["state"]["notes"].update(bytes=len(body))
+        yield body
 
 
 async def list_methods(request: Request) -> Response:
@@ -237,7 +272,12 @@ async def ready(request: Request) -> Response:
 async def info(request: Request) -> Response:
     state: State = request.app.state.dare
     settings = {k: v for k, v in asdict(state.settings).items() if k not in {"token", "host", "port"}}
-    content = {"version": __version__, "answers_version": ANSWERS_VERSION, "auth": bool(state.settings.token), "settings": settings}
+    content = {
+        "version": __version__,
+        "answers_version": ANSWERS_VERSION,
+        "auth": bool(state.settings.token),
+        "settings": settings,
+    }
     return Response(to_json(content), media_type="application/json")
 
 
@@ -249,4 +289,6 @@ async def metrics(request: Request) -> Response:
 async def _no_route(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
     detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"  # noqa: PLR2004
-    return response(status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None))
+    return response(
+        status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None)
+    )

@@ -58,17 +58,20 @@ class Form:
     variable: str
 
 
-def form(headers: Mapping[str, str], settings: Settings) -> Form:
-    """From the media type, or Refusal 415."""
+def form(headers: Mapping[str, str], settings: Settings, *, frames: bool = True) -> Form:
+    """From the media type, or Refusal 415; `frames`: the route takes them."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"", "identity"}:
-        raise Refusal(415, "Content-Encoding is not supported: entropies do not compress, send the body as it is", code="encoding")
+        raise Refusal(
+            415, "Content-Encoding is not supported: entropies do not compress, send the body as it is", code="encoding"
+        )
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "application/json":
         return Form("json", min(settings.max_json_bytes, settings.max_body_bytes), "DARE_MAX_JSON_BYTES")
-    if media in MEDIA_TYPES:
+    if frames and media in MEDIA_TYPES:
         return Form("frame", settings.max_body_bytes, "DARE_MAX_BODY_BYTES")
-    raise Refusal(415, f"Content-Type must be application/json or {MEDIA_TYPES[0]}", code="media_type")
+    known = f"application/json or {MEDIA_TYPES[0]}" if frames else "application/json"
+    raise Refusal(415, f"Content-Type must be {known}", code="media_type")
 
 
 def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:

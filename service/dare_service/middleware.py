@@ -26,6 +26,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 logger = logging.getLogger("dare_service")
+EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
 
@@ -98,7 +99,7 @@ class _Exchange:
         route = path if path in self.outer.routes else "other"
         self.outer.metrics.requests.labels(route, self.status).inc()
         self.outer.metrics.seconds.labels(route).observe(seconds)
-        level = logging.ERROR if self.status >= 500 else logging.INFO  # noqa: PLR2004
+        level = logging.ERROR if self.status >= 500 and self.notes.get("refused") not in EXPECTED else logging.INFO  # noqa: PLR2004
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}
             logger.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1e3, 3), **self.notes}})
@@ -116,7 +117,11 @@ class JSONLines(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"), "level": record.levelname.lower(), "event": record.getMessage()}
+        entry = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
         entry.update(getattr(record, "fields", {}))
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)

@@ -63,11 +63,15 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
         {
             "group_id": Annotated[Name, Rule(description="default: the group's index")],
             "kind": Annotated[Literal[KINDS] | None, Rule(description="how answers are compared; default math")],
-            "options": Annotated[list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")],
+            "options": Annotated[
+                list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")
+            ],
             "prompt": Annotated[str | None, Rule(description="ignored")],
             "label": Annotated[str | None, Rule(description="right answer, for diagnostics only")],
             "reference": Annotated[str | None, Rule(description="for methods that need a reference answer")],
-            "entropy_source": Annotated[Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")],
+            "entropy_source": Annotated[
+                Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")
+            ],
             "entropy_mode": Annotated[Literal[MODES] | None, Rule(description="distribution that they are of")],
             "rollouts": Required[Annotated[list[rollout], Rule(min_length=1), FailFast()]],
             "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],

@@ -26,7 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise
-        print(f"dare-reward serve needs the service extra ({error.name} is missing): pip install 'dare-reward[service]'", file=sys.stderr)  # noqa: T201
+        print(
+            f"dare-reward serve needs the service extra ({error.name} is missing): pip install 'dare-reward[service]'",
+            file=sys.stderr,
+        )  # noqa: T201
         return 2
     from .settings import SettingsError, from_environment  # noqa: PLC0415
 

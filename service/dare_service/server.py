@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 import sys
 import time
@@ -16,6 +17,8 @@ from .middleware import JSONLines, logger
 from .settings import Settings, SettingsError
 
 __all__ = ["serve"]
+
+ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 
 
 class Server(uvicorn.Server):
@@ -32,6 +35,8 @@ class Server(uvicorn.Server):
         self.state.draining = True
 
     async def on_tick(self, counter: int) -> bool:
+        if self.state.draining:
+            self.state.stop_joins()
         if time.monotonic() >= self.stop_at:
             self.should_exit = True
         return await super().on_tick(counter)
@@ -51,6 +56,7 @@ def serve(settings: Settings) -> int:
         backlog=settings.backlog,
         server_header=False,
     )
+    _open_files()
     listener = _bind(settings)
     server = Server(config, app.state.dare)
     host, port = listener.getsockname()[:2]
@@ -59,6 +65,18 @@ def serve(settings: Settings) -> int:
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[listener]))
     return 0 if server.started else 3
+
+
+def _open_files() -> None:
+    """Every waiting rollout holds a socket: take all that the process may have, and say if a large step does not fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    if soft != hard:
+        soft = hard if hard != unlimited else 1 << 20
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft != unlimited and soft < ENOUGH_FILES:
+        why = "one socket per waiting rollout: prompts x samples of a step must stay below it; raise ulimit -n"
+        logger.warning("open_files", extra={"fields": {"limit": soft, "why": why}})
 
 
 def _bind(settings: Settings) -> socket.socket:

@@ -32,16 +32,48 @@ class Settings:
     token: str = _setting("", "If set, /reward wants `Authorization: Bearer <token>` or `?token=`; probes stay open.")
     method: str = _setting("dare", "The method of a request that names none.")
     params: str = _setting("{}", "JSON object: parameters of that method where a request sets none.")
-    max_body_bytes: int = _setting(128 * MIB, "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB.")
-    max_json_bytes: int = _setting(64 * MIB, "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means.")
-    max_inflight_bytes: int = _setting(512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory.")
+    max_body_bytes: int = _setting(
+        128 * MIB, "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB."
+    )
+    max_json_bytes: int = _setting(
+        64 * MIB, "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means."
+    )
+    max_inflight_bytes: int = _setting(
+        512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory."
+    )
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
     max_text: int = _setting(256 << 10, "Characters of one text or answer.")
-    deadline: float = _setting(100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try.")
-    drain: float = _setting(1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503.")
+    deadline: float = _setting(
+        100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
+    )
+    drain: float = _setting(
+        1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503."
+    )
     grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.")
-    backlog: int = _setting(8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once.")
+    join_hold: float = _setting(
+        170.0,
+        "Seconds that an OpenRLHF rollout waits for its siblings: its client gives up after 180 s and comes back.",
+    )
+    join_deadline: float = _setting(
+        800.0,
+        "Seconds after which a group closes with what has arrived: below 5 x join_hold, or its first rollout has given up for good.",
+    )
+    join_stale: float = _setting(
+        30.0, "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote."
+    )
+    join_keep: float = _setting(
+        120.0, "Seconds that rewards wait for a client whose connection broke before it had them."
+    )
+    rollouts_hold: float = _setting(
+        100.0, "Seconds that POST /v1/rollouts waits; then 504. Below the 120 s after which slime gives up."
+    )
+    rollouts_keep: float = _setting(
+        900.0, "Seconds that groups of POST /v1/rollouts are remembered, open or closed, after their last request."
+    )
+    backlog: int = _setting(
+        8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
+    )
     log: str = _setting("info", "info: one JSON line a request, never a body; error: only failures; off.")
 
     @property
@@ -66,6 +98,12 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
     settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
+    if not 0 < settings.join_hold < 180:
+        raise SettingsError("DARE_JOIN_HOLD must be above 0 and below 180, when OpenRLHF's client gives a try up")
+    if not 0 < settings.join_deadline < 5 * settings.join_hold:
+        raise SettingsError(
+            f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD ({5 * settings.join_hold:g}): OpenRLHF's client comes back 5 times"
+        )
     return settings
 
 
