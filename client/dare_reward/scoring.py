@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
-from .answers import ANSWERS_VERSION
+from .answers import ANSWERS_VERSION, Kind
 from .diagnostics import correctness, describe_groups, describe_request
 from .errors import RequestError
 from .groups import Groups
@@ -85,19 +85,24 @@ def configuration(method: str, values: Mapping[str, Any]) -> str:
 
 
 def _prepare(
-    groups: Sequence[JSON] | Groups, columns: Columns, limits: Limits, reading: Mapping[str, Any], given: Mapping[str, Any]
+    groups: Sequence[JSON] | Groups,
+    columns: Columns,
+    limits: Limits,
+    reading: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> Prepared:
     if not isinstance(groups, Groups):
         return prepare(groups, columns=columns, limits=limits, params=reading)
     if idle := reading.keys() & given.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     count = len(groups.sizes_P)
+    kinds: tuple[Kind, ...] = ("exact",) * count
     return Prepared(
         groups=groups,
         group_ids=tuple(map(str, range(count))),
         keys_A=("exact",) * len(groups.text_A),
         sources=("exact",) * count,
-        kinds=("exact",) * count,
+        kinds=kinds,
         options=(None,) * count,
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),
@@ -106,8 +111,9 @@ def _prepare(
 
 def _pseudo_label(groups: Groups, result: Estimate) -> Bools:
     """The kept answer with the greatest reward, then the most votes, then first seen."""
-    reward_A = np.where(result.support_A["kept"], result.support_A["reward"], -np.inf)
-    best_A = (reward_A == groups.max_by_group(reward_A)[groups.group_A]) & (reward_A > -np.inf)
+    candidates_A = result.support_A["kept"] if result.label_A is None else result.label_A
+    reward_A = np.where(candidates_A, result.support_A["reward"], -np.inf)
+    best_A: Bools = (reward_A == groups.max_by_group(reward_A)[groups.group_A]) & (reward_A > -np.inf)
     return groups.first_max(np.where(best_A, groups.votes_A, -1.0)) & best_A
 
 
@@ -173,4 +179,5 @@ def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
 def _constant(groups: Groups, rewards_R: Floats) -> Bools:
     """All rewards of the group are equal: group-normalised advantages are zero."""
     first_R = rewards_R[np.minimum(offsets(groups.sizes_P)[:-1], max(len(rewards_R) - 1, 0))][groups.group_R]
-    return groups.sum_rollouts(rewards_R != first_R) == 0
+    constant_P: Bools = groups.sum_rollouts(rewards_R != first_R) == 0
+    return constant_P

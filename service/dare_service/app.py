@@ -13,14 +13,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from fastapi import FastAPI, Request, Response
+from pydantic_core import to_json
+
 from dare_reward import Reply, __version__, estimate, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, find
 from dare_reward.scoring import settle, specs
 from dare_reward.wire import unpack
-from fastapi import FastAPI, Request, Response
-from pydantic_core import to_json
 
 from . import openapi
 from .body import Admission, Form, form, receive, stated_length
@@ -37,7 +38,7 @@ from .workers import join_refusal
 
 __all__ = ["State", "create_app"]
 
-# Below this a body is scored on the event loop: a thread costs 0.2 ms, and 8 KiB of the hardest answers cost under 50 ms.
+# Below this a body is scored on the event loop: a thread costs 0.2 ms, 8 KiB of the hardest answers under 50 ms.
 INLINE_BYTES = 8 << 10
 QUERY_KEYS = ("detail", "token", "method")
 
@@ -62,9 +63,9 @@ class State:
             runs.line("", "join_refused", refusal)
         self.openrlhf = OpenRLHF(self.settings, self.metrics, self.executor, runs, refusal)
         self.rollouts = Rollouts(self.settings, self.metrics, self.executor, refusal)
-        for route, join in (("openrlhf", self.openrlhf.join), ("rollouts", self.rollouts.join)):
-            self.metrics.join_waiting.labels(route).set_function(lambda join=join: join.waiting)
-            self.metrics.join_open.labels(route).set_function(lambda join=join: join.groups.open_groups)
+        self.metrics.inflight.set_function(lambda: self.admission.held)
+        self.metrics.watch("openrlhf", self.openrlhf.join)
+        self.metrics.watch("rollouts", self.rollouts.join)
 
     def stop_joins(self) -> None:
         """Whoever waits for siblings is told to come back: they will not come to this process any more."""
@@ -95,41 +96,39 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(405, _no_route)
     openapi.install(app)
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
-    app.add_middleware(Observe, metrics=state.metrics, routes=routes)  # type: ignore[arg-type]
+    app.add_middleware(Observe, metrics=state.metrics, routes=routes)
     return app
 
 
 async def reward(request: Request) -> Response:
     """Score groups of rollouts: one reward per rollout, in request order.
 
-    The body is JSON, or a frame (safetensors layout) with the array inputs as tensors. Every parameter of the method may
-    also stand in the URL's query, where it wins. A body of OpenRLHF (query, prompts, labels) is answered as by /get_reward.
+    The body is JSON, or a frame (safetensors layout) with the array inputs as tensors. Every parameter of the method
+    may also stand in the URL's query, where it wins. OpenRLHF's body (query, prompts, labels) goes to /get_reward.
     """
     state: State = request.app.state.dare
-    settings, started = state.settings, time.perf_counter()
+    started = time.perf_counter()
     _admit(request, state)
-    kind = form(request.headers, settings)
-    size = stated_length(request.headers, kind)
-    with state.admission.hold(size if size is not None else kind.limit):
-        state.metrics.inflight.set(state.admission.held)
-        body = await receive(request.receive, size, kind, seconds=settings.deadline)
-        received = time.perf_counter()
-        question = await state.openrlhf.read(request, body) if kind.name == "json" and looks_like(body) else None
-        if question is None:
-            work = partial(_work, settings, body, kind, query(request), request.scope["state"]["request_id"])
-            if len(body) <= INLINE_BYTES:
-                outcome = work()
-            else:
-                outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
-        request.scope["state"]["notes"].update(bytes=len(body))
-        del body  # whoever waits for siblings holds none
-    state.metrics.inflight.set(state.admission.held)
-    if question is not None:
-        return await state.openrlhf.answer(request, question)
-    timing = f"recv;dur={1e3 * (received - started):.2f}, decode;dur={outcome.decode_ms:.2f}, estimate;dur={outcome.estimate_ms:.2f}"
-    notes = request.scope["state"]["notes"]
-    notes.update(outcome.notes)
-    _observe(state, outcome.reply, kind, notes["bytes"], outcome)
+    kind = form(request.headers, state.settings)
+    async with _body(request, state, kind) as body:
+        received = time.perf_counter() - started
+        if kind.name == "frame" or not looks_like(body):
+            return await _grouped(request, state, body, kind, received)
+        question = await state.openrlhf.read(request, body)
+    del body  # whoever waits for siblings holds none
+    return await state.openrlhf.answer(request, question)
+
+
+async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
+    work = partial(_work, state.settings, body, kind, query(request), request.scope["state"]["request_id"])
+    if len(body) <= INLINE_BYTES:
+        outcome = work()
+    else:
+        outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
+    spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
+    timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
+    _observe(state, outcome.reply, kind, len(body), outcome)
+    request.scope["state"]["notes"].update(outcome.notes)
     return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
 
 
@@ -203,24 +202,26 @@ def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome
 async def get_reward(request: Request) -> Response:
     """OpenRLHF's remote reward model: one rollout a request, joined with its siblings, or a whole step."""
     state: State = request.app.state.dare
-    async with _json_body(request, state) as body:
+    _admit(request, state)
+    async with _body(request, state, form(request.headers, state.settings, frames=False)) as body:
         question = await state.openrlhf.read(request, body)
+    del body
     return await state.openrlhf.answer(request, question)
 
 
 async def rollouts(request: Request) -> Response:
-    """One rollout of a group; the reply comes when all of its siblings are there, or is 504 and names the missing ones."""
+    """One rollout of a group. The reply comes when all siblings are there, or is 504 and names the missing ones."""
     state: State = request.app.state.dare
-    async with _json_body(request, state) as body:
+    _admit(request, state)
+    async with _body(request, state, form(request.headers, state.settings, frames=False)) as body:
         arrival = await state.rollouts.read(request, body)
+    del body
     return await state.rollouts.answer(request, arrival)
 
 
 @asynccontextmanager
-async def _json_body(request: Request, state: State) -> AsyncIterator[bytearray]:
-    """The body of a route that takes JSON only; admitted while it is read, not while its rollout waits."""
-    _admit(request, state)
-    kind = form(request.headers, state.settings, frames=False)
+async def _body(request: Request, state: State, kind: Form) -> AsyncIterator[bytearray]:
+    """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size = stated_length(request.headers, kind)
     with state.admission.hold(size if size is not None else kind.limit):
         body = await receive(request.receive, size, kind, seconds=state.settings.deadline)
@@ -288,7 +289,7 @@ async def metrics(request: Request) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"  # noqa: PLR2004
+    detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"
     return response(
         status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None)
     )

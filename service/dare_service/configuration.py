@@ -33,28 +33,28 @@ class Configuration:
 
     method: str
     params: tuple[tuple[str, Any], ...]
-    run: str
-    group_size: int | None
-    kind: Kind
-    options: tuple[str, ...] | None
-    deadline: float
-    on_deadline: str
-    extra_logs: str
-    label_policy: str
-    entropy_source: str
-    entropy_mode: str
+    run: str = ""
+    group_size: int | None = None
+    kind: Kind = "math"
+    options: tuple[str, ...] | None = None
+    deadline: float = float("inf")
+    on_deadline: str = "score"
+    extra_logs: str = "on"
+    label_policy: str = "train"
+    entropy_source: str = "exact"
+    entropy_mode: str = "unknown"
 
 
 def configure(
     *,
-    group_size: Annotated[int | None, Param("rollouts of a prompt: the value of --rollout.n_samples_per_prompt", ge=1)] = None,
+    group_size: Annotated[int | None, Param("rollouts of a prompt, --rollout.n_samples_per_prompt", ge=1)] = None,
     run: Annotated[str, Param("name of the run; without one the client's address tells runs apart")] = "",
     kind: Annotated[Kind, Param("how answers are compared")] = "math",
     options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
     deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
-    on_deadline: Annotated[Literal["score", "neutral"], Param("such a group is scored, or gets equal rewards (no advantage)")] = "score",
+    on_deadline: Annotated[Literal["score", "neutral"], Param("score it, or give all the same reward")] = "score",
     extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
-    label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object means: eval: an evaluation rollout")] = "train",
+    label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
 ) -> dict[str, Any]:  # fmt: skip
     """The parameters of the URL beside `method`, its parameters and `token`."""
     return locals()
@@ -81,11 +81,11 @@ assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_mode").choices == MO
 
 @lru_cache(maxsize=1024)
 def openrlhf(query: str, settings: Settings) -> Configuration:
-    """The configuration that an OpenRLHF flag's query string writes. Cached: thousands of requests carry the same one."""
+    """What the query string of an OpenRLHF flag says. Cached: thousands of requests carry the same one."""
     method, params, rest = _split(
         query, settings, URL_SPECS, CARRIED | {"label"}, absent={"missing_entropy": "frequency"}
     )
-    values = configure(**rest)
+    values: dict[str, Any] = configure(**rest)
     longest = TRIES * settings.join_hold
     deadline = settings.join_deadline if values["deadline"] is None else values["deadline"]
     if deadline >= longest:
@@ -98,8 +98,7 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
         raise RequestError(
             f"at most {settings.max_rollouts} (DARE_MAX_ROLLOUTS)", loc=("query", "group_size"), code="parameter"
         )
-    options = _letters(values["kind"], values["options"])
-    values.update(deadline=deadline, options=options, entropy_source="exact", entropy_mode="unknown")
+    values.update(deadline=deadline, options=_letters(values["kind"], values["options"]))
     return Configuration(method=method.name, params=params, **values)
 
 
@@ -107,17 +106,9 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
 def explicit(query: str, settings: Settings) -> Configuration:
     """The same of the explicit join's URL; run and group size are in its body."""
     method, params, rest = _split(query, settings, EXPLICIT_SPECS, CARRIED, absent={})
-    values = sources(**rest)
+    values: dict[str, Any] = sources(**rest)
     values["options"] = _letters(values["kind"], values["options"])
-    unused = {
-        "run": "",
-        "group_size": None,
-        "deadline": float("inf"),
-        "on_deadline": "score",
-        "extra_logs": "off",
-        "label_policy": "train",
-    }
-    return Configuration(method=method.name, params=params, **values, **unused)
+    return Configuration(method=method.name, params=params, **values)
 
 
 def pasteable(url: str, query: str) -> str:
@@ -134,7 +125,7 @@ def _split(
     given = _pairs(query)
     method = _method(given.pop("method", settings.method), carried)
     here, theirs = {s.name: s for s in own}, {s.name: s for s in specs(method)}
-    known = {**theirs, **here}
+    known = {**here, **theirs}
     params = {k: v for k, v in absent.items() if k in theirs}
     params.update(settings.default_params if method.name == settings.method else {})
     rest: dict[str, Any] = {}
@@ -173,11 +164,15 @@ def _method(name: str, carried: frozenset[str]) -> Method:
 
 def _unknown(name: str, known: Mapping[str, Spec]) -> RequestError:
     near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]} ({known[near[0]].accepts})? " if near else ""
-    names = "; ".join(["method", "token", *(f"{s.name}: {s.accepts}" for s in known.values())])
+    hint = f"did you mean {near[0]} ({_accepts(known[near[0]])})? " if near else ""
+    names = "; ".join(["method", "token", *(f"{s.name}: {_accepts(s)}" for s in known.values())])
     return RequestError(
         f"unknown parameter {name[:64]!r} of the URL; {hint}known: {names}", loc=("query",), code="unknown_parameter"
     )
+
+
+def _accepts(spec: Spec) -> str:
+    return spec.accepts.removesuffix(" or null")
 
 
 def _letters(kind: str, options: str | None) -> tuple[str, ...] | None:

@@ -1,14 +1,15 @@
-"""What every scoring route asks of a request before its body: the token, the query string, a service that is not stopping."""
+"""What every scoring route asks of a request before its body: the token, the query string."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 
-from dare_reward.errors import RequestError
 from fastapi import Request
 
-from .problems import Refusal
+from dare_reward.errors import RequestError
+
+from .problems import RefusalError
 from .settings import Settings
 
 __all__ = ["authorise", "query", "stopping"]
@@ -23,7 +24,7 @@ def authorise(request: Request, settings: Settings) -> None:
         given = request.query_params.get("token", "")
     digests = (hashlib.sha256(x.encode("utf-8", "replace")).digest() for x in (given.strip(), settings.token))
     if not secrets.compare_digest(*digests):
-        raise Refusal(
+        raise RefusalError(
             401,
             "send the token as Authorization: Bearer or as ?token=",
             code="token",
@@ -43,6 +44,6 @@ def query(request: Request) -> dict[str, str]:
     return out
 
 
-def stopping() -> Refusal:
+def stopping() -> RefusalError:
     """For requests that come, or wait, while the service stops."""
-    return Refusal(503, "stopping", code="draining", headers={"Retry-After": "1"})
+    return RefusalError(503, "stopping", code="draining", headers={"Retry-After": "1"})

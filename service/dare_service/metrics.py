@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from dare_reward import Reply, __version__
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dare_reward import Reply, __version__
+
+from .join import Join
 
 __all__ = ["Metrics"]
 
@@ -66,6 +71,11 @@ class Metrics:
                 self.size.observe(len(group.rewards))
                 self.majority.observe((group.diagnostics or {}).get("majority_ratio", 0.0))
                 self.reward.observe(float(np.mean(group.rewards)))
+
+    def watch(self, route: str, join: Join[Any]) -> None:
+        """A join's state is read when the metrics are."""
+        self.join_waiting.labels(route).set_function(lambda: join.waiting)
+        self.join_open.labels(route).set_function(lambda: join.groups.open_groups)
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

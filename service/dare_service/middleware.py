@@ -10,12 +10,13 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from dare_reward import DareError, __version__
 from pydantic import ValidationError
+
+from dare_reward import DareError, __version__
 
 from .body import Disconnected
 from .metrics import Metrics
-from .problems import Refusal, from_error, from_validation, response
+from .problems import RefusalError, from_error, from_validation, response
 
 __all__ = ["Observe", "logger"]
 
@@ -85,7 +86,7 @@ class _Exchange:
         await self._send(message)
 
     async def refuse(self, error: DareError | ValidationError, receive: Receive) -> None:
-        headers = error.headers if isinstance(error, Refusal) else None
+        headers = error.headers if isinstance(error, RefusalError) else None
         status, detail, entries = from_validation(error) if isinstance(error, ValidationError) else from_error(error)
         reason = getattr(error, "code", None) or (entries[0]["code"] if entries else "json")
         self.outer.metrics.rejected.labels(reason).inc()
@@ -99,7 +100,7 @@ class _Exchange:
         route = path if path in self.outer.routes else "other"
         self.outer.metrics.requests.labels(route, self.status).inc()
         self.outer.metrics.seconds.labels(route).observe(seconds)
-        level = logging.ERROR if self.status >= 500 and self.notes.get("refused") not in EXPECTED else logging.INFO  # noqa: PLR2004
+        level = logging.ERROR if self.status >= 500 and self.notes.get("refused") not in EXPECTED else logging.INFO
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}
             logger.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1e3, 3), **self.notes}})

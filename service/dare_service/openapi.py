@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dare_reward.params import Spec
 from fastapi import FastAPI
+
+from dare_reward.params import Spec
 
 from .configuration import EXPLICIT_SPECS, URL_SPECS
 from .openrlhf_reply import LOGS

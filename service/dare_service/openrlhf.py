@@ -6,8 +6,8 @@ The body (every release; one rollout a request since 0.9.1, a whole step before)
 
 Beside these lists, of the same length, may stand what a plugin inside the rollout actor knows:
 
-    "group_key":      [str]           one per call of generate_responses, new for every group; then siblings are known by
-                                      it instead of by prompt and label, and each carries its
+    "group_key":      [str]           one per call of generate_responses, new for every group; then siblings are known
+                                      by it instead of by prompt and label, and each carries its
     "index":          [int]           place in the group, 0 to group_size - 1; both or neither
     "mean_entropy":   [float | null]  mean token entropy of the response in nats
     "num_tokens":     [int | null]    number of generated tokens; 0: no answer
@@ -34,16 +34,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from dare_reward.errors import RequestError
 from fastapi import Request, Response
 from pydantic_core import to_json
+
+from dare_reward.errors import RequestError
 
 from .configuration import TRIES, Configuration, openrlhf, pasteable
 from .join import Arrival, Conflict, Group, Join
 from .metrics import Metrics
 from .openrlhf_body import Member, looks_like, read_body, read_members
 from .openrlhf_reply import Verdict, evaluate, reply, verdicts
-from .problems import Refusal
+from .problems import RefusalError
 from .runs import Runs
 from .settings import Settings
 from .waiting import waited
@@ -116,7 +117,7 @@ class OpenRLHF:
             yield
         except Conflict as error:
             self._runs.say(f"@{address}", "refused conflict", str(error))
-            raise Refusal(409, str(error), code="conflict") from None
+            raise RefusalError(409, str(error), code="conflict") from None
         except RequestError as error:
             self._runs.say(f"@{address}", f"refused {error.code}", str(error))
             raise
@@ -143,7 +144,7 @@ class OpenRLHF:
         """The verdict of a rollout that comes alone, when its siblings are there."""
         config, run, address = question.config, question.run, question.address
         if self._refusal:
-            raise Refusal(503, self._refusal, code="workers")
+            raise RefusalError(503, self._refusal, code="workers")
         size = _group_size(request, config)
         if member.index is not None and member.index >= size:
             raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
@@ -183,11 +184,8 @@ class OpenRLHF:
 
         found, entropies = await self._work(work)
         if not entropies:
-            self._runs.say(
-                run,
-                "entropy_source=none",
-                f"{config.method} is given no entropies on this route and then goes by vote shares alone (missing_entropy=frequency)",
-            )
+            why = f"without entropies {config.method} goes by vote shares (missing_entropy=frequency)"
+            self._runs.say(run, "entropy_source=none", why)
         return found
 
     async def _work(self, work: Callable[[], T]) -> T:

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic_core import from_json
+
 from dare_reward.errors import RequestError
 from dare_reward.fields import FIELDS
 from dare_reward.request import MODES, READING, SOURCES, read_answers
-from pydantic_core import from_json
 
 from .configuration import Configuration
-from .problems import Refusal
+from .problems import RefusalError
 from .reading import Label, read_label, response
 
 __all__ = ["Columns", "Member", "looks_like", "read_body", "read_members"]
@@ -65,7 +66,7 @@ def read_body(body: bytes | bytearray) -> Columns:
     try:
         content = from_json(bytes(body))
     except ValueError as error:
-        raise Refusal(400, f"not JSON: {error}", code="json") from None
+        raise RefusalError(400, f"not JSON: {error}", code="json") from None
     if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
         raise RequestError("must be an object with the lists query, prompts and labels", code="type")
     count = len(_list(content, "query"))

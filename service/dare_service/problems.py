@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dare_reward.errors import DareError, RequestError, path
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-__all__ = ["MAX_ERRORS", "TITLES", "Refusal", "from_error", "from_validation", "response"]
+from dare_reward.errors import DareError, RequestError, path
+
+__all__ = ["MAX_ERRORS", "TITLES", "RefusalError", "from_error", "from_validation", "response"]
 
 MAX_ERRORS = 10
 MEDIA_TYPE = "application/problem+json"
@@ -29,7 +30,7 @@ TITLES = {
 }
 
 
-class Refusal(DareError):
+class RefusalError(DareError):
     """The service's own refusal of a request, before its content matters."""
 
     def __init__(self, status: int, detail: str, *, code: str, headers: dict[str, str] | None = None) -> None:

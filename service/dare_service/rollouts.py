@@ -1,10 +1,11 @@
 """`POST /v1/rollouts`: the explicit join, for any stack that scores one rollout a call.
 
-    {"run": "exp1", "group_id": "aime-7/step-12", "group_size": 64, "index": 3, "rollout": {"text": ..., "mean_entropy": 0.21}}
+    {"run": "exp1", "group_id": "aime-7/step-12", "group_size": 64, "index": 3,
+     "rollout": {"text": "... \\boxed{204}", "mean_entropy": 0.21}}
 
-The rollout is one of `POST /reward`; method and parameters stand in the query. (run, group_id, index) names it: the same
-content again is a retry and gets the same reply, other content is 409. The reply comes when all indices have arrived;
-after the hold it is 504 and names the missing ones, and the rollout keeps its place.
+The rollout is one of `POST /reward`; method and parameters stand in the query. (run, group_id, index) names it: the
+same content again is a retry and gets the same reply, other content is 409. The reply comes when all indices have
+arrived; after the hold it is 504 and names the missing ones, and the rollout keeps its place.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from fastapi import Request, Response
+from pydantic_core import from_json, to_json
+
 from dare_reward import estimate
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 from dare_reward.request import READING, Limits, prepare, read_answers
-from fastapi import Request, Response
-from pydantic_core import from_json, to_json
 
 from .configuration import Configuration, explicit
 from .join import Arrival, Conflict, Group, Join
 from .metrics import Metrics
-from .problems import Refusal
+from .problems import RefusalError
 from .settings import Settings
 from .waiting import waited
 
@@ -52,7 +54,7 @@ class Rollouts:
     async def read(self, request: Request, body: bytes | bytearray) -> Arrival:
         """The body, checked and reduced to what scoring needs."""
         if self._refusal:
-            raise Refusal(503, self._refusal, code="workers")
+            raise RefusalError(503, self._refusal, code="workers")
         config = explicit(request.url.query, self._settings)
         work = partial(_arrival, body, config, self._settings.limits)
         arrival = (
@@ -60,8 +62,7 @@ class Rollouts:
             if len(body) <= INLINE_BYTES
             else await asyncio.get_running_loop().run_in_executor(self._executor, work)
         )
-        run, _ = arrival.key
-        request.scope["state"]["notes"].update(run=run)
+        request.scope["state"]["notes"].update(run=arrival.origin)
         return arrival
 
     async def answer(self, request: Request, arrival: Arrival) -> Response:
@@ -69,8 +70,8 @@ class Rollouts:
             content = await waited(self.join, arrival, request, hold=self._settings.rollouts_hold)
         except Conflict as error:
             advice = "every group needs a group_id of its own, for example with the step in it"
-            raise Refusal(409, f"{error}; {advice}", code="conflict") from None
-        except Refusal as refusal:
+            raise RefusalError(409, f"{error}; {advice}", code="conflict") from None
+        except RefusalError as refusal:
             raise _late(refusal, self._settings.rollouts_hold) from None
         return Response(to_json(content), media_type="application/json")
 
@@ -106,7 +107,12 @@ def _arrival(body: bytes | bytearray, config: Configuration, limits: Limits) -> 
     ).digest()
     rollout = _reduced(content["rollout"], config, limits)
     return Arrival(
-        key=(content["run"], content["group_id"]), size=size, identity=identity, rollout=(config, rollout), index=index
+        key=(content["run"], content["group_id"]),
+        size=size,
+        identity=identity,
+        rollout=(config, rollout),
+        index=index,
+        origin=content["run"],
     )
 
 
@@ -114,7 +120,7 @@ def _content(body: bytes | bytearray) -> dict[str, Any]:
     try:
         content = from_json(bytes(body), allow_inf_nan=False)
     except ValueError as error:
-        raise Refusal(400, f"not JSON: {error}", code="json") from None
+        raise RefusalError(400, f"not JSON: {error}", code="json") from None
     if not isinstance(content, dict):
         raise RequestError("must be an object", code="type")
     if unknown := content.keys() - set(FIELDS):
@@ -170,14 +176,15 @@ def _replies(group: GroupReply) -> list[dict[str, Any]]:
     return [{**dict(zip(columns, row, strict=True)), "flags": list(group.flags or ())} for row in rows]
 
 
-def _late(refusal: Refusal, hold: float) -> Refusal:
+def _late(refusal: RefusalError, hold: float) -> RefusalError:
     if refusal.code != "held":
         return refusal
     group: Group = refusal.__cause__.group  # type: ignore[union-attr]
     missing = group.missing
     names = ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "")
-    return Refusal(
+    return RefusalError(
         504,
-        f"{len(missing)} of {group.size} rollouts have not arrived within {hold:g} s, indices {names}; this one keeps its place, post it again",
+        f"{len(missing)} of {group.size} rollouts have not arrived within {hold:g} s, indices {names}; "
+        "this one keeps its place, post it again",
         code="incomplete",
     )

@@ -46,7 +46,7 @@ class Runs:
 
     @contextmanager
     def live(self, run: str, address: str) -> Iterator[None]:
-        """A request of that address waits. A second address under one run is flagged, so that two jobs do not mix silently."""
+        """A request of that address waits. A second one under the run is flagged: two jobs must not mix silently."""
         known = self._run(run)
         if (
             known.live
@@ -54,7 +54,7 @@ class Runs:
             and self.say(
                 run,
                 f"second_address {address}",
-                "two clients share the run's name: right for one job on several nodes, wrong for two jobs; give each job its own run=",
+                "right for one job on several nodes, wrong for two jobs: give each job its own run=",
                 addresses=sorted({*known.live, address})[:8],
             )
         ):

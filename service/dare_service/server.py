@@ -1,4 +1,4 @@
-"""The process: uvicorn with our stop. SIGTERM turns /ready to 503, what is in flight is finished, the exit code is 0."""
+"""The process: uvicorn with our stop. SIGTERM turns /ready to 503, finishes what is in flight and exits 0."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def serve(settings: Settings) -> int:
 
 
 def _open_files() -> None:
-    """Every waiting rollout holds a socket: take all that the process may have, and say if a large step does not fit."""
+    """Every waiting rollout holds a socket: take all that the process may have, and say if a step may not fit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
     if soft != hard:

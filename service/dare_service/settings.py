@@ -57,7 +57,7 @@ class Settings:
     )
     join_deadline: float = _setting(
         800.0,
-        "Seconds after which a group closes with what has arrived: below 5 x join_hold, or its first rollout has given up for good.",
+        "Seconds after which a group closes with what has arrived. Its first rollout gives up after 5 x join_hold.",
     )
     join_stale: float = _setting(
         30.0, "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote."
@@ -102,7 +102,7 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
         raise SettingsError("DARE_JOIN_HOLD must be above 0 and below 180, when OpenRLHF's client gives a try up")
     if not 0 < settings.join_deadline < 5 * settings.join_hold:
         raise SettingsError(
-            f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD ({5 * settings.join_hold:g}): OpenRLHF's client comes back 5 times"
+            f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
         )
     return settings
 

@@ -9,7 +9,7 @@ from fastapi import Request
 from .body import Disconnected
 from .intake import stopping
 from .join import Arrival, Gone, Held, Join, Stopped
-from .problems import Refusal
+from .problems import RefusalError
 
 __all__ = ["waited"]
 
@@ -17,11 +17,11 @@ R = TypeVar("R")
 
 
 async def waited(join: Join[R], arrival: Arrival, request: Request, *, hold: float) -> R:
-    """The arrival's result, or Refusal 503 after `hold` seconds and at a stop, or Disconnected."""
+    """The arrival's result, or RefusalError 503 after `hold` seconds and at a stop, or Disconnected."""
     try:
         return await join.wait(arrival, hold=hold, gone=_disconnect(request))
     except Held as held:
-        raise Refusal(503, f"{held}; come back", code="held", headers={"Retry-After": "1"}) from held
+        raise RefusalError(503, f"{held}; come back", code="held", headers={"Retry-After": "1"}) from held
     except Gone:
         raise Disconnected from None
     except Stopped:

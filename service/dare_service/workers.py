@@ -28,9 +28,9 @@ def join_refusal(environment: Mapping[str, str], argv: Sequence[str]) -> str:
 
 def _advice(found: str, remedy: str) -> str:
     return (
-        f"single rollouts are joined in the memory of one process, and {found}: members of a group would wait for each other in "
-        f"different processes. {remedy} (`dare-reward serve` is one process and serves thousands of waiting rollouts), put one replica "
-        "behind one address, or post whole groups to /reward"
+        f"single rollouts are joined in the memory of one process, and {found}: members of a group would wait for each "
+        f"other in different processes. {remedy} (`dare-reward serve` is one process and serves thousands of waiting "
+        "rollouts), put one replica behind one address, or post whole groups to /reward"
     )
 
 
