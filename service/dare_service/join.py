@@ -149,10 +149,10 @@ class Join(Generic[R]):
 
     def _sweep(self) -> None:
         now = self._clock()
-        for group in self.groups.due(now):
-            self._close(group, "deadline")
         if gone := self.groups.sweep(now):
             self._observer.expired(gone)
+        for group in self.groups.due(now):
+            self._close(group, "deadline")
         idle = not self.waiting and next(iter(self.groups), None) is None
         self._timer = None if idle else asyncio.get_running_loop().call_later(self._tick, self._sweep)
 

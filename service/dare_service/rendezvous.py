@@ -187,10 +187,7 @@ class Rendezvous:
             group.slots.sort(key=lambda s: s.arrival.index or 0)
 
     def due(self, now: float) -> list[Group]:
-        """Open groups whose deadline has passed, without their stale slots."""
-        for place in list(self._places.values()):
-            if place.open is not None:
-                self._drop_stale(place, place.open, now)
+        """Open groups whose deadline has passed. `sweep` first: a stale slot's deadline does not count."""
         return [p.open for p in self._places.values() if p.open is not None and p.open.due_at <= now]
 
     def sweep(self, now: float) -> int:
