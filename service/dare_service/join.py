@@ -80,12 +80,18 @@ class Join(Generic[R]):
         gone   done when the client is
         Raises Conflict, Held, Gone or Stopped, and what `score` raises.
         """
+        left = asyncio.ensure_future(gone)
+        try:
+            return await self._wait(arrival, hold, left)
+        finally:
+            left.cancel()
+
+    async def _wait(self, arrival: Arrival, hold: float, left: asyncio.Future[Any]) -> R:
         if self._stopped:
             raise Stopped
         group, slot = self.groups.arrive(arrival, self._clock())
         promise = self._watch(group)
         self.waiting += 1
-        left = asyncio.ensure_future(gone)
         delivered = False
         try:
             await asyncio.wait((promise, left), timeout=hold, return_when=asyncio.FIRST_COMPLETED)
@@ -100,7 +106,6 @@ class Join(Generic[R]):
             delivered = True
             return results[group.slots.index(slot)]
         finally:
-            left.cancel()
             self.waiting -= 1
             self.groups.leave(group, slot, self._clock(), delivered=delivered)
 

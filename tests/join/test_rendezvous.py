@@ -16,7 +16,9 @@ def make() -> Rendezvous:
     return Rendezvous(stale=STALE, keep=KEEP)
 
 
-def said(text: str, *, size: int = 3, key: str = "k", index: int | None = None, deadline: float | None = None) -> Arrival:
+def said(
+    text: str, *, size: int = 3, key: str = "k", index: int | None = None, deadline: float | None = None
+) -> Arrival:
     return Arrival(key, size, text.encode(), text, index, deadline)
 
 
