@@ -85,6 +85,7 @@ def _bind(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(settings.backlog)
     except OSError as error:
         listener.close()
         raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None

@@ -54,7 +54,7 @@ class _StandIns:
     def create_module(self, spec: ModuleSpec) -> MagicMock:
         module = MagicMock(name=spec.name)
         module.__path__, module.__spec__, module.__name__ = [], spec, spec.name
-        module.remote = _remote
+        module.remote, module.__version__ = _remote, "99.0"
         return module
 
     def exec_module(self, module: object) -> None:
@@ -78,7 +78,7 @@ class Ids(list):
 
 
 class Tokenizer:
-    def __call__(self, *, text: str, **_: Any) -> dict[str, list[Ids]]:
+    def __call__(self, text: str, **_: Any) -> dict[str, list[Ids]]:
         return {"input_ids": [Ids(map(ord, text))]}
 
     def decode(self, ids: list[int], **_: Any) -> str:
@@ -123,7 +123,8 @@ def step(release) -> Callable[..., Any]:
         actor = types.SimpleNamespace(
             executor=release.agent.SingleTurnAgentExecutor([url]), generate=Engine(say).generate
         )
-        responses = release.module("trainer.ray.vllm_engine").RolloutRayActor.generate_responses
+        module = vars(release.module("trainer.ray.vllm_engine"))  # the actor's name differs between releases
+        responses = next(c.generate_responses for c in module.values() if "generate_responses" in getattr(c, "__dict__", ()))
         params = types.SimpleNamespace(max_tokens=64, logprobs=None)
         calls = (responses(actor, p, label, params, 4096, Tokenizer(), num_samples=n) for p, label in prompts)
         return list(await asyncio.gather(*calls))

@@ -122,6 +122,7 @@ async def test_a_service_that_is_killed_and_restarted_within_the_clients_patienc
     job = asyncio.ensure_future(step(f"{service.url}?group_size=8&run=r", [("p\n", "")], 8, say=lambda p: ("\\boxed{1}", 1.0) if slow.pop() else ("\\boxed{1}", 0.0)))  # fmt: skip
     slow = [False] * 5 + [True] * 3
     while service.waiting < 5:
+        assert not job.done(), job
         await asyncio.sleep(0.01)
     await asyncio.to_thread(service.kill)
     await asyncio.sleep(0.5)
