@@ -75,7 +75,7 @@ class OpenRLHF:
         self._executor = executor
         self._runs = runs
         self._refusal = refusal
-        self.join: Join[Verdict] = Join(self._score, stale=settings.join_stale, keep=settings.join_keep, observer=self)
+        self.join: Join[bytes] = Join(self._score, stale=settings.join_stale, keep=settings.join_keep, observer=self)
 
     async def read(self, request: Request, body: bytes | bytearray) -> Question:
         """The body as members of groups; nothing of it is kept."""
@@ -100,15 +100,12 @@ class OpenRLHF:
 
     async def answer(self, request: Request, question: Question) -> Response:
         """The reply, when it is known."""
-        config, members = question.config, question.members
         with self._told(question.address):
-            if len(members) != 1:
-                found = await self._batch(question)
-            elif members[0].label.evaluation:
-                found = evaluate(config, members)
+            if len(question.members) == 1 and not question.members[0].label.evaluation:
+                content = await self._joined(request, question, question.members[0])
             else:
-                found = [await self._joined(request, question, members[0])]
-        return Response(to_json(reply(config, found)), media_type="application/json")
+                content = to_json(reply(question.config, await self._batch(question)))
+        return Response(content, media_type="application/json")
 
     @contextmanager
     def _told(self, address: str) -> Iterator[None]:
@@ -131,17 +128,14 @@ class OpenRLHF:
         graded = groups.pop("", [])
         out: dict[int, Verdict] = dict(zip(graded, evaluate(config, [members[i] for i in graded]), strict=True))
         places = list(groups.values())
-        scored = (
-            await self._scored(config, question.run, [[members[i] for i in place] for place in places])
-            if places
-            else []
-        )
+        batch = [[members[i] for i in place] for place in places]
+        scored = await self._scored(config, question.run, batch, list) if batch else []
         for place, found in zip(places, scored, strict=True):
             out.update(zip(place, found, strict=True))
         return [out[i] for i in range(len(members))]
 
-    async def _joined(self, request: Request, question: Question, member: Member) -> Verdict:
-        """The verdict of a rollout that comes alone, when its siblings are there."""
+    async def _joined(self, request: Request, question: Question, member: Member) -> bytes:
+        """The reply to a rollout that comes alone, when its siblings are there."""
         config, run, address = question.config, question.run, question.address
         if self._refusal:
             raise RefusalError(503, self._refusal, code="workers")
@@ -161,32 +155,37 @@ class OpenRLHF:
         with self._runs.live(run, address):
             return await waited(self.join, arrival, request, hold=self._settings.join_hold)
 
-    async def _score(self, group: Group) -> Sequence[Verdict]:
+    async def _score(self, group: Group) -> Sequence[bytes]:
+        """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
         config, run, _ = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
-        (found,) = await self._scored(config, run, [members], early=group.reason != "full", waits=waits)
-        return found
+
+        def write(found: Sequence[Sequence[Verdict]]) -> list[bytes]:
+            return [to_json(reply(config, [verdict])) for verdict in found[0]]
+
+        return await self._scored(config, run, [members], write, early=group.reason != "full", waits=waits)
 
     async def _scored(
         self,
         config: Configuration,
         run: str,
         groups: Sequence[Sequence[Member]],
+        finish: Callable[[list[list[Verdict]]], T],
         *,
         early: bool = False,
         waits: Sequence[float] = (),
-    ) -> list[list[Verdict]]:
-        def work() -> tuple[list[list[Verdict]], bool]:
-            return verdicts(
-                config, groups, self._settings.limits, self._metrics.observe_groups, early=early, waits=waits
-            )
+    ) -> T:
+        def work() -> tuple[T, bool]:
+            observe = self._metrics.observe_groups
+            found, entropies = verdicts(config, groups, self._settings.limits, observe, early=early, waits=waits)
+            return finish(found), entropies
 
-        found, entropies = await self._work(work)
+        out, entropies = await self._work(work)
         if not entropies:
             why = f"without entropies {config.method} goes by vote shares (missing_entropy=frequency)"
             self._runs.say(run, "entropy_source=none", why)
-        return found
+        return out
 
     async def _work(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)

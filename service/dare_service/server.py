@@ -18,6 +18,7 @@ from .settings import Settings, SettingsError
 
 __all__ = ["serve"]
 
+SWITCH = 1e-3  # seconds that a thread with numbers may keep the event loop from its next request (Python: 5e-3)
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 
 
@@ -45,6 +46,7 @@ class Server(uvicorn.Server):
 def serve(settings: Settings) -> int:
     """Bind, say where, and serve until told to stop."""
     _log(settings)
+    sys.setswitchinterval(SWITCH)
     app = create_app(settings)
     config = uvicorn.Config(
         app,

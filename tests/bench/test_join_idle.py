@@ -1,7 +1,9 @@
 """What the join adds to a training step: the time between a group's last rollout and its last reward.
 
 64 prompts x 64 rollouts, a connection each, as OpenRLHF posts them. The wait for slower siblings is the generation's own
-and is not counted. The clients share the machine with the service, in a process of their own.
+and is not counted. `spread`: the groups of a step end one after the other, each of them over five seconds, as an engine
+that works through a queue of prompts ends them. `burst`: all 4,096 rollouts end in the same instant, the worst case; the
+last reward is then the time that it takes to serve them all. The clients share the machine with the service.
 
     pytest tests/bench/test_join_idle.py -s
 """
@@ -19,7 +21,7 @@ import time
 import numpy as np
 import pytest
 
-PROMPTS, SAMPLES, SECONDS = 64, 64, 20.0
+PROMPTS, SAMPLES, SECONDS, WIDTH = 64, 64, 20.0, 5.0
 TEXT = "We compute the sum of the terms one after the other and simplify. " * 60  # 4 kB, with a box at its end
 
 
@@ -39,7 +41,7 @@ async def post(url: str, content: bytes) -> tuple[int, float, float]:
 
 
 async def run(url: str, seconds: float) -> np.ndarray:
-    """Idle time of each group in seconds; rollouts finish at times spread over `seconds`."""
+    """Idle time of each group in seconds; the groups end at times spread over `seconds`."""
     rng = random.Random(1)
 
     async def rollout(prompt: int, wait: float) -> tuple[int, float, float]:
@@ -49,7 +51,9 @@ async def run(url: str, seconds: float) -> np.ndarray:
         await asyncio.sleep(wait)
         return await post(url, content)
 
-    waits = [[rng.random() * seconds for _ in range(SAMPLES)] for _ in range(PROMPTS)]
+    width = min(WIDTH, seconds)
+    starts = [(seconds - width) * p / PROMPTS for p in range(PROMPTS)]
+    waits = [[start + rng.random() * width for _ in range(SAMPLES)] for start in starts]
     found = await asyncio.gather(*(rollout(p, w) for p, group in enumerate(waits) for w in group))
     assert {status for status, _, _ in found} == {200}
     times = np.array([f[1:] for f in found]).reshape(PROMPTS, SAMPLES, 2)
