@@ -8,7 +8,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -74,12 +74,12 @@ class Live:
         self.app = create_app(settings)
         self.state: State = self.app.state.dare
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
-        self.url = "http://127.0.0.1:{}".format(self.listener.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         config = uvicorn.Config(self.app, http="httptools", log_config=None, access_log=False, lifespan="off")
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve(sockets=[self.listener])))
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> Self:
         self.thread.start()
         while not self.server.started:
             assert self.thread.is_alive()

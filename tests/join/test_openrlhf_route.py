@@ -7,10 +7,13 @@ import json
 import logging
 import random
 
+import httpx
 import pytest
 
 from dare_reward import estimate
+from dare_service.app import create_app
 from dare_service.openrlhf_reply import LOGS, UNKNOWN
+from dare_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
 PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
@@ -295,11 +298,6 @@ async def test_the_log_says_once_per_run_that_there_are_no_entropies(asgi, caplo
 
 
 async def test_two_addresses_under_one_run_are_flagged(caplog):
-    import httpx
-
-    from dare_service.app import create_app
-    from dare_service.settings import Settings
-
     app = create_app(Settings())
     clients = [
         httpx.AsyncClient(transport=httpx.ASGITransport(app, client=(f"10.0.0.{i}", 1)), base_url="http://t")

@@ -7,6 +7,7 @@ so are the `__init__` files of packages that would import all of it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import os
@@ -22,9 +23,32 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+import uvicorn
 
-HEAVY = ("ray", "vllm", "deepspeed", "flash_attn", "peft", "transformers", "datasets", "tqdm", "torchdata", "optree", "wandb")
-BARE = ("openrlhf", "openrlhf.utils", "openrlhf.trainer", "openrlhf.trainer.ppo_utils", "openrlhf.trainer.ray", "openrlhf.models")
+from dare_service.app import create_app
+from dare_service.settings import Settings
+
+HEAVY = (
+    "ray",
+    "vllm",
+    "deepspeed",
+    "flash_attn",
+    "peft",
+    "transformers",
+    "datasets",
+    "tqdm",
+    "torchdata",
+    "optree",
+    "wandb",
+)
+BARE = (
+    "openrlhf",
+    "openrlhf.utils",
+    "openrlhf.trainer",
+    "openrlhf.trainer.ppo_utils",
+    "openrlhf.trainer.ray",
+    "openrlhf.models",
+)
 ABSENT = ("openrlhf.datasets", "openrlhf.utils.deepspeed", "openrlhf.utils.utils", "openrlhf.trainer.ray.launcher")
 
 
@@ -92,7 +116,6 @@ class Engine:
         self.say = say
 
     async def generate(self, ids: list[int], sampling_params: Any, **_: Any) -> Any:
-        import asyncio
 
         text, seconds = self.say("".join(map(chr, ids)))
         await asyncio.sleep(seconds)
@@ -116,7 +139,6 @@ def step(release) -> Callable[..., Any]:
     """`await step(url, prompts, n)`: what `generate_responses` of the release returns for each prompt."""
 
     async def run(url: str, prompts: list[tuple[str, Any]], n: int, *, say=None, seed: int = 0) -> list[list[dict]]:
-        import asyncio
 
         rng = random.Random(seed)
         say = say or (lambda prompt: (f"It is \\boxed{{{rng.choice([1, 1, 2, 3])}}}.<|im_end|>", rng.random() * 0.5))
@@ -124,7 +146,9 @@ def step(release) -> Callable[..., Any]:
             executor=release.agent.SingleTurnAgentExecutor([url]), generate=Engine(say).generate
         )
         module = vars(release.module("trainer.ray.vllm_engine"))  # the actor's name differs between releases
-        responses = next(c.generate_responses for c in module.values() if "generate_responses" in getattr(c, "__dict__", ()))
+        responses = next(
+            c.generate_responses for c in module.values() if "generate_responses" in getattr(c, "__dict__", ())
+        )
         params = types.SimpleNamespace(max_tokens=64, logprobs=None)
         calls = (responses(actor, p, label, params, 4096, Tokenizer(), num_samples=n) for p, label in prompts)
         return list(await asyncio.gather(*calls))
@@ -136,18 +160,11 @@ class Live:
     """The service on a loopback socket, in a thread; it can be stopped as if killed, and started again on its port."""
 
     def __init__(self, **settings: Any) -> None:
-        from dare_service.settings import Settings
-
         self.settings = Settings(**{"log": "off", **settings})
         self.port = 0
         self.start()
 
     def start(self) -> None:
-        import asyncio
-
-        import uvicorn
-
-        from dare_service.app import create_app
 
         self.app = create_app(self.settings)
         listener = socket.create_server(("127.0.0.1", self.port), backlog=4096)

@@ -104,7 +104,12 @@ async def test_the_recorded_requests_are_what_the_release_sends(release, execute
     async def record(reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         headers = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
-        seen.append({"media": headers["content-type"], "body": (await reader.readexactly(int(headers["content-length"]))).decode()})
+        seen.append(
+            {
+                "media": headers["content-type"],
+                "body": (await reader.readexactly(int(headers["content-length"]))).decode(),
+            }
+        )
         writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"rewards":[0]}')
         writer.close()
 
@@ -190,7 +195,9 @@ async def test_an_evaluation_pass_is_accuracy_through_the_releases_own_metrics(l
     prompts = [(f"q{i}\n", {"answer": "1", "split": "eval"}) for i in range(5)]
     found = await step(f"{service.url}?group_size=64&run=r", prompts, 4)
     samples = [
-        types.SimpleNamespace(prompts=[r["prompt"]], rewards=torch.tensor([r["reward"]]), response_length=None, truncated=None)
+        types.SimpleNamespace(
+            prompts=[r["prompt"]], rewards=torch.tensor([r["reward"]]), response_length=None, truncated=None
+        )
         for responses in found
         for r in responses
     ]
@@ -232,7 +239,9 @@ def _advantages(torch, release, responses) -> list[float]:
     experiences = [make(types.SimpleNamespace(), r, max_len=4096) for r in responses]
     for i, e in enumerate(experiences):
         e.index = [i]
-        e.sequences, e.attention_mask, e.action_mask = (x.reshape(1, -1) for x in (e.sequences, e.attention_mask, e.action_mask))
+        e.sequences, e.attention_mask, e.action_mask = (
+            x.reshape(1, -1) for x in (e.sequences, e.attention_mask, e.action_mask)
+        )
         e.kl = torch.zeros(e.action_mask.shape)
     own = types.SimpleNamespace(
         strategy=types.SimpleNamespace(args=_Args(n=len(responses))),
@@ -253,7 +262,7 @@ class _Args:
         self.__dict__.update(named)
         self.rollout = types.SimpleNamespace(n_samples_per_prompt=n)
         self.algo = types.SimpleNamespace(
-            advantage=types.SimpleNamespace(estimator="group_norm", gamma=1.0, lambd=1.0, no_std_norm=False, **{"clip": None}),
+            advantage=types.SimpleNamespace(estimator="group_norm", gamma=1.0, lambd=1.0, no_std_norm=False),
         )
         self.reward = _Off(clip_range=(-10, 10))
 
