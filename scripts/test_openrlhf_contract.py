@@ -45,7 +45,17 @@ def tree(python: Path, place: Path, release: str) -> Path:
     """The directory that holds the release's `openrlhf` package: wheels keep it under `*.data/purelib`."""
     target = place / "releases" / release
     if not target.exists():
-        pip = [python, "-m", "pip", "download", "-q", "--no-deps", f"openrlhf=={release}", "-d", place / "wheels"]
+        pip = [
+            str(python),
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            f"openrlhf=={release}",
+            "-d",
+            str(place / "wheels"),
+        ]
         subprocess.run(pip, check=True)
         (wheel,) = (place / "wheels").glob(f"openrlhf-{release}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
@@ -55,7 +65,7 @@ def tree(python: Path, place: Path, release: str) -> Path:
 
 def run(python: Path, place: Path, rest: list[str]) -> int:
     print(f"== {place.relative_to(place.parents[2])}", flush=True)
-    command = [python, "-m", "pytest", "-q", "-m", "openrlhf", "tests/openrlhf", *rest]
+    command = [str(python), "-m", "pytest", "-q", "-m", "openrlhf", "tests/openrlhf", *rest]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "OPENRLHF_TREE": str(place)}, check=False).returncode
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import Reply, __version__, estimate, methods
@@ -32,7 +33,7 @@ from .openrlhf import OpenRLHF, looks_like
 from .problems import response
 from .rollouts import Rollouts
 from .runs import Runs
-from .schema import BODY, REQUEST_KEYS
+from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 from .workers import join_refusal
 
@@ -53,17 +54,19 @@ class State:
     executor: ThreadPoolExecutor = field(init=False)
     openrlhf: OpenRLHF = field(init=False)
     rollouts: Rollouts = field(init=False)
+    body: TypeAdapter[dict[str, Any]] = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
+        self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
+        self.body = parser(self.settings.limits)
         runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
         if refusal:
             runs.line("", "join_refused", refusal)
         self.openrlhf = OpenRLHF(self.settings, self.metrics, self.executor, runs, refusal)
         self.rollouts = Rollouts(self.settings, self.metrics, self.executor, refusal)
-        self.metrics.inflight.set_function(lambda: self.admission.held)
         self.metrics.watch("openrlhf", self.openrlhf.join)
         self.metrics.watch("rollouts", self.rollouts.join)
 
@@ -120,7 +123,7 @@ async def reward(request: Request) -> Response:
 
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
-    work = partial(_work, state.settings, body, kind, query(request), request.scope["state"]["request_id"])
+    work = partial(_work, state, body, kind, query(request), request.scope["state"]["request_id"])
     if len(body) <= INLINE_BYTES:
         outcome = work()
     else:
@@ -141,7 +144,7 @@ class Outcome:
     notes: Mapping[str, Any]
 
 
-def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
+def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
     """What needs the CPU: from the body to the reply's bytes."""
     begun = time.perf_counter()
     columns: Mapping[str, Any] = {}
@@ -149,13 +152,14 @@ def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, s
     if kind.name == "frame":
         frame = unpack(body)
         text, columns = frame.request, frame.columns
-    content = BODY.validate_json(text)
-    if unknown := content.keys() - REQUEST_KEYS:
+    content = state.body.validate_json(text)
+    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
+    if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))
-        raise RequestError(f"unknown field {min(unknown)[:64]!r}; known: {known}", code="unknown_field")
-    method, params = _configuration(settings, content, query)
+        raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
+    method, params = _configuration(state.settings, content, query)
     decoded = time.perf_counter()
-    reply = estimate(content["groups"], method=method, columns=columns, limits=settings.limits, **params)
+    reply = estimate(content["groups"], method=method, columns=columns, limits=state.settings.limits, **params)
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
     reply = replace(reply, request_id=request_id, flags=flags)
@@ -169,7 +173,7 @@ def _configuration(
     settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]]:
     """Method and parameters: the URL's, else the body's, else the server's."""
-    method = query.get("method") or content.get("method") or settings.method
+    method = query.get("method", content.get("method", settings.method))
     known = {s.name: s for s in specs(find(method))}
     params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))
@@ -223,8 +227,8 @@ async def rollouts(request: Request) -> Response:
 async def _body(request: Request, state: State, kind: Form) -> AsyncIterator[bytearray]:
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size = stated_length(request.headers, kind)
-    with state.admission.hold(size if size is not None else kind.limit):
-        body = await receive(request.receive, size, kind, seconds=state.settings.deadline)
+    with state.admission.hold(size or 0) as lease:
+        body = await receive(request.receive, size, kind, lease, seconds=state.settings.deadline)
         request.scope["state"]["notes"].update(bytes=len(body))
         yield body
 

@@ -20,9 +20,9 @@ def authorise(request: Request, settings: Settings) -> None:
     if not settings.token:
         return
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = request.query_params.get("token", "")
-    digests = (hashlib.sha256(x.encode("utf-8", "replace")).digest() for x in (given.strip(), settings.token))
+    # A header arrives as latin-1, whatever the caller wrote its bytes in; a query is decoded already.
+    raw = given.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
+    digests = (hashlib.sha256(x).digest() for x in (raw, settings.token.encode()))
     if not secrets.compare_digest(*digests):
         raise RefusalError(
             401,
@@ -47,3 +47,7 @@ def query(request: Request) -> dict[str, str]:
 def stopping() -> RefusalError:
     """For requests that come, or wait, while the service stops."""
     return RefusalError(503, "stopping", code="draining", headers={"Retry-After": "1"})
+
+
+def _query_token(request: Request) -> bytes:
+    return request.query_params.get("token", "").encode("utf-8", "replace")

@@ -99,14 +99,14 @@ def _member(columns: Columns, i: int, config: Configuration, max_text: int) -> M
     # The answer stands at the end; a refused rollout would end the training run.
     raw = {"text": text[-max_text:], "finish_reason": own.get("finish_reason")}
     reading = {k: v for k, v in config.params if k in READING}
-    (answer,) = read_answers([raw], [own.get("num_tokens") == 0], kind=config.kind, options=config.options, **reading)
+    (read,) = read_answers([raw], [own.get("num_tokens") == 0], kind=config.kind, options=config.options, **reading)
     numbers = {k: own[k] for k in ("mean_entropy", "num_tokens") if own.get(k) is not None}
     return Member(
         group=own.get("group_key") or _digest(prompt, label.key).hex(),
         identity=_digest(query, repr(sorted(own.items()))),
         index=own.get("index"),
         label=label,
-        rollout={"answer": answer, **numbers},
+        rollout={"answer": read.answer, **numbers},
         entropy=(own.get("entropy_source", "exact"), own.get("entropy_mode", "unknown")),
         found=found,
     )

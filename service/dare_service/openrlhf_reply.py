@@ -9,6 +9,7 @@ from typing import Any
 from dare_reward.answers import grade
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
+from dare_reward.params import parameters
 from dare_reward.reply import GroupReply, Reply
 from dare_reward.request import Limits
 from dare_reward.rounding import on_grid
@@ -36,6 +37,7 @@ LOGS: Mapping[str, str] = {
     "reward_accuracy": "share of the group whose agreement with the pseudo-label equals its correctness",
     "ground_truth_ratio": "share of the group that is right",
 }
+RULES = frozenset(s.name for s in parameters(grade, skip=frozenset({"kind", "options"})))
 UNKNOWABLE = frozenset({"majority_ratio", "mean_u", "label_accuracy", "reward_accuracy", "ground_truth_ratio"})
 
 
@@ -57,10 +59,11 @@ def reply(config: Configuration, found: Sequence[Verdict]) -> dict[str, Any]:
 
 def evaluate(config: Configuration, members: Sequence[Member]) -> list[Verdict]:
     """Accuracy: 1 where the answer is the label's."""
+    rules = {name: value for name, value in config.params if name in RULES}
     out = []
     for m in members:
         answer = m.rollout["answer"]
-        right = float(grade(answer, m.label.answer, kind=config.kind, options=config.options))
+        right = float(grade(answer, m.label.answer, kind=config.kind, options=config.options, **rules))
         out.append(Verdict(right, right, _logs(invalid=float(answer is None), evaluation=1.0, members=1.0)))
     return out
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from dare_reward.errors import DareError, RequestError, path
 
@@ -53,8 +54,9 @@ def from_validation(error: ValidationError) -> tuple[int, str, Sequence[dict[str
     found = error.errors(include_url=False, include_input=False, include_context=False)
     if found[0]["type"] == "json_invalid":
         return 400, f"not JSON: {found[0]['msg'].removeprefix('Invalid JSON: ')}", []
+    status = 413 if found[0]["type"] == "too_long" else 422
     entries = [_entry([_short(x) for x in e["loc"]], e["type"], e["msg"]) for e in found[:MAX_ERRORS]]
-    return 422, f"{entries[0]['loc']}: {entries[0]['message']}", entries
+    return status, f"{entries[0]['loc']}: {entries[0]['message']}", entries
 
 
 def response(
@@ -64,7 +66,8 @@ def response(
     *,
     request_id: str | None = None,
     headers: dict[str, str] | None = None,
-) -> JSONResponse:
+) -> Response:
+    """The document, in ASCII: what says that something is wrong must not fail for the letters in which it says so."""
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": TITLES.get(status, "Error"),
@@ -75,7 +78,7 @@ def response(
         body["instance"] = request_id
     if errors:
         body["errors"] = list(errors)
-    return JSONResponse(body, status, headers, MEDIA_TYPE)
+    return Response(json.dumps(body), status, headers, MEDIA_TYPE)
 
 
 def _entry(loc: Sequence[str | int], code: str, message: str) -> dict[str, Any]:

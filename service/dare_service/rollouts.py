@@ -149,8 +149,8 @@ def _reduced(rollout: Any, config: Configuration, limits: Limits) -> dict[str, A
         numbers["num_tokens"] = int(numbers["num_tokens"])
     reading = {k: v for k, v in config.params if k in READING}
     silent = numbers.get("num_tokens") == 0
-    (answer,) = read_answers([rollout], [silent], kind=config.kind, options=config.options, **reading)
-    return {"answer": answer, **numbers}
+    (found,) = read_answers([rollout], [silent], kind=config.kind, options=config.options, **reading)
+    return {"answer": found.answer, **numbers}
 
 
 def _shell(config: Configuration) -> dict[str, Any]:
