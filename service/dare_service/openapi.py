@@ -45,7 +45,7 @@ def _ref(name: str) -> dict[str, Any]:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    return {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
+    return {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": _ref("ProblemDocument")}}}
 
 
 def _parameter(name: str, doc: str, **schema: Any) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def install(app: FastAPI) -> None:
                 **reply.pop("$defs"),
                 "RewardRequest": request,
                 "Reply": reply,
-                "Problem": PROBLEM,
+                "ProblemDocument": PROBLEM,
             }
             out["components"] = {"schemas": dict(sorted(schemas.items()))}
             app.openapi_schema = out
