@@ -60,7 +60,7 @@ def tree(python: Path, place: Path, release: str) -> Path:
         (wheel,) = (place / "wheels").glob(f"openrlhf-{release}-*.whl")
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(target)
-    return next(p.parent for p in sorted(target.rglob("openrlhf/__init__.py")))
+    return next(p.parents[1] for p in sorted(target.rglob("openrlhf/__init__.py")))
 
 
 def run(python: Path, place: Path, rest: list[str]) -> int:
