@@ -1,11 +1,13 @@
 """What the join adds to a training step: the time between a group's last rollout and its last reward.
 
 64 prompts x 64 rollouts, a connection each, as OpenRLHF posts them. The wait for slower siblings is the generation's own
-and is not counted. `spread`: the groups of a step end one after the other, each of them over five seconds, as an engine
+and is not counted. `spread`: the groups of a step end one after the other, each of them over a quarter of it, as an engine
 that works through a queue of prompts ends them. `burst`: all 4,096 rollouts end in the same instant, the worst case; the
 last reward is then the time that it takes to serve them all. The clients share the machine with the service.
 
-    pytest tests/bench/test_join_idle.py -s
+    JOIN_PROMPTS=64 pytest tests/bench/test_join_idle.py -s
+
+Without JOIN_PROMPTS it is a quarter of that step, at the same rate.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ import time
 import numpy as np
 import pytest
 
-PROMPTS, SAMPLES, SECONDS, WIDTH = 64, 64, 20.0, 5.0
+PROMPTS, SAMPLES = int(os.environ.get("JOIN_PROMPTS", "16")), 64
+SECONDS, WIDTH = PROMPTS * 20 / 64, PROMPTS * 5 / 64
 TEXT = "We compute the sum of the terms one after the other and simplify. " * 60  # 4 kB, with a box at its end
 
 
