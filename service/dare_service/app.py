@@ -6,26 +6,25 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from dare_reward import Reply, __version__, estimate, methods
+from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.errors import RequestError
-from dare_reward.methods import Method, find
+from dare_reward.methods import Method
 from dare_reward.scoring import settle, specs
-from dare_reward.wire import unpack
+from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
 from .body import Admission, Form, form, receive, stated_length
+from .grouped import Call, Outcome, Scorer, work
 from .intake import authorise, query, stopping
 from .metrics import Metrics
 from .middleware import Observe
@@ -33,7 +32,6 @@ from .openrlhf import OpenRLHF, looks_like
 from .problems import response
 from .rollouts import Rollouts
 from .runs import Runs
-from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 from .workers import join_refusal
 
@@ -41,7 +39,7 @@ __all__ = ["State", "create_app"]
 
 # Below this a body is scored on the event loop: a thread costs 0.2 ms, 8 KiB of the hardest answers under 50 ms.
 INLINE_BYTES = 8 << 10
-QUERY_KEYS = ("detail", "token", "method")
+SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token"})
 
 
 @dataclass(slots=True, eq=False)
@@ -54,14 +52,14 @@ class State:
     executor: ThreadPoolExecutor = field(init=False)
     openrlhf: OpenRLHF = field(init=False)
     rollouts: Rollouts = field(init=False)
-    body: TypeAdapter[dict[str, Any]] = field(init=False)
+    scorer: Scorer = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
-        self.body = parser(self.settings.limits)
+        self.scorer = Scorer.of(self.settings)
         runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
         if refusal:
             runs.line("", "join_refused", refusal)
@@ -123,70 +121,23 @@ async def reward(request: Request) -> Response:
 
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
-    work = partial(_work, state, body, kind, query(request), request.scope["state"]["request_id"])
-    if len(body) <= INLINE_BYTES:
-        outcome = work()
+    wanted = _reply_form(request)
+    scored = partial(work, state.scorer, Call(body, kind, query(request), request.scope["state"]["request_id"], wanted))
+    if len(body) <= INLINE_BYTES and state.scorer.embedder is None:
+        outcome = scored()
     else:
-        outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
+        outcome = await asyncio.get_running_loop().run_in_executor(state.executor, scored)
     spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
     timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
     _observe(state, outcome.reply, kind, len(body), outcome)
     request.scope["state"]["notes"].update(outcome.notes)
-    return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
+    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing})
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    content: bytes
-    reply: Reply
-    decode_ms: float
-    estimate_ms: float
-    notes: Mapping[str, Any]
-
-
-def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
-    """What needs the CPU: from the body to the reply's bytes."""
-    begun = time.perf_counter()
-    columns: Mapping[str, Any] = {}
-    text: bytes | bytearray = body
-    if kind.name == "frame":
-        frame = unpack(body)
-        text, columns = frame.request, frame.columns
-    content = state.body.validate_json(text)
-    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
-    if unknown is not None:
-        known = ", ".join(sorted(REQUEST_KEYS))
-        raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
-    method, params = _configuration(state.settings, content, query)
-    decoded = time.perf_counter()
-    reply = estimate(content["groups"], method=method, columns=columns, limits=state.settings.limits, **params)
-    stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
-    flags = ("answers_version",) if stale else ()
-    reply = replace(reply, request_id=request_id, flags=flags)
-    out = to_json(reply.to_json(detail=query.get("detail", "full")), inf_nan_mode="null")
-    notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
-    notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": method}
-    return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
-
-
-def _configuration(
-    settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
-) -> tuple[str, dict[str, Any]]:
-    """Method and parameters: the URL's, else the body's, else the server's."""
-    method = query.get("method", content.get("method", settings.method))
-    known = {s.name: s for s in specs(find(method))}
-    params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
-    params.update(content.get("params", {}))
-    for name, text in query.items():
-        if name in QUERY_KEYS:
-            continue
-        if name not in known:
-            names = ", ".join([*QUERY_KEYS, *known])
-            raise RequestError(
-                f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
-            )
-        params[name] = known[name].parse(text, loc=("query",))
-    return method, params
+def _reply_form(request: Request) -> str:
+    """The media type of the reply: a frame for those who ask for one, JSON for all others."""
+    asked = request.headers.get("accept", "").lower()
+    return MEDIA_TYPES[0] if MEDIA_TYPES[0] in asked else "application/json"
 
 
 def _admit(request: Request, state: State) -> None:
@@ -259,6 +210,9 @@ def _describe(method: Method) -> dict[str, Any]:
         "evidence": method.evidence,
         "output": method.output,
         "requires": method.requires,
+        "requires_when": [{"input": w.name, "when": w.words} for w in method.when],
+        "cost": method.cost,
+        "unverified": method.unverified,
         "parameters": parameters,
     }
 
@@ -276,7 +230,7 @@ async def ready(request: Request) -> Response:
 
 async def info(request: Request) -> Response:
     state: State = request.app.state.dare
-    settings = {k: v for k, v in asdict(state.settings).items() if k not in {"token", "host", "port"}}
+    settings = {k: v for k, v in asdict(state.settings).items() if k not in SECRET}
     content = {
         "version": __version__,
         "answers_version": ANSWERS_VERSION,

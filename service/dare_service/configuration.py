@@ -5,7 +5,7 @@ Parameters are declared once, in the signature of `configure`; parsing, errors a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -134,6 +134,7 @@ def _split(
             raise _unknown(name, known)
         (rest if name in here else params)[name] = known[name].parse(text, loc=("query",))
     _, values = settle(method.name, params)
+    _check_inputs(method, (w.name for w in method.when if w.holds(values)), carried)
     return method, tuple(sorted(values.items())), rest
 
 
@@ -149,17 +150,21 @@ def _pairs(query: str) -> dict[str, str]:
 
 def _method(name: str, carried: frozenset[str]) -> Method:
     method = find(name)
-    if lacking := set(method.requires) - carried:
-        raise RequestError(
-            f"{name} needs {', '.join(sorted(lacking))}, which single rollouts do not carry; post groups to /reward",
-            loc=("query", "method"),
-            code="method",
-        )
+    _check_inputs(method, method.requires, carried)
     if method.output != "rewards":
         raise RequestError(
             f"{name} gives {method.output}, and this route rewards", loc=("query", "method"), code="method"
         )
     return method
+
+
+def _check_inputs(method: Method, needed: Iterable[str], carried: frozenset[str]) -> None:
+    if lacking := sorted(n for n in needed if not carried & set(n.split("|"))):
+        raise RequestError(
+            f"{method.name} needs {', '.join(lacking)}, which single rollouts do not carry; post groups to /reward",
+            loc=("query", "method"),
+            code="method",
+        )
 
 
 def _unknown(name: str, known: Mapping[str, Spec]) -> RequestError:

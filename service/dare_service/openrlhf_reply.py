@@ -13,7 +13,7 @@ from dare_reward.params import parameters
 from dare_reward.reply import GroupReply, Reply
 from dare_reward.request import Limits
 from dare_reward.rounding import on_grid
-from dare_reward.scoring import estimate
+from dare_reward.scoring import score
 
 from .configuration import Configuration
 from .openrlhf_body import Member
@@ -85,7 +85,7 @@ def verdicts(
     replies: list[GroupReply] = []
     for at in range(0, len(groups), limits.groups):
         bodies = [_body(config, members, i) for i, members in enumerate(groups[at : at + limits.groups])]
-        part = estimate(bodies, method=config.method, limits=limits, **dict(config.params))
+        part = score(bodies, dict(config.params), method=config.method, limits=limits)
         observe(part)
         replies.extend(part.groups)
     wanted = "mean_entropy" in find(config.method).requires

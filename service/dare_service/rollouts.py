@@ -21,10 +21,10 @@ import numpy as np
 from fastapi import Request, Response
 from pydantic_core import from_json, to_json
 
-from dare_reward import estimate
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 from dare_reward.request import READING, Limits, prepare, read_answers
+from dare_reward.scoring import score
 
 from .configuration import Configuration, explicit
 from .join import Arrival, Conflict, Group, Join
@@ -81,7 +81,7 @@ class Rollouts:
     def _scored(self, group: Group) -> list[dict[str, Any]]:
         config, _ = group.slots[0].arrival.rollout
         body = {**_shell(config), "rollouts": [slot.arrival.rollout[1] for slot in group.slots]}
-        reply = estimate([body], method=config.method, limits=self._settings.limits, **dict(config.params))
+        reply = score([body], dict(config.params), method=config.method, limits=self._settings.limits)
         self._metrics.observe_groups(reply)
         return _replies(reply.groups[0])
 
