@@ -13,29 +13,34 @@ CHAT = (
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
-def make(folder: Path, *, answers: bool = True) -> Path:
-    """Save model and tokenizer to `folder`. With `answers` it is trained for seconds until it writes boxed digits."""
+def make(folder: Path) -> Path:
+    """Save model and tokenizer to `folder`; the model is trained for seconds until it writes boxed digits."""
     import torch
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+    from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(0)
-    vocabulary = {piece: i for i, piece in enumerate((*SPECIAL, *CHARACTERS))}
-    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), "isolated")
-    inner.decoder = decoders.Fuse()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token=SPECIAL[2], pad_token=SPECIAL[0], additional_special_tokens=[SPECIAL[1]])
-    tokenizer.chat_template = CHAT
+    tokens = tokenizer()
     config = Qwen3Config(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-        head_dim=16, max_position_embeddings=256, tie_word_embeddings=False, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, bos_token_id=None,
+        vocab_size=len(tokens), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+        head_dim=16, max_position_embeddings=256, tie_word_embeddings=False, eos_token_id=tokens.eos_token_id, pad_token_id=tokens.pad_token_id, bos_token_id=None,
     )  # fmt: skip
     model = Qwen3ForCausalLM(config)
-    if answers:
-        _teach(model, tokenizer)
+    _teach(model, tokens)
     model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    tokens.save_pretrained(folder)
     return folder
+
+
+def tokenizer():
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.WordLevel({piece: i for i, piece in enumerate((*SPECIAL, *CHARACTERS))}, unk_token="?"))
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), "isolated")
+    inner.decoder = decoders.Fuse()
+    out = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token=SPECIAL[2], pad_token=SPECIAL[0], additional_special_tokens=[SPECIAL[1]])
+    out.chat_template = CHAT
+    return out
 
 
 def question(i: int) -> str:

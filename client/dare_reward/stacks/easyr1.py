@@ -1,6 +1,4 @@
-"""EasyR1: `worker.reward.reward_function=<this file>:reward`, with the address in `worker.reward.reward_function_kwargs.url`.
-
-The path of this file: `python -c "import dare_reward.stacks.easyr1 as e; print(e.__file__)"`.
+"""EasyR1: worker.reward.reward_function=$(python -m dare_reward.stacks.easyr1):reward worker.reward.reward_function_kwargs.url=...
 
 EasyR1 reorders rows before it calls a reward function and does not tell it which row is whose, so the manager's call is
 wrapped to remember each row's uid. Validation rows have none: they are graded against their ground truth.
@@ -71,3 +69,5 @@ def install() -> None:
 
 if __name__ == "custom_reward_fn":  # the name under which EasyR1 loads it
     install()
+elif __name__ == "__main__":
+    print(__file__)

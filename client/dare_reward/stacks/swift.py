@@ -1,16 +1,14 @@
-"""ms-swift: `--external_plugins <this file> --reward_funcs dare`, with the service's address in DARE_URL.
-
-The path of this file: `python -c "import dare_reward.stacks.swift as s; print(s.__file__)"`.
-"""
+"""ms-swift: DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins $(python -m dare_reward.stacks.swift) --reward_funcs dare"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from dare_reward.errors import RequestError
-from dare_reward.stacks.common import Scorer, from_environment, group, groups_by, spread
-from dare_reward.stacks.ranks import scored_together
+from ..errors import RequestError
+from .common import Scorer, from_environment, group, groups_by, spread
+from .ranks import scored_together
 
 __all__ = ["DareORM", "register"]
 
@@ -59,5 +57,5 @@ def register() -> None:
     orms["dare"] = DareORM
 
 
-if __name__ not in {"dare_reward.stacks.swift", "__main__"}:  # ms-swift loads this file as a plugin, under a name of its own
-    register()
+if __name__ == "__main__":
+    print(Path(__file__).parent / "plugins" / "dare_swift.py")

@@ -67,10 +67,13 @@ def score_batch(scorer: Scorer, trainer: Any, batch: Any) -> dict[str, float]:
 
 
 def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
-    """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session."""
+    """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.
+
+    In the order of the sessions, not of the rows, which verl shuffles: a tie goes to the answer that was seen first.
+    """
     order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
     found = {_session(keys[i]): i for i in order}
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+    return dict(sorted(found.items(), key=lambda item: int(item[0].rsplit("_", 1)[1])))
 
 
 def _session(key: str) -> str:
