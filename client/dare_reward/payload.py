@@ -117,14 +117,15 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
 
 
 def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]) -> None:
+    """Answers extracted here; texts where asked for, or where the service has to see how an answer was found."""
     rollouts = group["rollouts"]
-    if sending.text:
+    if sending.text or reading.get("mode", "clean") != "clean" or reading.get("fallback"):
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
         return
     raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
-    for target, raw in zip(out, raws, strict=True):
-        target["answer"] = _portable(raw)
+    for target, found in zip(out, raws, strict=True):
+        target["answer"] = _portable(found.answer)
 
 
 def _put_means(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
@@ -159,8 +160,8 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
 
 
 def _ragged(name: str, rows: Sequence[Any]) -> Ragged:
-    arrays = [_array(name, [] if x is None else x) for x in rows]
-    return Ragged(np.concatenate(arrays), np.array([len(a) for a in arrays], np.int64))
+    lengths = np.array([0 if x is None else len(x) for x in rows], np.int64)
+    return Ragged(np.concatenate([_array(name, x) for x in rows if x is not None]), lengths)
 
 
 def _whole_mask(mask: Ragged, tokens: Ragged) -> Ragged:

@@ -16,7 +16,16 @@ from typing import Annotated, Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .answers import Classes, Kind, classify, extract, option_letters
+from .answers import (
+    Classes,
+    Extraction,
+    Kind,
+    classify,
+    extract,
+    official_answer,
+    official_key,
+    option_letters,
+)
 from .errors import LimitError, RequestError
 from .fields import FIELDS, Field
 from .groups import Groups, Ragged
@@ -86,6 +95,7 @@ class Prepared:
     options: tuple[tuple[str, ...] | None, ...]
     labels: tuple[str | None, ...]
     correct_R: tuple[bool | None, ...]
+    guessed_P: Bools
 
 
 def prepare(
@@ -106,7 +116,7 @@ def prepare(
     arrays = _columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
-    classes = _classify(groups, silent_R, options, params)
+    classes, guessed_P = _classify(groups, silent_R, options, params)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -123,6 +133,7 @@ def prepare(
         options=options,
         labels=tuple(g.get("label") for g in groups),
         correct_R=tuple(r.get("correct") for r in rollouts),
+        guessed_P=guessed_P,
     )
 
 
@@ -188,10 +199,10 @@ def _check_groups(groups: Any, limits: Limits) -> None:
 def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -> None:
     if not isinstance(value, Mapping):
         raise RequestError("must be an object", loc=loc, code="type")
-    if unknown := value.keys() - known:
-        name = min(map(str, unknown))[:64]
+    unknown = next((key for key in value if key not in known), None)
+    if unknown is not None:
         raise RequestError(
-            f"unknown field {name!r}; known: {', '.join(sorted(known))}; put your own data into meta",
+            f"unknown field {str(unknown)[:64]!r}; known: {', '.join(sorted(known))}; put your own data into meta",
             loc=loc,
             code="unknown_field",
         )
@@ -273,7 +284,7 @@ def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
     try:
         values = np.array([np.nan if x is None else x for x in column], np.float64)
     except OverflowError:
-        values = np.array([np.nan if x is None else min(x, 1e308) for x in column], np.float64)
+        values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
     missing = np.array([x is None for x in column], bool)
     _check_range(field, np.where(missing, 0.0, values), lambda i: (*where(i), field.name))
     return values
@@ -347,14 +358,25 @@ def _check_count(name: str, found: int, rollouts: int) -> None:
 
 def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tuple[str | int, ...]]) -> None:
     """Finite and in range; `min` and `max` pass NaN on, so two scans see everything."""
-    if field.type == "bool" or not len(values):
+    if field.type == "bool" or not len(values) or _surely_in_range(field, values):
         return
     floor, ceiling = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
     low, high = float(values.min()), float(values.max())
     if np.isfinite(low) and np.isfinite(high) and low >= floor and high <= ceiling:
         return
     good = np.isfinite(values) & (values >= floor) & (values <= ceiling)
-    raise RequestError(f"must be {field.rule}", loc=place(int(np.argmin(good))), code="value")
+    if not good.all():
+        raise RequestError(f"must be {field.rule}", loc=place(int(np.argmin(good))), code="value")
+
+
+def _surely_in_range(field: Field, values: NDArray[Any]) -> bool:
+    """One scan instead of two: read as unsigned integers, floats >= 0 keep their order, negative ones, infinity and
+    NaN come after all of them, so the greatest integer decides. (-0.0 does too: the slow path lets it pass.)
+    """
+    if field.ge != 0 or field.le is None or values.dtype not in (np.float32, np.float64):
+        return False
+    integer = np.uint32 if values.dtype == np.float32 else np.uint64
+    return bool(values.view(integer).max() <= values.dtype.type(field.le).view(integer))
 
 
 def _derive(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None:
@@ -408,62 +430,86 @@ def _silent(arrays: Columns, rollouts: int) -> Bools:
     return count == 0 if isinstance(count, np.ndarray) else np.zeros(rollouts, bool)
 
 
+Mode = Literal["clean", "ttrl_official"]
+
+
 def read_answers(
     rollouts: Sequence[JSON],
     silent: Sequence[bool],
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
+    mode: Annotated[
+        Mode,
+        Param(
+            "clean, or ttrl_official: extraction and vote by strings as in the published TTRL runs, for comparison",
+            source="official code",
+        ),
+    ] = "clean",
     truncated: Annotated[
         Literal["boxed", "as_is", "invalid"],
         Param(
-            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted; never",
+            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted "
+            "(always so with mode=ttrl_official); never",
             source="ours",
         ),
     ] = "boxed",
-) -> list[str | None]:
-    """The raw answer of each rollout: as given, or extracted from its text; None for no answer.
+    fallback: Annotated[
+        bool, Param("also take the last number or letter of a text that announces no answer; flagged guessed_answer")
+    ] = False,
+    open_think: Annotated[bool, Param("also read a text whose <think> block is not closed")] = False,
+) -> list[Extraction]:
+    """The raw answer of each rollout and where it stood: as given, or extracted from its text.
 
-    A rollout that generated no token has no answer. `truncated` says what a cut-off rollout may vote by.
+    A rollout that generated no token has no answer.
     """
-    return [
-        None if quiet else _raw(r, kind=kind, options=options, truncated=truncated)
-        for r, quiet in zip(rollouts, silent, strict=True)
-    ]
+
+    def read(rollout: JSON, quiet: bool) -> Extraction:
+        cut = rollout.get("finish_reason") == "length"
+        if quiet or (cut and truncated == "invalid"):
+            return NO_ANSWER
+        if "answer" in rollout:
+            return Extraction(rollout["answer"], "given")
+        text = rollout.get("text")
+        if not text:
+            return NO_ANSWER
+        if mode == "ttrl_official":
+            return Extraction(official_answer(text, kind=kind) or None, "phrase")
+        closed_only = cut and truncated == "boxed"
+        return extract(
+            text, kind=kind, options=options, closed_only=closed_only, fallback=fallback, open_think=open_think
+        )
+
+    return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
 
 
+NO_ANSWER: Final = Extraction(None, "none")
 # Keyword parameters of both functions that a group, not a request, sets.
 _PER_GROUP: Final = frozenset({"kind", "options"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
 ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))
 
 
-def _raw(rollout: JSON, *, kind: Kind, options: Sequence[str] | None, truncated: str) -> str | None:
-    cut = rollout.get("finish_reason") == "length"
-    if cut and truncated == "invalid":
-        return None
-    if "answer" in rollout:
-        answer: str | None = rollout["answer"]
-        return answer
-    text = rollout.get("text")
-    if not text:
-        return None
-    return extract(text, kind=kind, options=options, closed_only=cut and truncated == "boxed").answer
-
-
 def _classify(
     groups: Sequence[JSON], silent_R: Bools, options: Sequence[tuple[str, ...] | None], params: Mapping[str, Any]
-) -> list[Classes]:
+) -> tuple[list[Classes], Bools]:
+    """The classes of each group, and which groups have an answer that was guessed."""
     reading = {k: v for k, v in params.items() if k in READING}
     rules = {k: v for k, v in params.items() if k not in READING}
-    classes, at = [], 0
+    strings = reading.get("mode") == "ttrl_official"
+    classes, guessed, at = [], [], 0
     for group, letters in zip(groups, options, strict=True):
         rollouts, kind = group["rollouts"], kind_of(group)
         silent = silent_R[at : at + len(rollouts)].tolist()
         at += len(rollouts)
-        raws = read_answers(rollouts, silent, kind=kind, options=letters, **reading)
-        classes.append(classify(raws, kind=kind, options=letters, **rules))
-    return classes
+        found = read_answers(rollouts, silent, kind=kind, options=letters, **reading)
+        raws = [e.answer for e in found]
+        if strings:
+            classes.append(classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact"))
+        else:
+            classes.append(classify(raws, kind=kind, options=letters, **rules))
+        guessed.append(any(e.source == "fallback" for e in found))
+    return classes, np.array(guessed, bool)
 
 
 def _flat_index(classes: Sequence[Classes]) -> Ints:

@@ -96,16 +96,17 @@ def _prepare(
     if idle := reading.keys() & given.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     count = len(groups.sizes_P)
-    kinds: tuple[Kind, ...] = ("exact",) * count
+    exact: Kind = "exact"
     return Prepared(
         groups=groups,
         group_ids=tuple(map(str, range(count))),
         keys_A=("exact",) * len(groups.text_A),
         sources=("exact",) * count,
-        kinds=kinds,
+        kinds=(exact,) * count,
         options=(None,) * count,
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),
+        guessed_P=np.zeros(count, bool),
     )
 
 
@@ -125,7 +126,7 @@ def _group_replies(
     rewards, keep, valid = result.rewards_R.tolist(), result.keep_R.tolist(), groups.valid_R.tolist()
     names = [groups.text_A[a] if a >= 0 else None for a in groups.answer_R.tolist()]
     support = _support(prepared, result)
-    labels, flags = label_A.tolist(), _flags(groups, result)
+    labels, flags = label_A.tolist(), _flags(prepared, result)
     replies = []
     for p, group_id in enumerate(prepared.group_ids):
         if p in result.errors:
@@ -164,7 +165,8 @@ def _numbers(column: NDArray[Any] | None, length: int) -> list[float | None]:
     return [None if x != x else x for x in column.tolist()]  # noqa: PLR0124  (NaN is what differs from itself)
 
 
-def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
+def _flags(prepared: Prepared, result: Estimate) -> dict[str, list[bool]]:
+    groups = prepared.groups
     votes_A = groups.votes_A
     tied_P = groups.sum_by_group(votes_A == groups.max_by_group(votes_A)[groups.group_A]) > 1
     common = {
@@ -172,6 +174,7 @@ def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
         "single_answer": groups.support_P == 1,
         "tie": tied_P,
         "zero_variance": _constant(groups, result.rewards_R),
+        "guessed_answer": prepared.guessed_P,
     }
     return {name: at.tolist() for name, at in {**common, **result.flags_P}.items()}
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from fastapi import FastAPI, Request, Response
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import Reply, __version__, estimate, methods
@@ -28,7 +29,7 @@ from .body import Admission, Form, form, receive, stated_length
 from .metrics import Metrics
 from .middleware import Observe
 from .problems import RefusalError, response
-from .schema import BODY, REQUEST_KEYS
+from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 
 __all__ = ["State", "create_app"]
@@ -46,11 +47,14 @@ class State:
     metrics: Metrics = field(default_factory=Metrics)
     admission: Admission = field(init=False)
     executor: ThreadPoolExecutor = field(init=False)
+    body: TypeAdapter[dict[str, Any]] = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
+        self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
+        self.body = parser(self.settings.limits)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -93,15 +97,13 @@ async def reward(request: Request) -> Response:
     kind = form(request.headers, settings)
     size = stated_length(request.headers, kind)
     with state.admission.hold(size if size is not None else kind.limit):
-        state.metrics.inflight.set(state.admission.held)
         body = await receive(request.receive, size, kind, seconds=settings.deadline)
         received = time.perf_counter()
-        work = partial(_work, settings, body, kind, query, request.scope["state"]["request_id"])
+        work = partial(_work, state, body, kind, query, request.scope["state"]["request_id"])
         if len(body) <= INLINE_BYTES:
             outcome = work()
         else:
             outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
-    state.metrics.inflight.set(state.admission.held)
     phases = {"recv": 1e3 * (received - started), "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
     timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in phases.items())
     _observe(state, outcome.reply, kind, len(body), outcome)
@@ -118,7 +120,7 @@ class Outcome:
     notes: Mapping[str, Any]
 
 
-def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
+def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
     """What needs the CPU: from the body to the reply's bytes."""
     begun = time.perf_counter()
     columns: Mapping[str, Any] = {}
@@ -126,13 +128,14 @@ def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, s
     if kind.name == "frame":
         frame = unpack(body)
         text, columns = frame.request, frame.columns
-    content = BODY.validate_json(text)
-    if unknown := content.keys() - REQUEST_KEYS:
+    content = state.body.validate_json(text)
+    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
+    if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))
-        raise RequestError(f"unknown field {min(unknown)[:64]!r}; known: {known}", code="unknown_field")
-    method, params = _configuration(settings, content, query)
+        raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
+    method, params = _configuration(state.settings, content, query)
     decoded = time.perf_counter()
-    reply = estimate(content["groups"], method=method, columns=columns, limits=settings.limits, **params)
+    reply = estimate(content["groups"], method=method, columns=columns, limits=state.settings.limits, **params)
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
     reply = replace(reply, request_id=request_id, flags=flags)
@@ -178,9 +181,9 @@ def _authorise(request: Request, settings: Settings) -> None:
     if not settings.token:
         return
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = request.query_params.get("token", "")
-    digests = (hashlib.sha256(x.encode("utf-8", "replace")).digest() for x in (given.strip(), settings.token))
+    # A header arrives as latin-1, whatever the caller wrote its bytes in; a query is decoded already.
+    raw = given.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
+    digests = (hashlib.sha256(x).digest() for x in (raw, settings.token.encode()))
     if not secrets.compare_digest(*digests):
         raise RefusalError(
             401,
@@ -188,6 +191,10 @@ def _authorise(request: Request, settings: Settings) -> None:
             code="token",
             headers={"WWW-Authenticate": "Bearer"},
         )
+
+
+def _query_token(request: Request) -> bytes:
+    return request.query_params.get("token", "").encode("utf-8", "replace")
 
 
 def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome) -> None:

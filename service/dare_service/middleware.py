@@ -27,6 +27,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 logger = logging.getLogger("dare_service")
+PROBES = frozenset({"/health", "/ready", "/metrics"})
+PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
 
@@ -99,7 +101,7 @@ class _Exchange:
         route = path if path in self.outer.routes else "other"
         self.outer.metrics.requests.labels(route, self.status).inc()
         self.outer.metrics.seconds.labels(route).observe(seconds)
-        level = logging.ERROR if self.status >= 500 else logging.INFO
+        level = logging.ERROR if self.status >= 500 else logging.DEBUG if path in PROBES else logging.INFO
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}
             logger.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1e3, 3), **self.notes}})

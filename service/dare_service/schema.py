@@ -15,9 +15,9 @@ from typing_extensions import TypedDict
 
 from dare_reward.fields import FIELDS, Field
 from dare_reward.reply import Reply
-from dare_reward.request import KINDS, MODES, SOURCES
+from dare_reward.request import KINDS, LIMITS, MODES, SOURCES, Limits
 
-__all__ = ["BODY", "REQUEST_KEYS", "components"]
+__all__ = ["REQUEST_KEYS", "components", "parser"]
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
@@ -48,7 +48,7 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
     return out
 
 
-def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
+def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict[str, Any]]:
     rollout = _dictionary(
         "Rollout",
         {
@@ -78,7 +78,7 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
                 Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")
             ],
             "entropy_mode": Annotated[Literal[MODES] | None, Rule(description="distribution that they are of")],
-            "rollouts": Required[Annotated[_list(rollout), Rule(min_length=1), FailFast()]],
+            "rollouts": Required[Annotated[_list(rollout), Rule(min_length=1, max_length=limits.rollouts), FailFast()]],
             "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
         },
         extra,
@@ -94,20 +94,24 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
                 "seed": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="for methods that draw")],
                 "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
                 "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
-                "groups": Required[Annotated[_list(group), FailFast()]],
+                "groups": Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]],
             },
             extra,
         )
     )
 
 
-BODY = _body("allow")
+def parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
+    """What parses a body. Lengths are limited here too, so that a long list is refused before it is built."""
+    return _body("allow", limits)
+
+
 REQUEST_KEYS = frozenset({"method", "params", "run", "step", "seed", "answers_version", "meta", "groups"})
 
 
 def components() -> tuple[dict[str, Any], dict[str, Any]]:
     """JSON schemas for OpenAPI, by name: of the request body and of the reply (with what they refer to)."""
     template = "#/components/schemas/{model}"
-    request = _body("forbid").json_schema(ref_template=template)
+    request = _body("forbid", LIMITS).json_schema(ref_template=template)
     reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
     return request, reply

@@ -59,7 +59,9 @@ def test_every_number_is_finite(rollouts, config):
 def test_the_order_of_rollouts_does_not_matter(rollouts, config, random):
     if config.get("on_all_pruned") == "keep_argmax":
         config = {**config, "on_all_pruned": "skip"}  # its tie rule is first seen, which is an order
-    config = {**config, "tau": 0.0} if config.get("tau", 0.05) else config  # a p-hat within rounding of tau may fall either way
+    config = (
+        {**config, "tau": 0.0} if config.get("tau", 0.05) else config
+    )  # a p-hat within rounding of tau may fall either way
     order = list(range(len(rollouts)))
     random.shuffle(order)
     before, after = score(rollouts, **config), score([rollouts[i] for i in order], **config)
@@ -188,11 +190,15 @@ def test_low_entropy_and_u_gt_1_are_flagged():
         ("zero", lambda n, m, q: 0.0),
     ],
 )
-@pytest.mark.parametrize(("u_norm", "norm"), [("clip", lambda u: min(u, 1)), ("none", lambda u: u), ("logv", lambda u: u / math.log(1000))])
+@pytest.mark.parametrize(
+    ("u_norm", "norm"), [("clip", lambda u: min(u, 1)), ("none", lambda u: u), ("logv", lambda u: u / math.log(1000))]
+)
 @pytest.mark.parametrize(("bonus_m", "m"), [("retained", 5), ("valid", 6), ("all", 8)])
 def test_every_bonus(bonus, expected, u_norm, norm, bonus_m, m):
     rollouts = [("a", 0.4)] * 3 + [("b", 1.5)] * 2 + [("c", 9.0)] + [(None, 0.1)] * 2
-    group = by_answer(score(rollouts, bonus=bonus, u_norm=u_norm, bonus_m=bonus_m, vocab_size=1000, alpha=0.5, tau=0.05))
+    group = by_answer(
+        score(rollouts, bonus=bonus, u_norm=u_norm, bonus_m=bonus_m, vocab_size=1000, alpha=0.5, tau=0.05)
+    )
     assert group["c"].bonus is None
     assert not group["c"].kept
     for answer, n, u in (("a", 3, 0.4), ("b", 2, 1.5)):
@@ -285,7 +291,10 @@ def test_missing_entropy_group_mean():
 
 
 def test_a_rollout_without_answer_needs_no_entropy():
-    assert dare_reward.estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": ""}]}]).groups[0].error is None
+    assert (
+        dare_reward.estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": ""}]}]).groups[0].error
+        is None
+    )
 
 
 def test_presets_are_parameters():

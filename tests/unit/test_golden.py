@@ -86,4 +86,6 @@ def test_entropy_aggregation():
     assert counts.tolist() == [len(r) for r in rows]
     rollouts = [{"answer": a, "token_entropies": r} for a, r in zip(case["answers"], rows)]
     group = dare_reward.estimate([{"rollouts": rollouts}]).groups[0]
-    close([s.uncertainty for s in group.support], [case["expected"]["u_mean_of_means"][s.answer] for s in group.support])
+    close(
+        [s.uncertainty for s in group.support], [case["expected"]["u_mean_of_means"][s.answer] for s in group.support]
+    )

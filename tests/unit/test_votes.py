@@ -57,7 +57,9 @@ def test_five_truncated_traces_win_the_official_vote():
 @given(ANSWERS)
 def test_empo_is_the_share(answers):
     votes = Counter(a for a in answers if a is not None)
-    assert rewards(answers, method="empo") == pytest.approx([votes[a] / len(answers) if a is not None else 0 for a in answers])
+    assert rewards(answers, method="empo") == pytest.approx(
+        [votes[a] / len(answers) if a is not None else 0 for a in answers]
+    )
     valid = sum(votes.values())
     found = rewards(answers, method="empo", share_of="valid")
     assert found == pytest.approx([votes[a] / valid if a is not None else 0 for a in answers])

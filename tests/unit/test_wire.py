@@ -125,13 +125,16 @@ BAD = {
     "float lengths": raw({"lengths": tensor()}, bytes(8)),
     "negative lengths": raw({"lengths": tensor("I64", (1,))}, b"\xff" * 8),
     "lengths that do not add up": raw(
-        {"lengths": tensor("I64", (1,)), "token_entropies": tensor("F32", (2,), 8, 16)}, (3).to_bytes(8, "little") + bytes(8)
+        {"lengths": tensor("I64", (1,)), "token_entropies": tensor("F32", (2,), 8, 16)},
+        (3).to_bytes(8, "little") + bytes(8),
     ),
     "lengths that wrap around": raw(
-        {"lengths": tensor("I64", (4,), 0, 32), "token_entropies": tensor("F32", (0,), 32, 32)}, (1 << 62).to_bytes(8, "little") * 4
+        {"lengths": tensor("I64", (4,), 0, 32), "token_entropies": tensor("F32", (0,), 32, 32)},
+        (1 << 62).to_bytes(8, "little") * 4,
     ),
     "a mask of twos": raw(
-        {"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (2,), 8, 10)}, (2).to_bytes(8, "little") + b"\x01\x02"
+        {"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (2,), 8, 10)},
+        (2).to_bytes(8, "little") + b"\x01\x02",
     ),
 }
 
@@ -144,7 +147,9 @@ def test_what_is_refused(name):
     assert len(str(caught.value)) < 200
 
 
-@pytest.mark.parametrize("name", ["tokens without lengths", "lengths that do not add up", "unknown tensor", "integer entropies"])
+@pytest.mark.parametrize(
+    "name", ["tokens without lengths", "lengths that do not add up", "unknown tensor", "integer entropies"]
+)
 def test_a_refusal_names_the_tensor(name):
     with pytest.raises(FrameError) as caught:
         unpack(BAD[name])
