@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import dare_reward
 import numpy as np
@@ -40,13 +41,14 @@ def trainer(service):
 
     assert PPOTrainerSync._compute_advantage.__module__ == "dare_reward.stacks.verl", "import verl did not install the hook"
     with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
-        config = compose("ppo_trainer", [f"data.max_response_length={LIMIT}", f"actor_rollout_ref.rollout.n={M}", "algorithm.adv_estimator=grpo", "transfer_queue.enable=true", "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"])
+        config = compose("ppo_trainer", [f"data.max_response_length={LIMIT}", f"actor_rollout_ref.rollout.n={M}", "algorithm.adv_estimator=grpo", "transfer_queue.enable=true", "actor_rollout_ref.actor.ppo_mini_batch_size=1", "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"])
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     import transfer_queue as tq
 
     tq.init(config.transfer_queue)
     out = PPOTrainerSync.__new__(PPOTrainerSync)
-    out.config, out.tokenizer = config, tiny.tokenizer()
+    out.config, out.tokenizer, out.use_critic, out.global_steps = config, tiny.tokenizer(), False, 1
+    out.actor_rollout_wg = SimpleNamespace(_dispatch_info={"actor": [0, 0]})
     yield out
     tq.close()
     ray.shutdown()
@@ -125,15 +127,15 @@ def advantage(trainer, service, monkeypatch):
     from dare_reward.stacks.common import Scorer
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-    def run(batch, url=""):
+    def run(batch, url="", trained=None):
         if url:
             original = PPOTrainer._compute_advantage.__closure__
             plain = next(c.cell_contents for c in original if callable(c.cell_contents))
             monkeypatch.setattr(PPOTrainer, "_compute_advantage", plain)
-            adapter.install(Scorer.of(url))
+            adapter.install(Scorer.of(url), trained)
         metrics = {}
-        trainer._compute_advantage(batch, metrics)
-        return metrics
+        out = trainer._compute_advantage(batch, metrics)
+        return metrics if trained is None else out
 
     return run
 
@@ -214,6 +216,26 @@ def test_service_down(trainer, advantage):
         advantage(batch, url)
     advantage(batch, f"{url}&on_error=zero")
     check(batch, {})
+
+
+def test_votes_beyond_the_trained(trainer, advantage, service, monkeypatch):
+    """All four vote, the first two of each prompt are trained: the labels of TTRL, from more votes than it trains."""
+    import transfer_queue as tq
+
+    batch, rows = put(trainer, "votes-only", pad=8)
+    monkeypatch.setattr(trainer, "_get_required_batch_multiple", lambda ranks: 2 * ranks)
+    left = advantage(batch, f"{service.url}?method=ttrl", trained=2)
+    assert sorted(left.keys) == [f"uid_{p}_{s}_0" for p in range(3) for s in range(2)]
+    expected = offline(rows, "ttrl")
+    scores, advantages = read(left, "rm_scores", "advantages")
+    for key, score, gain in zip(left.keys, scores, advantages, strict=True):
+        assert score[-1] == expected[key.rsplit("_", 1)[0]]
+        pair = [expected[f"{key.rsplit('_', 2)[0]}_{s}"] for s in range(2)]
+        assert gain[0] == pytest.approx((score[-1] - np.mean(pair)) / (np.std(pair, ddof=1) + 1e-6), abs=1e-3)
+    assert {k for k in tq.kv_list(partition_id="votes-only")["votes-only"]} == set(left.keys), "the votes stayed in the queue"
+    monkeypatch.setattr(trainer, "_get_required_batch_multiple", lambda ranks: 4 * ranks)
+    with pytest.raises(ConfigError, match="multiples of 4"):
+        advantage(put(trainer, "votes-odd")[0], f"{service.url}?method=ttrl", trained=2)
 
 
 def test_filter_groups_is_refused(trainer, advantage):

@@ -2,6 +2,8 @@
 
 verl computes rewards one rollout at a time and before entropies. So this hooks the trainer's advantage step, which has
 whole groups and full-vocabulary entropies, and writes the rewards there. Without DARE_URL it does nothing.
+
+DARE_TRAINED=32: of each prompt's rollouts the first 32 are trained, the others only vote (TTRL: 64 votes, 32 trained).
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ..errors import ConfigError, RequestError
+from ..errors import ConfigError
 from .common import Scorer, certain, from_environment, group, groups_by, numbers, spread
 
-__all__ = ["TESTED", "final_rows", "install", "score_batch"]
+__all__ = ["TESTED", "drop_votes", "final_rows", "install", "score_batch"]
 
 TESTED: Final = "0.9"
 FIELDS: Final = ["uid", "responses", "response_mask", "entropy", "rollout_log_probs", "reward_model"]
 
 
-def install(scorer: Scorer) -> None:
+def install(scorer: Scorer, trained: int | None = None) -> None:
     """Hook `PPOTrainer._compute_advantage`, once."""
     found = sys.modules["verl"].__version__
     if not found.startswith(f"{TESTED}."):
@@ -32,14 +34,14 @@ def install(scorer: Scorer) -> None:
         return
 
     def compute_advantage(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
-        metrics.update(score_batch(scorer, self, batch))
-        return original(self, batch, metrics)
+        metrics.update(score_batch(scorer, self, batch, trained))
+        return original(self, batch if trained is None else drop_votes(self, batch, metrics, trained), metrics)
 
     compute_advantage.scorer = scorer  # type: ignore[attr-defined]
     PPOTrainer._compute_advantage = compute_advantage  # noqa: SLF001
 
 
-def score_batch(scorer: Scorer, trainer: Any, batch: Any) -> dict[str, float]:
+def score_batch(scorer: Scorer, trainer: Any, batch: Any, trained: int | None = None) -> dict[str, float]:
     """Score the last output of each session, write the session's reward to all its rows, and return diagnostics."""
     import torch
     import transfer_queue as tq
@@ -54,7 +56,7 @@ def score_batch(scorer: Scorer, trainer: Any, batch: Any) -> dict[str, float]:
     at = list(last.values())
     members = groups_by(data["uid"][i] for i in at)
     labels = [_label(data, at[rows[0]]) for rows in members.values()]
-    rollouts = [_rollout(trainer, columns, i) for i in at]
+    rollouts = [_rollout(trainer, columns, i) | {"trained": trained is None or _number(key) < trained} for key, i in last.items()]
     rewards, reply = scorer.score([group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)])
     of_session = dict(zip(last, certain(spread(rewards, members.values(), len(at))), strict=True))
     scores = []
@@ -66,6 +68,18 @@ def score_batch(scorer: Scorer, trainer: Any, batch: Any) -> dict[str, float]:
     return {f"dare/{name}": value for name, value in numbers(reply).items()}
 
 
+def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: int) -> Any:
+    """The batch without the rollouts that only voted, balanced over the ranks again."""
+    import transfer_queue as tq
+
+    kept = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding") and _number(_session(k)) < trained]
+    multiple = trainer._get_required_batch_multiple(max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1)  # noqa: SLF001
+    if len(kept) % multiple:
+        raise ConfigError(f"DARE_TRAINED={trained} leaves {len(kept)} rollouts, but verl trains multiples of {multiple} (ranks, ppo_mini_batch_size * rollout.n)")
+    tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)
+    return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
+
+
 def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
     """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.
 
@@ -73,11 +87,15 @@ def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
     """
     order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
     found = {_session(keys[i]): i for i in order}
-    return dict(sorted(found.items(), key=lambda item: int(item[0].rsplit("_", 1)[1])))
+    return dict(sorted(found.items(), key=lambda item: _number(item[0])))
 
 
 def _session(key: str) -> str:
     return key.rsplit("_", 1)[0]
+
+
+def _number(session: str) -> int:
+    return int(session.rsplit("_", 1)[1])
 
 
 def _rollout(trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
@@ -105,8 +123,9 @@ def _load() -> None:
     entry point and would train on without rewards, so a failure ends the process."""
     if os.environ.get("DARE_URL") and "verl" in sys.modules:
         try:
-            install(from_environment("verl").certain("verl"))
-        except (ConfigError, RequestError, ImportError, AttributeError) as error:
+            trained = os.environ.get("DARE_TRAINED")
+            install(from_environment("verl").certain("verl"), int(trained) if trained else None)
+        except (ConfigError, ValueError, ImportError, AttributeError) as error:
             raise SystemExit(f"dare-reward: {error}") from error
 
 
