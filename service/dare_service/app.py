@@ -96,8 +96,8 @@ async def reward(request: Request) -> Response:
     query = _query(request)
     kind = form(request.headers, settings)
     size = stated_length(request.headers, kind)
-    with state.admission.hold(size if size is not None else kind.limit):
-        body = await receive(request.receive, size, kind, seconds=settings.deadline)
+    with state.admission.hold(size or 0) as lease:
+        body = await receive(request.receive, size, kind, lease, seconds=settings.deadline)
         received = time.perf_counter()
         work = partial(_work, state, body, kind, query, request.scope["state"]["request_id"])
         if len(body) <= INLINE_BYTES:

@@ -52,7 +52,7 @@ def values_key(values: list[Value], significant: int = 0) -> tuple[KeyKind, str]
 
 
 def constant_key(value: Value, significant: int = 0) -> tuple[KeyKind, str]:
-    charge(25)
+    charge(2 if isinstance(value, int | Fraction) else 25)
     exact = rational(value)
     if significant and not hasattr(value, "_mpc_"):
         exact = _rounded(value, significant)

@@ -34,6 +34,7 @@ _DECIMAL = re.compile(r"[-+]?\d{1,40}\.\d{1,40}")
 _RATIO = re.compile(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
 _BLANK = re.compile(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
 _WORDS = re.compile(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
+_OPTION = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
 _MERIDIEM = re.compile(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
 _LETTERS = frozenset("abcxyz")
 _PAIR = re.compile("[b-df-hj-np-tv-z]{2}")  # mn is a product, a word has a vowel
@@ -138,7 +139,7 @@ def _fast(s: str, rules: Rules) -> Key | None:
 
 
 def _read(s: str, rules: Rules) -> Reading:
-    if _WORDS.fullmatch(s) and (word := _plain_words(s)) is not None:
+    if (_WORDS.fullmatch(s) or _OPTION.fullmatch(s)) and (word := _plain_words(s)) is not None:
         return word
     return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
 
@@ -146,6 +147,8 @@ def _read(s: str, rules: Rules) -> Reading:
 def _plain_words(s: str) -> Reading | None:
     """Words alone are text: an anagram is not a product in another order."""
     lower = " ".join(s.lower().split())
+    if m := _OPTION.fullmatch(s):
+        return read(tokenise(m[1]), DEFAULT)
     if lower in NUMBER_WORDS:
         return Reading("exact", str(NUMBER_WORDS[lower]))
     if lower in _REALS:

@@ -51,17 +51,15 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         return _words(tokens)
     if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, depth)) is not None:
         return found
-    tokens = _rounded(tokens)
+    tokens = _minus_set(_rounded(tokens))
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
         return _list(parts, connectives, rules, depth)
-    if any(t.text in {"+-", "-+"} for t in tokens):
+    if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and _closes_at_end(tokens)):
         return _signs(tokens, rules, depth)
     if (residue := _residue(tokens, rules)) is not None:
         return residue
-    if split(tokens, RELATIONS)[1]:
-        return read_relation(tokens, rules, depth, read)
-    for reader in (_set_algebra, _bracketed, _infinity, _number_set, _base, _ratio):
+    for reader in (_related, _set_algebra, _bracketed, _infinity, _number_set, _base, _ratio):
         found = reader(tokens, rules, depth)
         if found is not None:
             return found
@@ -86,6 +84,22 @@ def _rounded(tokens: list[Token]) -> list[Token]:
         left = Token("op", "(" if first == "]" else first)
         return [left, *tokens[1:-1], Token("op", ")" if last == "[" else last)]
     return tokens
+
+
+def _related(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """Equations and inequalities, also joined by the sign of union."""
+    if not split(tokens, RELATIONS)[1]:
+        return None
+    parts, cups = split(tokens, ("cup",))
+    if cups and all(split(p, RELATIONS)[1] for p in parts):
+        return _list(parts, ["or"] * len(cups), rules, depth)
+    return read_relation(tokens, rules, depth, read)
+
+
+def _minus_set(tokens: list[Token]) -> list[Token]:
+    """`R - {1}` as a difference of sets."""
+    places = [n for n in range(1, len(tokens) - 1) if tokens[n].text == "-" and tokens[n + 1].text == "\\{"]
+    return [Token("op", "setminus") if n in places and tokens[n - 1].kind == "set" else t for n, t in enumerate(tokens)]
 
 
 def _closes_at_end(tokens: list[Token]) -> bool:
@@ -261,7 +275,7 @@ def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
     if left and left[-1].text == "(":
         left = left[:-1]
         right = right[:-1]
-    sides, _ = split(left, ["equiv"])
+    sides, _ = split(left, ["equiv", "="])
     if len(sides) > 2:
         raise Unreadable("a chain of residues")
     name = name_of(sides[0]) if len(sides) == 2 else None
@@ -364,7 +378,7 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     parts, _ = split(body, [",", ";"])
     if len(parts) > MAX_ITEMS or not all(parts):
         raise Unreadable("no set")
-    items = [read(p, rules, depth + 1) for p in parts]
+    items = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
     pieces = (
