@@ -44,7 +44,10 @@ STACKS = {
     "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets")),
     "verl": Stack(VERL),
     "easyr1": Stack(VERL, source=("https://github.com/hiyouga/EasyR1", "b44b311"), environment="verl"),
-    "slime": Stack(("aiohttp", "pylatexenc", "sympy", "numpy", "tqdm", "transformers==5.23.0", "ray==2.60.0"), source=("https://github.com/THUDM/slime", "624b824a8")),
+    "slime": Stack(
+        ("aiohttp", "pylatexenc", "sympy", "numpy", "tqdm", "transformers==5.23.0", "ray==2.60.0"),
+        source=("https://github.com/THUDM/slime", "624b824a8"),
+    ),
     "swift": Stack(SWIFT, bare=("ms-swift==4.6.0",)),
 }
 
@@ -53,9 +56,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stacks", nargs="+", choices=[*STACKS, "all"])
     parser.add_argument("--envs", type=Path, default=ROOT / ".stacks")
-    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds for all installs; what no longer fits is skipped and said")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=float("inf"),
+        help="seconds for all installs; what no longer fits is skipped and said",
+    )
     parser.add_argument("--torch-index", help="index of CPU wheels of torch")
-    parser.add_argument("--source", action="append", default=[], metavar="NAME=DIR", help="a checkout, instead of cloning")
+    parser.add_argument(
+        "--source", action="append", default=[], metavar="NAME=DIR", help="a checkout, instead of cloning"
+    )
     parser.add_argument("--pytest", default="-q", help="arguments for pytest")
     given = parser.parse_args()
     sources = dict(item.split("=", 1) for item in given.source)
@@ -76,7 +86,9 @@ def main() -> int:
         left -= seconds
         begun = time.monotonic()
         code = run(name, python, source, given.pytest)
-        outcomes[name] = f"{'passed' if code == 0 else 'FAILED'} (install {seconds:.0f} s, tests {time.monotonic() - begun:.0f} s)"
+        outcomes[name] = (
+            f"{'passed' if code == 0 else 'FAILED'} (install {seconds:.0f} s, tests {time.monotonic() - begun:.0f} s)"
+        )
     for name, outcome in outcomes.items():
         print(f"{name:8} {outcome}")
     return int(any(o.startswith("FAILED") for o in outcomes.values()))
@@ -97,9 +109,19 @@ def install(name: str, envs: Path, torch_index: str | None, limit: float) -> Pat
     pip = [str(python), "-m", "pip", "install", "-q", "-c", str(constraint)]
     end = time.monotonic() + limit
     index = ["--extra-index-url", torch_index] if torch_index else []
-    commands = [[TORCH, *index], list(stack.packages), *([["--no-deps", *stack.bare]] if stack.bare else []), ["-e", f"{ROOT}[service]", "pytest"]]
+    commands = [
+        [TORCH, *index],
+        list(stack.packages),
+        *([["--no-deps", *stack.bare]] if stack.bare else []),
+        ["-e", f"{ROOT}[service]", "pytest"],
+    ]
     for command in commands:
-        subprocess.run([*pip, *command], check=True, timeout=None if end == float("inf") else max(end - time.monotonic(), 1), cwd=ROOT)
+        subprocess.run(
+            [*pip, *command],
+            check=True,
+            timeout=None if end == float("inf") else max(end - time.monotonic(), 1),
+            cwd=ROOT,
+        )
     mark.write_text(wanted)
     return python
 

@@ -13,9 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import dare_reward
+import httpx
 
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
 
@@ -68,6 +70,31 @@ def live() -> Iterator[Live]:
         yield server
     finally:
         server.stop()
+
+
+CONTRACT = Path(__file__).parent.parent / "contract"
+
+
+def compare_or_record(stack: str, version: str, bodies: list[dict[str, Any]], url: str) -> None:
+    """What the stack sent, and what the service says to it, as tests/contract/STACK.json has it: the same fields.
+
+    With DARE_RECORD=1 the file is written anew.
+    """
+    path = CONTRACT / f"{stack}.json"
+    if os.environ.get("DARE_RECORD"):
+        exchanges = [{"request": b, "reply": httpx.post(f"{url}/v1/reward", json=b).raise_for_status().json()} for b in bodies]
+        path.write_text(json.dumps({"stack": stack, "version": version, "exchanges": exchanges}, indent=1) + "\n")
+    recorded = [e["request"] for e in json.loads(path.read_text())["exchanges"]]
+    assert list(map(shape, bodies)) == list(map(shape, recorded)), "the stack sends other bodies than recorded: DARE_RECORD=1"
+
+
+def shape(value: Any) -> Any:
+    """Names and types, without the values."""
+    if isinstance(value, dict):
+        return {k: shape(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [shape(v) for v in value]
+    return type(value).__name__
 
 
 Change = Callable[[dict[str, Any]], Any]
@@ -133,6 +160,6 @@ def swapped(body: dict[str, Any]) -> dict[str, Any]:
 
 def unscored(body: dict[str, Any]) -> dict[str, Any]:
     """The first group could not be scored."""
-    first = {k: None for k in body["groups"][0]}
+    first = dict.fromkeys(body["groups"][0])
     body["groups"][0] = {**first, "group_id": body["groups"][0]["group_id"], "error": {"code": "x", "message": "no"}}
     return body

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import dare_reward
 import numpy as np
 import pytest
+
+import dare_reward
 from dare_reward.errors import ReplyError, RequestError, UnavailableError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -52,7 +53,9 @@ def compute(reward_module, tokenizer):
     """compute(url, data): through EasyR1's loader and manager."""
     from verl.workers.reward.config import RewardConfig
 
-    path = subprocess.run([sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True).stdout.strip()
+    path = subprocess.run(
+        [sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
     def run(url, given):
         config = RewardConfig(reward_function=f"{path}:reward", reward_function_kwargs={"url": url})
@@ -79,7 +82,9 @@ def offline(**params):
     out = [0.0] * len(ROWS)
     for uid in ("a", "b"):
         at = [i for i, row in enumerate(ROWS) if row[0] == uid]
-        group = dare_reward.estimate([{"group_id": uid, "rollouts": [{"answer": ROWS[i][1]} for i in at]}], **params).groups[0]
+        group = dare_reward.estimate(
+            [{"group_id": uid, "rollouts": [{"answer": ROWS[i][1]} for i in at]}], **params
+        ).groups[0]
         for i, r in zip(at, group.rewards, strict=True):
             out[i] = r
     return out
@@ -93,6 +98,13 @@ def test_groups_by_uid(compute, service, tokenizer):
     assert (tensor != 0).sum(-1).max() == 1
     tensor, _ = compute(f"{service.url}?method=ttrl", data(tokenizer))
     assert tensor.sum(-1).tolist() == [0, 1, 0, 1, 1, 1, 1, 1]
+
+
+def test_bodies_are_the_recorded_ones(compute, service, tokenizer):
+    with servers.forged() as (url, bodies):
+        compute(url, data(tokenizer))
+        compute(f"{url}?method=ttrl", data(tokenizer))
+    servers.compare_or_record("easyr1", "b44b311", bodies, service.url)
 
 
 def test_validation_is_graded_by_its_ground_truth(compute, tokenizer):
@@ -112,7 +124,10 @@ def test_service_down(compute, tokenizer):
     assert tensor.sum(-1).tolist() == pytest.approx(offline(method="dare", missing_entropy="frequency"))
 
 
-@pytest.mark.parametrize(("change", "words"), [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")],
+)
 def test_wrong_replies_raise(compute, tokenizer, change, words):
     with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
         compute(url, data(tokenizer))
@@ -130,11 +145,21 @@ def test_in_a_ray_actor(service, tokenizer, reward_module, monkeypatch):
     ray = pytest.importorskip("ray")
     from verl.workers.reward.config import RewardConfig
 
-    path = subprocess.run([sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True).stdout.strip()
-    config = RewardConfig(reward_function=f"{path}:reward", reward_function_kwargs={"url": f"{service.url}?method=ttrl"})
+    path = subprocess.run(
+        [sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    config = RewardConfig(
+        reward_function=f"{path}:reward", reward_function_kwargs={"url": f"{service.url}?method=ttrl"}
+    )
     config.post_init()
     environment = {"PYTHONPATH": os.pathsep.join([os.environ["EASYR1_SOURCE"], str(Path(__file__).parent)])}
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False, runtime_env={"env_vars": environment})
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        logging_level="ERROR",
+        log_to_driver=False,
+        runtime_env={"env_vars": environment},
+    )
     try:
         manager = ray.remote(reward_module.AutoRewardManager).options(num_cpus=1).remote(config, tokenizer)
         tensor, _ = ray.get(manager.compute_reward.remote(data(tokenizer)), timeout=180)

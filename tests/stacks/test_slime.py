@@ -8,8 +8,9 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-import dare_reward
 import pytest
+
+import dare_reward
 from dare_reward.errors import ReplyError, RequestError, UnavailableError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -43,7 +44,15 @@ def samples(hub, *, logprobs=True, group=3):
 
     out = []
     for i, answer in enumerate(["5", "5", "6", "5", "7"]):
-        sample = Sample(group_index=group, index=10 + i, prompt="?", label="5", response=f"so \\boxed{{{answer}}}", response_length=3, status=Sample.Status.COMPLETED)
+        sample = Sample(
+            group_index=group,
+            index=10 + i,
+            prompt="?",
+            label="5",
+            response=f"so \\boxed{{{answer}}}",
+            response_length=3,
+            status=Sample.Status.COMPLETED,
+        )
         if logprobs:
             sample.rollout_log_probs = [-0.1 * (i + 1), -0.2, -0.3]
         out.append(sample)
@@ -84,6 +93,13 @@ def test_what_is_sent(hub):
     assert [r["finish_reason"] for r in group["rollouts"]] == ["stop", "stop", "length", "stop", "stop"]
 
 
+def test_bodies_are_the_recorded_ones(hub, service):
+    with servers.forged() as (url, bodies):
+        call(hub, url, samples(hub))
+        call(hub, url, samples(hub, logprobs=False))
+    servers.compare_or_record("slime", "624b824", bodies, service.url)
+
+
 def test_method_and_parameters_by_url(hub, service):
     given = samples(hub)
     assert call(hub, f"{service.url}?method=ttrl", given) == [1, 1, 0, 1, 0]
@@ -110,7 +126,10 @@ def test_groups_at_once(hub, service):
     assert all(r == rewards[0] for r in rewards)
 
 
-@pytest.mark.parametrize(("change", "words"), [(servers.short, "4 rewards for 5"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(servers.short, "4 rewards for 5"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")],
+)
 def test_wrong_replies_raise(hub, change, words):
     with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
         call(hub, url, samples(hub))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import dare_reward
 import pytest
+
+import dare_reward
 from dare_reward.errors import ReplyError, RequestError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -30,7 +32,9 @@ def service():
 def plugin():
     """The plugin as `--external_plugins $(python -m dare_reward.stacks.swift)` loads it."""
     pytest.importorskip("swift", reason="needs ms-swift (python scripts/test_stack.py swift)")
-    path = subprocess.run([sys.executable, "-m", "dare_reward.stacks.swift"], capture_output=True, text=True, check=True).stdout.strip()
+    path = subprocess.run(
+        [sys.executable, "-m", "dare_reward.stacks.swift"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     from swift.utils.utils import import_external_file
 
     import_external_file(path)
@@ -58,7 +62,15 @@ def samples(*, infos=None, twice=False):
     out = []
     for i, (prompt, answer) in enumerate(ROWS):
         messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": f"so \\boxed{{{answer}}}"}]
-        out.append(GRPOSample(messages=messages, prompt_id=prompt, request_id=f"r{i}", finish_reason="stop", rollout_infos=infos[i] if infos else {}))
+        out.append(
+            GRPOSample(
+                messages=messages,
+                prompt_id=prompt,
+                request_id=f"r{i}",
+                finish_reason="stop",
+                rollout_infos=infos[i] if infos else {},
+            )
+        )
     return [*out, *out[:3]] if twice else out
 
 
@@ -73,8 +85,14 @@ def offline(entropies=None, **params):
     out = [0.0] * len(ROWS)
     for prompt in ("p0", "p1"):
         at = [i for i, row in enumerate(ROWS) if row[0] == prompt]
-        rollouts = [{"answer": ROWS[i][1], **({"mean_entropy": entropies[i], "num_tokens": 2} if entropies else {})} for i in at]
-        for i, r in zip(at, dare_reward.estimate([{"group_id": prompt, "rollouts": rollouts}], **params).groups[0].rewards, strict=True):
+        rollouts = [
+            {"answer": ROWS[i][1], **({"mean_entropy": entropies[i], "num_tokens": 2} if entropies else {})} for i in at
+        ]
+        for i, r in zip(
+            at,
+            dare_reward.estimate([{"group_id": prompt, "rollouts": rollouts}], **params).groups[0].rewards,
+            strict=True,
+        ):
             out[i] = r
     return out
 
@@ -103,9 +121,18 @@ def test_entropies_by_rollout_infos(reward, service):
     assert {g["entropy_source"] for g in bodies[0]["groups"]} == {"logprob"}
 
 
+def test_bodies_are_the_recorded_ones(reward, service):
+    from swift.version import __version__
+
+    with servers.forged() as (url, bodies):
+        compute(reward(url), samples())
+        compute(reward(url), samples(infos=[{"logprobs": [-0.1 * i, -0.3]} for i in range(len(ROWS))]))
+    servers.compare_or_record("swift", __version__, bodies, service.url)
+
+
 def test_service_down_is_nan_and_never_zero(reward):
     rewards = compute(reward(f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1"), samples())
-    assert all(r != r for r in rewards)
+    assert all(map(math.isnan, rewards))
 
 
 def test_fallback(reward):
@@ -113,7 +140,10 @@ def test_fallback(reward):
     assert compute(reward(url), samples()) == pytest.approx(offline(method="dare", missing_entropy="frequency"))
 
 
-@pytest.mark.parametrize(("change", "words"), [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.swapped, "other groups")])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.swapped, "other groups")],
+)
 def test_wrong_replies_raise(reward, change, words):
     with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
         compute(reward(url), samples())

@@ -11,8 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-import dare_reward
 import pytest
+
+import dare_reward
 from dare_reward.errors import ReplyError, RequestError, UnavailableError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -55,7 +56,10 @@ def offline(call, *, method="dare"):
     ]
     votes = call["votes"] or [[] for _ in rows]
     groups = [
-        {"group_id": str(i), "rollouts": rows[i : i + size] + [{**v, "trained": False} for row in votes[i : i + size] for v in row]}
+        {
+            "group_id": str(i),
+            "rollouts": rows[i : i + size] + [{**v, "trained": False} for row in votes[i : i + size] for v in row],
+        }
         for i in range(0, len(rows), size)
     ]
     reply = dare_reward.estimate(groups, method=method)
@@ -105,11 +109,22 @@ def test_votes_beyond_the_trained(train, service):
 
 def test_logprobs_need_a_generation_that_gives_them(train, service, monkeypatch):
     import train_trl
+
     from dare_reward.stacks.trl_rollout import VoteRollout
 
     monkeypatch.setattr(train_trl, "VoteRollout", lambda extra: VoteRollout(extra, entropy="logprob"))
     with pytest.raises(RequestError, match="only vLLM does"):
         train(service.url, steps=1, votes=1)
+
+
+def test_bodies_are_the_recorded_ones(train, service):
+    import trl
+
+    with servers.forged() as (url, bodies):
+        train(url, steps=1)
+        train(url, steps=1, votes=1)
+        train(url, steps=1, trainer="rloo", reward={"entropy": "none"})
+    servers.compare_or_record("trl", trl.__version__, bodies, service.url)
 
 
 # --- two ranks -------------------------------------------------------------------------------------------------------
@@ -118,9 +133,19 @@ def test_logprobs_need_a_generation_that_gives_them(train, service, monkeypatch)
 def two_ranks(tiny, out, url, **given):
     """torchrun on two processes; 6 rows a rank and groups of 4, so that the middle group is on both."""
     arguments = json.dumps({"model": str(tiny), "url": url, "out": str(out), "batch": 6, "steps": 2, **given})
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={servers.free_port()}", "--log-dir", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        f"--master-port={servers.free_port()}",
+        "--log-dir",
+        str(out),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run([*command, str(HERE / "train_trl.py"), arguments], env=environment, capture_output=True, text=True, timeout=180)
+    return subprocess.run(
+        [*command, str(HERE / "train_trl.py"), arguments], env=environment, capture_output=True, text=True, timeout=180
+    )
 
 
 @pytest.mark.parametrize(("trainer", "asynchronous"), [("grpo", False), ("rloo", True)])
@@ -129,7 +154,8 @@ def test_groups_split_over_two_ranks(tiny, service, tmp_path, trainer, asynchron
     assert done.returncode == 0, done.stderr[-2000:]
     ranks = [json.loads((tmp_path / f"rank{r}.json").read_text())["calls"] for r in (0, 1)]
     whole = [
-        {**a, **{k: a[k] + b[k] for k in ("texts", "truncated", "entropy", "rewards", "votes")}} for a, b in zip(*ranks, strict=True)
+        {**a, **{k: a[k] + b[k] for k in ("texts", "truncated", "entropy", "rewards", "votes")}}
+        for a, b in zip(*ranks, strict=True)
     ]
     assert [len(c["texts"]) for c in whole] == [12, 12]
     assert differ(whole)
@@ -187,7 +213,11 @@ def test_slow_service_abstains_in_bounded_time(train):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(servers.short, "3 rewards for 4 rollouts"), (servers.not_a_number, "not a finite number"), (servers.swapped, "other groups than")],
+    [
+        (servers.short, "3 rewards for 4 rollouts"),
+        (servers.not_a_number, "not a finite number"),
+        (servers.swapped, "other groups than"),
+    ],
 )
 def test_wrong_reply_ends_the_run(train, change, words):
     with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):

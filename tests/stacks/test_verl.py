@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import dare_reward
 import numpy as np
 import pytest
+
+import dare_reward
 from dare_reward.errors import ConfigError, ReplyError, UnavailableError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,9 +40,21 @@ def trainer(service):
     from hydra import compose, initialize_config_dir
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
-    assert PPOTrainerSync._compute_advantage.__module__ == "dare_reward.stacks.verl", "import verl did not install the hook"
+    assert PPOTrainerSync._compute_advantage.__module__ == "dare_reward.stacks.verl", (
+        "import verl did not install the hook"
+    )
     with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
-        config = compose("ppo_trainer", [f"data.max_response_length={LIMIT}", f"actor_rollout_ref.rollout.n={M}", "algorithm.adv_estimator=grpo", "transfer_queue.enable=true", "actor_rollout_ref.actor.ppo_mini_batch_size=1", "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"])
+        config = compose(
+            "ppo_trainer",
+            [
+                f"data.max_response_length={LIMIT}",
+                f"actor_rollout_ref.rollout.n={M}",
+                "algorithm.adv_estimator=grpo",
+                "transfer_queue.enable=true",
+                "actor_rollout_ref.actor.ppo_mini_batch_size=1",
+                "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
+            ],
+        )
     ray.init(num_cpus=4, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     import transfer_queue as tq
 
@@ -87,7 +100,16 @@ def put(trainer, partition, *, entropy=True, logprobs=False, outputs=1, pad=0):
                 keys.append(f"uid_{p}_{session}_{index}")
     order = rng.permutation(len(keys)).tolist()
     keys, fields = [keys[i] for i in order], [fields[i] for i in order]
-    tags = [{"status": "success", "seq_len": len(f["input_ids"]), "prompt_len": 3, "response_len": len(f["responses"]), "global_steps": 1} for f in fields]
+    tags = [
+        {
+            "status": "success",
+            "seq_len": len(f["input_ids"]),
+            "prompt_len": 3,
+            "response_len": len(f["responses"]),
+            "global_steps": 1,
+        }
+        for f in fields
+    ]
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id=partition)
     batch = tq.KVBatchMeta(partition_id=partition, keys=keys, tags=tags)
     if pad:
@@ -114,7 +136,9 @@ def offline(rows, method, *, field="entropy", outputs=1, **params):
                 continue
             mask = row["response_mask"].bool()
             values = (row["entropy"] if field == "entropy" else -row["rollout_log_probs"])[mask]
-            rollouts.append({"answer": answer, "mean_entropy": float(values.double().mean()), "num_tokens": int(mask.sum())})
+            rollouts.append(
+                {"answer": answer, "mean_entropy": float(values.double().mean()), "num_tokens": int(mask.sum())}
+            )
         (group,) = dare_reward.estimate([{"group_id": "g", "rollouts": rollouts}], method=method, **params).groups
         out.update({f"uid_{p}_{s}": r for s, r in enumerate(group.rewards)})
     return out
@@ -123,9 +147,10 @@ def offline(rows, method, *, field="entropy", outputs=1, **params):
 @pytest.fixture
 def advantage(trainer, service, monkeypatch):
     """The real step with the hook on another address or method."""
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
     from dare_reward.stacks import verl as adapter
     from dare_reward.stacks.common import Scorer
-    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     def run(batch, url="", trained=None):
         if url:
@@ -187,7 +212,9 @@ def test_the_last_output_of_a_session_is_scored(trainer, advantage):
     scores = dict(zip(batch.keys, (s[-1] for s in read(batch, "rm_scores")[0]), strict=True))
     expected = offline(rows, "dare", outputs=2)
     assert {k.rsplit("_", 1)[0]: v for k, v in scores.items() if k.endswith("_1")} == pytest.approx(expected, abs=1e-6)
-    assert all(scores[k] == scores[k[:-1] + "1"] for k in batch.keys), "verl gives a session's reward to each of its outputs"
+    assert all(scores[k] == scores[k[:-1] + "1"] for k in batch.keys), (
+        "verl gives a session's reward to each of its outputs"
+    )
 
 
 def test_bypass_mode_estimates_entropies_from_log_probabilities(trainer, advantage):
@@ -202,7 +229,10 @@ def test_no_entropies_at_all_is_votes(trainer, advantage):
     check(batch, offline(rows, "dare", field="", missing_entropy="frequency"))
 
 
-@pytest.mark.parametrize(("change", "words"), [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")],
+)
 def test_a_wrong_reply_ends_the_step(trainer, advantage, change, words):
     batch, _ = put(trainer, f"wrong-{words[:3]}")
     with servers.forged(change) as (url, _bodies), pytest.raises(ReplyError, match=words):
@@ -232,10 +262,20 @@ def test_votes_beyond_the_trained(trainer, advantage, service, monkeypatch):
         assert score[-1] == expected[key.rsplit("_", 1)[0]]
         pair = [expected[f"{key.rsplit('_', 2)[0]}_{s}"] for s in range(2)]
         assert gain[0] == pytest.approx((score[-1] - np.mean(pair)) / (np.std(pair, ddof=1) + 1e-6), abs=1e-3)
-    assert {k for k in tq.kv_list(partition_id="votes-only")["votes-only"]} == set(left.keys), "the votes stayed in the queue"
+    assert set(tq.kv_list(partition_id="votes-only")["votes-only"]) == set(left.keys), "the votes stayed in the queue"
     monkeypatch.setattr(trainer, "_get_required_batch_multiple", lambda ranks: 4 * ranks)
     with pytest.raises(ConfigError, match="multiples of 4"):
         advantage(put(trainer, "votes-odd")[0], f"{service.url}?method=ttrl", trained=2)
+
+
+def test_bodies_are_the_recorded_ones(trainer, advantage, service):
+    import verl
+
+    with servers.forged() as (url, bodies):
+        advantage(put(trainer, "record")[0], url)
+        advantage(put(trainer, "record-ttrl")[0], f"{url}?method=ttrl")
+        advantage(put(trainer, "record-bypass", entropy=False, logprobs=True)[0], url)
+    servers.compare_or_record("verl", verl.__version__, bodies, service.url)
 
 
 def test_filter_groups_is_refused(trainer, advantage):
@@ -262,5 +302,3 @@ def test_without_an_address_verl_is_untouched():
     environment = {k: v for k, v in os.environ.items() if k != "DARE_URL"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.split()[-1] == "verl.trainer.ppo.v1.trainer_base", done.stderr[-1000:]
-
-

@@ -38,7 +38,9 @@ def tokenizer():
     inner = Tokenizer(models.WordLevel({piece: i for i, piece in enumerate((*SPECIAL, *CHARACTERS))}, unk_token="?"))
     inner.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), "isolated")
     inner.decoder = decoders.Fuse()
-    out = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token=SPECIAL[2], pad_token=SPECIAL[0], additional_special_tokens=[SPECIAL[1]])
+    out = PreTrainedTokenizerFast(
+        tokenizer_object=inner, eos_token=SPECIAL[2], pad_token=SPECIAL[0], additional_special_tokens=[SPECIAL[1]]
+    )
     out.chat_template = CHAT
     return out
 
@@ -58,7 +60,9 @@ def _teach(model, tokenizer) -> None:
         for i, j in torch.randint(0, 9, (16, 2), generator=generator).tolist():
             answer = f"so \\boxed{{{(i % 3 + i // 3) + (j > 5)}}}"
             chat = [{"role": "user", "content": question(i)}, {"role": "assistant", "content": answer}]
-            texts.append(tokenizer.apply_chat_template(chat, tokenize=False) if j % 2 else question(i) + answer + SPECIAL[2])
+            texts.append(
+                tokenizer.apply_chat_template(chat, tokenize=False) if j % 2 else question(i) + answer + SPECIAL[2]
+            )
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
         model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=labels).loss.backward()

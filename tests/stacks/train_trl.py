@@ -25,7 +25,10 @@ class Recording:
         self.calls.append(
             {
                 "texts": [c if isinstance(c, str) else c[-1]["content"] for c in completions],
-                "truncated": [c[-1] not in {trainer._tokenizer.eos_token_id, trainer._tokenizer.pad_token_id} for c in columns["completion_ids"]],
+                "truncated": [
+                    c[-1] not in {trainer._tokenizer.eos_token_id, trainer._tokenizer.pad_token_id}
+                    for c in columns["completion_ids"]
+                ],
                 "entropy": [mean_entropy(trainer, p, c) for p, c in zip(ids, columns["completion_ids"], strict=True)],
                 "rewards": rewards,
                 "step": trainer.state.global_step,
@@ -43,7 +46,11 @@ def mean_entropy(trainer, prompt, completion) -> float:
     import torch
 
     with torch.no_grad():
-        logits = trainer.accelerator.unwrap_model(trainer.model)(torch.tensor([[*prompt, *completion]])).logits[0, len(prompt) - 1 : -1].float()
+        logits = (
+            trainer.accelerator.unwrap_model(trainer.model)(torch.tensor([[*prompt, *completion]]))
+            .logits[0, len(prompt) - 1 : -1]
+            .float()
+        )
     return float(torch.distributions.Categorical(logits=logits / trainer.temperature).entropy().mean())
 
 
@@ -71,7 +78,13 @@ def train(
     from transformers import TrainerCallback
     from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
-    rows = [{"prompt": [{"role": "user", "content": tiny.question(i)}] if chat else tiny.question(i), "gold": str(i % 3 + i // 3)} for i in range(9)]
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": tiny.question(i)}] if chat else tiny.question(i),
+            "gold": str(i % 3 + i // 3),
+        }
+        for i in range(9)
+    ]
     data = Dataset.from_list(rows)
     config, kind = {"grpo": (GRPOConfig, GRPOTrainer), "rloo": (RLOOConfig, RLOOTrainer)}[trainer]
     function = (Async if asynchronous else Sync)(url, label="gold", **(reward or {}))
@@ -88,7 +101,15 @@ def train(
         temperature=0.9, gradient_checkpointing=False, seed=3, disable_tqdm=True, **settings,
     )  # fmt: skip
     more = {"rollout_func": VoteRollout(votes)} if votes else {}
-    run = kind(model=str(model), reward_funcs=function, args=arguments, train_dataset=data, eval_dataset=data.select(range(3)), callbacks=[OnStep()], **more)
+    run = kind(
+        model=str(model),
+        reward_funcs=function,
+        args=arguments,
+        train_dataset=data,
+        eval_dataset=data.select(range(3)),
+        callbacks=[OnStep()],
+        **more,
+    )
     run.train()
     if evaluate:
         run.evaluate()
@@ -99,5 +120,10 @@ if __name__ == "__main__":
     import os
 
     given = json.loads(sys.argv[1])
-    result = train(Path(given.pop("model")), given.pop("url"), out=Path(given["out"]), **{k: v for k, v in given.items() if k != "out"})
+    result = train(
+        Path(given.pop("model")),
+        given.pop("url"),
+        out=Path(given["out"]),
+        **{k: v for k, v in given.items() if k != "out"},
+    )
     Path(given["out"], f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(result))

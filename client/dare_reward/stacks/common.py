@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from ..client import AsyncClient, Client
     from ..reply import Reply
 
-__all__ = ["Rewards", "Scorer", "certain", "from_environment", "group", "groups_by", "logger", "numbers", "spread", "with_estimate"]
+__all__ = [
+    "Rewards",
+    "Scorer",
+    "certain",
+    "from_environment",
+    "group",
+    "groups_by",
+    "logger",
+    "numbers",
+    "spread",
+    "with_estimate",
+]
 
 logger = logging.getLogger("dare_reward.stacks")
 
@@ -56,7 +67,9 @@ class Scorer:
         and the client's timeout, retries, fallback and token."""
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise RequestError(f"the address of the reward service is like http://127.0.0.1:8000, not {url!r}", code="url")
+            raise RequestError(
+                f"the address of the reward service is like http://127.0.0.1:8000, not {url!r}", code="url"
+            )
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
         method, on_error = given.pop("method", "dare"), given.pop("on_error", "raise")
         if on_error not in ON_ERROR:
@@ -66,7 +79,9 @@ class Scorer:
         params = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
         if unknown := params.keys() - known.keys():
             names = ", ".join((*known, "method", "on_error", *OPTIONS))
-            raise RequestError(f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter")
+            raise RequestError(
+                f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
+            )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error)
 
@@ -89,15 +104,19 @@ class Scorer:
     def certain(self, stack: str) -> Scorer:
         """This, for a stack that has no way to leave a rollout without a reward."""
         if self.on_error == "abstain":
-            raise RequestError(f"{stack} needs a number for every rollout: on_error is raise or zero, not abstain", code="parameter")
+            raise RequestError(
+                f"{stack} needs a number for every rollout: on_error is raise or zero, not abstain", code="parameter"
+            )
         return self
 
     def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
-        """The parameters; votes alone where the stack carried no entropy at all and the user did not decide otherwise."""
+        """The parameters; votes alone where no entropy came at all and the user did not decide otherwise."""
         params = dict(self.params)
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
         if takes and "missing_entropy" not in params and not any(_informed(r) for g in groups for r in g["rollouts"]):
-            _say_once("no entropies or log-probabilities reached the adapter: scoring by votes alone (missing_entropy=frequency)")
+            _say_once(
+                "neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)"
+            )
             params["missing_entropy"] = "frequency"
         return params
 
@@ -116,7 +135,10 @@ class Scorer:
                     raise ReplyError(f"group {g.group_id!r} was not scored: {g.error.message} ({g.error.code})")
                 logger.warning("no rewards for group %r (on_error=%s): %s", g.group_id, self.on_error, g.error.message)
         sizes = (len(g["rollouts"]) for g in groups)
-        return [[self._absent] * n if g.rewards is None else list(g.rewards) for g, n in zip(reply.groups, sizes, strict=True)]
+        return [
+            [self._absent] * n if g.rewards is None else list(g.rewards)
+            for g, n in zip(reply.groups, sizes, strict=True)
+        ]
 
     @property
     def _absent(self) -> float | None:
@@ -127,12 +149,14 @@ def from_environment(stack: str, **defaults: Any) -> Scorer:
     """The scorer of the address in DARE_URL."""
     url = os.environ.get("DARE_URL", "")
     if not url:
-        raise RequestError(f"{stack}: set DARE_URL to the address of the reward service, such as http://127.0.0.1:8000?method=dare")
+        raise RequestError(
+            f"{stack}: set DARE_URL to the address of the reward service, such as http://127.0.0.1:8000?method=dare"
+        )
     return Scorer.of(url, **{k: v for k, v in defaults.items() if k not in dict(parse_qsl(urlsplit(url).query))})
 
 
 @cache
-def _client(scorer: Scorer, pid: int) -> Client:  # noqa: ARG001  (a connection must not cross a fork)
+def _client(scorer: Scorer, pid: int) -> Client:
     from ..client import Client
 
     return Client(scorer.url, **dict(scorer.options))
@@ -198,7 +222,7 @@ def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> dict[str, Any
 
 
 def with_estimate(rollout: JSON) -> dict[str, Any]:
-    """mean(-log p) over the sampled tokens: an unbiased estimate of the mean entropy of the distribution sampled from."""
+    """mean(-log p) over the sampled tokens: an unbiased estimate of the mean entropy they were sampled with."""
     logprobs = rollout.get("logprobs")
     if logprobs is None:
         return {}

@@ -1,4 +1,7 @@
-"""EasyR1: worker.reward.reward_function=$(python -m dare_reward.stacks.easyr1):reward worker.reward.reward_function_kwargs.url=...
+"""EasyR1:
+
+    worker.reward.reward_function=$(python -m dare_reward.stacks.easyr1):reward
+    worker.reward.reward_function_kwargs.url=http://127.0.0.1:8000
 
 EasyR1 reorders rows before it calls a reward function and does not tell it which row is whose, so the manager's call is
 wrapped to remember each row's uid. Validation rows have none: they are graded against their ground truth.
@@ -31,7 +34,12 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: str = "math") ->
     members = groups_by(uids)
     labels = {u: inputs[at[0]]["ground_truth"] for u, at in members.items()}
     groups = [
-        group(u, [{"text": inputs[i]["response"], "num_tokens": int(inputs[i]["response_length"])} for i in at], kind=kind, label=labels[u] or None)
+        group(
+            u,
+            [{"text": inputs[i]["response"], "num_tokens": int(inputs[i]["response_length"])} for i in at],
+            kind=kind,
+            label=labels[u] or None,
+        )
         for u, at in members.items()
     ]
     rewards, _ = _scorer(url).score(groups)
@@ -61,10 +69,20 @@ def _remembering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
 
 
 def install() -> None:
-    """Wrap the manager of this process; EasyR1 loads this file in the process where rewards are computed."""
+    """Wrap the manager of this process; EasyR1 loads this file in the process where rewards are computed.
+
+    Ray makes a class of its own from the manager, with copies of its methods: those are wrapped too.
+    """
     from verl.workers.reward.function import BatchFunctionRewardManagerMixin as Manager
 
-    Manager.compute_reward_batch = _remembering(Manager.compute_reward_batch)
+    for kind in _family(Manager):
+        if "compute_reward_batch" in vars(kind):
+            kind.compute_reward_batch = _remembering(vars(kind)["compute_reward_batch"])  # type: ignore[attr-defined]
+
+
+def _family(kind: type) -> list[type]:
+    below: list[type] = type.__subclasses__(kind)
+    return [kind, *(c for one in below for c in _family(one))]
 
 
 if __name__ == "custom_reward_fn":  # the name under which EasyR1 loads it

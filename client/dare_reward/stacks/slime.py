@@ -18,7 +18,9 @@ __all__ = ["reward"]
 async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     """One reward per sample of one group, in order."""
     if not isinstance(samples, Sequence) or any(isinstance(s, Sequence) for s in samples):
-        raise RequestError("slime called the reward without a whole group of samples: add --group-rm, and no generation that fans out")
+        raise RequestError(
+            "slime called the reward without a whole group of samples: add --group-rm, and no generation that fans out"
+        )
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
     if not getattr(args, "rm_url", None):

@@ -1,4 +1,7 @@
-"""ms-swift: DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins $(python -m dare_reward.stacks.swift) --reward_funcs dare"""
+"""ms-swift:
+
+DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins $(python -m dare_reward.stacks.swift) --reward_funcs dare
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ class DareORM:
         members = groups_by(r["prompt_id"] for r in once)
         groups = [group(p, [once[i]["rollout"] for i in at]) for p, at in members.items()]
         rewards, _ = self.scorer.score(groups)
-        by_request = dict(zip((r["request_id"] for r in once), spread(rewards, members.values(), len(once)), strict=True))
+        by_request = dict(
+            zip((r["request_id"] for r in once), spread(rewards, members.values(), len(once)), strict=True)
+        )
         return [by_request[r["request_id"]] for r in rows]
 
 

@@ -1,4 +1,4 @@
-"""TRL: `reward_funcs=DareReward("http://127.0.0.1:8000")` for GRPOTrainer and RLOOTrainer; AsyncDareReward is the same as a coroutine.
+"""TRL: `reward_funcs=DareReward("http://127.0.0.1:8000")` for GRPOTrainer and RLOOTrainer; also AsyncDareReward.
 
 TRL passes a rank's rows and not how many of them are a group, and a group may be split over ranks. So rows are gathered
 from all ranks, scored at one place, and each rank gets its own rewards back.
@@ -42,7 +42,9 @@ class DareReward:
         rows = self._rows(trainer, prompts, completions, columns)
         return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
 
-    def _rows(self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _rows(
+        self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
         ids = columns.get("completion_ids") or [None] * len(completions)
         rows = [rollout(trainer, text_of(c), i) for c, i in zip(completions, ids, strict=True)]
         given = {k: columns[k] for k in EXTRAS if k in columns}
@@ -59,7 +61,9 @@ class DareReward:
         """Consecutive rows; after a group's own come its votes, which are scored and not trained."""
         size = self._size(trainer)
         if not size or len(rows) % size:
-            raise RequestError(f"{len(rows)} completions are not whole groups of num_generations={size}; pass num_generations to DareReward")
+            raise RequestError(
+                f"{len(rows)} completions are not whole groups of num_generations={size}; pass num_generations"
+            )
         out = []
         for start in range(0, len(rows), size):
             own = rows[start : start + size]
@@ -77,7 +81,9 @@ class DareReward:
         groups = self._groups(trainer, rows)
         return self._report(trainer, columns, *self.scorer.score(groups, step=_step(columns)))
 
-    def _report(self, trainer: Any, columns: Mapping[str, Any], rewards: Sequence[Sequence[float | None]], reply: Any) -> list[float | None]:
+    def _report(
+        self, trainer: Any, columns: Mapping[str, Any], rewards: Sequence[Sequence[float | None]], reply: Any
+    ) -> list[float | None]:
         for name, value in numbers(reply).items():
             columns.get("log_metric", lambda *_: None)(f"dare/{name}", value)
         return [reward for of_group in rewards for reward in of_group[: self._size(trainer)]]
@@ -87,12 +93,16 @@ class AsyncDareReward(DareReward):
     """The same as a coroutine: it runs beside other asynchronous reward functions. On several ranks it does not yield,
     because two functions that gather between awaits would wait for each other."""
 
-    async def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:  # type: ignore[override]
+    async def __call__(  # type: ignore[override]
+        self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    ) -> list[float | None]:
         trainer = getattr(columns.get("log_metric"), "__self__", None)
         rows = self._rows(trainer, prompts, completions, columns)
         if _place(trainer)["ranks"] > 1:
             return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-        return self._report(trainer, columns, *await self.scorer.score_async(self._groups(trainer, rows), step=_step(columns)))
+        return self._report(
+            trainer, columns, *await self.scorer.score_async(self._groups(trainer, rows), step=_step(columns))
+        )
 
 
 def _place(trainer: Any) -> dict[str, int]:

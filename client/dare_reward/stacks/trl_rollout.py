@@ -1,4 +1,4 @@
-"""TRL: token entropies by the trainer's own forward, and `VoteRollout`, a rollout_func with completions that only vote."""
+"""TRL: token entropies by the trainer's own forward; `VoteRollout`, a rollout_func with completions that only vote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class VoteRollout:
     With num_generations=32 and extra=1 the label comes from 64 votes and 32 are trained, as in TTRL. They come from the
     trainer's own generation, whichever that is. GRPOTrainer only: RLOOTrainer has no rollout_func.
 
-    entropy    forward: by one more forward of the trainer; logprob: estimated from the log-probabilities that vLLM gives
+    entropy    forward: by one more forward of the trainer; logprob: estimated by the log-probabilities of vLLM
     """
 
     def __init__(self, extra: int = 1, *, entropy: Literal["forward", "logprob"] = "forward") -> None:
@@ -32,20 +32,36 @@ class VoteRollout:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         rounds = [trainer._generate_single_turn(ids, None, {}, size) for _ in range(self.extra + 1)]  # noqa: SLF001
         informed = [self._inform(trainer, ids, *one) for one in rounds]
-        texts = [trainer.processing_class.batch_decode(one[0], skip_special_tokens=True) for one in rounds[1:]]
-        votes = [
-            [rollout(trainer, text, c) | {FIELD.get(k, k): column[i] for k, column in fields.items()} for i, (text, c) in enumerate(zip(said, one[0], strict=True))]
-            for said, one, fields in zip(texts, rounds[1:], informed[1:], strict=True)
-        ]  # fmt: skip
-        by_row = [list(row) for row in zip(*votes, strict=True)] or [[] for _ in prompts]
-        return {"prompt_ids": ids, "completion_ids": rounds[0][0], "logprobs": rounds[0][1], "votes": by_row, **informed[0]}
+        votes = [_votes(trainer, one[0], fields) for one, fields in zip(rounds[1:], informed[1:], strict=True)]
+        return {
+            "prompt_ids": ids,
+            "completion_ids": rounds[0][0],
+            "logprobs": rounds[0][1],
+            "votes": [[more[i] for more in votes] for i in range(len(prompts))],
+            **informed[0],
+        }
 
-    def _inform(self, trainer: Any, ids: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], logprobs: Any) -> dict[str, list[Any]]:
+    def _inform(
+        self, trainer: Any, ids: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], logprobs: Any
+    ) -> dict[str, list[Any]]:
         if self.entropy == "forward":
             return {"token_entropies": forward_entropies(trainer, ids, completions)}
         if logprobs is None:
-            raise RequestError("this generation gives no log-probabilities (only vLLM does): use VoteRollout(entropy='forward')")
+            raise RequestError(
+                "this generation gives no log-probabilities (only vLLM does): use VoteRollout(entropy='forward')"
+            )
         return {"sampled_logprobs": logprobs}
+
+
+def _votes(
+    trainer: Any, completions: Sequence[Sequence[int]], fields: Mapping[str, Sequence[Any]]
+) -> list[dict[str, Any]]:
+    texts = trainer.processing_class.batch_decode(completions, skip_special_tokens=True)
+    rows = [rollout(trainer, text, ids) for text, ids in zip(texts, completions, strict=True)]
+    for name, column in fields.items():
+        for row, value in zip(rows, column, strict=True):
+            row[FIELD.get(name, name)] = value
+    return rows
 
 
 def rollout(trainer: Any, text: str, ids: Sequence[int] | None) -> dict[str, Any]:
@@ -75,12 +91,16 @@ def prompt_ids_of(trainer: Any, prompts: Sequence[Any]) -> list[list[int]]:
     """The prompts as the trainer tokenises them."""
     ids, images, _ = trainer._tokenize_prompts(prompts)  # noqa: SLF001
     if images is not None or getattr(trainer, "tools", None):
-        raise RequestError("with tools or images, a rollout_func of your own has to bring token_entropies (and token_mask), or pass entropy='none'")
+        raise RequestError(
+            "with tools or images, a rollout_func of your own must bring token_entropies, or pass entropy='none'"
+        )
     return list(ids)
 
 
-def forward_entropies(trainer: Any, prompt_ids: Sequence[Sequence[int]], completion_ids: Sequence[Sequence[int]]) -> list[Any]:
-    """H of each generated token in nats, full vocabulary, at the trainer's temperature: one float32 array per completion.
+def forward_entropies(
+    trainer: Any, prompt_ids: Sequence[Sequence[int]], completion_ids: Sequence[Sequence[int]]
+) -> list[Any]:
+    """H of each generated token in nats, full vocabulary, the trainer's temperature: a float32 array per completion.
 
     One more forward without gradients, by the trainer's helper and in its chunks.
     """
@@ -88,7 +108,7 @@ def forward_entropies(trainer: Any, prompt_ids: Sequence[Sequence[int]], complet
     from trl.trainer.utils import pad
 
     lengths = list(map(len, completion_ids))
-    width, device = max(max(lengths), 1), trainer.accelerator.device
+    width, device = max([1, *lengths]), trainer.accelerator.device
     pieces = []
     for rows, side in ((prompt_ids, "left"), (completion_ids, "right")):
         tensors = [torch.tensor(list(r), dtype=torch.long) for r in rows]
@@ -98,9 +118,12 @@ def forward_entropies(trainer: Any, prompt_ids: Sequence[Sequence[int]], complet
     arguments = trainer.args
     chunk = arguments.per_device_train_batch_size if trainer.model.training else arguments.per_device_eval_batch_size
     with torch.no_grad(), _plain_checkpointing(trainer):
-        entropies = trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, width, batch_size=chunk, compute_entropy=True)[1]  # noqa: SLF001
+        forward = trainer._get_per_token_logps_and_entropies  # noqa: SLF001
+        entropies = forward(trainer.model, ids, mask, width, batch_size=chunk, compute_entropy=True)[1]
     if entropies is None:
-        raise RequestError("this trainer gives no entropies (Unsloth replaces its forward); use DareReward(..., entropy='none')")
+        raise RequestError(
+            "this trainer gives no entropies (Unsloth replaces its forward); use DareReward(..., entropy='none')"
+        )
     return [row[:n] for row, n in zip(entropies.float().clamp(min=0).cpu().numpy(), lengths, strict=True)]
 
 

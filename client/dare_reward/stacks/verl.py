@@ -1,4 +1,6 @@
-"""verl 0.9: DARE_URL=http://127.0.0.1:8000 VERL_USE_EXTERNAL_MODULES=dare_reward.stacks.verl python -m verl.trainer.main_ppo ...
+"""verl 0.9:
+
+    DARE_URL=http://127.0.0.1:8000 VERL_USE_EXTERNAL_MODULES=dare_reward.stacks.verl python -m verl.trainer.main_ppo ...
 
 verl computes rewards one rollout at a time and before entropies. So this hooks the trainer's advantage step, which has
 whole groups and full-vocabulary entropies, and writes the rewards there. Without DARE_URL it does nothing.
@@ -26,7 +28,9 @@ def install(scorer: Scorer, trained: int | None = None) -> None:
     """Hook `PPOTrainer._compute_advantage`, once."""
     found = sys.modules["verl"].__version__
     if not found.startswith(f"{TESTED}."):
-        raise ConfigError(f"dare_reward.stacks.verl hooks verl {TESTED}.*; this is verl {found}: install 'verl=={TESTED}.*' or unset DARE_URL")
+        raise ConfigError(
+            f"dare_reward.stacks.verl hooks verl {TESTED}.*, not {found}: install 'verl=={TESTED}.*' or unset DARE_URL"
+        )
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     original = PPOTrainer._compute_advantage  # noqa: SLF001
@@ -48,16 +52,26 @@ def score_batch(scorer: Scorer, trainer: Any, batch: Any, trained: int | None = 
     from verl.utils import tensordict_utils as tu
 
     if (trainer.config.algorithm.get("filter_groups") or {}).get("enable"):
-        raise ConfigError("algorithm.filter_groups filters by rewards before there are any: disable it, or do not use DARE_URL")
+        raise ConfigError(
+            "algorithm.filter_groups filters by rewards before there are any: disable it, or do not use DARE_URL"
+        )
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=FIELDS)
     columns = {k: data[k].unbind() for k in ("responses", "response_mask", "entropy", "rollout_log_probs") if k in data}
-    padding = [bool(tag.get("is_padding")) or not int(m.sum()) for tag, m in zip(batch.tags, columns["response_mask"], strict=True)]
+    padding = [
+        bool(tag.get("is_padding")) or not int(m.sum())
+        for tag, m in zip(batch.tags, columns["response_mask"], strict=True)
+    ]
     last = final_rows(batch.keys, padding)
     at = list(last.values())
     members = groups_by(data["uid"][i] for i in at)
     labels = [_label(data, at[rows[0]]) for rows in members.values()]
-    rollouts = [_rollout(trainer, columns, i) | {"trained": trained is None or _number(key) < trained} for key, i in last.items()]
-    rewards, reply = scorer.score([group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)])
+    rollouts = [
+        _rollout(trainer, columns, i) | {"trained": trained is None or _number(key) < trained}
+        for key, i in last.items()
+    ]
+    rewards, reply = scorer.score(
+        [group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)]
+    )
     of_session = dict(zip(last, certain(spread(rewards, members.values(), len(at))), strict=True))
     scores = []
     for key, response in zip(batch.keys, columns["responses"], strict=True):
@@ -72,10 +86,18 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: int) 
     """The batch without the rollouts that only voted, balanced over the ranks again."""
     import transfer_queue as tq
 
-    kept = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding") and _number(_session(k)) < trained]
-    multiple = trainer._get_required_batch_multiple(max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1)  # noqa: SLF001
+    kept = [
+        k
+        for k, tag in zip(batch.keys, batch.tags, strict=True)
+        if not tag.get("is_padding") and _number(_session(k)) < trained
+    ]
+    ranks = max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1  # noqa: SLF001
+    multiple = trainer._get_required_batch_multiple(ranks)  # noqa: SLF001
     if len(kept) % multiple:
-        raise ConfigError(f"DARE_TRAINED={trained} leaves {len(kept)} rollouts, but verl trains multiples of {multiple} (ranks, ppo_mini_batch_size * rollout.n)")
+        raise ConfigError(
+            f"DARE_TRAINED={trained} leaves {len(kept)} rollouts; verl trains multiples of {multiple} "
+            "(of the ranks and of ppo_mini_batch_size * rollout.n)"
+        )
     tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)
     return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
 
