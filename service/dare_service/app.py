@@ -149,7 +149,7 @@ def _configuration(
     settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]]:
     """Method and parameters: the URL's, else the body's, else the server's."""
-    method = query.get("method") or content.get("method") or settings.method
+    method = query.get("method", content.get("method", settings.method))
     known = {s.name: s for s in specs(find(method))}
     params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))
