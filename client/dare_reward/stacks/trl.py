@@ -38,7 +38,7 @@ class DareReward:
         self.num_generations, self.entropy, self.label, self.kind = num_generations, entropy, label, kind
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        trainer = getattr(columns.get("log_metric"), "__self__", None)
+        trainer = _trainer(columns)
         rows = self._rows(trainer, prompts, completions, columns)
         return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
 
@@ -96,13 +96,19 @@ class AsyncDareReward(DareReward):
     async def __call__(  # type: ignore[override]
         self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
-        trainer = getattr(columns.get("log_metric"), "__self__", None)
+        trainer = _trainer(columns)
         rows = self._rows(trainer, prompts, completions, columns)
         if _place(trainer)["ranks"] > 1:
             return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
         return self._report(
             trainer, columns, *await self.scorer.score_async(self._groups(trainer, rows), step=_step(columns))
         )
+
+
+def _trainer(columns: Mapping[str, Any]) -> Any:
+    """The trainer that calls: `log_metric` is its method. None where something else calls (async_grpo)."""
+    owner = getattr(columns.get("log_metric"), "__self__", None)
+    return owner if hasattr(owner, "num_generations") else None
 
 
 def _place(trainer: Any) -> dict[str, int]:
