@@ -113,7 +113,7 @@ def install(name: str, envs: Path, torch_index: str | None, limit: float) -> Pat
         [TORCH, *index],
         list(stack.packages),
         *([["--no-deps", *stack.bare]] if stack.bare else []),
-        ["-e", f"{ROOT}[service]", "pytest"],
+        ["-e", f"{ROOT}[service]", "pytest", "hypothesis", "anyio"],
     ]
     for command in commands:
         subprocess.run(

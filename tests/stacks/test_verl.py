@@ -293,6 +293,33 @@ def test_filter_groups_is_refused(trainer, advantage):
         trainer.config = before
 
 
+def test_the_recipe_of_ttrl(trainer, tmp_path):
+    """Every argument of the script exists in verl's configuration, its data reads, and its verifier loads and grades."""
+    import json
+
+    import verl
+    from hydra import compose, initialize_config_dir
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+    examples = Path(__file__).parents[2] / "examples" / "stacks"
+    (tmp_path / "AIME-TTT").mkdir()
+    (tmp_path / "AIME-TTT" / "train.json").write_text(json.dumps([{"prompt": "1+1?", "answer": "2"}, {"prompt": "2+2?", "answer": 4}]))
+    subprocess.run([sys.executable, str(examples / "verl_ttrl_data.py"), "AIME-TTT/train.json", "train.parquet", "--votes", "64"], cwd=tmp_path, check=True)
+    environment = {**os.environ, "PYTHON": "echo", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    said = subprocess.run(["bash", str(examples / "verl_ttrl.sh")], env=environment, capture_output=True, text=True, check=True).stdout.split()
+    assert said[:2] == ["-m", "verl.trainer.main_ppo"]
+    with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
+        config = compose("ppo_trainer", said[2:])
+    assert config.actor_rollout_ref.rollout.n == 32
+    function = get_custom_reward_fn(config)
+    assert function("AIME-TTT", "so \\boxed{2}", "2", None) == 1.0
+    assert function("AIME-TTT", "so \\boxed{3}", "2", None) == 0.0
+    data = RLHFDataset(data_files=str(tmp_path / "train.parquet"), tokenizer=trainer.tokenizer, config=config.data)
+    assert data[1]["__rollout_n__"] == 64
+    assert data[1]["reward_model"]["ground_truth"] == "4"
+
+
 def test_without_an_address_verl_is_untouched():
     code = (
         "import verl, sys; assert 'dare_reward.stacks.verl' in sys.modules; assert 'verl.trainer' not in sys.modules or "

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ConfigError
@@ -152,3 +153,6 @@ def _load() -> None:
 
 
 _load()
+
+if __name__ == "__main__":
+    print(Path(__file__).parent / "plugins" / "verl_score.py")
