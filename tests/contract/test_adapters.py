@@ -369,3 +369,28 @@ def test_a_failure_reaches_every_rank(monkeypatch):
         for rank in (0, 1):
             with pytest.raises(dare_reward.ServiceError, match="ValueError: bad reply"):
                 scored_together(parts[rank], fail, rank=rank, ranks=2)
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+def test_the_recipes_are_python_and_use_what_exists():
+    """They were never run in their stacks; here they compile, and what they take from this package is there."""
+    import re
+    from pathlib import Path
+
+    folder = Path(__file__).parents[2] / "docs" / "stacks"
+    blocks = [b for f in sorted(folder.glob("*.md")) for b in re.findall(r"```py\n(.*?)```", f.read_text(), re.DOTALL)]
+    assert len(blocks) >= 9
+    for block in blocks:
+        compile(block, "recipe", "exec")
+    for line in re.findall(r"from (dare_reward\S*) import (.*)", "\n".join(blocks)):
+        for name in line[1].split(", "):
+            assert hasattr(importlib.import_module(line[0]), name), line
+
+
+def test_the_first_recipe_runs(service):
+    group = common.group("prompt 7", [{"text": "\\boxed{4}", "logprobs": [-0.1, -0.2]}, {"text": "\\boxed{5}", "logprobs": [-0.9, -0.4]}], label="4")
+    (rewards,), reply = common.Scorer.of(f"{URL}?method=dare&alpha=0.1").score([group])
+    assert rewards[0] > rewards[1]
+    assert reply.groups[0].entropy_source == "logprob"
