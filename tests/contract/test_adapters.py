@@ -13,9 +13,10 @@ import types
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-import dare_reward
 import httpx
 import pytest
+
+import dare_reward
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.stacks import common, easyr1, slime, swift, verl
 from dare_reward.stacks.ranks import scored_together
@@ -48,7 +49,11 @@ def service(monkeypatch):
 
     for kind in ("Client", "AsyncClient"):
         original = getattr(client, kind)
-        monkeypatch.setattr(client, kind, lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)))
+        monkeypatch.setattr(
+            client,
+            kind,
+            lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)),
+        )
     common._client.cache_clear()
     slime._scorer.cache_clear()
     easyr1._scorer.cache_clear()
@@ -64,7 +69,9 @@ def rollouts(answers, **columns):
 
 
 def test_one_url_carries_everything():
-    scorer = common.Scorer.of("http://h:1/prefix?method=dare&alpha=0.3&weight=sqrt&fallback=local&retries=2&timeout=9&token=x&on_error=zero")
+    scorer = common.Scorer.of(
+        "http://h:1/prefix?method=dare&alpha=0.3&weight=sqrt&fallback=local&retries=2&timeout=9&token=x&on_error=zero"
+    )
     assert (scorer.url, scorer.method, scorer.on_error) == ("http://h:1/prefix", "dare", "zero")
     assert dict(scorer.params) == {"alpha": 0.3, "weight": "sqrt"}
     assert dict(scorer.options) == {"timeout": 9.0, "retries": 2, "fallback": "local", "token": "x"}
@@ -101,11 +108,33 @@ def test_the_environment(monkeypatch):
 
 def test_everything_pickles(service, monkeypatch):
     monkeypatch.setenv("DARE_URL", URL)
-    for thing in (DareReward(URL), AsyncDareReward(URL), VoteRollout(1), swift.DareORM(), common.Scorer.of(URL), slime.reward, easyr1.reward):
+    for thing in (
+        DareReward(URL),
+        AsyncDareReward(URL),
+        VoteRollout(1),
+        swift.DareORM(),
+        common.Scorer.of(URL),
+        slime.reward,
+        easyr1.reward,
+    ):
         pickle.loads(pickle.dumps(thing))
     reward = DareReward(URL, num_generations=2, method="ttrl")
     reward(["p", "p"], ["\\boxed{1}", "\\boxed{1}"])
     assert pickle.loads(pickle.dumps(reward))(["p", "p"], ["\\boxed{1}", "\\boxed{1}"]) == [1, 1], "after use, too"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RequestError("must be a list", loc=("groups", 0), code="type"),
+        dare_reward.RefusedError(422, {"detail": "no"}),
+        dare_reward.GroupError("entropy", "lacks one", group_id="g"),
+        UnavailableError("away"),
+    ],
+)
+def test_errors_cross_processes(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
 
 
 def test_importing_an_adapter_loads_no_stack():
@@ -113,7 +142,9 @@ def test_importing_an_adapter_loads_no_stack():
         "import sys; from dare_reward.stacks import trl, verl, slime, swift, easyr1; "
         "print(sorted(set(sys.modules) & {'torch', 'trl', 'verl', 'swift', 'slime', 'accelerate', 'httpx', 'transfer_queue'}))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 # --- entropies -------------------------------------------------------------------------------------------------------
@@ -126,13 +157,19 @@ def test_sources_are_never_mixed():
     half = [{"text": "a", "token_entropies": [0.1], "logprobs": [-1.0]}, {"text": "b", "logprobs": [-3.0, -1.0]}]
     estimated = common.group("g", half)
     assert estimated["entropy_source"] == "logprob"
-    assert estimated["rollouts"] == [{"text": "a", "mean_entropy": 1.0, "num_tokens": 1}, {"text": "b", "mean_entropy": 2.0, "num_tokens": 2}]
+    assert estimated["rollouts"] == [
+        {"text": "a", "mean_entropy": 1.0, "num_tokens": 1},
+        {"text": "b", "mean_entropy": 2.0, "num_tokens": 2},
+    ]
     lacking = common.group("g", [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}])
     assert lacking["rollouts"] == [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}]
 
 
 def test_log_probabilities():
-    assert common.with_estimate({"logprobs": [-1.0, -9.0, -2.0], "token_mask": [1, 0, 1]}) == {"mean_entropy": 1.5, "num_tokens": 2}
+    assert common.with_estimate({"logprobs": [-1.0, -9.0, -2.0], "token_mask": [1, 0, 1]}) == {
+        "mean_entropy": 1.5,
+        "num_tokens": 2,
+    }
     assert common.with_estimate({"logprobs": [1e-9]}) == {"mean_entropy": 0.0, "num_tokens": 1}
     assert common.with_estimate({"logprobs": []}) == {"mean_entropy": None, "num_tokens": 0}
     assert common.with_estimate({}) == {}
@@ -144,7 +181,9 @@ def test_log_probabilities():
 
 def test_top_k_entropies_are_labelled(service):
     """Who has top-k entropies says so; the label travels and comes back."""
-    group = common.group("g", rollouts("112", mean_entropy=[0.1, 0.2, 0.3], num_tokens=[1, 1, 1]), entropy_source="topk")
+    group = common.group(
+        "g", rollouts("112", mean_entropy=[0.1, 0.2, 0.3], num_tokens=[1, 1, 1]), entropy_source="topk"
+    )
     _, reply = common.Scorer.of(URL).score([group])
     assert service.bodies[0]["groups"][0]["entropy_source"] == "topk"
     assert reply.groups[0].entropy_source == "topk"
@@ -188,7 +227,9 @@ def rename(reply):
     return reply
 
 
-@pytest.mark.parametrize(("change", "words"), [(cut, "2 rewards for 3"), (poison, "not a finite"), (rename, "other groups")])
+@pytest.mark.parametrize(
+    ("change", "words"), [(cut, "2 rewards for 3"), (poison, "not a finite"), (rename, "other groups")]
+)
 @pytest.mark.parametrize("on_error", common.ON_ERROR)
 def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, change, words, on_error):
     service.change = change
@@ -222,7 +263,9 @@ def test_trl_extras_of_a_rollout_func(service):
     reward = DareReward(URL, num_generations=2)
     texts = ["\\boxed{1}", "\\boxed{2}"]
     votes = [[{"text": "\\boxed{2}", "mean_entropy": 0.3, "num_tokens": 1}], []]
-    found = reward(["p"] * 2, texts, token_entropies=[[0.1, 0.3], [0.2]], token_mask=[[True, False], [True]], votes=votes)
+    found = reward(
+        ["p"] * 2, texts, token_entropies=[[0.1, 0.3], [0.2]], token_mask=[[True, False], [True]], votes=votes
+    )
     (group,) = service.bodies[0]["groups"]
     assert [r["mean_entropy"] for r in group["rollouts"]] == [0.1, 0.2, 0.3]
     assert [r.get("trained", True) for r in group["rollouts"]] == [True, True, False]
@@ -237,7 +280,14 @@ def test_trl_extras_of_a_rollout_func(service):
     [
         ("plain", "plain"),
         ([{"role": "assistant", "content": "said"}], "said"),
-        ([{"role": "assistant", "content": "a"}, {"role": "tool", "content": "t"}, {"role": "assistant", "content": "b"}], "b"),
+        (
+            [
+                {"role": "assistant", "content": "a"},
+                {"role": "tool", "content": "t"},
+                {"role": "assistant", "content": "b"},
+            ],
+            "b",
+        ),
         ([{"role": "assistant", "content": None}], ""),
         ([{"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "image"}]}], "x"),
         ([], ""),
@@ -248,8 +298,18 @@ def test_conversational_completions(completion, text):
 
 
 def sample(index, answer, **more):
-    given = {"rollout_log_probs": [-0.1, -0.3], "loss_mask": None, "remove_sample": False, "label": None, "group_index": 1, "status": "completed", **more}
-    return SimpleNamespace(index=index, response=f"\\boxed{{{answer}}}", **{**given, "status": SimpleNamespace(value=given["status"])})
+    given = {
+        "rollout_log_probs": [-0.1, -0.3],
+        "loss_mask": None,
+        "remove_sample": False,
+        "label": None,
+        "group_index": 1,
+        "status": "completed",
+        **more,
+    }
+    return SimpleNamespace(
+        index=index, response=f"\\boxed{{{answer}}}", **{**given, "status": SimpleNamespace(value=given["status"])}
+    )
 
 
 def test_slime(service):
@@ -284,7 +344,9 @@ def test_easyr1(service):
     rows = [{"response": f"\\boxed{{{x}}}", "response_length": 2, "ground_truth": "2"} for x in "1222"]
     assert easyr1.reward(rows, url=URL) == [{"overall": r, "accuracy": r} for r in (0.0, 1.0, 1.0, 1.0)]
     assert service.bodies == [], "validation asks no service"
-    manager = type("Manager", (), {"compute_reward_batch": lambda self, data: easyr1.reward(rows, url=f"{URL}?method=ttrl")})
+    manager = type(
+        "Manager", (), {"compute_reward_batch": lambda self, data: easyr1.reward(rows, url=f"{URL}?method=ttrl")}
+    )
     wrapped = easyr1._remembering(manager.compute_reward_batch)
     found = wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a", "a"]}))
     assert [r["overall"] for r in found] == [0, 1, 1, 1]
@@ -312,12 +374,18 @@ def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):
 def test_verl_last_outputs():
     keys = ["u_1_1_0", "u_1_0_0", "u_1_0_1", "pad_0_0", "u_1_1_1", "u_1_10_0"]
     assert verl.final_rows(keys, [False, False, False, True, False, False]) == {"u_1_0": 2, "u_1_1": 4, "u_1_10": 5}
-    assert list(verl.final_rows(keys, [False] * 3 + [True] + [False] * 2)) == ["u_1_0", "u_1_1", "u_1_10"], "in the order of sessions"
+    assert list(verl.final_rows(keys, [False] * 3 + [True] + [False] * 2)) == ["u_1_0", "u_1_1", "u_1_10"], (
+        "in the order of sessions"
+    )
 
 
 @pytest.mark.parametrize(
     ("version", "url", "words"),
-    [("0.8.0", URL, r"hooks verl 0\.9\.\*, not 0\.8\.0"), ("0.9.1", "nowhere", "like http://"), ("0.9.1", f"{URL}?on_error=abstain", "not abstain")],
+    [
+        ("0.8.0", URL, r"hooks verl 0\.9\.\*, not 0\.8\.0"),
+        ("0.9.1", "nowhere", "like http://"),
+        ("0.9.1", f"{URL}?on_error=abstain", "not abstain"),
+    ],
 )
 def test_verl_ends_rather_than_train_without_rewards(monkeypatch, version, url, words):
     """verl swallows what a plugin raises; a process that ends cannot be overlooked."""
@@ -347,7 +415,9 @@ def gloo(monkeypatch, parts: Sequence[list[int]]):
     sent: list = []
     module, utils = types.ModuleType("accelerate"), types.ModuleType("accelerate.utils")
     utils.gather_object = lambda rows: list(parts)
-    utils.broadcast_object_list = lambda values: sent.append(list(values)) if not sent else values.__setitem__(slice(None), sent[0])
+    utils.broadcast_object_list = lambda values: (
+        sent.append(list(values)) if not sent else values.__setitem__(slice(None), sent[0])
+    )
     monkeypatch.setitem(sys.modules, "accelerate", module)
     monkeypatch.setitem(sys.modules, "accelerate.utils", utils)
     yield
@@ -356,7 +426,9 @@ def gloo(monkeypatch, parts: Sequence[list[int]]):
 def test_ranks_of_different_size(monkeypatch):
     parts = [[1, 2, 3], [4], [5, 6]]
     with gloo(monkeypatch, parts):
-        found = [scored_together(p, lambda rows: [10.0 * r for r in rows], rank=i, ranks=3) for i, p in enumerate(parts)]
+        found = [
+            scored_together(p, lambda rows: [10.0 * r for r in rows], rank=i, ranks=3) for i, p in enumerate(parts)
+        ]
     assert found == [[10, 20, 30], [40], [50, 60]]
 
 
@@ -390,7 +462,11 @@ def test_the_recipes_are_python_and_use_what_exists():
 
 
 def test_the_first_recipe_runs(service):
-    group = common.group("prompt 7", [{"text": "\\boxed{4}", "logprobs": [-0.1, -0.2]}, {"text": "\\boxed{5}", "logprobs": [-0.9, -0.4]}], label="4")
+    group = common.group(
+        "prompt 7",
+        [{"text": "\\boxed{4}", "logprobs": [-0.1, -0.2]}, {"text": "\\boxed{5}", "logprobs": [-0.9, -0.4]}],
+        label="4",
+    )
     (rewards,), reply = common.Scorer.of(f"{URL}?method=dare&alpha=0.1").score([group])
     assert rewards[0] > rewards[1]
     assert reply.groups[0].entropy_source == "logprob"

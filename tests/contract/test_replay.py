@@ -6,9 +6,10 @@ import gzip
 import json
 from pathlib import Path
 
-import dare_reward
 import httpx
 import pytest
+
+import dare_reward
 from dare_reward.answers import grade
 from dare_service.app import create_app
 
@@ -54,7 +55,14 @@ async def test_over_http():
 def test_every_source_of_entropies_is_there():
     """The recordings cover full entropies, estimates by log-probabilities, and votes alone."""
     sources = {(stack, g["entropy_source"]) for stack, _, e in EXCHANGES for g in e["reply"]["groups"]}
-    assert {("trl", "exact"), ("trl", "none"), ("verl", "exact"), ("verl", "logprob"), ("slime", "logprob"), ("easyr1", "none")} <= sources
+    assert {
+        ("trl", "exact"),
+        ("trl", "none"),
+        ("verl", "exact"),
+        ("verl", "logprob"),
+        ("slime", "logprob"),
+        ("easyr1", "none"),
+    } <= sources
 
 
 def test_ttrl_pays_as_its_released_code():
@@ -66,7 +74,10 @@ def test_ttrl_pays_as_its_released_code():
     reference = {g["group_id"]: g for g in json.loads((HERE / "ttrl_reference.json").read_text())["groups"]}
     with gzip.open(HERE.parent / "data" / "gsm8k_4models.jsonl.gz", "rt") as lines:
         rows = [json.loads(line) for line in lines]
-    groups = [{"group_id": r["group_id"], "label": r["label"], "rollouts": [{"text": x["text"]} for x in r["rollouts"]]} for r in rows]
+    groups = [
+        {"group_id": r["group_id"], "label": r["label"], "rollouts": [{"text": x["text"]} for x in r["rollouts"]]}
+        for r in rows
+    ]
     reply = dare_reward.estimate(groups, method="ttrl", no_answer="official")
     assert len(reply.groups) == len(reference) == 330
     other = []

@@ -16,8 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import dare_reward
 import httpx
+
+import dare_reward
 
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
 
@@ -82,10 +83,14 @@ def compare_or_record(stack: str, version: str, bodies: list[dict[str, Any]], ur
     """
     path = CONTRACT / f"{stack}.json"
     if os.environ.get("DARE_RECORD"):
-        exchanges = [{"request": b, "reply": httpx.post(f"{url}/v1/reward", json=b).raise_for_status().json()} for b in bodies]
+        exchanges = [
+            {"request": b, "reply": httpx.post(f"{url}/v1/reward", json=b).raise_for_status().json()} for b in bodies
+        ]
         path.write_text(json.dumps({"stack": stack, "version": version, "exchanges": exchanges}, indent=1) + "\n")
     recorded = [e["request"] for e in json.loads(path.read_text())["exchanges"]]
-    assert list(map(shape, bodies)) == list(map(shape, recorded)), "the stack sends other bodies than recorded: DARE_RECORD=1"
+    assert list(map(shape, bodies)) == list(map(shape, recorded)), (
+        "the stack sends other bodies than recorded: DARE_RECORD=1"
+    )
 
 
 def shape(value: Any) -> Any:

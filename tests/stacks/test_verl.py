@@ -304,10 +304,18 @@ def test_the_recipe_of_ttrl(trainer, tmp_path):
 
     examples = Path(__file__).parents[2] / "examples" / "stacks"
     (tmp_path / "AIME-TTT").mkdir()
-    (tmp_path / "AIME-TTT" / "train.json").write_text(json.dumps([{"prompt": "1+1?", "answer": "2"}, {"prompt": "2+2?", "answer": 4}]))
-    subprocess.run([sys.executable, str(examples / "verl_ttrl_data.py"), "AIME-TTT/train.json", "train.parquet", "--votes", "64"], cwd=tmp_path, check=True)
+    (tmp_path / "AIME-TTT" / "train.json").write_text(
+        json.dumps([{"prompt": "1+1?", "answer": "2"}, {"prompt": "2+2?", "answer": 4}])
+    )
+    subprocess.run(
+        [sys.executable, str(examples / "verl_ttrl_data.py"), "AIME-TTT/train.json", "train.parquet", "--votes", "64"],
+        cwd=tmp_path,
+        check=True,
+    )
     environment = {**os.environ, "PYTHON": "echo", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    said = subprocess.run(["bash", str(examples / "verl_ttrl.sh")], env=environment, capture_output=True, text=True, check=True).stdout.split()
+    said = subprocess.run(
+        ["bash", str(examples / "verl_ttrl.sh")], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
     assert said[:2] == ["-m", "verl.trainer.main_ppo"]
     with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
         config = compose("ppo_trainer", said[2:])

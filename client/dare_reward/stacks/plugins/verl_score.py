@@ -12,6 +12,6 @@ from dare_reward.answers import extract, grade
 __all__ = ["compute_score"]
 
 
-def compute_score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any) -> float:  # noqa: ARG001
+def compute_score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any) -> float:
     """1.0 if the answer in `solution_str` equals `ground_truth`, else 0.0."""
     return float(grade(extract(solution_str).answer, None if ground_truth is None else str(ground_truth)))
