@@ -264,7 +264,7 @@ def test_trl_extras_of_a_rollout_func(service):
     texts = ["\\boxed{1}", "\\boxed{2}"]
     votes = [[{"text": "\\boxed{2}", "mean_entropy": 0.3, "num_tokens": 1}], []]
     found = reward(
-        ["p"] * 2, texts, token_entropies=[[0.1, 0.3], [0.2]], token_mask=[[True, False], [True]], votes=votes
+        ["p"] * 2, texts, token_entropies=[[0.1, 0.3], [0.2]], token_mask=[[True, False], [True]], vote_only=votes
     )
     (group,) = service.bodies[0]["groups"]
     assert [r["mean_entropy"] for r in group["rollouts"]] == [0.1, 0.2, 0.3]

@@ -33,7 +33,7 @@ class Recording:
                 "rewards": rewards,
                 "step": trainer.state.global_step,
                 "training": trainer.model.training,
-                "votes": [[{k: plain(x) for k, x in v.items()} for v in row] for row in columns.get("votes", [])],
+                "votes": [[{k: plain(x) for k, x in v.items()} for v in row] for row in columns.get("vote_only", [])],
             }
         )
 

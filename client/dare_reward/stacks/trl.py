@@ -17,7 +17,8 @@ from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_
 
 __all__ = ["AsyncDareReward", "DareReward"]
 
-EXTRAS = ("token_entropies", "mean_entropy", "num_tokens", "sampled_logprobs", "token_mask", "votes")
+# What a rollout_func may bring. A dataset column of one of these names would be taken for it.
+EXTRAS = ("token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "vote_only")
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
 
@@ -67,8 +68,8 @@ class DareReward:
         out = []
         for start in range(0, len(rows), size):
             own = rows[start : start + size]
-            members = [{k: v for k, v in r.items() if k not in {"votes", "label"}} for r in own]
-            votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("votes") or () for r in own)]
+            members = [{k: v for k, v in r.items() if k not in {"vote_only", "label"}} for r in own]
+            votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in own)]
             out.append(group(str(start // size), members + votes, label=own[0].get("label"), kind=self.kind))
         return out
 

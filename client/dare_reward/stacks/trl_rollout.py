@@ -37,7 +37,7 @@ class VoteRollout:
             "prompt_ids": ids,
             "completion_ids": rounds[0][0],
             "logprobs": rounds[0][1],
-            "votes": [[more[i] for more in votes] for i in range(len(prompts))],
+            "vote_only": [[more[i] for more in votes] for i in range(len(prompts))],
             **informed[0],
         }
 
