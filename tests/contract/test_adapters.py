@@ -237,10 +237,10 @@ def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, change, words
         common.Scorer.of(URL, on_error=on_error).score([common.group("g", rollouts("112"))])
 
 
-def test_a_method_that_gives_no_rewards_is_refused(service):
-    service.change = lambda reply: {**reply, "output": "advantages"}
-    with pytest.raises(ConfigError, match="gives advantages"):
-        common.Scorer.of(URL).score([common.group("g", rollouts("112"))])
+def test_a_method_that_gives_no_rewards_is_refused():
+    name = next(n for n, m in dare_reward.methods().items() if m.output != "rewards")
+    with pytest.raises(ConfigError, match=f"{name} gives advantages"):
+        common.Scorer.of(URL, method=name)
 
 
 # --- the adapters ----------------------------------------------------------------------------------------------------

@@ -75,6 +75,8 @@ class Scorer:
         if on_error not in ON_ERROR:
             raise RequestError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}", code="parameter")
         options = {k: OPTIONS[k](given.pop(k)) for k in OPTIONS if given.get(k) is not None}
+        if (output := find(method).output) != "rewards":
+            raise ConfigError(f"{method} gives {output}; a reward function can only return rewards")
         known = {s.name: s for s in specs(find(method))}
         params = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
         if unknown := params.keys() - known.keys():
@@ -127,8 +129,6 @@ class Scorer:
         return [[self._absent] * len(g["rollouts"]) for g in groups]
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
-        if reply.output != "rewards":
-            raise ConfigError(f"{self.method} gives {reply.output}; a reward function can only return rewards")
         for g in reply.groups:
             if g.error is not None:
                 if self.on_error == "raise":
