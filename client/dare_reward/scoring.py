@@ -25,7 +25,7 @@ from .reply import GroupReply, Problem, Reply, Support
 from .request import ANSWER_SPECS, LIMITS, Columns, Limits, Prepared, prepare
 from .segments import Bools, Floats, offsets
 
-__all__ = ["configuration", "estimate", "settle", "specs"]
+__all__ = ["configuration", "estimate", "pseudo_label", "settle", "specs"]
 
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})
@@ -53,7 +53,7 @@ def estimate(
     own = {s.name: values[s.name] for s in chosen.specs}
     prepared = _prepare(groups, columns, limits, {k: v for k, v in values.items() if k not in own}, given=params)
     result = chosen.function(prepared.groups, **own)
-    label_A = _pseudo_label(prepared.groups, result)
+    label_A = pseudo_label(prepared.groups, result)
     correct_R = correctness(prepared)
     entries = describe_groups(prepared, label_A, correct_R)
     return Reply(
@@ -110,7 +110,7 @@ def _prepare(
     )
 
 
-def _pseudo_label(groups: Groups, result: Estimate) -> Bools:
+def pseudo_label(groups: Groups, result: Estimate) -> Bools:
     """The kept answer with the greatest reward, then the most votes, then first seen."""
     candidates_A = result.support_A["kept"] if result.label_A is None else result.label_A
     reward_A = np.where(candidates_A, result.support_A["reward"], -np.inf)

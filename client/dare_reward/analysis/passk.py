@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
+from zlib import crc32
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def standard_error(values_P: Floats) -> float:
 def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRAWS, seed: int = 0) -> Floats:
     """maj@k of each group: chance that the most voted answer of k of its rollouts is right.
 
-    Equally many votes share the chance. k = M needs no draw; below, the mean over `draws` random subsets without
+    Equally many votes share the chance. k = 1 and k = M are exact; between, the mean over `draws` random subsets without
     replacement. A subset without an answer is wrong. NaN where truth is unknown or M < k.
     """
     right_A = right_answers(groups, correct_R)
@@ -53,8 +54,9 @@ def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRA
         index = groups.answer_R[starts[p] : starts[p + 1]]
         local = np.where(index < 0, int(groups.support_P[p]), index - answers[p])
         right = right_A[answers[p] : answers[p + 1]]
-        # A generator per group: its value does not depend on which groups stand beside it.
-        out[p] = _majority(local, right, k, draws, np.random.default_rng((seed, int(groups.sizes_P[p]), k)))
+        # A generator of the group's own: its value does not depend on which groups stand beside it.
+        rng = np.random.default_rng((seed, k, crc32(local.tobytes())))
+        out[p] = _majority(local, right, k, draws, rng)
     return out
 
 
@@ -63,6 +65,8 @@ def _majority(local: Ints, right: Floats, k: int, draws: int, rng: np.random.Gen
     width = len(right) + 1
     if not len(right):
         return 0.0
+    if k == 1:
+        return float(np.append(right, 0.0)[local].mean())
     if k == len(local):
         subsets = local[None, :]
     else:
