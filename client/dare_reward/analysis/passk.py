@@ -43,8 +43,8 @@ def standard_error(values_P: Floats) -> float:
 def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRAWS, seed: int = 0) -> Floats:
     """maj@k of each group: chance that the most voted answer of k of its rollouts is right.
 
-    Equally many votes share the chance. k = 1 and k = M are exact; between, the mean over `draws` random subsets without
-    replacement. A subset without an answer is wrong. NaN where truth is unknown or M < k.
+    Equally many votes share the chance. k = 1 and k = M are exact; between, the mean over `draws` random subsets
+    without replacement. A subset without an answer is wrong. NaN where truth is unknown or M < k.
     """
     right_A = right_answers(groups, correct_R)
     starts, answers = offsets(groups.sizes_P), offsets(groups.support_P)

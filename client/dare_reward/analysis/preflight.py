@@ -27,7 +27,7 @@ from .labels import known_groups, mode_answers, right_answers
 
 __all__ = ["LEVEL", "MINIMUM", "Preflight", "Word", "confident_wrong", "decide", "preflight"]
 
-LEVEL = 0.9
+LEVEL = 0.8
 MINIMUM = 20
 
 Word = Literal["use", "do not use", "undecided"]
