@@ -10,6 +10,7 @@
 # MODEL    Qwen/Qwen2.5-Math-1.5B, or a local path
 # OUT      runs/qwen-protocol
 # SETS     the sets that are evaluated; ADAPT: those that are adapted on; ARMS: ttrl and dare
+# SEED     of the training (42)
 # SAMPLES  completions a problem (16)
 # PORT     where vLLM serves the model that is evaluated (18100); the reward service takes the next one
 # DRY_RUN  not empty: print the commands and run nothing
@@ -22,6 +23,7 @@ SETS=${SETS:-math-500 aime24 amc mmlu-pro gpqa}
 ADAPT=${ADAPT:-aime24 amc math-500}
 ARMS=${ARMS:-ttrl dare}
 SAMPLES=${SAMPLES:-16}
+SEED=${SEED:-42}
 PORT=${PORT:-18100}
 WAIT=${WAIT:-900} # seconds that a server may take to come up
 DRY_RUN=${DRY_RUN:-}
@@ -77,7 +79,7 @@ adapt() { # SET ARM; dare is the recipe without a row
         say "$arm on $set: train"
         start "http://127.0.0.1:$((PORT + 1))/ready" dare-reward serve --port "$((PORT + 1))"
         run dare-reward train --recipe "$recipe" --reward-url "http://127.0.0.1:$((PORT + 1))" \
-            --data "$OUT/data" --out "$OUT/train" --model "$MODEL"
+            --data "$OUT/data" --out "$OUT/train" --model "$MODEL" --set "train.seed=$SEED"
         stop
         [ -n "$DRY_RUN" ] || touch "$folder/done"
     fi

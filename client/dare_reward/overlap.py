@@ -52,8 +52,8 @@ def rollout_overlap(rollouts: Sequence[NDArray[Any]]) -> dict[str, float]:
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     """1 where both are empty."""
-    ratio: Floats = np.divide(part, whole, out=np.ones(len(part)), where=whole > 0)
-    return ratio
+    out: Floats = np.divide(part, whole, out=np.ones(len(part)), where=whole > 0)
+    return out
 
 
 def _owners(ids: Sequence[Ints]) -> Ints:

@@ -53,7 +53,7 @@ def _joined(words: str) -> str:
 
 _TAILS: dict[str, str] = {
     "answer": _EN,
-    "ans": r"[*_`]{0,3}+\.?+[^\S\n]*+(?P<colon>[:：=])",
+    "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b))))",
     # German, Spanish, Portuguese, Italian, Dutch: as far as their words are plain ASCII
     "antwort": _plain(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
     "endergebnis": _plain(r"ist|lautet|beträgt"),

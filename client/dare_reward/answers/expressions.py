@@ -31,14 +31,14 @@ _SHAPES = frozenset({"square", "cubic", "sq"})
 NUMBER = re.compile(
     r"(?<![A-Za-z0-9_.])[-−+]?(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)(?:\s?/\s?\d++)?(?:\\?%|°)?"
 )
-_TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（"
+_TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
 _LAST_LINK = re.compile(
     r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
 )
 _EXPLAINS = re.compile(
     r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these"
     r"|in|on|using|if|it|its|see"
-    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|found|calculated|determined"
+    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|shown|listed|found|calculated|determined"
     r"|expressed|written|there"
     r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
     r"|okay|ok|well|sure"
@@ -64,6 +64,7 @@ _SUBJECT = re.compile(
 _RATIO = re.compile(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
 COPULA = re.compile(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
 _MONEY = re.compile(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
+_MINUS = re.compile(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
 _REMARK = re.compile(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
 _TIMES = re.compile(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
@@ -78,7 +79,7 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     if sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence):
         return None  # a span that never closes is cut off
     sentence = _MONEY.sub("", sentence)
-    sentence = _REMARK.sub("", sentence)
+    sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
     other = re.search(r",\s+or\s", sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice

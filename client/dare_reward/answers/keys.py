@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Literal
 
 from .choices import choice_letter
-from .evaluate import start_budget
 from .fingerprint import short
+from .numeric import start_budget
 from .readings import KeyKind, Reading, ruled
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 from .structures import read
@@ -34,6 +34,7 @@ _DECIMAL = re.compile(r"[-+]?\d{1,40}\.\d{1,40}")
 _RATIO = re.compile(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
 _BLANK = re.compile(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
 _WORDS = re.compile(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
+_OPTION = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
 _MERIDIEM = re.compile(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
 _LETTERS = frozenset("abcxyz")
 _PAIR = re.compile("[b-df-hj-np-tv-z]{2}")  # mn is a product, a word has a vowel
@@ -86,7 +87,7 @@ def short_exact(raw: str) -> str:
 
 
 def _text(raw: str) -> Key | None:
-    if len(raw) > 16 * MAX_CHARS:
+    if len(raw) > 2 * MAX_CHARS:
         return Key("text", "t:" + short(" ".join(raw.split())))
     value = fold(peel(raw))
     return Key("text", "t:" + short(value)) if value else None
@@ -138,7 +139,7 @@ def _fast(s: str, rules: Rules) -> Key | None:
 
 
 def _read(s: str, rules: Rules) -> Reading:
-    if _WORDS.fullmatch(s) and (word := _plain_words(s)) is not None:
+    if (_WORDS.fullmatch(s) or _OPTION.fullmatch(s)) and (word := _plain_words(s)) is not None:
         return word
     return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
 
@@ -146,6 +147,8 @@ def _read(s: str, rules: Rules) -> Reading:
 def _plain_words(s: str) -> Reading | None:
     """Words alone are text: an anagram is not a product in another order."""
     lower = " ".join(s.lower().split())
+    if m := _OPTION.fullmatch(s):
+        return read(tokenise(m[1]), DEFAULT)
     if lower in NUMBER_WORDS:
         return Reading("exact", str(NUMBER_WORDS[lower]))
     if lower in _REALS:

@@ -16,7 +16,7 @@ __all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
 
 WINDOW = 2_000  # characters of content that are read
 
-_DRESS = re.compile(r"(?:\s|[*_`\"“”«»'#:：]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
+_DRESS = re.compile(r"(?:\s|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
 _BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
@@ -27,7 +27,7 @@ _FILLER = re.compile(
     re.IGNORECASE,
 )
 _NOT = re.compile(
-    r"(?:definitely |certainly |simply )?(?:not|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
+    r"(?:definitely |certainly |simply )?(?:not|never|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
 )
 _NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
 _KEY = re.compile(r"[\"']\s*:\s*\Z")

@@ -112,6 +112,7 @@ def _call(tag: str, rules: Rules) -> str:
 
 
 _DERIVATIVE = re.compile(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
+_EVENTS = frozenset({",", "=", "<", ">", "<=", ">=", "|"})
 _DIFFERENTIAL = re.compile(r"d[A-Za-z]?/d[A-Za-z]")
 _SEGMENTS = frozenset(
     {"\\angle", "\\triangle", "\\vec", "\\hat", "\\bar", "\\overrightarrow", "\\Pr", "overline", "|", "["}
@@ -132,7 +133,9 @@ def name_of(tokens: Sequence[Token]) -> str | None:
     if all(t.kind in {"word", "text", "let"} for t in tokens):
         if len(tokens) == 1 and first.kind == "word" and len(first.text) < 4 and not first.text.isupper():
             return None
-        return " ".join(t.text for t in tokens).lower() if len(texts) > 4 else texts
+        return " ".join(t.text for t in tokens) if texts.isupper() else " ".join(t.text for t in tokens).lower()
+    if first.text == "|" and not texts[1:3].isupper():
+        return None  # |x| = 3 has two solutions, |AB| = 3 is a length
     if first.text in _SEGMENTS and all(t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens):
         return texts
     m = _DERIVATIVE.fullmatch(texts)
@@ -144,7 +147,8 @@ def _letter_name(tokens: Sequence[Token], texts: str) -> str | None:
     rest = _after_marks(tokens)
     if [t.text for t in rest[:5]] == ["^", "{", "-", "1", "}"] and len(rest) > 5:
         rest = rest[5:]  # the inverse function
-    simple = all(t.kind in {"let", "num", "text"} or t.text == "," for t in rest[1:-1])
+    inside = _EVENTS if texts[0].isupper() else frozenset(",")  # P(X > 2)
+    simple = all(t.kind in {"let", "num", "text"} or t.text in inside for t in rest[1:-1])
     if not rest or (rest[0].text == "(" and rest[-1].text == ")" and simple):
         return texts.replace("{", "").replace("}", "")
     return texts if all(t.kind == "let" and t.text.isupper() for t in tokens) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,12 @@ from numpy.typing import NDArray
 from dare_reward.diagnostics import correctness
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
-from dare_reward.request import Limits, Prepared, prepare
-from dare_reward.segments import Floats
+from dare_reward.request import UNLIMITED, Prepared, prepare
+from dare_reward.segments import Floats, offsets
 
 from .common import read_groups, warn
 
 __all__ = ["Labelled", "finite", "interval", "number", "read_labelled"]
-
-LIMITS = Limits(groups=1 << 40, rollouts=1 << 40)  # a local file: the service's limits are not its own
-TOKENS = "token_ids"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,9 +49,18 @@ def read_labelled(path: str) -> Labelled:
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
         raise RequestError(f"{path}: no group has a label or `correct` flags", code="label")
-    tokens = tuple(tuple(np.asarray(r.get(TOKENS, ()), np.int64) for r in g["rollouts"]) for g in groups)
-    sent = any(len(r) for g in tokens for r in g)
-    return Labelled(prepared.groups, correct_R, tuple(g.get("prompt") for g in groups), tokens if sent else (), bad)
+    prompts = tuple(g.get("prompt") for g in groups)
+    return Labelled(prepared.groups, correct_R, prompts, _token_ids(prepared.groups), bad)
+
+
+def _token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:
+    """The token ids of each group's rollouts; empty if none were sent."""
+    sent = groups.ragged("token_ids")
+    if not len(sent.values):
+        return ()
+    ends, starts = offsets(sent.lengths), offsets(groups.sizes_P)
+    parts = [sent.values[low:high] for low, high in pairwise(ends.tolist())]
+    return tuple(tuple(parts[low:high]) for low, high in pairwise(starts.tolist()))
 
 
 def _fault(group: Mapping[str, Any]) -> RequestError | None:
@@ -65,16 +72,7 @@ def _fault(group: Mapping[str, Any]) -> RequestError | None:
 
 
 def _prepared(groups: Sequence[Mapping[str, Any]]) -> Prepared:
-    return prepare([_without_tokens(g) for g in groups], limits=LIMITS)
-
-
-def _without_tokens(group: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The group without token ids, which no estimator looks at."""
-    rollouts = group.get("rollouts")
-    if not isinstance(rollouts, list) or not any(isinstance(r, dict) and TOKENS in r for r in rollouts):
-        return group
-    bare = [{k: v for k, v in r.items() if k != TOKENS} if isinstance(r, dict) else r for r in rollouts]
-    return {**group, "rollouts": bare}
+    return prepare(groups, limits=UNLIMITED)
 
 
 def finite(value: Any) -> Any:

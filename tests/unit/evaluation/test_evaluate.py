@@ -130,7 +130,21 @@ def test_a_finished_run_asks_nothing_and_more_samples_ask_the_rest(tmp_path, cap
         assert main(command(tmp_path, server, samples=6)) == 0
         assert [b["n"] for _, b in server.bodies[asked:]] == [2] * 5
         capsys.readouterr()
-        assert main(["evaluate", "--data", f"aime24={tmp_path / 'aime.jsonl'}", "--out", str(tmp_path / "out"), "--samples", "8", "--report"]) == 1
+        assert (
+            main(
+                [
+                    "evaluate",
+                    "--data",
+                    f"aime24={tmp_path / 'aime.jsonl'}",
+                    "--out",
+                    str(tmp_path / "out"),
+                    "--samples",
+                    "8",
+                    "--report",
+                ]
+            )
+            == 1
+        )
         assert "5 x 6" in capsys.readouterr().out
 
 
@@ -165,7 +179,10 @@ def test_what_is_sent(tmp_path, monkeypatch):
         assert (body["temperature"], body["top_p"], body["max_tokens"], body["n"]) == (1.0, 0.95, 3072, 4)
         assert [m["role"] for m in body["messages"]] == ["system", "user"]
         assert body["messages"][1]["content"].endswith("within \\boxed{}.")
-        assert main(command(tmp_path, server, "--route", "completions", "--out", str(tmp_path / "o2"), "--limit", "2")) == 0
+        assert (
+            main(command(tmp_path, server, "--route", "completions", "--out", str(tmp_path / "o2"), "--limit", "2"))
+            == 0
+        )
         bare = [b for p, b in server.bodies if p == "/v1/completions"]
         assert len(bare) == 2
         assert bare[0]["seed"] != bare[1]["seed"]
@@ -243,17 +260,26 @@ def test_the_forms_in_which_the_sets_are_published(tmp_path):
     found = load("math-500", write(tmp_path / "m.jsonl", math))
     assert [(p.id, p.label) for p in found] == [("test/1.json", "\\frac{1}{2}"), ("1", "3")]
     amc = tmp_path / "amc.json"
-    amc.write_text(json.dumps([{"id": 0, "problem": "p", "answer": 27.0}, {"id": 1, "question": "q", "solution": "so \\boxed{5}"}]))
+    amc.write_text(
+        json.dumps([{"id": 0, "problem": "p", "answer": 27.0}, {"id": 1, "question": "q", "solution": "so \\boxed{5}"}])
+    )
     assert [p.label for p in load("amc", amc)] == ["27", "5"]
     assert [p.label for p in load("amc", amc, limit=1)] == ["27"]
-    found = load("mmlu-pro", write(tmp_path / "p.jsonl", [*MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0}]))
+    found = load(
+        "mmlu-pro", write(tmp_path / "p.jsonl", [*MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0}])
+    )
     assert [(p.label, p.options[1]) for p in found] == [("B", "two"), ("A", "y")]
     assert "A. one\nB. two\nC. three" in prompt(found[0])
 
 
 def test_gpqa_is_shuffled_by_its_id(tmp_path):
     data = [
-        {"Record ID": f"rec{i}", "Question": "q", "Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}}
+        {
+            "Record ID": f"rec{i}",
+            "Question": "q",
+            "Correct Answer": "yes",
+            **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)},
+        }
         for i in range(40)
     ]
     path = write(tmp_path / "g.jsonl", data)

@@ -253,7 +253,15 @@ def test_the_shipped_level_is_the_calibrated_one():
 def test_counting_of_outcomes():
     def result(difference, *tries):
         rows = [
-            {"prompts": 50, "mixed": 40, "auroc": a, "auroc_low": [a] * 4, "difference": d, "low": [d - e] * 4, "high": [d + e] * 4}
+            {
+                "prompts": 50,
+                "mixed": 40,
+                "auroc": a,
+                "auroc_low": [a] * 4,
+                "difference": d,
+                "low": [d - e] * 4,
+                "high": [d + e] * 4,
+            }
             for a, d, e in tries
         ]
         return {"difference": difference, "tries": rows}

@@ -10,14 +10,12 @@ import numpy as np
 
 from dare_reward.analysis import majority_at_k, mean_interval, pass_at_k_interval
 from dare_reward.diagnostics import correctness
-from dare_reward.request import Limits, prepare
+from dare_reward.request import UNLIMITED, prepare
 
 from .benchmarks import Problem
 from .completions import Completion
 
 __all__ = ["score"]
-
-LIMITS = Limits(groups=1 << 40, rollouts=1 << 40, text=1 << 40)
 
 
 def score(
@@ -31,7 +29,7 @@ def score(
     pairs = [(p, c) for p, c in zip(problems, completions, strict=True) if c]
     if not pairs:
         return {"problems": len(problems), "answered_problems": 0}
-    prepared = prepare([_group(i, p, c) for i, (p, c) in enumerate(pairs)], limits=LIMITS)
+    prepared = prepare([_group(i, p, c) for i, (p, c) in enumerate(pairs)], limits=UNLIMITED)
     groups, correct_R = prepared.groups, correctness(prepared)
     right_P = groups.sum_rollouts(correct_R).astype(np.int64)
     cut = [c.finish_reason == "length" for _, found in pairs for c in found]

@@ -25,9 +25,9 @@ CONTROLS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """What a method says of a sample: rewards (advantages, if those are its output), advantages, the picked answers."""
+    """What a method says of a sample: rewards (None if its output is advantages), advantages, the picked answers."""
 
-    rewards_R: Floats
+    rewards_R: Floats | None
     advantages_R: Floats
     label_A: Bools
 
@@ -55,6 +55,7 @@ def judge(name: str, sample: Sample, *, seed: int = 0) -> Verdict:
 
 def _run(method: Method, groups: Groups) -> Verdict:
     found = method(groups)
-    own = method.output == "advantages"
-    advantages = found.rewards_R if own else normalised(groups, found.rewards_R)
-    return Verdict(found.rewards_R, advantages, pseudo_label(groups, found))
+    label_A = pseudo_label(groups, found)
+    if method.output == "advantages":
+        return Verdict(None, found.rewards_R, label_A)
+    return Verdict(found.rewards_R, normalised(groups, found.rewards_R), label_A)

@@ -73,21 +73,26 @@ def _paired(gain_P: Floats, references: Mapping[str, Floats]) -> dict[str, float
     return out
 
 
-def _row(sample: Sample, found: Verdict, right_A: Bools, minority_R: Bools) -> dict[str, float]:
+def _row(sample: Sample, found: Verdict, right_A: Bools, minority_R: Bools) -> dict[str, float | None]:
     groups, correct_R = sample.groups, sample.correct_R
-    error = estimator_error(groups, found.rewards_R, correct_R, found.advantages_R)
     label_P = groups.sum_by_group(found.label_A & right_A)
     return {
         "label_accuracy": float(label_P.mean()),
-        "bias": error.bias,
-        "variance": error.variance,
-        "mse": error.mse,
-        "within_variance": error.within_variance,
-        "correlation": error.correlation,
-        "mi_reward": mutual_information(correct_R, found.rewards_R).bits,
+        **_of_rewards(sample, found),
         "mi_advantage": mutual_information(correct_R, np.round(found.advantages_R, 9)).bits,
         "minority_positive": _share(found.advantages_R > 0, minority_R),
     }
+
+
+def _of_rewards(sample: Sample, found: Verdict) -> dict[str, float | None]:
+    """What compares rewards with the truth: not defined for a method that gives advantages."""
+    names = ("bias", "variance", "mse", "within_variance", "correlation", "mi_reward")
+    if found.rewards_R is None:
+        return dict.fromkeys(names)
+    error = estimator_error(sample.groups, found.rewards_R, sample.correct_R, found.advantages_R)
+    information = mutual_information(sample.correct_R, found.rewards_R)
+    values = (error.bias, error.variance, error.mse, error.within_variance, error.correlation, information.bits)
+    return dict(zip(names, values, strict=True))
 
 
 def _share(at_R: Bools, where_R: Bools) -> float:

@@ -104,7 +104,7 @@ def _scenario(s: JSON) -> str:
 
 def _cells(cells: Sequence[JSON], arms: Sequence[str], keys: Sequence[str]) -> str:
     rows = [
-        [*(_key(c["scenario"][k]) for k in keys), name, *(f"{c['arms'][name][k]:.3f}" for k in SHOWN), *_gain(c, name)]
+        [*(_key(c["scenario"][k]) for k in keys), name, *(_number(c["arms"][name][k]) for k in SHOWN), *_gain(c, name)]
         for c in cells
         for name in arms
     ]
@@ -116,6 +116,10 @@ def _gain(c: JSON, name: str) -> list[str]:
     arm = c["arms"][name]
     gain = f"{1000 * arm['dacc']:.1f} ± {1000 * arm['dacc_se']:.1f}"
     return [gain, _plus(arm), f"{arm['flips']['to_right']:.3f} / {arm['flips']['from_right']:.3f}"]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _key(value: Any) -> str:

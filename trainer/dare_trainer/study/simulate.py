@@ -16,8 +16,7 @@ __all__ = ["FULL", "QUICK", "Size", "in_parallel", "scenarios", "simulate", "tra
 
 DELTAS = (0.0, 0.3, 0.7, -0.4)
 RHOS = (0.0, 0.1, 0.3, 0.6)
-ABLATION = ("ttrl", "empo", "dare_dist", "dare_dist_bonus", "dare_dist_prune", "dare", "dare_sqrt")
-TRAINED = (*ABLATION, *CONTROLS)
+TRAINED = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_sqrt", "scrl", *CONTROLS)
 
 
 @dataclass(frozen=True, slots=True)

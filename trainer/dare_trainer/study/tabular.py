@@ -72,6 +72,7 @@ def train(scenario: Scenario, arm: str, settings: Training, *, seed: int) -> Run
         policy = _softmax(logits)
         sample = draw_sample(scenario, drawn, rng, policy_PK=policy)
         rewards_R = judge(arm, sample, seed=seed + step).rewards_R
+        assert rewards_R is not None, f"{arm} gives advantages: they are not normalised here"
         logits += settings.lr * _step(sample, rewards_R, policy, settings.trained)
         curve.append((step, float(_softmax(logits)[:, 0].mean())))
     return Run(curve, start, _softmax(logits))
