@@ -345,10 +345,3 @@ def test_the_paper_s_rows():
     assert (ttrl.average, ttrl.printed) == (pytest.approx(39.56), 41.5)
     assert found["Qwen3-1.7B", "DARE"].average == pytest.approx(48.62)
     assert dare.scores["aime24"] / ttrl.scores["aime24"] == pytest.approx(1.253, abs=5e-4)  # the headline
-
-
-def test_the_protocol_script_parses():
-    import subprocess
-
-    script = Path(__file__).parents[3] / "scripts" / "qwen_protocol.sh"
-    assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
