@@ -8,13 +8,13 @@ correctness), `ground_truth_ratio` (share of right rollouts).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .analysis.auroc import group_auroc
+from .analysis.passk import pass_at_k
 from .answers import grade
 from .groups import Groups
 from .overlap import KINDS, rollout_overlap
@@ -126,21 +126,8 @@ def entropy_auroc(groups: Groups, correct_R: Floats) -> float | None:
     Within groups, because a pooled figure measures how hard the prompts are. Groups with only right or only wrong
     rollouts say nothing; None if there is no other.
     """
-    entropy_R = groups.column("mean_entropy")
-    starts = offsets(groups.sizes_P)
-    values = []
-    for low, high in pairwise(starts.tolist()):
-        known = ~np.isnan(entropy_R[low:high]) & ~np.isnan(correct_R[low:high]) & groups.valid_R[low:high]
-        entropy, right = entropy_R[low:high][known], correct_R[low:high][known] > 0
-        if right.any() and not right.all():
-            difference = entropy[right][:, None] - entropy[~right][None, :]
-            values.append(float(np.mean((difference < 0) + 0.5 * (difference == 0))))
-    return float(np.mean(values)) if values else None
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Probability that one of k rollouts drawn from n without replacement is among the c right ones."""
-    return 1.0 - comb(n - c, k) / comb(n, k)
+    values_P = group_auroc(groups, groups.column("mean_entropy"), correct_R)
+    return None if np.isnan(values_P).all() else float(np.nanmean(values_P))
 
 
 def _pass_at(groups: Groups, correct_R: Floats) -> dict[str, float]:

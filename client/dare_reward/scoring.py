@@ -30,7 +30,7 @@ from .request import ANSWER_SPECS, LIMITS, Limits, Prepared, prepare
 from .segments import Bools, Floats, Ints, offsets
 from .shadow import compare, normalised, summary
 
-__all__ = ["configuration", "estimate", "score", "settle", "specs"]
+__all__ = ["configuration", "estimate", "pseudo_label", "score", "settle", "specs"]
 
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})
@@ -177,7 +177,7 @@ def _judge(method: Method, params: Mapping[str, Any], prepared: Prepared, correc
     # Labels are in no group that an estimator sees, but for a method whose registry entry asks for them.
     seen = groups.with_column("label", correct_R) if "label" in method.inputs else groups
     result = method.run(seen, params)
-    label_A = _pseudo_label(groups, result)
+    label_A = pseudo_label(groups, result)
     labels = list(result.label_P) if result.label_P is not None else _label_texts(groups, label_A)
     return _Judgement(method, result, label_A, labels, describe_groups(prepared, label_A, correct_R))
 
@@ -280,7 +280,7 @@ def _prepare(
     )
 
 
-def _pseudo_label(groups: Groups, result: Estimate) -> Bools:
+def pseudo_label(groups: Groups, result: Estimate) -> Bools:
     """The kept answer with the greatest reward, then the most votes, then first seen."""
     candidates_A = result.support_A["kept"] if result.label_A is None else result.label_A
     reward_A = np.where(candidates_A, result.support_A["reward"], -np.inf)
