@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from dare_reward.errors import ConfigError
 from dare_reward.scoring import settle
 
-__all__ = ["AgentConfig", "ENVIRONMENT", "FILE", "read_config", "write_config"]
+__all__ = ["AgentConfig", "ENVIRONMENT", "FILE", "parse_setting", "read_config", "write_config"]
 
 ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
@@ -120,6 +120,13 @@ def write_config(config: AgentConfig, folder: Path) -> Path:
     path = folder / FILE
     path.write_text("\n".join(lines + tables) + "\n", encoding="utf-8")
     return path
+
+
+def parse_setting(name: str, value: Any) -> Any:
+    """The value of a setting that a command line or a variable writes."""
+    if name not in {f.name for f in fields(AgentConfig)}:
+        raise ConfigError(f"unknown setting {name!r}; known: {', '.join(f.name for f in fields(AgentConfig))}")
+    return _convert(name, value)
 
 
 def _convert(name: str, value: Any) -> Any:
