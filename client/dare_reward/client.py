@@ -1,8 +1,8 @@
 """`Client` and `AsyncClient`: `POST /reward` with the calls of `dare_reward.estimate`.
 
 One conversation is written once, as a generator that yields what to do next (`Send`, `Sleep`) and is resumed with what
-came of it; the two clients only carry that out. By default a client sends what the estimators need and no more: answers
-extracted here, mean entropies and token counts. The service is a pure function of the request, so repeating one is safe.
+came of it; the two clients only carry that out. By default a client sends what the method needs and no more: answers
+extracted here, mean entropies and token counts. The service is a pure function of the request: repeating one is safe.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import httpx
+
 from ._version import __version__
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, UnavailableError
@@ -114,13 +115,22 @@ class _Base:
             headers["authorization"] = f"Bearer {self._token}"
         return {"base_url": self.url, "timeout": self.timeout, "headers": headers, "transport": self._transport}
 
-    def _converse(self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]) -> Conversation:
+    def _converse(
+        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]
+    ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
             replies = []
-            for part in parts(groups, head, sending=self.sending, max_groups=limits.groups, json_bytes=limits.json_bytes, frame_bytes=limits.frame_bytes):
+            for part in parts(
+                groups,
+                head,
+                sending=self.sending,
+                max_groups=limits.groups,
+                json_bytes=limits.json_bytes,
+                frame_bytes=limits.frame_bytes,
+            ):
                 response = yield from self._insist(Send("POST", "/v1/reward", part.content, part.media_type))
                 replies.append(_read(response, part))
         except UnavailableError as error:
@@ -139,7 +149,7 @@ class _Base:
         for attempt in range(self.retries + 1):
             outcome = yield send
             if isinstance(outcome, httpx.Response):
-                if outcome.status_code < 400:  # noqa: PLR2004
+                if outcome.status_code < 400:
                     return outcome
                 if outcome.status_code not in RETRY:
                     raise _refused(outcome)
@@ -160,7 +170,7 @@ class _Base:
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
         """A run trains on one configuration: the first reply's."""
         if reply.answers_version != ANSWERS_VERSION:
-            text = f"the service compares answers by version {reply.answers_version}, this client extracts by {ANSWERS_VERSION}"
+            text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         key = json.dumps([method, dict(sorted(params.items()))])
         found = (reply.config_id, reply.version)
@@ -214,7 +224,9 @@ class Client(_Base):
             if isinstance(outcome, httpx.Response) and outcome.is_success:
                 return
             if time.monotonic() >= end:
-                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: is the service started, and the address right?")
+                raise UnavailableError(
+                    f"{self.url} is not ready after {seconds:g} s: is the service started, and the address right?"
+                )
             time.sleep(0.2)
 
     def close(self) -> None:
@@ -280,7 +292,9 @@ class AsyncClient(_Base):
             if isinstance(outcome, httpx.Response) and outcome.is_success:
                 return
             if time.monotonic() >= end:
-                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: is the service started, and the address right?")
+                raise UnavailableError(
+                    f"{self.url} is not ready after {seconds:g} s: is the service started, and the address right?"
+                )
             await asyncio.sleep(0.2)
 
     async def close(self) -> None:
@@ -291,7 +305,9 @@ class AsyncClient(_Base):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     async def _carry_out(self, send: Send) -> httpx.Response | httpx.TransportError:
@@ -326,7 +342,7 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def _refused(response: httpx.Response) -> DareError:
-    if response.status_code >= 500:  # noqa: PLR2004
+    if response.status_code >= 500:
         return UnavailableError(f"{response.status_code}: {_problem(response).get('detail', '')}")
     return RefusedError(response.status_code, _problem(response))
 
@@ -344,7 +360,9 @@ def _read(response: httpx.Response, part: Part) -> Reply:
             continue
         rewards = group.rewards
         if rewards is None or len(rewards) != size:
-            raise ReplyError(f"group {group.group_id!r}: {0 if rewards is None else len(rewards)} rewards for {size} rollouts")
+            raise ReplyError(
+                f"group {group.group_id!r}: {0 if rewards is None else len(rewards)} rewards for {size} rollouts"
+            )
         if not all(isinstance(r, int | float) and math.isfinite(r) for r in rewards):
             raise ReplyError(f"group {group.group_id!r}: a reward is not a finite number")
     return reply
@@ -358,7 +376,9 @@ def _merge(replies: Sequence[Reply]) -> Reply:
         raise ConfigError("the service changed its configuration within one call")
     groups = tuple(g for r in replies for g in r.groups)
     flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
-    return replace(replies[0], groups=groups, flags=flags, diagnostics={"parts": [dict(r.diagnostics) for r in replies]})
+    return replace(
+        replies[0], groups=groups, flags=flags, diagnostics={"parts": [dict(r.diagnostics) for r in replies]}
+    )
 
 
 def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:

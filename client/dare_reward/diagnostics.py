@@ -8,6 +8,7 @@ correctness), `ground_truth_ratio` (share of right rollouts).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import comb
 from typing import Any
 
@@ -32,7 +33,7 @@ def correctness(prepared: Prepared) -> NDArray[np.float64]:
     for a, p in enumerate(groups.group_A):
         label = prepared.labels[p]
         if label is not None:
-            right_A[a] = grade(groups.text_A[a], label, kind=prepared.kinds[p], options=prepared.options[p])  # type: ignore[arg-type]
+            right_A[a] = grade(groups.text_A[a], label, kind=prepared.kinds[p], options=prepared.options[p])
     known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
     graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)
     return np.where(np.isnan(flagged), graded, flagged)
@@ -56,10 +57,7 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
             continue
         entry["ground_truth_ratio"] = float(right.mean())
         entry["reward_accuracy"] = float((agrees == (right > 0)).mean())
-        if agrees.any():
-            entry["label_accuracy"] = float(right[agrees].mean() > 0.5)
-        else:
-            entry["label_accuracy"] = 0.0
+        entry["label_accuracy"] = float(agrees.any() and right[agrees].mean() > 0.5)
     return out
 
 
@@ -85,7 +83,7 @@ def entropy_auroc(groups: Groups, correct_R: Floats) -> float | None:
     entropy_R = groups.column("mean_entropy")
     starts = offsets(groups.sizes_P)
     values = []
-    for low, high in zip(starts[:-1], starts[1:], strict=True):
+    for low, high in pairwise(starts.tolist()):
         known = ~np.isnan(entropy_R[low:high]) & ~np.isnan(correct_R[low:high]) & groups.valid_R[low:high]
         entropy, right = entropy_R[low:high][known], correct_R[low:high][known] > 0
         if right.any() and not right.all():
@@ -106,5 +104,6 @@ def _pass_at(groups: Groups, correct_R: Floats) -> dict[str, float]:
         return {}
     powers = [1 << i for i in range(int(sizes.min()).bit_length())]
     return {
-        f"pass@{k}": float(np.mean([pass_at_k(int(n), int(c), k) for n, c in zip(sizes, right, strict=True)])) for k in powers
+        f"pass@{k}": float(np.mean([pass_at_k(int(n), int(c), k) for n, c in zip(sizes, right, strict=True)]))
+        for k in powers
     }

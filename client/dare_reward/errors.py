@@ -1,15 +1,15 @@
 """Everything that can go wrong, as one tree. Each error carries the HTTP status that the service answers with.
 
-    DareError
-    ├── RequestError          422  the request is well formed and means nothing (names the place and the rule)
-    │   ├── FrameError        400  the bytes are not JSON or not a frame
-    │   └── LimitError        413  more than the stated limit
-    ├── GroupError                 one group cannot be scored; its neighbours are (never an HTTP status)
-    ├── ServiceError               the client got no usable reply
-    │   ├── UnavailableError  503  no service, or no answer in time
-    │   ├── RefusedError           the service refused the request; carries its status and problem document
-    │   └── ReplyError        502  the reply does not fit the request
-    └── ConfigError           409  the service (or a fallback) would score by another configuration than the pinned one
+DareError
+├── RequestError          422  the request is well formed and means nothing (names the place and the rule)
+│   ├── FrameError        400  the bytes are not JSON or not a frame
+│   └── LimitError        413  more than the stated limit
+├── GroupError                 one group cannot be scored; its neighbours are (never an HTTP status)
+├── ServiceError               the client got no usable reply
+│   ├── UnavailableError  503  no service, or no answer in time
+│   ├── RefusedError           the service refused the request; carries its status and problem document
+│   └── ReplyError        502  the reply does not fit the request
+└── ConfigError           409  the service (or a fallback) would score by another configuration than the pinned one
 """
 
 from __future__ import annotations

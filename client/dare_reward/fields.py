@@ -1,4 +1,4 @@
-"""The array inputs of the methods, declared once: the JSON models, the frame and the in-process checks follow from here.
+"""The array inputs of the methods, declared once: JSON models, frame and in-process checks follow from here.
 
 A field is per rollout (`scalar`) or per generated token of each rollout (`tokens`). Adding one here is all it takes
 for every form of a request to carry it.
@@ -13,7 +13,7 @@ from typing import Literal
 
 __all__ = ["FIELDS", "MAX_ENTROPY", "Field"]
 
-# More than any vocabulary can give (ln V = 12 for 150,000 tokens): values above it are a unit error, and sums stay finite.
+# More than any vocabulary can give (ln V = 12 for 150,000 tokens): above it is a unit error, and sums stay finite.
 MAX_ENTROPY = 1000.0
 
 

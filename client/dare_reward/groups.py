@@ -51,7 +51,9 @@ class Groups:
     @classmethod
     def of(cls, answers: Sequence[Sequence[Hashable | None]], **columns: Sequence[Sequence[float | None]]) -> Groups:
         """Groups from answers that are compared by `==`; `None` is no answer. `columns` hold one number per rollout."""
-        index, support, text = [], [], []
+        index: list[int] = []
+        support: list[int] = []
+        text: list[str] = []
         for group in answers:
             seen: dict[Hashable, int] = {}
             index += [-1 if a is None else seen.setdefault(a, len(text) + len(seen)) for a in group]
@@ -100,15 +102,17 @@ class Groups:
     def sum_by_answer(self, values_R: NDArray[Any]) -> Floats:
         """Sum over the rollouts of each answer."""
         valid = self.valid_R
-        return np.bincount(self.answer_R[valid], values_R[valid], minlength=len(self.text_A))
+        return np.bincount(self.answer_R[valid], values_R[valid], minlength=len(self.text_A)).astype(
+            np.float64, copy=False
+        )
 
     def sum_by_group(self, values_A: NDArray[Any]) -> Floats:
         """Sum over the answers of each group."""
-        return np.bincount(self.group_A, values_A, minlength=len(self.sizes_P))
+        return np.bincount(self.group_A, values_A, minlength=len(self.sizes_P)).astype(np.float64, copy=False)
 
     def sum_rollouts(self, values_R: NDArray[Any]) -> Floats:
         """Sum over the rollouts of each group."""
-        return np.bincount(self.group_R, values_R, minlength=len(self.sizes_P))
+        return np.bincount(self.group_R, values_R, minlength=len(self.sizes_P)).astype(np.float64, copy=False)
 
     def max_by_group(self, values_A: NDArray[Any]) -> Floats:
         """Greatest value among the answers of each group; -inf for a group without answers."""
@@ -120,7 +124,7 @@ class Groups:
         """True for the first answer of each group that has the group's greatest value."""
         best = values_A == self.max_by_group(values_A)[self.group_A]
         out = np.zeros(len(values_A), bool)
-        found, first = np.unique(self.group_A[best], return_index=True)
+        _, first = np.unique(self.group_A[best], return_index=True)
         out[np.flatnonzero(best)[first]] = True
         return out
 

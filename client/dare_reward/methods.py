@@ -23,7 +23,7 @@ from .segments import Bools, Floats
 __all__ = ["Estimate", "Evidence", "Method", "find", "methods"]
 
 Evidence = Literal["verified against official code", "from the paper", "experimental"]
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +36,7 @@ class Estimate:
                 (NaN: not defined)
     flags_P     named conditions of a group
     errors      groups that cannot be scored, by index
+    label_A     answers that may be the pseudo-label, if that is not every kept one
     used_entropy_P   entropies entered this group's rewards
     """
 
@@ -45,6 +46,7 @@ class Estimate:
     used_entropy_P: Bools
     flags_P: Mapping[str, Bools] = field(default_factory=lambda: NOTHING)
     errors: Mapping[int, GroupError] = field(default_factory=lambda: NOTHING)
+    label_A: Bools | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,9 @@ class Method:
 def methods() -> Mapping[str, Method]:
     """Every method by name, in the order of their modules."""
     estimators = importlib.import_module(".estimators", __package__)
-    modules = [importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)]
+    modules = [
+        importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)
+    ]
     return MappingProxyType({m.name: m for module in modules for m in getattr(module, "METHODS", ())})
 
 

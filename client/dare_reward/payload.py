@@ -13,7 +13,7 @@ from .errors import RequestError
 from .fields import FIELDS
 from .groups import Ragged
 from .methods import find
-from .request import READING, check_shape, option_tuple, read_answers
+from .request import READING, check_shape, kind_of, option_tuple, read_answers
 from .segments import segment_means
 from .wire import MEDIA_TYPES, pack
 
@@ -99,25 +99,33 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
                 target[name] = rollout[name]
     if "token_entropies" not in wanted:
         _put_means(out, rollouts)
-    arrays = {name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)}
-    body = {"group_id": group.get("group_id", str(index)), **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None}}
+    arrays = {
+        name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
+    }
+    body = {
+        "group_id": group.get("group_id", str(index)),
+        **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
+    }
     body["rollouts"] = out
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
-    size = len(json.dumps(body, default=_plain)) + sum(8 * len(x) for a in arrays.values() for x in a if x is not None) + 300
+    size = (
+        len(json.dumps(body, default=_plain))
+        + sum(8 * len(x) for a in arrays.values() for x in a if x is not None)
+        + 300
+    )
     return _Group(body, arrays, size)
 
 
 def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]) -> None:
+    """Answers extracted here; texts where asked for, or where the service has to see how an answer was found."""
     rollouts = group["rollouts"]
-    if sending.text:
+    if sending.text or reading.get("mode", "clean") != "clean" or reading.get("fallback"):
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
         return
-    raws = read_answers(
-        rollouts, [False] * len(rollouts), kind=group.get("kind") or "math", options=option_tuple(group), **reading
-    )
-    for target, raw in zip(out, raws, strict=True):
-        target["answer"] = _portable(raw)
+    raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
+    for target, found in zip(out, raws, strict=True):
+        target["answer"] = _portable(found.answer)
 
 
 def _put_means(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
@@ -142,15 +150,18 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
     if not names:
         return Part(json.dumps(request, separators=(",", ":"), default=_plain).encode(), "application/json", ids, sizes)
     request = json.loads(json.dumps(request, default=_plain))
-    columns = {name: _ragged(name, [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))]) for name in names}
+    columns = {
+        name: _ragged(name, [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))])
+        for name in names
+    }
     if "token_mask" in columns and "token_entropies" in columns:
         columns["token_mask"] = _whole_mask(columns["token_mask"], columns["token_entropies"])
     return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes)
 
 
 def _ragged(name: str, rows: Sequence[Any]) -> Ragged:
-    arrays = [_array(name, [] if x is None else x) for x in rows]
-    return Ragged(np.concatenate(arrays), np.array([len(a) for a in arrays], np.int64))
+    lengths = np.array([0 if x is None else len(x) for x in rows], np.int64)
+    return Ragged(np.concatenate([_array(name, x) for x in rows if x is not None]), lengths)
 
 
 def _whole_mask(mask: Ragged, tokens: Ragged) -> Ragged:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
-from .answers import ANSWERS_VERSION
+from .answers import ANSWERS_VERSION, Kind
 from .diagnostics import correctness, describe_groups, describe_request
 from .errors import RequestError
 from .groups import Groups
@@ -85,29 +85,36 @@ def configuration(method: str, values: Mapping[str, Any]) -> str:
 
 
 def _prepare(
-    groups: Sequence[JSON] | Groups, columns: Columns, limits: Limits, reading: Mapping[str, Any], given: Mapping[str, Any]
+    groups: Sequence[JSON] | Groups,
+    columns: Columns,
+    limits: Limits,
+    reading: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> Prepared:
     if not isinstance(groups, Groups):
         return prepare(groups, columns=columns, limits=limits, params=reading)
     if idle := reading.keys() & given.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     count = len(groups.sizes_P)
+    exact: Kind = "exact"
     return Prepared(
         groups=groups,
         group_ids=tuple(map(str, range(count))),
         keys_A=("exact",) * len(groups.text_A),
         sources=("exact",) * count,
-        kinds=("exact",) * count,
+        kinds=(exact,) * count,
         options=(None,) * count,
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),
+        guessed_P=np.zeros(count, bool),
     )
 
 
 def _pseudo_label(groups: Groups, result: Estimate) -> Bools:
     """The kept answer with the greatest reward, then the most votes, then first seen."""
-    reward_A = np.where(result.support_A["kept"], result.support_A["reward"], -np.inf)
-    best_A = (reward_A == groups.max_by_group(reward_A)[groups.group_A]) & (reward_A > -np.inf)
+    candidates_A = result.support_A["kept"] if result.label_A is None else result.label_A
+    reward_A = np.where(candidates_A, result.support_A["reward"], -np.inf)
+    best_A: Bools = (reward_A == groups.max_by_group(reward_A)[groups.group_A]) & (reward_A > -np.inf)
     return groups.first_max(np.where(best_A, groups.votes_A, -1.0)) & best_A
 
 
@@ -119,7 +126,7 @@ def _group_replies(
     rewards, keep, valid = result.rewards_R.tolist(), result.keep_R.tolist(), groups.valid_R.tolist()
     names = [groups.text_A[a] if a >= 0 else None for a in groups.answer_R.tolist()]
     support = _support(prepared, result)
-    labels, flags = label_A.tolist(), _flags(groups, result)
+    labels, flags = label_A.tolist(), _flags(prepared, result)
     replies = []
     for p, group_id in enumerate(prepared.group_ids):
         if p in result.errors:
@@ -158,7 +165,8 @@ def _numbers(column: NDArray[Any] | None, length: int) -> list[float | None]:
     return [None if x != x else x for x in column.tolist()]  # noqa: PLR0124  (NaN is what differs from itself)
 
 
-def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
+def _flags(prepared: Prepared, result: Estimate) -> dict[str, list[bool]]:
+    groups = prepared.groups
     votes_A = groups.votes_A
     tied_P = groups.sum_by_group(votes_A == groups.max_by_group(votes_A)[groups.group_A]) > 1
     common = {
@@ -166,6 +174,7 @@ def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
         "single_answer": groups.support_P == 1,
         "tie": tied_P,
         "zero_variance": _constant(groups, result.rewards_R),
+        "guessed_answer": prepared.guessed_P,
     }
     return {name: at.tolist() for name, at in {**common, **result.flags_P}.items()}
 
@@ -173,4 +182,5 @@ def _flags(groups: Groups, result: Estimate) -> dict[str, list[bool]]:
 def _constant(groups: Groups, rewards_R: Floats) -> Bools:
     """All rewards of the group are equal: group-normalised advantages are zero."""
     first_R = rewards_R[np.minimum(offsets(groups.sizes_P)[:-1], max(len(rewards_R) - 1, 0))][groups.group_R]
-    return groups.sum_rollouts(rewards_R != first_R) == 0
+    constant_P: Bools = groups.sum_rollouts(rewards_R != first_R) == 0
+    return constant_P

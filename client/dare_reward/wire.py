@@ -1,7 +1,7 @@
-"""The binary frame: a request as JSON beside raw arrays, in the safetensors byte layout.  Sans-IO: bytes in, arrays out.
+"""The binary frame: a request as JSON beside raw arrays, in the safetensors byte layout.  Sans-IO.
 
     8 bytes   N, little-endian u64, at most 8 MiB
-    N bytes   JSON object: {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {"request": "..."}}
+    N bytes   JSON: {"name": {"dtype", "shape", "data_offsets": [begin, end]}, ..., "__metadata__": {"request": "..."}}
     rest      the tensors, little-endian, row major, in the order of their offsets, no holes
 
 `__metadata__.request` is the JSON body of `POST /reward` without the array inputs. A tensor is one array input by its
@@ -40,9 +40,7 @@ DTYPES: Final[Mapping[str, str]] = MappingProxyType(
 NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "bool": "BOOL", "uint8": "U8"}
 )
-ACCEPTED: Final = MappingProxyType(
-    {"float": ("F64", "F32", "BF16"), "int": ("I64", "I32"), "bool": ("BOOL", "U8")}
-)
+ACCEPTED: Final = MappingProxyType({"float": ("F64", "F32", "BF16"), "int": ("I64", "I32"), "bool": ("BOOL", "U8")})
 LENGTHS: Final = "lengths"
 
 
@@ -79,12 +77,16 @@ def pack(request: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged
     for name, array in tensors.items():
         dtype = NAMES.get(array.dtype.name)
         if dtype is None:
-            raise FrameError(f"arrays of {array.dtype} do not travel; known: {', '.join(NAMES)}", loc=(name,), code="dtype")
+            raise FrameError(
+                f"arrays of {array.dtype} do not travel; known: {', '.join(NAMES)}", loc=(name,), code="dtype"
+            )
         head[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end := end + array.nbytes]}
     text = json.dumps(head, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
-        raise FrameError(f"a header of {len(text)} bytes; at most {MAX_HEADER}: split the request by group", code="header")
+        raise FrameError(
+            f"a header of {len(text)} bytes; at most {MAX_HEADER}: split the request by group", code="header"
+        )
     raw = (np.ascontiguousarray(a.astype(a.dtype.newbyteorder("<"), copy=False)) for a in tensors.values())
     return b"".join([len(text).to_bytes(8, "little"), text, *(a.data.cast("B") if a.size else b"" for a in raw)])
 
@@ -172,8 +174,14 @@ def _columns(arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, str]) -> M
         if dtypes[name] not in ACCEPTED[field.type]:
             raise FrameError(f"dtype must be one of {', '.join(ACCEPTED[field.type])}", loc=(name,), code="dtype")
         if array.ndim != 1:
-            raise FrameError(f"shape must be [{'R' if field.shape == 'scalar' else 'sum(lengths)'}]", loc=(name,), code="shape")
-        columns[name] = array if field.shape == "scalar" else _ragged(name, _mask(name, array) if field.type == "bool" else array, lengths)
+            raise FrameError(
+                f"shape must be [{'R' if field.shape == 'scalar' else 'sum(lengths)'}]", loc=(name,), code="shape"
+            )
+        columns[name] = (
+            array
+            if field.shape == "scalar"
+            else _ragged(name, _mask(name, array) if field.type == "bool" else array, lengths)
+        )
     return columns
 
 
@@ -202,4 +210,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
-

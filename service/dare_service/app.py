@@ -13,26 +13,28 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from fastapi import FastAPI, Request, Response
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
 from dare_reward import Reply, __version__, estimate, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, find
 from dare_reward.scoring import settle, specs
 from dare_reward.wire import unpack
-from fastapi import FastAPI, Request, Response
-from pydantic_core import to_json
 
 from . import openapi
 from .body import Admission, Form, form, receive, stated_length
 from .metrics import Metrics
 from .middleware import Observe
-from .problems import Refusal, response
-from .schema import BODY, REQUEST_KEYS
+from .problems import RefusalError, response
+from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 
 __all__ = ["State", "create_app"]
 
-# Below this a body is scored on the event loop: a thread costs 0.2 ms, and 8 KiB of the hardest answers cost under 50 ms.
+# Below this a body is scored on the event loop: a thread costs 0.2 ms, 8 KiB of the hardest answers under 50 ms.
 INLINE_BYTES = 8 << 10
 QUERY_KEYS = ("detail", "token", "method")
 
@@ -45,11 +47,14 @@ class State:
     metrics: Metrics = field(default_factory=Metrics)
     admission: Admission = field(init=False)
     executor: ThreadPoolExecutor = field(init=False)
+    body: TypeAdapter[dict[str, Any]] = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
+        self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
+        self.body = parser(self.settings.limits)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -57,7 +62,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     settle(settings.method, settings.default_params)  # a bad default must fail at start, not at the first request
     state = State(settings)
-    app = FastAPI(title="dare-reward", version=__version__, docs_url="/docs", redoc_url=None, description=openapi.DESCRIPTION)
+    app = FastAPI(
+        title="dare-reward", version=__version__, docs_url="/docs", redoc_url=None, description=openapi.DESCRIPTION
+    )
     app.state.dare = state
     add = partial(app.add_api_route, response_model=None)
     for route in ("/reward", "/v1/reward"):
@@ -71,35 +78,34 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(405, _no_route)
     openapi.install(app)
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
-    app.add_middleware(Observe, metrics=state.metrics, routes=routes)  # type: ignore[arg-type]
+    app.add_middleware(Observe, metrics=state.metrics, routes=routes)
     return app
 
 
 async def reward(request: Request) -> Response:
     """Score groups of rollouts: one reward per rollout, in request order.
 
-    The body is JSON, or a frame (safetensors layout) with the array inputs as tensors. Every parameter of the method may
-    also stand in the URL's query, where it wins.
+    The body is JSON, or a frame (safetensors layout) with the array inputs as tensors. Every parameter of the method
+    may also stand in the URL's query, where it wins.
     """
     state: State = request.app.state.dare
     settings, started = state.settings, time.perf_counter()
     _authorise(request, settings)
     if state.draining:
-        raise Refusal(503, "stopping", code="draining", headers={"Retry-After": "1"})
+        raise RefusalError(503, "stopping", code="draining", headers={"Retry-After": "1"})
     query = _query(request)
     kind = form(request.headers, settings)
     size = stated_length(request.headers, kind)
     with state.admission.hold(size if size is not None else kind.limit):
-        state.metrics.inflight.set(state.admission.held)
         body = await receive(request.receive, size, kind, seconds=settings.deadline)
         received = time.perf_counter()
-        work = partial(_work, settings, body, kind, query, request.scope["state"]["request_id"])
+        work = partial(_work, state, body, kind, query, request.scope["state"]["request_id"])
         if len(body) <= INLINE_BYTES:
             outcome = work()
         else:
             outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
-    state.metrics.inflight.set(state.admission.held)
-    timing = f"recv;dur={1e3 * (received - started):.2f}, decode;dur={outcome.decode_ms:.2f}, estimate;dur={outcome.estimate_ms:.2f}"
+    phases = {"recv": 1e3 * (received - started), "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
+    timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in phases.items())
     _observe(state, outcome.reply, kind, len(body), outcome)
     request.scope["state"]["notes"].update(outcome.notes, bytes=len(body))
     return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
@@ -114,7 +120,7 @@ class Outcome:
     notes: Mapping[str, Any]
 
 
-def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
+def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
     """What needs the CPU: from the body to the reply's bytes."""
     begun = time.perf_counter()
     columns: Mapping[str, Any] = {}
@@ -122,13 +128,14 @@ def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, s
     if kind.name == "frame":
         frame = unpack(body)
         text, columns = frame.request, frame.columns
-    content = BODY.validate_json(text)
-    if unknown := content.keys() - REQUEST_KEYS:
+    content = state.body.validate_json(text)
+    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
+    if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))
-        raise RequestError(f"unknown field {min(unknown)[:64]!r}; known: {known}", code="unknown_field")
-    method, params = _configuration(settings, content, query)
+        raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
+    method, params = _configuration(state.settings, content, query)
     decoded = time.perf_counter()
-    reply = estimate(content["groups"], method=method, columns=columns, limits=settings.limits, **params)
+    reply = estimate(content["groups"], method=method, columns=columns, limits=state.settings.limits, **params)
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
     reply = replace(reply, request_id=request_id, flags=flags)
@@ -138,7 +145,9 @@ def _work(settings: Settings, body: bytearray, kind: Form, query: Mapping[str, s
     return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
 
 
-def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def _configuration(
+    settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
     """Method and parameters: the URL's, else the body's, else the server's."""
     method = query.get("method") or content.get("method") or settings.method
     known = {s.name: s for s in specs(find(method))}
@@ -149,7 +158,9 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
             continue
         if name not in known:
             names = ", ".join([*QUERY_KEYS, *known])
-            raise RequestError(f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter")
+            raise RequestError(
+                f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
+            )
         params[name] = known[name].parse(text, loc=("query",))
     return method, params
 
@@ -170,11 +181,20 @@ def _authorise(request: Request, settings: Settings) -> None:
     if not settings.token:
         return
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer":
-        given = request.query_params.get("token", "")
-    digests = (hashlib.sha256(x.encode("utf-8", "replace")).digest() for x in (given.strip(), settings.token))
+    # A header arrives as latin-1, whatever the caller wrote its bytes in; a query is decoded already.
+    raw = given.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
+    digests = (hashlib.sha256(x).digest() for x in (raw, settings.token.encode()))
     if not secrets.compare_digest(*digests):
-        raise Refusal(401, "send the token as Authorization: Bearer or as ?token=", code="token", headers={"WWW-Authenticate": "Bearer"})
+        raise RefusalError(
+            401,
+            "send the token as Authorization: Bearer or as ?token=",
+            code="token",
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+
+
+def _query_token(request: Request) -> bytes:
+    return request.query_params.get("token", "").encode("utf-8", "replace")
 
 
 def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome) -> None:
@@ -237,7 +257,12 @@ async def ready(request: Request) -> Response:
 async def info(request: Request) -> Response:
     state: State = request.app.state.dare
     settings = {k: v for k, v in asdict(state.settings).items() if k not in {"token", "host", "port"}}
-    content = {"version": __version__, "answers_version": ANSWERS_VERSION, "auth": bool(state.settings.token), "settings": settings}
+    content = {
+        "version": __version__,
+        "answers_version": ANSWERS_VERSION,
+        "auth": bool(state.settings.token),
+        "settings": settings,
+    }
     return Response(to_json(content), media_type="application/json")
 
 
@@ -248,5 +273,7 @@ async def metrics(request: Request) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"  # noqa: PLR2004
-    return response(status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None))
+    detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"
+    return response(
+        status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None)
+    )

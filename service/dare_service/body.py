@@ -13,7 +13,7 @@ from typing import Any
 
 from dare_reward.wire import MEDIA_TYPES
 
-from .problems import Refusal
+from .problems import RefusalError
 from .settings import Settings
 
 __all__ = ["Admission", "Form", "form", "receive"]
@@ -36,9 +36,9 @@ class Admission:
     @contextmanager
     def hold(self, size: int) -> Iterator[None]:
         if self.held and self.held + size > self.limit:
-            raise Refusal(
+            raise RefusalError(
                 503,
-                f"{self.held} bytes are in flight and {size} more exceed {self.limit} (DARE_MAX_INFLIGHT_BYTES); try again",
+                f"{self.held} bytes in flight and {size} more exceed {self.limit} (DARE_MAX_INFLIGHT_BYTES); try again",
                 code="busy",
                 headers={"Retry-After": "1"},
             )
@@ -59,16 +59,18 @@ class Form:
 
 
 def form(headers: Mapping[str, str], settings: Settings) -> Form:
-    """From the media type, or Refusal 415."""
+    """From the media type, or RefusalError 415."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"", "identity"}:
-        raise Refusal(415, "Content-Encoding is not supported: entropies do not compress, send the body as it is", code="encoding")
+        raise RefusalError(
+            415, "Content-Encoding is not supported: entropies do not compress, send the body as it is", code="encoding"
+        )
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "application/json":
         return Form("json", min(settings.max_json_bytes, settings.max_body_bytes), "DARE_MAX_JSON_BYTES")
     if media in MEDIA_TYPES:
         return Form("frame", settings.max_body_bytes, "DARE_MAX_BODY_BYTES")
-    raise Refusal(415, f"Content-Type must be application/json or {MEDIA_TYPES[0]}", code="media_type")
+    raise RefusalError(415, f"Content-Type must be application/json or {MEDIA_TYPES[0]}", code="media_type")
 
 
 def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:
@@ -76,7 +78,7 @@ def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise Refusal(400, "Content-Length is not a number", code="content_length")
+        raise RefusalError(400, "Content-Length is not a number", code="content_length")
     size = int(text)
     if size > kind.limit:
         raise _too_large(kind)
@@ -89,7 +91,9 @@ async def receive(receive: Receive, size: int | None, kind: Form, *, seconds: fl
         async with asyncio.timeout(seconds):
             return await _collect(receive, size, kind)
     except TimeoutError:
-        raise Refusal(408, f"the body did not arrive within {seconds:g} s (DARE_DEADLINE)", code="deadline") from None
+        raise RefusalError(
+            408, f"the body did not arrive within {seconds:g} s (DARE_DEADLINE)", code="deadline"
+        ) from None
 
 
 async def _collect(receive: Receive, size: int | None, kind: Form) -> bytearray:
@@ -105,15 +109,15 @@ async def _collect(receive: Receive, size: int | None, kind: Form) -> bytearray:
                 raise _too_large(kind)
             buffer += chunk
         elif end > size:
-            raise Refusal(400, f"more than the {size} bytes that Content-Length states", code="content_length")
+            raise RefusalError(400, f"more than the {size} bytes that Content-Length states", code="content_length")
         else:
             buffer[at:end] = chunk
         at = end
     if size is not None and at != size:
-        raise Refusal(400, f"{at} bytes, but Content-Length states {size}", code="content_length")
+        raise RefusalError(400, f"{at} bytes, but Content-Length states {size}", code="content_length")
     return buffer
 
 
-def _too_large(kind: Form) -> Refusal:
+def _too_large(kind: Form) -> RefusalError:
     advice = "send a frame, or mean entropies, or split by group" if kind.name == "json" else "split by group"
-    return Refusal(413, f"a {kind.name} body may hold {kind.limit} bytes ({kind.variable}): {advice}", code="body")
+    return RefusalError(413, f"a {kind.name} body may hold {kind.limit} bytes ({kind.variable}): {advice}", code="body")

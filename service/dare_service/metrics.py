@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dare_reward import __version__
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dare_reward import __version__
 
 __all__ = ["Metrics"]
 
@@ -18,17 +19,27 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = r = CollectorRegistry()
         self.requests = Counter("dare_requests_total", "Requests", ["route", "code"], registry=r)
-        self.seconds = Histogram("dare_request_seconds", "Time from the first byte to the reply", ["route"], buckets=SECONDS, registry=r)
-        self.decode_seconds = Histogram("dare_decode_seconds", "Parsing of a body", ["format"], buckets=SECONDS, registry=r)
-        self.estimate_seconds = Histogram("dare_estimate_seconds", "Answers and rewards of a request", buckets=SECONDS, registry=r)
+        self.seconds = Histogram(
+            "dare_request_seconds", "Time from the first byte to the reply", ["route"], buckets=SECONDS, registry=r
+        )
+        self.decode_seconds = Histogram(
+            "dare_decode_seconds", "Parsing of a body", ["format"], buckets=SECONDS, registry=r
+        )
+        self.estimate_seconds = Histogram(
+            "dare_estimate_seconds", "Answers and rewards of a request", buckets=SECONDS, registry=r
+        )
         self.bytes = Histogram("dare_request_bytes", "Size of a body", ["format"], buckets=BYTES, registry=r)
         self.inflight = Gauge("dare_inflight_bytes", "Bytes of bodies held now", registry=r)
         self.rejected = Counter("dare_rejected_total", "Refused requests", ["reason"], registry=r)
         self.groups = Counter("dare_groups_total", "Groups scored", ["method"], registry=r)
         self.group_errors = Counter("dare_group_errors_total", "Groups that could not be scored", ["code"], registry=r)
         self.rollouts = Counter("dare_rollouts_total", "Rollouts scored", ["method"], registry=r)
-        self.size = Histogram("dare_group_size", "Rollouts of a group", buckets=tuple(2.0**n for n in range(11)), registry=r)
-        self.majority = Histogram("dare_majority_share", "Votes of a group's most voted answer over M", buckets=SHARES, registry=r)
+        self.size = Histogram(
+            "dare_group_size", "Rollouts of a group", buckets=tuple(2.0**n for n in range(11)), registry=r
+        )
+        self.majority = Histogram(
+            "dare_majority_share", "Votes of a group's most voted answer over M", buckets=SHARES, registry=r
+        )
         self.reward = Histogram("dare_reward_mean", "Mean reward of a group", buckets=SHARES, registry=r)
         Gauge("dare_build_info", "Always 1", ["version"], registry=r).labels(__version__).set(1)
 

@@ -10,12 +10,13 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from dare_reward import DareError, __version__
 from pydantic import ValidationError
+
+from dare_reward import DareError, __version__
 
 from .body import Disconnected
 from .metrics import Metrics
-from .problems import Refusal, from_error, from_validation, response
+from .problems import RefusalError, from_error, from_validation, response
 
 __all__ = ["Observe", "logger"]
 
@@ -26,6 +27,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 logger = logging.getLogger("dare_service")
+PROBES = frozenset({"/health", "/ready", "/metrics"})
+PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
 
@@ -84,7 +87,7 @@ class _Exchange:
         await self._send(message)
 
     async def refuse(self, error: DareError | ValidationError, receive: Receive) -> None:
-        headers = error.headers if isinstance(error, Refusal) else None
+        headers = error.headers if isinstance(error, RefusalError) else None
         status, detail, entries = from_validation(error) if isinstance(error, ValidationError) else from_error(error)
         reason = getattr(error, "code", None) or (entries[0]["code"] if entries else "json")
         self.outer.metrics.rejected.labels(reason).inc()
@@ -98,7 +101,7 @@ class _Exchange:
         route = path if path in self.outer.routes else "other"
         self.outer.metrics.requests.labels(route, self.status).inc()
         self.outer.metrics.seconds.labels(route).observe(seconds)
-        level = logging.ERROR if self.status >= 500 else logging.INFO  # noqa: PLR2004
+        level = logging.ERROR if self.status >= 500 else logging.DEBUG if path in PROBES else logging.INFO
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}
             logger.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1e3, 3), **self.notes}})
@@ -116,7 +119,11 @@ class JSONLines(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        entry = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"), "level": record.levelname.lower(), "event": record.getMessage()}
+        entry = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
         entry.update(getattr(record, "fields", {}))
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)

@@ -79,7 +79,13 @@ def install(app: FastAPI) -> None:
         if app.openapi_schema is None:
             out = generate()
             request, reply = components()
-            schemas = {**request.pop("$defs"), **reply.pop("$defs"), "RewardRequest": request, "Reply": reply, "Problem": PROBLEM}
+            schemas = {
+                **request.pop("$defs"),
+                **reply.pop("$defs"),
+                "RewardRequest": request,
+                "Reply": reply,
+                "Problem": PROBLEM,
+            }
             out["components"] = {"schemas": dict(sorted(schemas.items()))}
             app.openapi_schema = out
         return app.openapi_schema

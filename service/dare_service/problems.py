@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dare_reward.errors import DareError, RequestError, path
 from pydantic import ValidationError
 from starlette.responses import JSONResponse
 
-__all__ = ["MAX_ERRORS", "TITLES", "Refusal", "from_error", "from_validation", "response"]
+from dare_reward.errors import DareError, RequestError, path
+
+__all__ = ["MAX_ERRORS", "TITLES", "RefusalError", "from_error", "from_validation", "response"]
 
 MAX_ERRORS = 10
 MEDIA_TYPE = "application/problem+json"
@@ -27,7 +28,7 @@ TITLES = {
 }
 
 
-class Refusal(DareError):
+class RefusalError(DareError):
     """The service's own refusal of a request, before its content matters."""
 
     def __init__(self, status: int, detail: str, *, code: str, headers: dict[str, str] | None = None) -> None:
@@ -50,8 +51,9 @@ def from_validation(error: ValidationError) -> tuple[int, str, Sequence[dict[str
     found = error.errors(include_url=False, include_input=False, include_context=False)
     if found[0]["type"] == "json_invalid":
         return 400, f"not JSON: {found[0]['msg'].removeprefix('Invalid JSON: ')}", []
+    status = 413 if found[0]["type"] == "too_long" else 422
     entries = [_entry([_short(x) for x in e["loc"]], e["type"], e["msg"]) for e in found[:MAX_ERRORS]]
-    return 422, f"{entries[0]['loc']}: {entries[0]['message']}", entries
+    return status, f"{entries[0]['loc']}: {entries[0]['message']}", entries
 
 
 def response(
@@ -62,7 +64,12 @@ def response(
     request_id: str | None = None,
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    body: dict[str, Any] = {"type": "about:blank", "title": TITLES.get(status, "Error"), "status": status, "detail": detail}
+    body: dict[str, Any] = {
+        "type": "about:blank",
+        "title": TITLES.get(status, "Error"),
+        "status": status,
+        "detail": detail,
+    }
     if request_id:
         body["instance"] = request_id
     if errors:

@@ -9,41 +9,46 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Required
 
-from dare_reward.fields import FIELDS, Field
-from dare_reward.reply import Reply
-from dare_reward.request import KINDS, MODES, SOURCES
 from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
-__all__ = ["BODY", "REQUEST_KEYS", "components"]
+from dare_reward.fields import FIELDS, Field
+from dare_reward.reply import Reply
+from dare_reward.request import KINDS, LIMITS, MODES, SOURCES, Limits
+
+__all__ = ["REQUEST_KEYS", "components", "parser"]
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=256)]
-Seed = Annotated[int, Rule(ge=0, lt=1 << 63)]
 
 
 def _value(field: Field) -> Any:
-    base: Any = {"float": float, "int": int, "bool": bool}[field.type]
     if field.type == "bool":
-        return base
-    finite = {"allow_inf_nan": False} if field.type == "float" else {}
-    return Annotated[base, Rule(ge=field.ge, le=field.le, **finite)]
+        return bool
+    if field.type == "int":
+        return Annotated[int, Rule(ge=field.ge, le=field.le)]
+    return Annotated[float, Rule(ge=field.ge, le=field.le, allow_inf_nan=False)]
+
+
+def _list(item: Any) -> Any:
+    return list[item]
 
 
 def _field(field: Field) -> Any:
     value = _value(field)
     if field.shape == "scalar":
         return Annotated[value | None, Rule(description=field.doc)]
-    return Annotated[list[value] | None, Rule(description=field.doc, fail_fast=True)]
+    return Annotated[_list(value) | None, Rule(description=field.doc, fail_fast=True)]
 
 
 def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid"]) -> Any:
-    out = TypedDict(name, keys, total=False)  # type: ignore[operator, misc]
+    make: Any = TypedDict
+    out = make(name, keys, total=False)
     out.__pydantic_config__ = ConfigDict(strict=True, extra=extra, hide_input_in_errors=True)
     return out
 
 
-def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
+def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict[str, Any]]:
     rollout = _dictionary(
         "Rollout",
         {
@@ -63,13 +68,17 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
         {
             "group_id": Annotated[Name, Rule(description="default: the group's index")],
             "kind": Annotated[Literal[KINDS] | None, Rule(description="how answers are compared; default math")],
-            "options": Annotated[list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")],
+            "options": Annotated[
+                list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")
+            ],
             "prompt": Annotated[str | None, Rule(description="ignored")],
             "label": Annotated[str | None, Rule(description="right answer, for diagnostics only")],
             "reference": Annotated[str | None, Rule(description="for methods that need a reference answer")],
-            "entropy_source": Annotated[Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")],
+            "entropy_source": Annotated[
+                Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")
+            ],
             "entropy_mode": Annotated[Literal[MODES] | None, Rule(description="distribution that they are of")],
-            "rollouts": Required[Annotated[list[rollout], Rule(min_length=1), FailFast()]],
+            "rollouts": Required[Annotated[_list(rollout), Rule(min_length=1, max_length=limits.rollouts), FailFast()]],
             "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
         },
         extra,
@@ -85,20 +94,24 @@ def _body(extra: Literal["allow", "forbid"]) -> TypeAdapter[dict[str, Any]]:
                 "seed": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="for methods that draw")],
                 "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
                 "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
-                "groups": Required[Annotated[list[group], FailFast()]],
+                "groups": Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]],
             },
             extra,
         )
     )
 
 
-BODY = _body("allow")
+def parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
+    """What parses a body. Lengths are limited here too, so that a long list is refused before it is built."""
+    return _body("allow", limits)
+
+
 REQUEST_KEYS = frozenset({"method", "params", "run", "step", "seed", "answers_version", "meta", "groups"})
 
 
 def components() -> tuple[dict[str, Any], dict[str, Any]]:
     """JSON schemas for OpenAPI, by name: of the request body and of the reply (with what they refer to)."""
     template = "#/components/schemas/{model}"
-    request = _body("forbid").json_schema(ref_template=template)
+    request = _body("forbid", LIMITS).json_schema(ref_template=template)
     reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
     return request, reply

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise
-        print(f"dare-reward serve needs the service extra ({error.name} is missing): pip install 'dare-reward[service]'", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(f"dare-reward serve needs {error.name}: pip install 'dare-reward[service]'\n")
         return 2
     from .settings import SettingsError, from_environment  # noqa: PLC0415
 
@@ -34,5 +34,5 @@ def run(arguments: argparse.Namespace) -> int:
         settings = from_environment(host=arguments.host, port=arguments.port)
         return serve(settings)
     except (SettingsError, ValueError) as error:
-        print(f"dare-reward serve: {error}", file=sys.stderr)  # noqa: T201
+        sys.stderr.write(f"dare-reward serve: {error}\n")
         return 2

@@ -1,8 +1,9 @@
-"""The process: uvicorn with our stop. SIGTERM turns /ready to 503, what is in flight is finished, the exit code is 0."""
+"""The process: uvicorn with our stop. SIGTERM turns /ready to 503, finishes what is in flight and exits 0."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 import sys
@@ -25,6 +26,12 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.state = state
         self.stop_at = float("inf")
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say where once the port takes connections, not before."""
+        await super().startup(sockets)
+        for listener in sockets or []:
+            print(f"dare-reward listens on {_address(listener)}", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """The first signal starts draining, a second one ends it."""
@@ -53,9 +60,7 @@ def serve(settings: Settings) -> int:
     )
     listener = _bind(settings)
     server = Server(config, app.state.dare)
-    host, port = listener.getsockname()[:2]
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    print(f"dare-reward listens on {address}", flush=True)  # noqa: T201
+    gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[listener]))
     return 0 if server.started else 3
@@ -71,6 +76,11 @@ def _bind(settings: Settings) -> socket.socket:
         listener.close()
         raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None
     return listener
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _log(settings: Settings) -> None:

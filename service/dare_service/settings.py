@@ -32,16 +32,28 @@ class Settings:
     token: str = _setting("", "If set, /reward wants `Authorization: Bearer <token>` or `?token=`; probes stay open.")
     method: str = _setting("dare", "The method of a request that names none.")
     params: str = _setting("{}", "JSON object: parameters of that method where a request sets none.")
-    max_body_bytes: int = _setting(128 * MIB, "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB.")
-    max_json_bytes: int = _setting(64 * MIB, "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means.")
-    max_inflight_bytes: int = _setting(512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory.")
+    max_body_bytes: int = _setting(
+        128 * MIB, "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB."
+    )
+    max_json_bytes: int = _setting(
+        64 * MIB, "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means."
+    )
+    max_inflight_bytes: int = _setting(
+        512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory."
+    )
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
     max_text: int = _setting(256 << 10, "Characters of one text or answer.")
-    deadline: float = _setting(100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try.")
-    drain: float = _setting(1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503.")
+    deadline: float = _setting(
+        100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
+    )
+    drain: float = _setting(
+        1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503."
+    )
     grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.")
-    backlog: int = _setting(8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once.")
+    backlog: int = _setting(
+        8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
+    )
     log: str = _setting("info", "info: one JSON line a request, never a body; error: only failures; off.")
 
     @property

@@ -1,47 +1,33 @@
-"""Answers (temporary door until the room lands)."""
+"""Answers of language models: extraction from text, canonical keys, classes of a group, grading.
+
+>>> from dare_reward.answers import classify, extract
+>>> extract(r"So the total is \\boxed{\\frac{1}{2}}.").answer
+'\\\\frac{1}{2}'
+>>> classify([r"\\frac{1}{2}", "0.5", "2", None]).index
+(0, 0, 1, -1)
+"""
+
 from __future__ import annotations
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Literal
-Kind = Literal["math", "choice", "text", "exact"]
-ANSWERS_VERSION = "0"
 
-@dataclass(frozen=True, slots=True)
-class Classes:
-    index: tuple[int, ...]
-    answers: tuple[str, ...]
-    kinds: tuple[str, ...]
+from .choices import choice_letter, option_letters
+from .classes import Classes, classify, grade
+from .extract import Extraction, extract
+from .keys import ANSWERS_VERSION, Key, KeyKind, Kind, canonical
+from .official import official_answer, official_key
 
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    answer: str | None
-    source: str
-
-def option_letters(options: object) -> tuple[str, ...]:
-    return tuple("ABCDEFGHIJ")
-
-def extract(text: str, *, kind: Kind = "math", options: Sequence[str] | None = None, closed_only: bool = False) -> Extraction:
-    m = re.findall(r"\\boxed\{([^{}]*)\}", text)
-    if m: return Extraction(m[-1], "box")
-    m = [] if closed_only else re.findall(r"(?:Answer:|A:|####|answer is)[ ]*(.*)", text)
-    return Extraction(m[-1].strip() or None, "phrase") if m else Extraction(None, "none")
-
-def _key(a: str) -> object:
-    try: return Fraction(a.strip())
-    except (ValueError, ZeroDivisionError): return " ".join(a.split())
-
-def classify(raws: Sequence[str | None], *, kind: Kind = "math", options: Sequence[str] | None = None) -> Classes:
-    seen: dict[object, int] = {}
-    names: list[str] = []
-    idx = []
-    for r in raws:
-        if r is None or not r.strip(): idx.append(-1); continue
-        k = _key(r)
-        if k not in seen: seen[k] = len(names); names.append(r)
-        idx.append(seen[k])
-    return Classes(tuple(idx), tuple(names), ("exact",) * len(names))
-
-def grade(answer: str | None, label: str | None, *, kind: Kind = "math", options: Sequence[str] | None = None) -> bool:
-    return answer is not None and label is not None and _key(answer) == _key(label)
+__all__ = [
+    "ANSWERS_VERSION",
+    "Classes",
+    "Extraction",
+    "Key",
+    "KeyKind",
+    "Kind",
+    "canonical",
+    "choice_letter",
+    "classify",
+    "extract",
+    "grade",
+    "official_answer",
+    "official_key",
+    "option_letters",
+]

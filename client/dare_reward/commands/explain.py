@@ -1,5 +1,77 @@
+"""`dare-reward explain FILE.jsonl --group ID`: how one group got its rewards, step by step."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
 from typing import Any
+
+from dare_reward.errors import RequestError
+from dare_reward.reply import GroupReply
+from dare_reward.scoring import estimate, settle
+from dare_reward.tables import group_table, table
+
+from .common import add_method, chosen_params, read_groups
+
+__all__ = ["register"]
+
+FLAGS: Mapping[str, str] = {
+    "all_invalid": "no rollout has an answer: all rewards are 0",
+    "all_pruned": "no answer reached tau; on_all_pruned says what then",
+    "single_answer": "all answers agree",
+    "tie": "several answers have the most votes",
+    "zero_variance": "all rewards are equal: group-normalised advantages are 0",
+    "low_entropy": "an answer's uncertainty is below 0.02 nats: a repetition loop looks like this",
+    "u_gt_1": "an answer's uncertainty is above 1 nat, where 1 - u would be negative; u_norm says what then",
+    "guessed_answer": "an answer was taken by fallback=true from a text that announces none",
+    "missing_entropy_imputed": "missing entropies were filled with the group's mean",
+    "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
+    "no_answer_label": "the rollouts without an answer won the vote",
+}
 
 
 def register(subparsers: Any) -> None:
-    subparsers.add_parser("explain")
+    parser: argparse.ArgumentParser = subparsers.add_parser("explain", help="show how one group got its rewards")
+    parser.add_argument("file", help="groups, one a line; - for standard input")
+    parser.add_argument("--group", required=True, help="its group_id (line-N for a group without one)")
+    add_method(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 explained; 1 the group cannot be scored; 2 there is no such group."""
+    params = chosen_params(arguments)
+    group = _find(arguments.file, arguments.group)
+    reply = estimate([group], method=arguments.method, **params)
+    found = reply.groups[0]
+    method, values = settle(arguments.method, params)
+    print(f"method {method.name}: {method.summary} [{method.paper}; {method.evidence}]")
+    print("parameters: " + ", ".join(f"{k}={v}" for k, v in values.items()))
+    print(f"config_id {reply.config_id[:12]}\n")
+    print(group_table(found))
+    if found.error is not None:
+        return 1
+    for flag in found.flags or ():
+        print(f"\n{flag}: {FLAGS.get(flag, '')}".rstrip(": "))
+    print(f"\nrollouts\n{_rollouts(group, found)}")
+    print("\n" + ", ".join(f"{k} {v:.4g}" for k, v in (found.diagnostics or {}).items() if isinstance(v, int | float)))
+    return 0
+
+
+def _find(path: str, group_id: str) -> Mapping[str, Any]:
+    for number, group in read_groups(path):
+        if isinstance(group, RequestError):
+            continue
+        if group["group_id"] == group_id or group_id == f"line-{number}":
+            return group
+    raise RequestError(f"{path} has no group {group_id!r}", code="group")
+
+
+def _rollouts(group: Mapping[str, Any], found: GroupReply) -> str:
+    rows = [
+        [str(rollout.get("id", i)), answer if answer is not None else "(none)", f"{reward:.6f}", "" if keep else "no"]
+        for i, (rollout, answer, reward, keep) in enumerate(
+            zip(group["rollouts"], found.answers or (), found.rewards or (), found.keep or (), strict=True)
+        )
+    ]
+    return table(("rollout", "answer", "reward", "kept"), [[r[0], r[1][:40], r[2], r[3]] for r in rows])

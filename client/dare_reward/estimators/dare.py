@@ -1,6 +1,6 @@
 """DARE, Distribution-Aware Reward Estimation (arXiv:2601.21804, section 3 and the appendix on functional forms).
 
-For an answer y of a group, with n(y) votes (Eq. 8) and u(y) the mean over its rollouts of their mean token entropy (Eq. 9):
+For an answer y of a group, n(y) its votes (Eq. 8), u(y) the mean over its rollouts of their mean token entropy (Eq. 9):
 
     w(y)   = n(y) / (u(y) + eps)                  weight               Eq. 10
     p^(y)  = w(y) / sum_y' w(y')                                       Eq. 10
@@ -38,25 +38,86 @@ Bonus = Literal["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "i
 def dare(
     groups: Groups,
     *,
-    weight: Annotated[Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="Eq. 10; appendix")] = "linear",
-    eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label")] = 0.05,
+    weight: Annotated[
+        Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="Eq. 10; appendix")
+    ] = "linear",
+    eps: Annotated[
+        float,
+        Param(
+            "added to the uncertainty in the weight",
+            ge=0,
+            source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
+        ),
+    ] = 0.05,
     lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="appendix, no value given")] = 1.0,
-    u_floor: Annotated[float, Param("u(y) is at least this", ge=0, source="ours: guard against repetition loops")] = 0.0,
-    bonus: Annotated[Bonus, Param("b(y): (1-n/M)(1-u), 1/(n+1), ln((M+1)/(n+1)), sqrt(1-n/M)(1-u), (1-sqrt(n/M))(1-u), 1/sqrt(n+1), 0", source="Eq. 12; appendix")] = "main",
-    u_norm: Annotated[Literal["clip", "none", "logv"], Param("u inside the bonus: min(u, 1), u, u/ln(vocab_size)", source="Eq. 12 takes (1-u) with u in nats, which is unbounded")] = "clip",
+    u_floor: Annotated[
+        float, Param("u(y) is at least this", ge=0, source="ours: guard against repetition loops")
+    ] = 0.0,
+    bonus: Annotated[
+        Bonus,
+        Param(
+            "b(y): (1-n/M)(1-u), 1/(n+1), ln((M+1)/(n+1)), sqrt(1-n/M)(1-u), (1-sqrt(n/M))(1-u), 1/sqrt(n+1), 0",
+            source="Eq. 12; appendix",
+        ),
+    ] = "main",
+    u_norm: Annotated[
+        Literal["clip", "none", "logv"],
+        Param(
+            "u inside the bonus: min(u, 1), u, u/ln(vocab_size)",
+            source="Eq. 12 takes (1-u) with u in nats, which is unbounded",
+        ),
+    ] = "clip",
     vocab_size: Annotated[int, Param("V of u_norm=logv", ge=2, source="Qwen2.5")] = 151936,
-    alpha: Annotated[float, Param("strength of the bonus", ge=0, le=1, source="Eq. 13; the value stands in a commented-out paragraph")] = 0.1,
-    tau: Annotated[float, Param("answers with p^ below it are pruned", ge=0, lt=1, source="Eq. 14, no value given; about three average votes of 64")] = 0.05,
-    renorm: Annotated[Literal["answers", "rollouts"], Param("what Eq. 14's sum runs over", source="Eq. 14 says rollouts, the text the retained support; over rollouts the rarest answer is paid best")] = "answers",
-    bonus_m: Annotated[Literal["retained", "valid", "all"], Param("M in the bonus: survivors; rollouts with an answer; every rollout", source="after Eq. 14: recomputed on the surviving rollouts")] = "retained",
-    on_all_pruned: Annotated[Literal["skip", "keep_all", "keep_argmax"], Param("if no answer reaches tau: all rewards 0; keep all; keep the greatest", source="Eq. 14 is 0/0 there")] = "skip",
-    pruned: Annotated[Literal["zero", "neutral"], Param("reward of a pruned rollout: 0, or the mean of the survivors' rewards", source="Eq. 14's indicator; the text says removed")] = "zero",
-    missing_entropy: Annotated[Literal["error", "group_mean", "frequency"], Param("an answered rollout without entropy: the group is an error; takes the group's mean; the whole group is scored by votes alone", source="ours")] = "error",
-) -> Estimate:  # fmt: skip
+    alpha: Annotated[
+        float,
+        Param("strength of the bonus", ge=0, le=1, source="Eq. 13; the value stands in a commented-out paragraph"),
+    ] = 0.1,
+    tau: Annotated[
+        float,
+        Param(
+            "answers with p^ below it are pruned",
+            ge=0,
+            lt=1,
+            source="Eq. 14, no value given; about three average votes of 64",
+        ),
+    ] = 0.05,
+    renorm: Annotated[
+        Literal["answers", "rollouts"],
+        Param(
+            "what Eq. 14's sum runs over",
+            source="Eq. 14 says rollouts, the text the retained support; over rollouts the rarest answer is paid best",
+        ),
+    ] = "answers",
+    bonus_m: Annotated[
+        Literal["retained", "valid", "all"],
+        Param(
+            "M in the bonus: survivors; rollouts with an answer; every rollout",
+            source="after Eq. 14: recomputed on the surviving rollouts",
+        ),
+    ] = "retained",
+    on_all_pruned: Annotated[
+        Literal["skip", "keep_all", "keep_argmax"],
+        Param("if no answer reaches tau: all rewards 0; keep all; keep the greatest", source="Eq. 14 is 0/0 there"),
+    ] = "skip",
+    pruned: Annotated[
+        Literal["zero", "neutral"],
+        Param(
+            "reward of a pruned rollout: 0, or the mean of the survivors' rewards",
+            source="Eq. 14's indicator; the text says removed",
+        ),
+    ] = "zero",
+    missing_entropy: Annotated[
+        Literal["error", "group_mean", "frequency"],
+        Param(
+            "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
+            source="ours",
+        ),
+    ] = "error",
+) -> Estimate:
     """Rewards p~ + alpha b~ (Eq. 15) for all groups at once.
 
-    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an answer
-    is no part of n, u, p^ and M, and gets 0.
+    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an
+    answer is no part of n, u, p^ and M, and gets 0.
     """
     entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
     lacking_P = _any(groups, groups.valid_R & np.isnan(entropy_R))
@@ -135,8 +196,8 @@ def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupEr
         where = ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
         out[int(p)] = GroupError(
             "missing_entropy",
-            f"no entropy for {len(at)} of {groups.sizes_P[p]} rollouts that have an answer (rollouts {where}); send mean_entropy or "
-            "token_entropies, or set missing_entropy=group_mean or frequency",
+            f"no entropy for {len(at)} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
+            "send mean_entropy or token_entropies, or set missing_entropy=group_mean or frequency",
         )
     return out
 
@@ -144,15 +205,16 @@ def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupEr
 def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps: float, lam: float) -> Floats:
     """w(y)/n(y) relative to the greatest of the group, in [0, 1].
 
-    Relative, because n/u overflows for tiny u; and because the limit u = eps = 0 then falls out: 0/0 is read as 1, so the
-    mass is shared by votes among the answers with u = 0.
+    Relative, because n/u overflows for tiny u; and because the limit u = eps = 0 then falls out: 0/0 is read as 1, so
+    the mass is shared by votes among the answers with u = 0.
     """
     if weight == "none":
         return np.ones_like(u_A)
     if weight == "exp":
         least = -groups.max_by_group(-u_A)[groups.group_A]
-        with np.errstate(over="ignore"):
-            return np.exp(-lam * (u_A - least))
+        with np.errstate(over="ignore", under="ignore"):
+            confidence_A: Floats = np.exp(-lam * (u_A - least))
+        return confidence_A
     denominator = (np.log1p(u_A) if weight == "log" else u_A) + eps
     least = -groups.max_by_group(-denominator)[groups.group_A]
     ratio = np.divide(least, denominator, out=np.ones_like(u_A), where=denominator > 0)
@@ -173,13 +235,14 @@ def _bonus_uncertainty(u_A: Floats, norm: str, vocab_size: int) -> Floats:
 
 def _bonus(n_A: Floats, m_A: Floats, q_A: Floats, form: str) -> Floats:
     """b(y), Eq. 12 and the appendix; n <= m where the answer is kept, the rest is not used."""
-    free_A = np.maximum(1 - n_A / m_A, 0.0)
+    free_A: Floats = np.maximum(1 - n_A / m_A, 0.0)
     if form == "main":
         return free_A * (1 - q_A)
     if form == "sqrt_freq":
         return np.sqrt(free_A) * (1 - q_A)
     if form == "one_minus_sqrt_freq":
-        return np.maximum(1 - np.sqrt(n_A / m_A), 0.0) * (1 - q_A)
+        scarce_A: Floats = np.maximum(1 - np.sqrt(n_A / m_A), 0.0)
+        return scarce_A * (1 - q_A)
     if form == "inv":
         return 1 / (n_A + 1)
     if form == "inv_sqrt":
@@ -190,11 +253,13 @@ def _bonus(n_A: Floats, m_A: Floats, q_A: Floats, form: str) -> Floats:
 
 
 def _any(groups: Groups, at_R: Bools) -> Bools:
-    return groups.sum_rollouts(at_R) > 0
+    any_P: Bools = groups.sum_rollouts(at_R) > 0
+    return any_P
 
 
 def _any_answer(groups: Groups, at_A: Bools) -> Bools:
-    return groups.sum_by_group(at_A) > 0
+    any_P: Bools = groups.sum_by_group(at_A) > 0
+    return any_P
 
 
 def _preset(name: str, summary: str, **defaults: Any) -> Method:
@@ -215,6 +280,6 @@ METHODS = (
     _preset("dare_dist", "ablation: the distribution alone (Eq. 10)", alpha=0.0, tau=0.0),
     _preset("dare_dist_bonus", "ablation: distribution and bonus (Eq. 13)", tau=0.0),
     _preset("dare_dist_prune", "ablation: distribution and pruning (Eq. 14)", alpha=0.0),
-    _preset("dare_sqrt", "dare with the appendix's square-root weight, more tolerant of confident errors", weight="sqrt"),
-    _preset("dare_robust", "square-root weight and larger guards against near-zero entropy", weight="sqrt", eps=0.1, u_floor=0.02),
+    _preset("dare_sqrt", "dare with the appendix's square-root weight: tolerates confident errors", weight="sqrt"),
+    _preset("dare_robust", "square-root weight, larger guards", weight="sqrt", eps=0.1, u_floor=0.02),
 )  # fmt: skip

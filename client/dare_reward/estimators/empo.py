@@ -16,9 +16,21 @@ __all__ = ["METHODS", "empo"]
 def empo(
     groups: Groups,
     *,
-    share_of: Annotated[Literal["all", "valid"], Param("the denominator M: every rollout, or those with an answer (then it is dare with weight=none, alpha=0, tau=0)", source="official code: every rollout")] = "all",
-    no_answer: Annotated[Literal["zero", "singleton"], Param("a rollout without an answer gets 0, or 1/M as a cluster of its own", source="official code: TRL form, verl form")] = "zero",
-) -> Estimate:  # fmt: skip
+    share_of: Annotated[
+        Literal["all", "valid"],
+        Param(
+            "the denominator M: every rollout, or those with an answer (dare with weight=none, alpha=0, tau=0)",
+            source="official code: every rollout",
+        ),
+    ] = "all",
+    no_answer: Annotated[
+        Literal["zero", "singleton"],
+        Param(
+            "a rollout without an answer gets 0, or 1/M as a cluster of its own",
+            source="official code: TRL form, verl form",
+        ),
+    ] = "zero",
+) -> Estimate:
     """r = n(y)/M, the share of the group that has the rollout's answer."""
     n_A = groups.votes_A
     m_P = np.maximum(groups.sizes_P if share_of == "all" else groups.sum_by_group(n_A), 1).astype(np.float64)

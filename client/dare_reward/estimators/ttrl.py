@@ -17,9 +17,21 @@ __all__ = ["METHODS", "ttrl"]
 def ttrl(
     groups: Groups,
     *,
-    tie: Annotated[Literal["first", "lexicographic", "all", "none"], Param("the label among equally many votes: first seen; least string; each of them; no label", source="official code: Counter.most_common, first seen")] = "first",
-    no_answer: Annotated[Literal["clean", "official"], Param("rollouts without an answer: never vote and get 0; or vote together as one answer that can win and be paid, as in the official code", source="ours; official code")] = "clean",
-) -> Estimate:  # fmt: skip
+    tie: Annotated[
+        Literal["first", "lexicographic", "all", "none"],
+        Param(
+            "the label among equally many votes: first seen; least string; each of them; no label",
+            source="official code: Counter.most_common, first seen",
+        ),
+    ] = "first",
+    no_answer: Annotated[
+        Literal["clean", "official"],
+        Param(
+            "rollouts without an answer never vote and get 0; or vote as one answer that can win and be paid",
+            source="ours; official code",
+        ),
+    ] = "clean",
+) -> Estimate:
     """r = 1 for the rollouts whose answer is the mode y* of the group, else 0.
 
     `no_answer=official` reproduces the released extractor, which returns the empty string where it finds nothing: if
@@ -36,17 +48,19 @@ def ttrl(
         support_A={"p_hat": share_A, "p": share_A, "reward": label[place_A], "kept": np.ones(len(n_A), bool)},
         used_entropy_P=np.zeros(len(groups.sizes_P), bool),
         flags_P={"no_answer_label": blank_won_P},
+        label_A=label[place_A] > 0,
     )
 
 
 def _label(groups: Groups, tie: str) -> Bools:
     """Which answers are the label."""
     votes_A = groups.votes_A
-    best_A = votes_A == groups.max_by_group(votes_A)[groups.group_A]
+    best_A: Bools = votes_A == groups.max_by_group(votes_A)[groups.group_A]
     if tie == "all":
         return best_A
     if tie == "none":
-        return best_A & (groups.sum_by_group(best_A) == 1)[groups.group_A]
+        alone_P: Bools = groups.sum_by_group(best_A) == 1
+        return best_A & alone_P[groups.group_A]
     rank_A = np.zeros(len(votes_A))
     if tie == "lexicographic":
         rank_A[np.argsort(np.array(groups.text_A, dtype=object), kind="stable")] = -np.arange(len(votes_A))

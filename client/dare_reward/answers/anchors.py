@@ -1,0 +1,210 @@
+"""Anchors: the words with which a text announces its final answer ("The answer is", "Answer:", "答案是", "####").
+
+Scanned from the end, so that the last announcement comes first. Every scan is a `rfind` or a match with possessive
+quantifiers at one place, and the number of places tried is bounded: time is linear in the text, whatever it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["Anchor", "anchors", "descending", "fold"]
+
+Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back"]
+
+TRIES = 48
+
+_EN = (
+    r"(?:s|e?d)?+(?![a-z])"
+    r"(?:\s(?:choice|option|letter)(?![a-z]))?+"
+    r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
+    r"(?:,(?!\s*+[-−$\\(\d])[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded"
+    r"|when|based)(?![a-z])"
+    r"[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
+    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：])"
+    r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are"
+    r"|was)(?:n['’]t| not))(?![a-z])"
+    r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
+    r"|comes out to(?: be)?|can be (?:written|expressed) as"
+    r"|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
+    r"|[^\S\n]*+(?P<equals>=)(?!=)|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
+    r"|(?P<of>(?:['’]s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
+)
+
+
+def _plain(words: str, adjectives: str = "") -> str:
+    """The tail of an anchor outside English: an adjective, a link word or a colon, a line's end."""
+    return (
+        rf"[*_`\"'}}]{{0,4}}+(?:\s++(?:{adjectives or 'x'})(?![^\W\d_]))?+[*_`\"']{{0,4}}+"
+        rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:{words}))(?![a-zà-ÿ])\s*+[:：]?+"
+        r"|[^\S\n]*+(?P<equals>[=＝])|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n)))"
+    )
+
+
+_TAILS: dict[str, str] = {
+    "answer": _EN,
+    "ans": r"[*_`]{0,3}+\.?+[^\S\n]*+(?P<colon>[:：=])",
+    # German, Spanish, Portuguese, Italian, Dutch: as far as their words are plain ASCII
+    "antwort": _plain(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
+    "endergebnis": _plain(r"ist|lautet|beträgt"),
+    "respuesta": _plain(r"es|sería|correcta es", r"final|correcta|definitiva|final correcta"),
+    "resposta": _plain(r"é|e|seria", r"final|correta|certa|definitiva"),
+    "risposta": _plain(r"è|é|e'", r"finale|corretta|giusta|esatta|definitiva"),
+    "reponse": _plain(r"est", r"finale|correcte|exacte"),
+    "antwoord": _plain(r"is", r""),
+    "dap an": _plain(r"la", r"dung|cuoi cung"),
+}
+_WIDE: dict[str, str] = {
+    "réponse": _plain(r"est|serait|vaut", r"finale|correcte|exacte|définitive|à la question"),
+    "lösung": _plain(r"ist|lautet|beträgt"),
+    "đáp án": _plain(r"là|:", r"đúng|cuối cùng|chính xác|đúng nhất|cần tìm"),
+    "đáp số": _plain(r"là", r"đúng|cuối cùng"),
+    "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
+    "ответ": _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
+    "答案": r"[*_`\"'”」】）)]{0,4}+\s*+(?:(?P<colon>[:：])"
+    r"|(?P<is>(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)\s*+[:：]?+)"
+    r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n)))",
+    "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
+    "答え": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:は|が)、?+\s*+[:：]?+)|(?P<equals>[=＝])"
+    r"|(?P<heading>[*_#]*+(?=\n)))",
+    "解答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "回答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "正解": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "정답": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:은|는|이)\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "답": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:은|는|이|변은|변:)\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "الجواب": _plain(r"هو|هي|يساوي", r"النهائي|الصحيح|الأخير"),
+    "الإجابة": _plain(r"هي|هو|تساوي", r"النهائية|الصحيحة|الأخيرة"),
+    "الاجابة": _plain(r"هي|هو", r"النهائية|الصحيحة"),
+    "उत्तर": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+[-(\[$\\]*\d)"
+    r"|(?=\s*+\(?[a-j]\b))|(?P<heading>[*_#]*+(?=\n)))",
+}
+_TAIL = {stem: re.compile(tail) for stem, tail in (_TAILS | _WIDE).items()}
+_MARKS = ("####", "\na:", "\n**a")
+_ASCII_STEMS = (*_TAILS, *_MARKS)
+_ALL_STEMS = (*_TAIL, *_MARKS)
+
+_UNSURE = re.compile(
+    r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
+    r"|until|once|before)"
+    r"\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
+    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|previous|initial|possible|alternative|first|their|her|his|student's"
+    r"|intermediate"
+    r"|no|closed-form|guess(?:ed)?|tentative)\s++)\Z"
+)
+_HEAD = re.compile(
+    r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
+    r"|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
+    r"|final[\s_]|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
+)
+_GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?)\s(?:us\s)?the\s\Z")
+_BACK = re.compile(
+    r"(?P<said>\$[^$\n]{1,80}\$|\\\([^\n]{1,80}?\\\)|(?<![\w.,/])[-−]?\d[\d.,/]*+%?+)[*_]*+\s(?:is"
+    r"|are)\s(?:therefore\s|thus\s|indeed\s)?"
+    r"(?:the|our|my)\s(?:final\s|correct\s|required\s|desired\s)?\Z"
+)
+_HASH = re.compile(r"####(?!#)[^\S\n]*+")
+_LINE = re.compile(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
+_LISTED = re.compile(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """One announcement: where it starts, where its content starts, how it links, whether it says what is *not* so."""
+
+    start: int
+    end: int
+    link: Link
+    negated: bool = False
+
+
+def fold(text: str) -> str:
+    """`text` in lower case, place for place."""
+    return (text.replace("İ", "I") if "İ" in text else text).lower()
+
+
+def descending(low: str, stems: Iterable[str], tries: int) -> Iterator[tuple[int, str]]:
+    """The last `tries` places where one of `stems` stands in `low`, last first."""
+    places = {stem: at for stem in stems if (at := low.rfind(stem)) >= 0}
+    for _ in range(tries):
+        if not places:
+            return
+        stem = max(places, key=places.__getitem__)
+        at = places[stem]
+        yield at, stem
+        before = low.rfind(stem, 0, at)
+        if before < 0:
+            del places[stem]
+        else:
+            places[stem] = before
+
+
+def anchors(text: str, low: str) -> Iterator[Anchor]:
+    """The announcements of `text`, last first; `low` is `fold(text)`."""
+    stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
+    for at, stem in descending(low, stems, TRIES):
+        anchor = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
+        if anchor is not None:
+            yield anchor
+    if (first := _line(low, 0)) is not None:
+        yield first
+
+
+def _word(low: str, at: int, stem: str) -> Anchor | None:
+    if stem.isascii() and at and low[at - 1].isalpha():
+        return None
+    match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
+    before = low[max(0, at - 48) : at]
+    if match is None:
+        return _back(low, at) if stem == "answer" else None
+    if _UNSURE.search(before):
+        return None
+    found = {name for name, value in match.groupdict().items() if value is not None}
+    link = _link(low, at, before, found)
+    return None if link is None else Anchor(at, match.end(), link, negated="neg" in found)
+
+
+def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
+    """What links the word at `at` to its content; None where the place says that it announces nothing."""
+    link: Link | None = None
+    if found & {"neg", "is", "of"} or ("bare" in found and _GIVES.search(before)):
+        link = "is"
+    elif "colon" in found:
+        link = "colon"
+    elif "equals" in found:
+        link = None if low.count("```", 0, at) % 2 else "equals"  # an assignment in code is no announcement
+    elif "cell" in found or "heading" in found:
+        line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
+        if "cell" in found:
+            link = "cell" if "|" in line else None
+        elif _HEAD.fullmatch(line):
+            link = "heading"
+    return link
+
+
+def _back(low: str, at: int) -> Anchor | None:
+    """ "So 24 is the answer.": the content stands before the words; `end` is where it starts."""
+    said = _BACK.search(low, max(0, at - 120), at)
+    if said is None or low[at + 6 : at + 8].strip(" *_")[:1] not in {"", ".", "!", "\n", ",", "t"}:
+        return None
+    return Anchor(at, said.start(), "back")
+
+
+def _hash(low: str, at: int) -> Anchor | None:
+    """GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content."""
+    match = _HASH.match(low, at)
+    if match is None or (at and low[at - 1] not in "\n "):
+        return None
+    return Anchor(at, match.end(), "hash")
+
+
+def _line(low: str, at: int) -> Anchor | None:
+    """`A: 26` on a line of its own, unless it is the first of a list of options."""
+    match = _LINE.match(low, at)
+    if match is None or _LISTED.match(low, match.end(), match.end() + 400):
+        return None
+    return Anchor(at, match.end(), "line")

@@ -1,0 +1,124 @@
+"""Boxes and answer tags: the places where a model was told to put its answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Mark", "boxes", "last_mark"]
+
+# The longest content that is read; a box that has not closed by then is treated as one that never does.
+LONGEST = 32_000
+# How many empty or placeholder boxes ("put it in \boxed{}") are stepped over before giving up.
+SKIPPED = 16
+
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_OPEN = re.compile(r"\s*+\{")
+# `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
+_BARE = re.compile(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
+_PLACEHOLDER = re.compile(
+    r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
+    r"|mathrm)(?![a-z])"
+    r"|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
+)
+_TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A marked answer: its content (None: it never closes), whether box or tag, and where it ends."""
+
+    content: str | None
+    source: Literal["box", "tag"]
+    end: int
+
+
+def last_mark(text: str) -> Mark | None:
+    """The last box or tag that holds something, None without any; its content is None where the last was cut off."""
+    tag = _last_tag(text) if "<" in text else None
+    box = next(iter(boxes(text, 1)), None)
+    if tag is None or box is None:
+        return tag or box
+    if tag.content is None:
+        # `<answer>\boxed{5}` without the closing tag: the box is complete all the same.
+        return box if box.end > tag.end else tag
+    if box.content is None and box.end <= tag.end:
+        return tag
+    return box if box.end >= tag.end - len(tag.content) else tag
+
+
+def boxes(text: str, count: int) -> list[Mark]:
+    """The last `count` boxes with something in them, last first; the list ends at one that never closes."""
+    found: list[Mark] = []
+    end, skipped = len(text), 0
+    while len(found) < count and skipped < SKIPPED:
+        at = max(text.rfind("boxed", 0, end), text.rfind("fbox", 0, end))
+        if at < 0:
+            break
+        end = at
+        mark = _box(text, at + (5 if text[at] == "b" else 4))
+        if mark is None:
+            skipped += 1
+            continue
+        found.append(mark)
+        if mark.content is None:
+            break
+    return found
+
+
+def is_placeholder(content: str) -> bool:
+    """Nothing, dots, a question mark, blanks to fill, "your answer": the form of an answer, not one."""
+    return not content or (
+        len(content) < 80 and content[0] not in "0123456789-" and _PLACEHOLDER.fullmatch(content) is not None
+    )
+
+
+def _box(text: str, at: int) -> Mark | None:
+    """The box whose command ends at `at`; None if it holds nothing."""
+    opening = _OPEN.match(text, at)
+    if opening is None:
+        bare = _BARE.match(text, at, at + 200)
+        content = bare["content"].rstrip(".,;:)*") if bare else ""
+        return (
+            Mark(content, "box", at + len(content)) if content else None if text[at:].strip() else Mark(None, "box", at)
+        )
+    start = opening.end()
+    close = _closing(text, start)
+    if close is None:
+        return Mark(None, "box", start)
+    content = text[start:close].strip()
+    return None if is_placeholder(content) else Mark(content, "box", close)
+
+
+def _closing(text: str, start: int) -> int | None:
+    """Where the brace opened before `start` closes; `\\{` and `\\}` are characters, not braces."""
+    close = text.find("}", start, start + LONGEST)
+    if close < 0 or ("{" not in text[start:close] and "\\" not in text[start:close]):
+        return close if close >= 0 else None
+    depth = 1
+    for token in _BRACE.finditer(text, start, start + LONGEST):
+        if token[0] == "{":
+            depth += 1
+        elif token[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return token.start()
+    return None
+
+
+def _last_tag(text: str) -> Mark | None:
+    """The last non-empty answer tag or box of tokens."""
+    opened: int | None = None
+    found: Mark | None = None
+    for tag in _TAG.finditer(text):
+        if not tag["close"] and tag["box"] != "end":
+            opened = tag.end()
+        elif opened is not None:
+            content = text[opened : tag.start()].strip()
+            if not is_placeholder(content):
+                found = Mark(content, "box" if tag["box"] else "tag", tag.start())
+            opened = None
+    if opened is not None and not is_placeholder(text[opened:].strip()):
+        return Mark(None, "tag", opened)
+    return found

@@ -1,0 +1,103 @@
+"""Choice letters: what a box, a tag or a given answer says, or nothing.
+
+The letter must be all that the content says, but for brackets, markup, a word such as "Option" before it and the
+option's text after it. Two different letters, a letter outside the options or a denial are no choice: guessing by "last
+capital letter in the text" was right for 15 of 40 MMLU-Pro outputs read by hand, so nothing here guesses.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from dare_reward.errors import RequestError
+
+__all__ = ["choice_letter", "option_letters"]
+
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+DEFAULT = tuple(ALPHABET[:10])  # MMLU-Pro has ten options, the most of the sets in common use
+
+# A choice with its option's text is short; past this nothing is read, so cost and memory stay bounded.
+READ = 4_000
+
+_MARKUP = re.compile(
+    r"\\(?:boxed|fbox|text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|mathcal|operatorname"
+    r"|bf|rm|left|right|displaystyle)(?![A-Za-z])\*?+"
+    r"|\\[()\[\]{}]|[{}$*_`\"'“”‘’«»「」『』\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
+_SPACE = re.compile(r"\\(?:q?quad(?![A-Za-z])|[\\ ,;:!])|~")
+_LEAD = re.compile(
+    r"\s*+(?:(?:the|la|le|die|der|el)\s++)?+(?:(?:final|correct|best|right|richtige|correcta|bonne)\s++)?+"
+    r"(?:answer|option|choice|letter|antwort|réponse|respuesta|opción|resposta|opção|risposta|opzione|đáp án"
+    r"|ответ|вариант|答案|选项|選項|选择|選擇|選択肢|答え|정답|답)?+"
+    r"\s*+(?:is|are|ist|est|es|é|è|là|是|为|為|は|는|은|:)?+\s*+:?+\s*+"
+    r"(?:(?:option|choice|letter|选项|選項|选|選)\s*+:?+\s*+)?+",
+    re.IGNORECASE,
+)
+_HEAD = re.compile(r"(?P<open>[(\[<【〔]?)\s*+(?P<letter>[A-Za-z])(?![^\W_])(?:[^\S\n]*+(?P<close>[)\]>】〕]))?+")
+_SEPARATOR = re.compile(
+    r"\s*+[.:,;、。]|\s++[-–—]\s|\s*+[–—]|[^\S\n]*+\n|\s*+\((?=..)|\s++is\s++(?:the\s|correct|right|best)"
+)
+_JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
+# "A, B", "A or B", "A/B", "I, II": more than one letter is said. "C) A good fit" and "C) F = ma" say one.
+_SECOND = re.compile(
+    r"[\s,;.:]*+(?:(?P<joined>[/&+|]|(?:and|or|und|oder|et|ou|y|o|e|и|или|和|或|と|및)\s|[IVX]{2,}+\b)"
+    r"|\(?(?![AI]\s++(?!and\b|or\b)[a-z])(?P<letter>[A-Z])\b(?!\s*+[=^<>'’]))"
+)
+_LABELLED = re.compile(r"(?<=\s)([A-Za-z])\)")
+
+
+def option_letters(options: Sequence[str] | int | None) -> tuple[str, ...]:
+    """The letters of a group's options: A-J by default, the first n for a count n, capital letters as given."""
+    if options is None:
+        return DEFAULT
+    if isinstance(options, bool) or not isinstance(options, int | Sequence):
+        raise RequestError("options must be a count or a list of letters", loc=("options",), code="options")
+    if isinstance(options, int):
+        if not 1 <= options <= len(ALPHABET):
+            raise RequestError("options must be a count from 1 to 26", loc=("options",), code="options")
+        return tuple(ALPHABET[:options])
+    letters = tuple(options)
+    if not letters or len(set(map(repr, letters))) < len(letters) or not all(_is_letter(x) for x in letters):
+        raise RequestError("options must be different capital letters A-Z", loc=("options",), code="options")
+    return letters
+
+
+def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
+    """The letter that `raw`, a box's or tag's content or a given answer, names; None if it names none or several.
+
+    C, c, (C), C., **C**, $C$, \\boxed{C}, \\text{(C)}, Option C, "Answer: C", "C) text", "C: Newton" are C.
+    A small letter needs to stand alone or in brackets: "a good fit" is not A.
+    """
+    letters = option_letters(options)
+    text = plain(raw[:READ])
+    lead = _LEAD.match(text)
+    head = _HEAD.match(text, lead.end() if lead else 0) or _HEAD.match(text)
+    if head is None or head["letter"].upper() not in letters:
+        return None
+    letter, rest = head["letter"].upper(), text[head.end() :]
+    if not rest.strip(_JUNK):
+        return letter
+    if not head["close"] and (head["open"] or head["letter"].islower() or not _SEPARATOR.match(rest)):
+        return None
+    return None if _names_another(rest, letter, letters) else letter
+
+
+def plain(raw: str) -> str:
+    """`raw` without LaTeX and Markdown dress, full-width forms folded."""
+    text = raw if raw.isascii() else unicodedata.normalize("NFKC", raw)
+    return _MARKUP.sub("", _SPACE.sub(" ", text)).strip()
+
+
+def _is_letter(value: object) -> bool:
+    return isinstance(value, str) and len(value) == 1 and value in ALPHABET
+
+
+def _names_another(rest: str, letter: str, letters: Sequence[str]) -> bool:
+    others = {label.upper() for label in _LABELLED.findall(rest)}
+    if second := _SECOND.match(rest):
+        if second["joined"]:
+            return True
+        others.add(second["letter"])
+    return any(other != letter and other in letters for other in others)

@@ -1,0 +1,108 @@
+"""Equivalence classes of the answers of one group, and the rule that lets a bare value join a tagged one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .keys import Key, KeyKind, Kind, key_of
+from .rules import Intervals, ListOrder, Names, Percent, Rules, Significant, Units
+
+__all__ = ["Classes", "classify", "grade"]
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """The answers of a group: `index` per rollout (-1 without an answer), one entry per class elsewhere."""
+
+    index: tuple[int, ...]
+    answers: tuple[str, ...]
+    kinds: tuple[KeyKind, ...]
+
+
+def classify(
+    raws: Sequence[str | None],
+    *,
+    kind: Kind = "math",
+    options: Sequence[str] | None = None,
+    percent: Percent = "group",
+    units: Units = "group",
+    names: Names = "group",
+    list_order: ListOrder = "ignore",
+    intervals: Intervals = "group",
+    significant: Significant = 0,
+) -> Classes:
+    """The classes of a group, in the order in which they are first seen.
+
+    A class is represented by its most frequent spelling, of these by the shortest, of these by the first in code points.
+    """
+    rules = Rules(percent, units, names, list_order, intervals, significant)
+    counts = Counter(raws)
+    keys = {raw: key_of(raw, kind, options, rules) for raw in counts if raw is not None}
+    homes = _homes(key for key in keys.values() if key is not None)
+    numbers: dict[Key, int] = {}
+    place: dict[str | None, int] = {None: -1}
+    for raw, key in keys.items():
+        place[raw] = -1 if key is None else numbers.setdefault(homes[key], len(numbers))
+    spellings: list[list[str]] = [[] for _ in numbers]
+    for raw in keys:
+        if place[raw] >= 0:
+            spellings[place[raw]].append(raw)
+    answers = tuple(s[0] if len(s) == 1 else min(s, key=lambda raw: (-counts[raw], len(raw), raw)) for s in spellings)
+    return Classes(tuple([place[raw] for raw in raws]), answers, tuple([home.kind for home in numbers]))
+
+
+def grade(
+    answer: str | None,
+    label: str | None,
+    *,
+    kind: Kind = "math",
+    options: Sequence[str] | None = None,
+    percent: Percent = "group",
+    units: Units = "group",
+    names: Names = "group",
+    list_order: ListOrder = "ignore",
+    intervals: Intervals = "group",
+    significant: Significant = 0,
+) -> bool:
+    """Whether the two are one answer: whether a group of just these has one class. No answer equals nothing."""
+    if answer is None or label is None:
+        return False
+    rules = Rules(percent, units, names, list_order, intervals, significant)
+    a, b = key_of(answer, kind, options, rules), key_of(label, kind, options, rules)
+    if a is None or b is None:
+        return False
+    homes = _homes((a, b))
+    return homes[a] == homes[b]
+
+
+def _homes(keys: Iterable[Key]) -> dict[Key, Key]:
+    """The class of each key, named by a key.
+
+    Of the tags that occur with one value, those that are part of no other name the classes; a key joins such a class
+    if its own tag is part of exactly one of them. So 5 joins 5 cm unless 5 m is there too, and no two tags ever merge.
+    """
+    homes: dict[Key, Key] = {}
+    tagged = False
+    for key in keys:
+        homes[key] = key
+        tagged = tagged or bool(key.tag)
+    if not tagged:
+        return homes
+    by_value: dict[tuple[str, str], list[Key]] = {}
+    for key in homes:
+        by_value.setdefault((key.kind, key.value), []).append(key)
+    for same in by_value.values():
+        if len(same) > 1:
+            _settle(same, homes)
+    return homes
+
+
+def _settle(same: Sequence[Key], homes: dict[Key, Key]) -> None:
+    parts = {key: frozenset(filter(None, key.tag.split("|"))) for key in same}
+    for key in same:
+        above = [other for other in same if parts[key] < parts[other]]
+        top = [a for a in above if not any(parts[a] < parts[b] for b in above)]
+        if len(top) == 1:
+            homes[key] = top[0]

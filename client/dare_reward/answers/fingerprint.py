@@ -1,0 +1,93 @@
+"""Keys of numbers and expressions: the exact value, or the digits at fixed points."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from hashlib import blake2b
+
+from .evaluate import BASE_DIGITS, POINTS, Value, charge, digits, evaluate, magnitude, point, rational, variables
+from .parse import Node
+from .tokens import Unreadable
+
+__all__ = ["constant_key", "expression_key", "short", "values_at", "values_key"]
+
+_SAFE_MAGNITUDE = 18  # so many digits before the point still leave 32 decimals and 10 to spare
+_MAX_READABLE = 80
+
+
+def short(text: str) -> str:
+    """`text`, or its hash where it is long."""
+    if len(text) <= _MAX_READABLE:
+        return text
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
+    """The values of an expression at its points: one if it has no variable."""
+    names = sorted(variables(node))
+    if not names:
+        return [evaluate(node, {}, dps)]
+    return [evaluate(node, {name: point(name, j) for name in names}, dps) for j in range(POINTS)]
+
+
+def expression_key(node: Node, significant: int = 0) -> tuple[str, str]:
+    """(kind, value) of the expression's key."""
+    values = values_at(node)
+    size = max(magnitude(v) for v in values)
+    if size > _SAFE_MAGNITUDE and not all(isinstance(v, int | Fraction) for v in values):
+        values = values_at(node, BASE_DIGITS + size)
+    return values_key(values, significant)
+
+
+def values_key(values: list[Value], significant: int = 0) -> tuple[str, str]:
+    """(kind, value) of an expression with these values at the points."""
+    constant = _constant(values)
+    if constant is not None:
+        return constant_key(constant, significant)
+    text = ";".join(digits(v) for v in values)
+    return "fingerprint", "f:" + blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def constant_key(value: Value, significant: int = 0) -> tuple[str, str]:
+    charge(25)
+    exact = rational(value)
+    if significant and not hasattr(value, "_mpc_"):
+        exact = _rounded(value, significant)
+    if exact is not None:
+        return "exact", short(_spelled(exact))
+    return "fingerprint", short("~" + digits(value))
+
+
+def _constant(values: list[Value]) -> Value | None:
+    """The one value of an expression that does not depend on its variables."""
+    if len(values) == 1:
+        return values[0]
+    if len({digits(v) for v in values}) == 1:
+        return values[0]
+    return None
+
+
+def _spelled(value: int | Fraction) -> str:
+    if max(abs(value.numerator).bit_length(), value.denominator.bit_length()) > 13_000:
+        # Decimal conversion is quadratic and refused past 4,300 digits.
+        return f"{value.numerator:x}/{value.denominator:x}h"
+    return str(value)
+
+
+def _rounded(value: Value, significant: int) -> Fraction:
+    text = digits(value)
+    mantissa, _, places = text.partition("e-")
+    number = Fraction(int(mantissa), 10 ** int(places or 0))
+    if number == 0:
+        return number
+    exponent = len(mantissa.lstrip("-")) - int(places or 0) - significant
+    unit = Fraction(10) ** exponent
+    # Half away from zero, as in school.
+    steps = (abs(number) / unit + Fraction(1, 2)).__floor__()
+    return steps * unit * (1 if number > 0 else -1)
+
+
+def require_real(value: Value) -> Value:
+    if hasattr(value, "_mpc_"):
+        raise Unreadable("not real")
+    return value

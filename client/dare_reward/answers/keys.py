@@ -1,0 +1,174 @@
+"""The canonical key of an answer: a pure function of its text, so that equality is an equivalence relation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from .choices import choice_letter
+from .evaluate import start_budget
+from .fingerprint import short
+from .parse import Number, number
+from .readings import KeyKind, Reading, ruled
+from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
+from .structures import read
+from .surface import MAX_CHARS, clean, fold, peel
+from .text import NUMBER_WORDS, is_prose, opaque_value, text_value
+from .tokens import FUNCTIONS, Token, Unreadable, spell, tokenise
+from .units import is_unit
+
+__all__ = ["ANSWERS_VERSION", "Key", "KeyKind", "Kind", "canonical", "key_of"]
+
+ANSWERS_VERSION = "1"
+
+Kind = Literal["math", "choice", "text", "exact"]
+
+CACHE_SIZE = 100_000
+CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
+
+_INTEGER = re.compile(r"[-+]?\d{1,300}")
+_DECIMAL = re.compile(r"[-+]?\d{1,300}\.\d{1,300}")
+_RATIO = re.compile(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
+_BLANK = re.compile(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
+_WORDS = re.compile(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
+_MERIDIEM = re.compile(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
+_LETTERS = frozenset("abcxyz")
+_PAIR = re.compile("[b-df-hj-np-tv-z]{2}")  # mn is a product, a word has a vowel
+_READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
+_REALS = frozenset({"all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"})
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Two answers of a group are the same if `kind` and `value` are, and the group rule joins their tags."""
+
+    kind: KeyKind
+    value: str
+    tag: str = ""
+
+
+def canonical(
+    raw: str,
+    *,
+    kind: Kind = "math",
+    options: Sequence[str] | None = None,
+    percent: Percent = "group",
+    units: Units = "group",
+    names: Names = "group",
+    list_order: ListOrder = "ignore",
+    intervals: Intervals = "group",
+    significant: Significant = 0,
+) -> Key | None:
+    """The key of `raw`, None where it is no answer. Never raises on a str, and costs less than 50 ms on any."""
+    return key_of(raw, kind, options, Rules(percent, units, names, list_order, intervals, significant))
+
+
+def key_of(raw: str, kind: Kind, options: Sequence[str] | None, rules: Rules) -> Key | None:
+    """`canonical` with the rules gathered; what `classify` calls for each answer."""
+    if kind == "math":
+        return _cached_math(raw, rules) if len(raw) <= CACHE_CHARS else _math(raw, rules)
+    if kind == "choice":
+        letter = choice_letter(raw, options)
+        return None if letter is None else Key("exact", letter)
+    if not raw.strip():
+        return None
+    if kind == "exact":
+        return Key("exact", short_exact(raw))
+    return _text(raw)
+
+
+def short_exact(raw: str) -> str:
+    """The code points themselves; a hash only where they are many."""
+    return raw if len(raw) <= CACHE_CHARS else short(raw)
+
+
+def _text(raw: str) -> Key | None:
+    if len(raw) > 16 * MAX_CHARS:
+        return Key("text", "t:" + short(" ".join(raw.split())))
+    value = fold(peel(raw))
+    return Key("text", "t:" + short(value)) if value else None
+
+
+def _math(raw: str, rules: Rules) -> Key | None:
+    if (fast := _fast(raw, rules)) is not None:
+        return fast
+    s = clean(raw)
+    if s is None:
+        return None if not raw.strip() else Key("opaque", opaque_value(raw))
+    if _BLANK.fullmatch(s) and "{" not in s.replace("{}", ""):
+        return None
+    if (fast := _fast(s, rules)) is not None:
+        return fast
+    start_budget()
+    try:
+        reading = ruled(_read(s, rules), rules)
+    except (Unreadable, RecursionError):
+        return _unread(s)
+    return Key(reading.kind, reading.value, "|".join(sorted(reading.tags)))
+
+
+_cached_math = lru_cache(maxsize=CACHE_SIZE)(_math)
+
+
+def _fast(s: str, rules: Rules) -> Key | None:
+    """Plain integers, decimals and fractions without a parser."""
+    if rules.significant:
+        return None
+    if _INTEGER.fullmatch(s) and s.isascii():
+        return Key("exact", short(str(int(s))))
+    if not s.isascii():
+        return None
+    if m := _RATIO.fullmatch(s):
+        top, bottom = (m[1], m[2]) if m[1] else (m[3] + m[4], m[5])
+        return Key("exact", str(Fraction(int(top), int(bottom)))) if int(bottom) else None
+    if _DECIMAL.fullmatch(s):
+        return Key("exact", short(str(Fraction(s))))
+    return None
+
+
+def _read(s: str, rules: Rules) -> Reading:
+    if _WORDS.fullmatch(s) and (word := _plain_words(s)) is not None:
+        return word
+    return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
+
+
+def _plain_words(s: str) -> Reading | None:
+    """Words alone are text: an anagram is not a product in another order."""
+    lower = " ".join(s.lower().split())
+    if lower in NUMBER_WORDS:
+        return Reading("exact", str(NUMBER_WORDS[lower]))
+    if lower in _REALS:
+        return read([Token("set", "R")], DEFAULT)
+    if (
+        " " in s
+        and {"and", "or"} & set(lower.split())
+        and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1
+    ):
+        return None
+    if " " in s and all(len(w) == 1 or w in FUNCTIONS or w == "pi" for w in s.split()):
+        return None
+    longest = max(len(w) for w in re.split(r"[ '-]+", s))
+    if (
+        longest == 1
+        or lower in _READABLE_WORDS
+        or (len(s) <= 3 and set(s) <= _LETTERS)
+        or (_PAIR.fullmatch(s) and not is_unit(s))
+    ):
+        return None
+    return Reading("text", text_value(s))
+
+
+def _unread(s: str) -> Key:
+    if is_prose(s):
+        return Key("text", text_value(s))
+    try:
+        return Key("opaque", opaque_value(spell(tokenise(s))))
+    except Unreadable:
+        return Key("opaque", opaque_value(s))
+
+
+_ = (Number, number)

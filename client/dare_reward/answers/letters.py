@@ -1,0 +1,305 @@
+"""Announced choice letters: "the answer is (C)", "option E is correct", "Antwort: C", "故选C".
+
+The last announcement wins; two different letters in one, or in two next to each other with nothing that takes the first
+back, are no choice. A letter must stand by itself: "Answer: Based on" is not B, "A good fit" is not A, "F = ma" not F.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .anchors import anchors, descending, fold
+from .choices import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["announced_letter", "last_letter", "names_several"]
+
+READ = 300  # characters after an announcement in which its letter may stand
+EVENTS = 24  # announcements looked at, from the end
+
+# Words that announce a letter, with what must follow them and what must stand before them.
+_IS = (
+    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
+    r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
+)
+_ES = (
+    r"(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
+    r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
+)
+_NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
+_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante")
+_OTHER_WIDE = (
+    "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
+    "選択肢", "选项", "選項", "보기", "선택지",
+)  # fmt: skip
+_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for")
+_SUBJECT = re.compile(r"(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s\Z")
+_GOOD = re.compile(
+    r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
+)
+_TAILS: dict[str, re.Pattern[str]] = (
+    {noun: re.compile(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
+    | {noun: re.compile(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
+    | {verb: re.compile(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {
+        "closest": re.compile(_IS),
+        "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
+        "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
+        "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
+        "chọn": re.compile(r"(?: đáp án)?\s"),
+        "выбираю": re.compile(r"\s"),
+    }
+)
+_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "closest", "one ")
+_AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "answer")
+_AFFIRM = re.compile(
+    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
+    r"|seems|appears to be)\s"
+    r"(?P<how>(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+)"
+    r"(?:most )?(?:correct|right|best|better|closest|most appropriate|most likely|answer)(?:\s(?:answer|option"
+    r"|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+)
+_MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
+_MENTIONED = (*_NOUNS, *_OTHER_ASCII, "answer", "antwort", "matches", "corresponds to")
+_BRACKETED = frozenset({"matches", "corresponds to"})
+_FILL = (
+    r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
+    r"|also|the|la|el|die|l'|option|choice|letter"
+    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант|phương án"
+    r"|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
+    r"|number|given by|just)"
+    r"(?![a-zà-ÿ])[\s:：*_]*+)"
+)
+_DRESS = (
+    r"(?:[\s*_`\"'“”‘’«»$:：|>#]|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
+    r"|```[a-z]*\n|\{(?=\\))"
+)
+_AT = re.compile(
+    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,3}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
+    rf"|choice)\s++)?+)?{_DRESS}*+"
+    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
+    r"(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+"
+    r"(?P<close>[ ]?[)\]}）】>])?+"
+)
+_FORMULA = re.compile(
+    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]))|\\(?:cdot|times|frac|cap|cup|to)"
+    r"|_[\w{]|\(\w\))"
+)
+_JOINED = re.compile(
+    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc)\b|和|或|と"
+    r"|,|/|&|、|;)"
+    r"(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
+    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
+)
+_QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
+_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B[).:]")
+_SUPPOSED = re.compile(
+    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
+    r"|answer\s)?\Z",
+    re.IGNORECASE,
+)
+_ARTICLE = re.compile(
+    r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
+    r"|out|per|according)\b)[a-zà-ÿ]"
+)
+_AT_END = re.compile(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
+_DENIED_AFTER = re.compile(
+    r"[*_\"'`$)}\s]*+(?:\([^()\n]{0,80}\)\s*+)?(?:,\s)?(?:(?:is|are|was|were|can be|could be|has been|seems"
+    r"|would be|appears|does|do|doesn't|isn't|can't|cannot|fails"
+    r"|says|states|suggests|mentions|describes|refers|might|may|could)\b)",
+)
+_DENIED_BEFORE = re.compile(
+    r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at"
+    r"|consider)\s++\Z",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(
+    r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
+    r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
+    r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
+    r"|\bstill\b|not quite|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
+)
+_LONE = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
+_JOINERS = re.compile(
+    r"[\s,;/&+()\[\].、]|\b(?:and|or|und|oder|et|ou|not|option|choice|both|either|neither|nor)\b|和|或", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A letter that the text announces at `start`; `letter` None: several, or one that is no option."""
+
+    start: int
+    end: int
+    letter: str | None
+    denied: bool = False
+
+
+def announced_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter that the last announcement names; else the only option mentioned by name; else None."""
+    said = _said(text, letters)
+    denied: set[str | None] = set()
+    for i, last in enumerate(said):
+        if last.denied:
+            denied.add(last.letter)
+        elif last.letter is None:
+            return None
+        elif last.letter not in denied:
+            before = next((s for s in said[i + 1 :] if not s.denied and s.end <= last.start), None)
+            return None if before is not None and _contradicts(text, before, last) else last.letter
+    return None if said else _only_mention(text, letters)
+
+
+def last_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
+    found = None
+    for match in _LONE.finditer(text):
+        if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end())):
+            found = match[0]
+    return found
+
+
+def names_several(content: str, letters: Sequence[str]) -> bool:
+    """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
+    rest = _JOINERS.sub("", plain(content[:200]))
+    return (
+        bool(rest)
+        and len(rest) <= 26
+        and rest.isascii()
+        and rest.isalpha()
+        and rest.isupper()
+        and _spaced(content, rest, letters)
+    )
+
+
+def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
+    standing = _LONE.findall(plain(content[:200]))
+    return len(standing) == len(rest) or set(rest) <= set(letters)
+
+
+def _said(text: str, letters: Sequence[str]) -> list[Said]:
+    """Announcements from the last to the first."""
+    low = fold(text)
+    found: dict[int, Said] = {}
+    for count, anchor in enumerate(anchors(text, low)):
+        if count >= EVENTS:
+            break
+        said = _letter_at(text, anchor.start, anchor.end, letters) or _letter_closing(
+            text, anchor.start, anchor.end, letters
+        )
+        if said is not None:
+            found[said.end] = Said(said.start, said.end, said.letter, denied=True) if anchor.negated else said
+    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS):
+        match = _TAILS[stem].match(low, at + len(stem))
+        if match is None or not _introduced(low, at, stem):
+            continue
+        said = _letter_at(text, at, match.end(), letters)
+        if said is not None:
+            found.setdefault(said.end, said)
+    for at, _ in descending(low, _AFFIRMING, EVENTS):
+        said = _affirmed(text, at, letters)
+        if said is not None:
+            found.setdefault(said.end, said)
+    return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+
+
+def _affirmed(text: str, at: int, letters: Sequence[str]) -> Said | None:
+    """The letter of "(C) is the correct answer", where the praise stands at `at`."""
+    match = None
+    for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
+        if found.start() > at:
+            break
+        match = found
+    if match is None or match.end() <= at or (match["open"] and not match["close"]):
+        return None
+    if _SUPPOSED.search(text, max(0, match.start() - 24), match.start()):
+        return None
+    return Said(match.start(), match.end("letter"), match["letter"] if match["letter"] in letters else None)
+
+
+def _introduced(low: str, at: int, stem: str) -> bool:
+    """Whether what must stand before `stem` does: "I choose", "the best one is"."""
+    if stem in _VERBS:
+        return _SUBJECT.search(low, max(0, at - 12), at) is not None
+    if stem == "one ":
+        return _GOOD.search(low, max(0, at - 16), at) is not None
+    return not (stem.isascii() and at and low[at - 1].isalpha())
+
+
+def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """The letter right behind an announcement that ends at `end`."""
+    match = _AT.match(text, end, end + READ)
+    if match is None:
+        return None
+    letter = unicodedata.normalize("NFKC", match["letter"])
+    after = match.end()
+    if not _stands(text, after, letter, bracketed=bool(match["close"])):
+        return None
+    letter = letter.upper()
+    if match["no"]:
+        return Said(start, after, letter, denied=True)
+    joined = _JOINED.match(text, after, after + 80)
+    second = joined["letter"] if joined else letter
+    several = second != letter and (second in letters or len(second) > 1)
+    return Said(start, after, None if several or letter not in letters else letter)
+
+
+def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
+    """Whether the letter before `after` is a choice and no word, article, symbol, question or first line of a list."""
+    following = text[after : after + 80]
+    if not bracketed:
+        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)):
+            return False
+        part = (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following)
+        if part and not _JOINED.match(following):
+            return False
+    return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
+
+
+def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """ "The answer is 5 m (C)." and "The answer is 5 m, which is option C": the letter at the end of the sentence."""
+    line_end = text.find("\n", end)
+    window = text[end : min(end + READ, line_end if line_end >= 0 else len(text))]
+    if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
+        letter = closing["letter"]
+        return Said(start, end + closing.end(), letter if letter in letters else None)
+    mentions = _mentions(window, fold(window), letters)
+    if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
+        return Said(start, end + mentions[0].end, mentions[0].letter)
+    return None
+
+
+def _contradicts(text: str, before: Said, last: Said) -> bool:
+    """Two letters in neighbouring announcements, and nothing that says which one holds."""
+    if before.letter == last.letter:
+        return False
+    between = text[before.end : last.end].lower()
+    return len(between) <= 120 and _TAKEN_BACK.search(between) is None
+
+
+def _only_mention(text: str, letters: Sequence[str]) -> str | None:
+    """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
+    seen: set[str | None] = set()
+    for said in _mentions(text, fold(text), letters):
+        against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
+            text, said.end
+        )
+        seen.add(None if said.denied or against else said.letter)
+    return seen.pop() if len(seen) == 1 else None
+
+
+def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
+    """ "option (E)", "вариант B": options called by name, last first."""
+    found = []
+    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE), EVENTS):
+        match = _MENTION.match(text, at + len(stem))
+        if match is None or (stem in _BRACKETED and text[match.end()] != "("):
+            continue
+        if (said := _letter_at(text, at, match.end(), letters)) is not None:
+            found.append(said)
+    return found

@@ -1,0 +1,449 @@
+"""Recursive descent from tokens to an expression tree. No evaluation happens here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .tokens import Token, Unreadable
+
+__all__ = ["MAX_DIGITS", "Constant", "Node", "Number", "Op", "Variable", "number", "parse"]
+
+MAX_DEPTH = 60
+MAX_POSTFIX = 5
+MAX_DIGITS = 4_000  # Python refuses int() past 4,300
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    value: int | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    name: str  # pi e i
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    name: str
+    args: tuple[Node, ...]
+
+
+Node = Number | Variable | Constant | Op
+
+_CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
+# Words that stand for something else than a product of their letters.
+_WORDS = frozenset(
+    "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was has had its per via yes all any one two "
+    "six ten min max sum let now set get put men day how who why its use new old odd".split()
+)
+_PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
+
+
+def parse(tokens: Sequence[Token]) -> Node:
+    """The tree of a whole expression."""
+    parser = _Parser(letters(tokens))
+    node = parser.sum(0)
+    if parser.take("choose"):
+        node = Op("binom", (node, parser.sum(0)))
+    if parser.i != len(parser.tokens):
+        raise Unreadable("something follows the expression")
+    return node
+
+
+def number(text: str) -> int | Fraction:
+    """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
+    if len(text) > MAX_DIGITS:
+        raise Unreadable("too many digits")
+    mantissa, _, exponent = text.lower().partition("e")
+    if exponent and abs(int(exponent[-9:])) > MAX_DIGITS or len(exponent) > 9:
+        raise Unreadable("too large an exponent")
+    if "(" in mantissa:
+        whole, cycle = mantissa.rstrip(")").split("(")
+        places = len(whole.partition(".")[2])
+        value = Fraction(
+            int(whole.replace(".", "") + cycle) - int(whole.replace(".", "")), (10 ** len(cycle) - 1) * 10**places
+        )
+    elif "." in mantissa:
+        whole, decimals = mantissa.split(".")
+        value = Fraction(int(whole + decimals or "0"), 10 ** len(decimals))
+    else:
+        value = Fraction(int(mantissa))
+    if exponent:
+        value *= Fraction(10) ** int(exponent)
+    return value.numerator if value.denominator == 1 else value
+
+
+def letters(tokens: Sequence[Token]) -> list[Token]:
+    """Short runs of letters become products; longer ones are words, which no expression holds."""
+    out: list[Token] = []
+    for t in tokens:
+        if t.kind == "word":
+            out.extend(_split_letters(t))
+        else:
+            out.append(t)
+    return out
+
+
+def _split_letters(t: Token) -> list[Token]:
+    word = t.text
+    for name in ("arcsin", "arccos", "arctan", "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "ln"):
+        rest = word.removeprefix(name)
+        if rest != word and len(rest) <= 1:
+            return [Token("fn", name, t.space), *(Token("let", c) for c in rest)]
+    if word.startswith("pi") and len(word) == 3:
+        return [Token("let", "pi", t.space), Token("let", word[2])]
+    if len(word) > 3 or word.lower() in _WORDS:
+        raise Unreadable("a word")
+    return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
+
+
+class _Parser:
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.i = 0
+        self.after_command = -1  # where the last \frac or \binom ended: a number may follow it
+        self.stops: list[str] = []
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        i = self.i + ahead
+        return self.tokens[i] if i < len(self.tokens) else None
+
+    def at(self, *texts: str, ahead: int = 0) -> bool:
+        t = self.peek(ahead)
+        return t is not None and t.kind == "op" and t.text in texts
+
+    def take(self, *texts: str) -> bool:
+        if self.at(*texts):
+            self.i += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.take(text):
+            raise Unreadable(f"{text} is missing")
+
+    def sum(self, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+        node = self.term(depth)
+        terms = [node]
+        while self.at("+", "-"):
+            minus = self.at("-")
+            self.i += 1
+            node = self.term(depth)
+            terms.append(Op("neg", (node,)) if minus else node)
+        return terms[0] if len(terms) == 1 else Op("add", tuple(terms))
+
+    def term(self, depth: int) -> Node:
+        factors = [self.signed(depth)]
+        quotients = 0
+        while True:
+            if self.take("*"):
+                factors.append(self.signed(depth))
+            elif self.at("/", "mod"):
+                name = "div" if self.take("/") else "mod"
+                self.i += name == "mod"
+                quotients += 1
+                if depth + quotients > MAX_DEPTH:
+                    raise Unreadable("too deep")
+                factors = [Op(name, (_product(factors), self.signed(depth)))]
+            elif self.starts_factor():
+                before = self.tokens[self.i - 1]
+                here = self.tokens[self.i]
+                if here.kind == "num" and before.kind == "num" and self.i != self.after_command:
+                    raise Unreadable("two numbers side by side")
+                factors.append(self.power(depth))
+            else:
+                return _product(factors)
+
+    def starts_factor(self) -> bool:
+        t = self.peek()
+        if t is None:
+            return False
+        if t.kind in {"num", "let", "fn"}:
+            return True
+        if t.text == "|":
+            return "|" not in self.stops
+        return t.kind == "op" and t.text in {"(", "[", "{", "\\{", "lfloor", "lceil", "frac", "binom"}
+
+    def signed(self, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+        if self.take("-"):
+            return Op("neg", (self.signed(depth + 1),))
+        if self.take("+"):
+            return self.signed(depth + 1)
+        return self.power(depth)
+
+    def power(self, depth: int) -> Node:
+        node = self.primary(depth)
+        for _ in range(MAX_POSTFIX):
+            if self.at("!"):
+                count = 1
+                self.i += 1
+                if self.at("!") and not (t := self.peek()) is None and not t.space:
+                    self.i += 1
+                    count = 2
+                node = Op("factorial" if count == 1 else "factorial2", (node,))
+            elif self.take("deg"):
+                node = Op("deg", (node,))
+            elif self.at("^"):
+                self.i += 1
+                return Op("pow", (node, self.exponent(depth + 1)))
+            else:
+                return node
+        raise Unreadable("too many signs after a number")
+
+    def exponent(self, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+        if self.take("-"):
+            return Op("neg", (self.exponent(depth + 1),))
+        if self.take("+"):
+            return self.exponent(depth + 1)
+        base = self.primary(depth, mixed=False)
+        if self.take("^"):
+            return Op("pow", (base, self.exponent(depth + 1)))
+        if self.take("!"):
+            return Op("factorial", (base,))
+        return base
+
+    def primary(self, depth: int, *, mixed: bool = True) -> Node:
+        if depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+        t = self.peek()
+        if t is None:
+            raise Unreadable("an operand is missing")
+        self.i += 1
+        if t.kind == "num":
+            return self.mixed(t) if mixed else Number(number(t.text))
+        if t.kind == "let":
+            return self.letter(t, depth)
+        if t.kind == "fn":
+            return self.function(t.text, depth)
+        if t.kind == "op":
+            if t.text in _CLOSERS:
+                return self.group(t.text, depth)
+            if t.text == "|":
+                self.stops.append("|")
+                node = self.sum(depth + 1)
+                self.stops.pop()
+                self.expect("|")
+                return Op("abs", (node,))
+            if t.text in {"frac", "binom"}:
+                args = (self.argument(depth + 1), self.argument(depth + 1))
+                self.after_command = self.i
+                return Op("div" if t.text == "frac" else "binom", args)
+        raise Unreadable("no operand")
+
+    def group(self, opener: str, depth: int) -> Node:
+        stops, self.stops = self.stops, []
+        node = self.sum(depth + 1)
+        if opener == "{" and self.take("choose"):
+            node = Op("binom", (node, self.sum(depth + 1)))
+        self.expect(_CLOSERS[opener])
+        self.stops = stops
+        return Op({"lfloor": "floor", "lceil": "ceil"}[opener], (node,)) if opener in {"lfloor", "lceil"} else node
+
+    def mixed(self, t: Token) -> Node:
+        """`1 1/2` and `1\\frac{1}{2}` are one and a half; `2\\frac{3}{2}` is a product."""
+        whole = Number(number(t.text))
+        if not isinstance(whole.value, int) or not t.text.isdigit():
+            return whole
+        braced = self.at("{") and self.at("frac", ahead=1)
+        self.i += braced
+        found = self.plain_fraction() or self.latex_fraction()
+        if braced and (found is None or not self.at("}", ahead=found[2])):
+            self.i -= 1
+            return whole
+        if found is None:
+            return whole
+        top, bottom, width = found
+        if not 0 < top < bottom:
+            self.i -= braced
+            return whole
+        self.i += width + braced
+        return Number(whole.value + Fraction(top, bottom))
+
+    def plain_fraction(self) -> tuple[int, int, int] | None:
+        parts = self.tokens[self.i : self.i + 3]
+        if len(parts) == 3 and parts[0].space and parts[0].kind == parts[2].kind == "num" and parts[1].text == "/":
+            return _small(parts[0].text), _small(parts[2].text), 3
+        return None
+
+    def latex_fraction(self) -> tuple[int, int, int] | None:
+        if not self.at("frac"):
+            return None
+        parts = [t.text for t in self.tokens[self.i + 1 : self.i + 7]]
+        if len(parts) == 6 and parts[0] == parts[3] == "{" and parts[2] == parts[5] == "}":
+            return _small(parts[1]), _small(parts[4]), 7
+        if parts and len(parts[0]) == 2 and parts[0].isdigit():
+            return int(parts[0][0]), int(parts[0][1]), 2
+        return None
+
+    def argument(self, depth: int) -> Node:
+        """What \\frac or \\binom takes: a group or one character, so that \\frac12 is a half."""
+        t = self.peek()
+        if t is None:
+            raise Unreadable("an argument is missing")
+        if t.kind == "num" and len(t.text) > 1:
+            if not t.text.isdigit():
+                raise Unreadable("an argument without braces")
+            self.tokens[self.i] = Token("num", t.text[1:])
+            return Number(int(t.text[0]))
+        return self.primary(depth, mixed=False)
+
+    def letter(self, t: Token, depth: int) -> Node:
+        name = t.text
+        if self.at("_"):
+            name += "_" + self.subscript()
+        while self.at("'"):
+            self.i += 1
+            name += "'"
+        if self.at("(", "[") and self.is_call(name):
+            closer = _CLOSERS[self.tokens[self.i].text]
+            self.i += 1
+            args = self.arguments(depth + 1, closer)
+            if name == "C" and len(args) == 2:
+                return Op("binom", args)
+            return Op("call " + name, args)
+        if name in {"pi", "e", "i"}:
+            return Constant(name)
+        return Variable(name)
+
+    def is_call(self, name: str) -> bool:
+        """f(x) is a value of f, x(x+1) is a product; J_0(2x) is not 2 J_0(x)."""
+        if self.peek() is None or (t := self.peek()) is None or t.space:
+            return False
+        if name[0] in _PRODUCT_FUNCTIONS or "'" in name:
+            return True
+        inner: list[Token] = []
+        for t in self.tokens[self.i + 1 :]:
+            if t.text in {")", "]"}:
+                break
+            inner.append(t)
+        if any(t.text == "," for t in inner):
+            return True
+        return name[0].isupper() and len(name) < 4 and not any(t.text in {"+", "-", "("} for t in inner)
+
+    def arguments(self, depth: int, closer: str) -> tuple[Node, ...]:
+        stops, self.stops = self.stops, []
+        args = [self.sum(depth)]
+        while self.take(","):
+            args.append(self.sum(depth))
+        self.expect(closer)
+        self.stops = stops
+        return tuple(args)
+
+    def subscript(self) -> str:
+        self.expect("_")
+        t = self.peek()
+        if t is None:
+            raise Unreadable("a subscript is missing")
+        self.i += 1
+        if t.text != "{":
+            return t.text
+        parts: list[str] = []
+        depth = 1
+        while True:
+            t = self.peek()
+            if t is None:
+                raise Unreadable("open brace")
+            self.i += 1
+            depth += (t.text == "{") - (t.text == "}")
+            if depth == 0:
+                return "".join(parts)
+            parts.append(t.text)
+
+    def function(self, name: str, depth: int) -> Node:
+        base: Node | None = None
+        index: Node | None = None
+        exponent: Node | None = None
+        if name == "sqrt" and self.take("["):
+            index = self.sum(depth + 1)
+            self.expect("]")
+        while self.at("_", "^"):
+            if self.take("_"):
+                base = self.argument_or_number(depth + 1)
+            else:
+                self.i += 1
+                exponent = self.exponent(depth + 1)
+        args = self.function_arguments(name, depth)
+        if index is not None:
+            node: Node = Op("root", (args[0], index))
+        elif base is not None:
+            if name != "log" or len(args) != 1:
+                raise Unreadable("a function with a subscript")
+            node = Op("div", (Op("ln", args), Op("ln", (base,))))
+        else:
+            node = Op(name, args)
+        if exponent is None:
+            return node
+        if exponent == Op("neg", (Number(1),)):
+            inverse = {"sin", "cos", "tan", "cot", "sec", "csc"}
+            if name not in inverse:
+                raise Unreadable("an inverse function")
+            return Op("arc" + name, args)
+        return Op("pow", (node, exponent))
+
+    def argument_or_number(self, depth: int) -> Node:
+        return self.primary(depth, mixed=False)
+
+    def function_arguments(self, name: str, depth: int) -> tuple[Node, ...]:
+        if name in {"sqrt", "cbrt"}:
+            if self.at("("):
+                self.i += 1
+                return self.arguments(depth + 1, ")")
+            return (self.primary(depth + 1, mixed=False),)
+        if self.at("(", "\\{"):
+            closer = _CLOSERS[self.tokens[self.i].text]
+            self.i += 1
+            return self.arguments(depth + 1, closer)
+        if self.at("{"):
+            self.i += 1
+            args = self.arguments(depth + 1, "}")
+            if not self.at("^", "/", "*") and not self.starts_factor():
+                return args
+            return (self.loose(depth + 1, args[0]),)
+        return (self.loose(depth + 1, None),)
+
+    def loose(self, depth: int, first: Node | None) -> Node:
+        """The argument of `\\sin 2x`: the factors up to the next function, sign or written product."""
+        if depth > MAX_DEPTH:
+            raise Unreadable("too deep")
+        if first is None and self.take("-"):
+            return Op("neg", (self.loose(depth + 1, None),))
+        if first is not None and self.take("^"):
+            first = Op("pow", (first, self.exponent(depth + 1)))
+        factors = [self.power(depth) if first is None else first]
+        while True:
+            t = self.peek()
+            if t is not None and t.kind != "fn" and self.starts_factor() and not self.at("(", "|", "[", "\\{"):
+                factors.append(self.power(depth))
+            elif (
+                t is not None
+                and t.text == "/"
+                and self.tokens[self.i - 1].kind in {"num", "let"}
+                and (n := self.peek(1))
+                and n.kind == "num"
+            ):
+                self.i += 1
+                return Op("div", (_product(factors), self.power(depth)))
+            else:
+                return _product(factors)
+
+
+def _product(factors: Sequence[Node]) -> Node:
+    return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
+
+
+def _small(text: str) -> int:
+    return int(text) if text.isdigit() and len(text) < 12 else 0

@@ -1,0 +1,195 @@
+"""What an announcement announces: a maths span, a number or expression, or the words to the end of sentence or line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .expressions import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
+from .spans import ABBREVIATION, Span, display, sentence, spans
+
+if TYPE_CHECKING:
+    from .anchors import Anchor
+
+__all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
+
+WINDOW = 2_000  # characters of content that are read
+
+_DRESS = re.compile(r"(?:\s|[*_`>\"“”«»'#|:：]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
+_BULLET = re.compile(r"(?:[-*•]|1\.)[^\S\n]++")
+_FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
+_FILLER = re.compile(
+    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also"
+    r"|now|clearly"
+    r"|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
+    r"|aproximadamente"
+    r"|è|est|es|é|là|是|为|為|선택지|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer"
+    r"|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
+    re.IGNORECASE,
+)
+_NOT = re.compile(
+    r"(?:definitely |certainly |simply )?(?:not|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
+)
+_NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
+_LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
+_JOINTS = frozenset(
+    {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
+)
+_SAYS = re.compile(r"[^\W_]|[∅∞√]")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Content of an announcement; `denied`: the text says that this is not the answer."""
+
+    content: str
+    denied: bool = False
+
+
+def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
+    """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
+    if anchor.link == "back":
+        return _before(text, anchor)
+    body, fresh = _body(text, anchor)
+    if body.startswith(("\\[", "$$", "\\begin{")):
+        shown = display(body)
+        return Phrase(last_side(shown)) if shown else None
+    line = _line(body, anchor)
+    found = spans(line)
+    said, asked = sentence(line, found)
+    if asked:
+        return None
+    denied, start = anchor.negated, _fillers(said)
+    if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
+        denied, start = True, no.end()
+    if denied and _NOT_SO.match(said, start):
+        return Phrase("not " + said[start:].strip())  # "is not defined" denies nothing
+    content = _span_content(said, start, found)
+    if content is None:
+        content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
+    if not content or (anchor.link == "hash" and not _is_result(text, anchor, line, content)):
+        return None
+    return Phrase(content, denied)
+
+
+def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
+    """The line after a colon, the sentence after "is", without markup around it."""
+    if anchor.link == "back":
+        return _before(text, anchor)
+    if anchor.link == "equals" or (anchor.link == "hash" and not _is_last(text, anchor)):
+        return None
+    body, _ = _body(text, anchor)
+    line = _line(body, anchor)
+    found = spans(line)
+    if anchor.link == "is":
+        said, asked = sentence(line, found)
+        if asked:
+            return None
+        line = said
+    line = _undressed(COPULA.sub("", line.strip().rstrip("。।")))
+    if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
+        line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
+    if len(found) == 1 and line.startswith(("$", "\\(")) and line.endswith(("$", "\\)")):
+        line = found[0][2]
+    if (anchor.link == "heading" and line.endswith(":")) or not _SAYS.search(line):
+        return None
+    return Phrase(line, anchor.negated)
+
+
+def exact_phrase(text: str, anchor: Anchor) -> Phrase | None:
+    """The rest of the line, or the next line, code point for code point but for blanks around it."""
+    if anchor.link in {"equals", "back"} or (anchor.link == "hash" and not _is_last(text, anchor)):
+        return None
+    rest = text[anchor.end : anchor.end + WINDOW]
+    dressed = re.match(r"[*_`]{1,3}+(?=\s)", rest)
+    if dressed:
+        rest = rest[dressed.end() :]
+    line = _line(rest.lstrip(), anchor).strip()
+    return Phrase(line, anchor.negated) if line else None
+
+
+def _line(body: str, anchor: Anchor) -> str:
+    line = body.partition("\n")[0]
+    return line.partition("|")[0] if anchor.link == "cell" else line
+
+
+def _undressed(line: str) -> str:
+    return line.strip().strip('*_`"“”«»').strip()
+
+
+def _before(text: str, anchor: Anchor) -> Phrase | None:
+    """ "So $24$ is the answer." """
+    content = re.split(r"\**\s(?:is|are)\s", text[anchor.end : anchor.start], maxsplit=1)[0].strip("$* ,.")
+    content = content.removeprefix("\\(").removesuffix("\\)").strip()
+    return Phrase(content) if content else None
+
+
+def _body(text: str, anchor: Anchor) -> tuple[str, bool]:
+    """The content's text without dress before it, and whether it starts on a new line."""
+    rest = text[anchor.end : anchor.end + WINDOW]
+    at, fresh = (rest.index("}") + 1 if rest.lstrip().startswith("}") else 0), False  # \\textbf{Answer:} 42
+    for _ in range(4):
+        dress = _DRESS.match(rest, at)
+        assert dress is not None
+        fresh = fresh or "\n" in dress[0]
+        at = dress.end()
+        fence = _FENCE.match(rest, at)
+        if fence is None and fresh:
+            fence = _BULLET.match(rest, at)
+        if fence is None:
+            break
+        at = fence.end()
+    return rest[at:], fresh
+
+
+def _fillers(said: str) -> int:
+    """Where the words end that lead over to the content: "approximately", "therefore"."""
+    at = 0
+    for _ in range(4):
+        while at < len(said) and said[at] in " \t*_:：":
+            at += 1
+        filler = _FILLER.match(said, at)
+        if filler is None:
+            break
+        at = filler.end()
+    return at
+
+
+def _span_content(said: str, start: int, found: list[Span]) -> str | None:
+    """The span at the start, or the one that the words lead to; spans joined by "and" are a list."""
+    inside = [span for span in found if start <= span[0] < len(said)]
+    if not inside:
+        return None
+    first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
+    if lead:
+        if _LEFT_SIDE.fullmatch(lead):
+            return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
+        if NUMBER.match(lead):
+            return None
+        link = tail_link(said, start)
+        first = next((span for span in inside if 0 <= link <= span[0]), first)
+    parts, end = [first[2]], first[1]
+    for here, stop, content in inside[inside.index(first) + 1 :]:
+        if said[end:here].strip().lower() not in _JOINTS:
+            break
+        parts.append(content)
+        end = stop
+    if len(parts) > 1:
+        return ", ".join(parts)
+    content = last_side(parts[0])
+    unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
+    return f"{content} {unit}" if unit else content
+
+
+def _is_result(text: str, anchor: Anchor, line: str, content: str) -> bool:
+    """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
+    return (len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None) or _is_last(
+        text, anchor
+    )
+
+
+def _is_last(text: str, anchor: Anchor) -> bool:
+    line_end = text.find("\n", anchor.end)
+    return line_end < 0 or not text[line_end : line_end + WINDOW].strip()

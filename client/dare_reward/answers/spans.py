@@ -1,0 +1,81 @@
+"""Maths spans and sentences in a line of prose."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["ABBREVIATION", "Span", "display", "sentence", "spans"]
+
+Span = tuple[int, int, str]  # start, end, content without its dollars
+
+_STOP = re.compile(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
+ABBREVIATION = re.compile(
+    r"(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|[a-z]|[a-z]\.[a-z])\Z",
+    re.IGNORECASE,
+)
+
+
+def display(body: str) -> str | None:
+    opening = "\\begin{" if body.startswith("\\begin{") else body[:2]
+    if opening == "\\begin{":
+        name = body[7 : body.find("}")]
+        end = body.find("\\end{" + name + "}")
+        return body[: end + len(name) + 6] if end > 0 and "}" in body[:40] else None
+    end = body.find("\\]" if opening == "\\[" else "$$", 2)
+    return body[2:end].strip().rstrip(".,") if end > 0 else None
+
+
+def spans(line: str) -> list[tuple[int, int, str]]:
+    """Maths spans as (start, end, content). A dollar before a number that no dollar closes is money."""
+    found: list[tuple[int, int, str]] = []
+    at = 0
+    closers = {"\\(": "\\)", "\\[": "\\]"}
+    if "$" not in line and "\\(" not in line and "\\[" not in line:
+        return found
+    while len(found) < 40:
+        start = min((p for p in (line.find(o, at) for o in ("$", "\\(", "\\[")) if p >= 0), default=-1)
+        if start < 0:
+            break
+        if line[start] == "$":
+            if start and line[start - 1] == "\\":
+                at = start + 1
+                continue
+            width = 2 if line.startswith("$$", start) else 1
+            end = line.find("$" * width, start + width)
+            while end > 0 and line[end - 1] == "\\":
+                end = line.find("$", end + 1)
+            content = line[start + width : end] if end > 0 else ""
+            money = content[:1].isdigit() and (
+                content != content.rstrip() or line[end + width : end + width + 1].isdigit()
+            )
+            if not content.strip() or money:
+                at = start + width
+                continue
+        else:
+            width = 2
+            end = line.find(closers[line[start : start + 2]], start + 2)
+            if end < 0:
+                at = start + 2
+                continue
+            content = line[start + 2 : end]
+        found.append((start, end + width, content.strip().rstrip(".,;").rstrip()))
+        at = end + width
+    return found
+
+
+def sentence(line: str, spans: list[tuple[int, int, str]]) -> tuple[str, bool]:
+    """`line` up to the end of its first sentence, and whether that is a question. A point in 3.5 ends nothing."""
+    for stop in _STOP.finditer(line):
+        at = stop.start()
+        if any(start <= at < end for start, end, _ in spans):
+            continue
+        if stop[0] == "!" and re.match(r"\s*[=+*/^<>)-]", line[at + 1 :]):
+            continue  # a factorial
+        if stop[0] == "." and ABBREVIATION.search(line[max(0, at - 8) : at]) and line[at + 1 :].strip(" *_\"'$)"):
+            if re.match(r"\s+[A-Z]", line[at + 1 :]) and re.search(
+                r"\d\s*[a-z]\Z|=\s*[a-z]\Z", line[max(0, at - 8) : at]
+            ):
+                return line[:at], False
+            continue
+        return line[:at], stop[0] in "?？؟"
+    return line, False

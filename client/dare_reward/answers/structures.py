@@ -1,0 +1,494 @@
+"""Readers of everything that is more than one expression: lists, tuples, sets, intervals, matrices, quantities."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from .evaluate import evaluate, point, variables
+from .fingerprint import expression_key, short
+from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
+from .parse import Node, Number, Op, number, parse
+from .readings import Reading, depth_step, encoded, interval_reading, listing, name_of, split, tagged
+from .relations import RELATIONS, assignments, read_relation
+from .rules import Rules
+from .tokens import Token, Unreadable
+from .units import split_unit
+
+__all__ = ["read"]
+
+MAX_ITEMS = 500
+MAX_CELLS = 400
+MAX_SIGNS = 4
+MAX_DEPTH = 12
+_CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
+_MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
+_ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
+_BASES = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "sixteen": 16,
+}
+_DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
+
+
+def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
+    """What the tokens are. Raises Unreadable where they are nothing that this room knows."""
+    if depth > MAX_DEPTH:
+        raise Unreadable("too deep")
+    tokens = _unwrapped(tokens)
+    if not tokens:
+        raise Unreadable("nothing")
+    if all(t.kind == "text" for t in tokens):
+        return _words(tokens)
+    if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, depth)) is not None:
+        return found
+    tokens = _rounded(tokens)
+    parts, connectives = split(tokens, _CONNECTIVES)
+    if connectives:
+        return _list(parts, connectives, rules, depth)
+    if any(t.text in {"+-", "-+"} for t in tokens):
+        return _signs(tokens, rules, depth)
+    if (residue := _residue(tokens, rules)) is not None:
+        return residue
+    if split(tokens, RELATIONS)[1]:
+        return read_relation(tokens, rules, depth, read)
+    parts, operators = split(tokens, ("cup", "setminus"))
+    if operators:
+        return _set_algebra(parts, operators, rules, depth)
+    for reader in (_bracketed, _infinity, _number_set, _base, _ratio):
+        found = reader(tokens, rules, depth)
+        if found is not None:
+            return found
+    return _quantity(tokens, rules, depth)
+
+
+def _unwrapped(tokens: list[Token]) -> list[Token]:
+    """Without braces around the whole, which only LaTeX sees, and without `...` alone at the end of nothing."""
+    while len(tokens) > 1 and tokens[0].text == "{" and _closes_at_end(tokens):
+        tokens = tokens[1:-1]
+    return tokens
+
+
+def _rounded(tokens: list[Token]) -> list[Token]:
+    """`]1,2[` as `(1,2)` and `<1,2>` as a vector, where that is what the ends say."""
+    first, last = tokens[0].text, tokens[-1].text
+    if len(tokens) < 5:
+        return tokens
+    if first == "<" and last == ">":
+        return [Token("op", "langle"), *tokens[1:-1], Token("op", "rangle")]
+    if (first == "]" and last in "[])") or (last == "[" and first in "(["):
+        left = Token("op", "(" if first == "]" else first)
+        return [left, *tokens[1:-1], Token("op", ")" if last == "[" else last)]
+    return tokens
+
+
+def _closes_at_end(tokens: list[Token]) -> bool:
+    depth = 0
+    for n, t in enumerate(tokens):
+        depth += depth_step(t)
+        if depth == 0:
+            return n == len(tokens) - 1
+    return False
+
+
+def _words(tokens: list[Token]) -> Reading:
+    from .text import text_value  # noqa: PLC0415 - text.py reads through this module's caller
+
+    return Reading("text", text_value(" ".join(t.text for t in tokens)))
+
+
+def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    name = tokens[0].text.removeprefix("begin ")
+    if tokens[-1].text != f"end {name}" or not _closes_at_end(tokens):
+        return None
+    body = tokens[1:-1]
+    if name in _MATRICES:
+        return _matrix(name, body, rules, depth, None)
+    if name in _ROWS:
+        rows = [[t for t in row if t.text != "&"] for row in split(body, ["row"])[0]]
+        rows = [row[:-1] if row and row[-1].text == "," else row for row in rows]
+        return _list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth)
+    raise Unreadable("an unknown environment")
+
+
+def _matrix(name: str, body: list[Token], rules: Rules, depth: int, factor: Node | None) -> Reading:
+    if name == "array" and body and body[0].text == "{":
+        end = next((n for n, t in enumerate(body) if t.text == "}"), None)
+        if end is None:
+            raise Unreadable("an array without columns")
+        body = body[end + 1 :]
+    rows = [split(row, ["&"])[0] for row in split(body, ["row"])[0]]
+    if len(rows) > 1 and rows[-1] == [[]]:
+        rows.pop()
+    if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_CELLS:
+        raise Unreadable("no matrix")
+    cells = [[_cell(cell, rules, depth, factor) for cell in row] for row in rows]
+    text = "/".join(",".join(row) for row in cells)
+    return Reading("structured", short(("det" if name in {"vmatrix", "Vmatrix"} else "matrix") + f"[{text}]"))
+
+
+def _cell(tokens: list[Token], rules: Rules, depth: int, factor: Node | None) -> str:
+    if factor is not None:
+        return expression_key(Op("mul", (factor, parse(tokens))), rules.significant)[1]
+    return encoded(read(tokens, rules, depth + 1))
+
+
+def _list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth: int) -> Reading:
+    groups, _ = _outer(parts, connectives)
+    if groups is not None:
+        return _bare_list([_list(g, [","] * (len(g) - 1), rules, depth + 1) for g in groups], rules)
+    parts = [p for p in parts if p]  # "2, and 3" has an empty part, "2," a last one
+    if len(parts) == 1:
+        return read(parts[0], rules, depth + 1)
+    if not 0 < len(parts) <= MAX_ITEMS:
+        raise Unreadable("too many items")
+    sides = [_named_side(p) for p in parts]
+    names = [s[0] for s in sides if s is not None]
+    if len(names) == len(parts):
+        values = [read(s[1], rules, depth + 1) for s in sides if s is not None]
+        if len(set(names)) == len(names):
+            return assignments(names, values)
+        if len(set(names)) == 1:
+            return tagged(_bare_list(values, rules), "name=" + names[0])
+    if len(names) == 1 and sides[0] is not None:
+        rest = [r for p in [sides[0][1], *parts[1:]] for r in _items(p, read(p, rules, depth + 1))]
+        return tagged(_bare_list(rest, rules), "name=" + names[0])
+    readings = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
+    words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
+    if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
+        joined = _joined_solutions(readings, words.pop() if words else ",")
+        if joined is not None:
+            return joined
+    if {"land", "lor", "iff"} & set(connectives):
+        raise Unreadable("a formula of logic")
+    if any(t.text == "..." for p in parts for t in p):
+        return Reading("structured", listing(readings, ordered=True))
+    return _bare_list(readings, rules)
+
+
+def _outer(parts: list[list[Token]], connectives: list[str]) -> tuple[list[list[list[Token]]] | None, None]:
+    """`x=1, y=2 or x=3, y=4`: the alternatives, where each is a list of its own."""
+    if "or" not in connectives or connectives.count("or") == len(connectives):
+        return None, None
+    groups: list[list[list[Token]]] = [[parts[0]]]
+    for word, part in zip(connectives, parts[1:], strict=True):
+        if word == "or":
+            groups.append([part])
+        elif part:
+            groups[-1].append(part)
+    if all(len(g) > 1 and all(_named_side(p) is not None for p in g) for g in groups):
+        return groups, None
+    return None, None
+
+
+def _named_side(part: list[Token]) -> tuple[str, list[Token]] | None:
+    sides, ops = split(part, RELATIONS)
+    if ops not in (["="], ["~"]):
+        return None
+    name = name_of(sides[0])
+    return None if name is None or not sides[1] else (name, sides[1])
+
+
+def _bare_list(items: list[Reading], rules: Rules) -> Reading:
+    return Reading("structured", listing(items, ordered=rules.list_order == "keep"))
+
+
+def _items(part: list[Token], r: Reading) -> tuple[Reading, ...]:
+    """Both values of a `\\pm 1` in a list."""
+    return r.items if r.items is not None and any(t.text in {"+-", "-+"} for t in part) else (r,)
+
+
+def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
+    """`x < 1 or x > 2`, `x > 1 and x < 2`; a comma means what leaves more than nothing and less than everything."""
+    names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
+    if len(names) > 1 or (word == "," and not all(r.tags & names for r in readings)):
+        return None
+    both = any_ = list(readings[0].pieces or ())
+    for r in readings[1:]:
+        other = list(r.pieces or ())
+        both, any_ = intersect(both, other), union([*any_, *other])
+    if word == "and" or (word == "," and both):
+        return interval_reading(both, names)
+    return interval_reading(any_, names)
+
+
+def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
+    """Both signs of every \\pm; \\mp is the opposite of the \\pm beside it."""
+    places = [n for n, t in enumerate(tokens) if t.text in {"+-", "-+"}]
+    if len(places) > MAX_SIGNS:
+        raise Unreadable("too many signs")
+    linked = any(tokens[n].text == "-+" for n in places)
+    values: list[Reading] = []
+    for choice in range(2 if linked else 2 ** len(places)):
+        chosen = list(tokens)
+        for k, n in enumerate(places):
+            minus = (choice == 1) != (tokens[n].text == "-+") if linked else bool(choice >> k & 1)
+            chosen[n] = Token("op", "-" if minus else "+", tokens[n].space)
+        values.append(read(chosen, rules, depth + 1))
+    if len({encoded(v) for v in values}) == 1:
+        return values[0]
+    names = {frozenset(t for t in v.tags if t.startswith("name=")) for v in values}
+    name = names.pop() if len(names) == 1 else frozenset()
+    bare = [Reading(v.kind, v.value, v.tags - name) for v in values]
+    return Reading("structured", listing(bare, ordered=False, distinct=True), name, items=tuple(bare))
+
+
+def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
+    """`x \\equiv 10 \\pmod 7` is 3 with the modulus as its tag."""
+    at = next(
+        (n for n, t in enumerate(tokens) if t.text in {"pmod", "mod"} or (t.kind == "word" and t.text == "mod")), None
+    )
+    if at is None:
+        return None
+    left, right = tokens[:at], [t for t in tokens[at + 1 :]]
+    if left and left[-1].text == "(":
+        left = left[:-1]
+        right = right[:-1]
+    sides, _ = split(left, ["equiv"])
+    if len(sides) > 2:
+        raise Unreadable("a chain of residues")
+    name = name_of(sides[0]) if len(sides) == 2 else None
+    if len(sides) == 2 and name is None:
+        raise Unreadable("a residue without a name")
+    modulus = evaluate(parse(right), {})
+    value = evaluate(parse(sides[-1]), {})
+    if not isinstance(modulus, int) or not isinstance(value, int) or modulus < 1:
+        raise Unreadable("no residue")
+    tags = {f"unit=mod {modulus}"} | ({"name=" + name} if name else set())
+    return Reading(*expression_key(Number(value % modulus)), frozenset(tags))
+
+
+def _set_algebra(parts: list[list[Token]], operators: list[str], rules: Rules, depth: int) -> Reading:
+    pieces = _pieces(read(parts[0], rules, depth + 1))
+    for operator, part in zip(operators, parts[1:], strict=True):
+        other = _pieces(read(part, rules, depth + 1))
+        if operator == "cup":
+            pieces = union([*pieces, *other])
+        elif all(p.point for p in other):
+            pieces = without(pieces, [p.low for p in other])
+        else:
+            raise Unreadable("a difference of intervals")
+    return interval_reading(pieces)
+
+
+def _pieces(r: Reading) -> list[Interval]:
+    if r.pieces is None:
+        raise Unreadable("not a set of reals")
+    return list(r.pieces)
+
+
+def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    opener, closer = tokens[0].text, tokens[-1].text
+    if tokens[0].kind != "op" or len(tokens) < 2 or not _closes_at_end(tokens):
+        return None
+    body = tokens[1:-1]
+    if opener == "\\{" and closer == "\\}":
+        return _set(body, rules, depth)
+    if opener not in {"(", "[", "langle"}:
+        return None
+    if body and body[0].text.startswith("begin ") and body[-1].text.startswith("end "):
+        return read(body, rules, depth + 1)
+    parts, commas = split(body, [",", ";"])
+    if not commas:
+        if opener == "[" and closer == "]":
+            inner = read(body, rules, depth + 1)
+            return Reading("structured", short(f"[{encoded(inner)}]"))
+        if opener == "(" and any(
+            t.text in RELATIONS or t.text in {"cup", "setminus", "text"} or t.kind == "text" for t in body
+        ):
+            return read(body, rules, depth + 1)
+        return None
+    if len(parts) > MAX_ITEMS or not all(parts):
+        raise Unreadable("no tuple")
+    return _tuple(opener, closer, parts, rules, depth)
+
+
+def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, depth: int) -> Reading:
+    ends = [_end(p, rules) for p in parts] if len(parts) == 2 and opener in "([" else [None]
+    low, high = ends[0], ends[-1]
+    pieces: tuple[Interval, ...] | None = None
+    if low is not None and high is not None:
+        interval = Interval(low, high, opener == "[", closer == "]")
+        infinite = "oo" in low.key or "oo" in high.key
+        if infinite and not interval.empty:
+            return interval_reading(
+                [Interval(low, high, opener == "[" and low.key != "-oo", closer == "]" and high.key != "oo")]
+            )
+        pieces = () if interval.empty else (interval,)
+        if opener + closer in {"[)", "(]"}:
+            return interval_reading(pieces)
+    items = tuple(read(p, rules, depth + 1) for p in parts)
+    inner = ";".join(encoded(r) for r in items)
+    left, right = ("<", ">") if opener == "langle" else (opener, closer)
+    return Reading("structured", short(f"{left}{inner}{right}"), pieces=pieces, items=items)
+
+
+def _end(tokens: list[Token], rules: Rules) -> Endpoint | None:
+    texts = [t.text for t in tokens]
+    if texts in (["oo"], ["+", "oo"]):
+        return PLUS_INFINITY
+    if texts == ["-", "oo"]:
+        return MINUS_INFINITY
+    try:
+        node = parse(tokens)
+        return None if variables(node) else endpoint(evaluate(node, {}), rules.significant)
+    except Unreadable:
+        return None
+
+
+def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
+    if not body:
+        return Reading("structured", "{}", pieces=())
+    if len(split(body, ["|", ":"])[1]) == 1:
+        return _set_builder(body, rules, depth)
+    parts, _ = split(body, [",", ";"])
+    if len(parts) > MAX_ITEMS or not all(parts):
+        raise Unreadable("no set")
+    items = [read(p, rules, depth + 1) for p in parts]
+    ends = [_end(p, rules) for p in parts]
+    points = [e for e in ends if e is not None]
+    pieces = (
+        tuple(union([Interval(e, e, low_closed=True, high_closed=True) for e in points]))
+        if len(points) == len(ends)
+        else None
+    )
+    ordered = any(t.text == "..." for t in body)
+    return Reading("structured", listing(items, ordered=ordered, distinct=True), pieces=pieces)
+
+
+def _set_builder(body: list[Token], rules: Rules, depth: int) -> Reading:
+    parts, _ = split(body, ["|", ":"])
+    inner = read(parts[1], rules, depth + 1)
+    if inner.pieces is None:
+        raise Unreadable("a set by a property")
+    name = name_of(split(parts[0], ["in"])[0][0])
+    if name is None or inner.tags - {"open"} != {"name=" + name}:
+        raise Unreadable("a set of something else")
+    return Reading(inner.kind, inner.value, inner.tags - {"name=" + name}, inner.pieces)
+
+
+def _infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    texts = [t.text for t in tokens]
+    if texts in (["oo"], ["+", "oo"]):
+        return Reading("structured", "oo")
+    if texts == ["-", "oo"]:
+        return Reading("structured", "-oo")
+    if texts == ["empty"]:
+        return Reading("structured", "{}", pieces=())
+    if texts == ["..."]:
+        return Reading("structured", "...")
+    return None
+
+
+def _number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    if tokens[0].kind != "set":
+        return None
+    if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
+        return interval_reading(
+            [Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
+        )
+    if len(tokens) != 1:
+        return None
+    return interval_reading([REALS]) if tokens[0].text == "R" else Reading("structured", "set " + tokens[0].text)
+
+
+def _base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """`204_5`: the digits, with the base as their tag."""
+    head, tail = tokens, []
+    at = next(
+        (
+            n
+            for n, t in enumerate(tokens)
+            if t.text == "_" or (t.kind in {"word", "text"} and t.text.startswith("base"))
+        ),
+        None,
+    )
+    if at is None or at == 0:
+        return None
+    head, tail = tokens[:at], tokens[at:]
+    if head[0].text == "(" and head[-1].text == ")":
+        head = head[1:-1]
+    if (
+        not head
+        or any(t.kind not in {"num", "let", "word", "text"} or not _DIGITS.fullmatch(t.text) for t in head)
+        or head[0].kind != "num"
+    ):
+        if not head or not (head[0].text == "-" and len(head) == 2 and head[1].kind == "num"):
+            return None
+    base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
+    if base is None:
+        return None
+    word = "".join(t.text for t in head)
+    if word.lstrip("-").isdigit():
+        return Reading("exact", str(int(word)), frozenset({f"unit=base {base}"}))
+    return Reading("structured", word.upper(), frozenset({f"unit=base {base}"}))
+
+
+def _base_of(text: str) -> int | None:
+    word = text.lower().removeprefix("base").strip()
+    if word.isdigit() and 2 <= int(word[:4]) <= 36:
+        return int(word)
+    return _BASES.get(word)
+
+
+def _ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """`3:4` is a ratio, `3:45` may be a time and is left as it is."""
+    parts, colons = split(tokens, [":"])
+    if not colons:
+        return None
+    tag = ""
+    last = parts[-1]
+    if (
+        len(last) > 1
+        and last[-1].kind in {"word", "text"}
+        and (half := last[-1].text.lower().replace(".", "")) in {"am", "pm"}
+    ):
+        tag, parts[-1] = half, last[:-1]
+    if all(len(p) == 1 and p[0].text.isdigit() for p in parts) and (tag or _is_time([p[0].text for p in parts])):
+        value = ":".join([str(int(parts[0][0].text)), *(p[0].text for p in parts[1:])])
+        return Reading("structured", value, frozenset({"unit=" + tag} if tag else ()))
+    terms = [evaluate(parse(p), {}) for p in parts]
+    if tag or not all(isinstance(t, int | Fraction) and t > 0 for t in terms):
+        raise Unreadable("no ratio")
+    if len(terms) == 2:
+        return Reading(*expression_key(Number(Fraction(terms[0]) / terms[1])), frozenset({"unit=ratio"}))
+    return Reading("structured", short(":".join(str(Fraction(t) / terms[0]) for t in terms)))
+
+
+def _is_time(parts: list[str]) -> bool:
+    return len(parts) <= 3 and int(parts[0][:4]) < 25 and all(len(p) == 2 and int(p) < 60 for p in parts[1:])
+
+
+def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
+    """A number with a unit, a percentage, an amount of money, a multiple of a matrix, or a plain expression."""
+    at = next((n for n, t in enumerate(tokens) if t.text.startswith("begin ")), None)
+    if at is not None:
+        end = tokens[-1].text.removeprefix("end ")
+        if end not in _MATRICES or not _closes_at_end(tokens[at:]):
+            raise Unreadable("an environment inside an expression")
+        head = tokens[:at][:-1] if tokens[at - 1].text == "*" else tokens[:at]
+        factor = Number(-1) if [t.text for t in head] == ["-"] else parse(head)
+        return _matrix(end, tokens[at + 1 : -1], rules, depth, factor)
+    found = split_unit(tokens)
+    if found is None:
+        return Reading(*expression_key(parse(tokens), rules.significant))
+    head, scale, unit = found
+    node = parse(head)
+    if scale != 1:
+        node = Op("mul", (node, Number(scale)))
+    if unit == "%" and rules.percent == "fraction":
+        return Reading(*expression_key(Op("div", (node, Number(100))), rules.significant))
+    return Reading(*expression_key(node, rules.significant), frozenset({"unit=" + unit} if unit else ()))
+
+
+_ = (number, point)

@@ -1,0 +1,201 @@
+"""The surface of an answer: wrappers, markup and Unicode spellings that carry no meaning."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+__all__ = ["GREEK", "MAX_CHARS", "clean", "fold", "peel"]
+
+MAX_CHARS = 2_000
+
+# LaTeX name -> the name of the variable that it is; spellings of one letter share it.
+GREEK = {
+    name: name
+    for name in "alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega "
+    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar".split()
+    if name != "Gamma"
+} | {
+    "varepsilon": "epsilon",
+    "varphi": "phi",
+    "vartheta": "theta",
+    "varrho": "rho",
+    "varsigma": "sigma",
+    "zeta": "zeta",
+}
+
+_SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
+_SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢₖ", "0123456789+-nik", strict=True)}
+_SUPER = re.compile("[" + "".join(map(chr, _SUPERSCRIPTS)) + "]++")
+_SUB = re.compile("[" + "".join(map(chr, _SUBSCRIPTS)) + "]++")
+_FRACTION = re.compile("[¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
+_OVERLINED = re.compile("((?:\\d[\u0305\u0304])++)")
+_SYMBOLS = {
+    "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "∙": "\\cdot ", "•": "\\cdot ", "∗": "*", "÷": "/", "∕": "/", "⁄": "/",
+    "∞": "\\infty ", "π": "\\pi ", "𝜋": "\\pi ", "≤": "\\le ", "⩽": "\\le ", "≦": "\\le ", "≥": "\\ge ", "⩾": "\\ge ", "≧": "\\ge ",
+    "≠": "\\ne ", "≈": "\\approx ", "±": "\\pm ", "∓": "\\mp ", "∪": "\\cup ", "∩": "\\cap ", "∅": "\\emptyset ", "⌀": "\\emptyset ",
+    "∈": "\\in ", "∖": "\\setminus ", "°": "^\\circ ", "º": "^\\circ ", "˚": "^\\circ ", "℃": "^\\circ C", "℉": "^\\circ F",
+    "′": "'", "″": "''", "’": "'", "‘": "'", "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ",
+    "⟨": "\\langle ", "⟩": "\\rangle ", "〈": "\\langle ", "〉": "\\rangle ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}",
+    "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…": "\\ldots ", "⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ", "∣": "|",
+    "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ", "∜": "\\sqrt[4] ",
+    "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "⇔": "\\iff ",
+    "−": "-", "–": "-", "‐": "-", "‑": "-", "‒": "-", "—": "-", "―": "-", "﹣": "-", "－": "-", "➖": "-", "＋": "+",
+    "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "ϵ": "\\epsilon ", "ζ": "\\zeta ", "η": "\\eta ",
+    "θ": "\\theta ", "ϑ": "\\theta ", "ι": "\\iota ", "κ": "\\kappa ", "λ": "\\lambda ", "μ": "\\mu ", "µ": "\\mu ", "ν": "\\nu ", "ξ": "\\xi ",
+    "ρ": "\\rho ", "σ": "\\sigma ", "τ": "\\tau ", "υ": "\\upsilon ", "φ": "\\phi ", "ϕ": "\\phi ", "χ": "\\chi ", "ψ": "\\psi ", "ω": "\\omega ",
+    "Γ": "\\Gamma ", "Δ": "\\Delta ", "Θ": "\\Theta ", "Λ": "\\Lambda ", "Ξ": "\\Xi ", "Π": "\\Pi ", "Σ": "\\Sigma ", "Φ": "\\Phi ",
+    "Ψ": "\\Psi ", "Ω": "\\Omega ", "ℓ": "\\ell ", "ℏ": "\\hbar ",
+}  # fmt: skip
+_SYMBOL = re.compile("[" + "".join(map(re.escape, _SYMBOLS)) + "]")
+_INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad\u2061\u2062\u2063\u2064]")
+# Direction marks and control characters make what is read differ from what is compared: such a text is left as it is.
+_UNSAFE = re.compile(
+    "[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+_OPENERS = re.compile(
+    r"\\(?:boxed|fbox|framebox|text|textbf|textit|textrm|textsf|texttt|textnormal|mbox|mathrm|mathbf|mathit|mathsf|boldsymbol|bm|emph|displaystyle|tag)\s*+(?=\{)"
+)
+_SWITCH = re.compile(r"\\(?:displaystyle|textstyle|large|Large|bf|rm)(?![A-Za-z])")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*+(?=\{)")
+_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s++(?=[^\s{])")
+_PAIRS = (
+    ("$$", "$$"),
+    ("$", "$"),
+    ("\\(", "\\)"),
+    ("\\[", "\\]"),
+    ("**", "**"),
+    ("__", "__"),
+    ("`", "`"),
+    ("*", "*"),
+    ('"', '"'),
+    ("“", "”"),
+)
+
+
+def clean(raw: str) -> str | None:
+    """`raw` without wrappers and in ASCII spellings; None where it must be compared as it is written."""
+    if len(raw) > MAX_CHARS:
+        return None
+    s = raw
+    if not s.isascii():
+        if _UNSAFE.search(s):
+            return None
+        s = _ascii(s)
+    elif _UNSAFE.search(s):
+        return None
+    s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", peel(s)))
+    return _COMBINATIONS.sub(r"\\binom{\1}{\2}", s)
+
+
+_ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
+_COMBINATIONS = re.compile(r"(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])")
+
+
+_TIMES = re.compile(r"(?<=\d)\s*+x\s*+(?=10\s?\^)")
+
+
+def peel(s: str) -> str:
+    """Without the delimiters, boxes, text commands, emphasis and end marks around the whole."""
+    for _ in range(24):
+        before = s
+        s = s.strip(" \t\n\r\x0b\x0c~\u3000")
+        s = _drop_spacing(s)
+        s = _peel_pairs(s)
+        s = _peel_group(s)
+        s = _peel_end(s)
+        if s == before:
+            break
+    if "\\boxed" in s or "\\fbox" in s:
+        s = _BARE_BOX.sub(" ", _BOX.sub(" ", s))
+    return s
+
+
+def fold(s: str) -> str:
+    """Blanks to single ones, case of words dropped but where two letters are a symbol: CO is not Co, n is not N."""
+    words = " ".join(unicodedata.normalize("NFC", s).split())
+    return _WORD.sub(_fold_word, words)
+
+
+_WORD = re.compile(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
+_SHORT = frozenset("no of in to or at by on an is it as be if we he me my so up do go am us".split())
+
+
+def _fold_word(m: re.Match[str]) -> str:
+    word = m[0]
+    lower = word.lower()
+    if len(word) > 2 or lower in _SHORT or word[1:] == lower[1:]:
+        return lower
+    return word
+
+
+def _ascii(s: str) -> str:
+    s = _INVISIBLE.sub("", s)
+    s = _OVERLINED.sub(lambda m: "\\overline{" + re.sub(r"\D", "", m[1]) + "}", s)
+    s = _FRACTION.sub(lambda m: "\\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m[0]).split("⁄")), s)
+    s = _SUPER.sub(lambda m: "^{" + m[0].translate(_SUPERSCRIPTS) + "}", s)
+    s = _SUB.sub(lambda m: "_{" + m[0].translate(_SUBSCRIPTS) + "}", s)
+    s = _SYMBOL.sub(lambda m: _SYMBOLS[m[0]], s)
+    if not s.isascii():
+        s = unicodedata.normalize("NFKC", s)
+        s = _SYMBOL.sub(lambda m: _SYMBOLS[m[0]], s)
+    return s
+
+
+def _drop_spacing(s: str) -> str:
+    while True:
+        if s[:2] in {"\\,", "\\;", "\\!", "\\:", "\\ ", "\\\n"}:
+            s = s[2:].lstrip()
+        elif s[-2:] in {"\\,", "\\;", "\\!", "\\:"} and s[-3:-2] != "\\":
+            s = s[:-2].rstrip()
+        elif m := _SWITCH.match(s):
+            s = s[m.end() :].lstrip()
+        else:
+            return s
+
+
+def _peel_pairs(s: str) -> str:
+    for left, right in _PAIRS:
+        n = len(left)
+        if len(s) >= 2 * n and s.startswith(left) and s.endswith(right):
+            inner = s[n:-n]
+            if left not in inner and right not in inner and not inner.endswith("\\"):
+                return inner
+    return _drop_delimiters(s) if "$" in s else s
+
+
+def _drop_delimiters(s: str) -> str:
+    """`$x$ and $y$` without its dollars; in `$5 and $6` they are money: what closes a formula has no digit after it."""
+    places = [m.start() for m in _DOLLAR.finditer(s)]
+    if not places or len(places) % 2 or any(s[p + 1 : p + 2].isdigit() for p in places[1::2]):
+        return s
+    return _DOLLAR.sub(" ", s)
+
+
+_DOLLAR = re.compile(r"(?<!\\)\$")
+
+
+def _peel_group(s: str) -> str:
+    m = _OPENERS.match(s)
+    start = m.end() if m else 0
+    if s[start : start + 1] != "{" or not s.endswith("}") or s.endswith("\\}"):
+        return s
+    depth = 0
+    i = start
+    last = len(s) - 1
+    while i < last:
+        c = s[i]
+        if c == "\\":
+            i += 2
+            continue
+        depth += (c == "{") - (c == "}")
+        if depth == 0:
+            return s
+        i += 1
+    return s[start + 1 : -1]
+
+
+def _peel_end(s: str) -> str:
+    if s[-1:] in ".,;:" and not s.endswith(("...", "\\;", "\\:", "\\,")):
+        return s[:-1]
+    return s

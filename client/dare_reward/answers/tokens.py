@@ -1,0 +1,299 @@
+"""From an answer's text to tokens: LaTeX, plain text and Unicode spellings of one thing become one token."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .surface import GREEK
+
+__all__ = ["FUNCTIONS", "MAX_TOKENS", "Token", "Unreadable", "group_end", "spell", "tokenise"]
+
+MAX_TOKENS = 1_200
+
+
+class Unreadable(Exception):  # noqa: N818 - a verdict on the text, not a failure of the program
+    """The text is not mathematics that this room reads, or is over a budget: it is compared as it is written."""
+
+
+class Token(NamedTuple):
+    kind: str  # num let word text fn set cmd, or op with the operator itself in text
+    text: str
+    space: bool = False  # a blank stood before it
+
+
+FUNCTIONS = frozenset(
+    "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch arsinh arcosh artanh "
+    "ln log lg exp sqrt cbrt abs floor ceil gcd lcm max min Gamma zeta".split()
+)
+ALIASES = {
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "arcsinh": "arsinh", "arccosh": "arcosh",
+    "arctanh": "artanh", "asinh": "arsinh", "acosh": "arcosh", "atanh": "artanh", "cosec": "csc", "tg": "tan",
+    "ctg": "cot", "arctg": "arctan", "cotan": "cot", "ceiling": "ceil", "root": "sqrt",
+}  # fmt: skip
+_OPERATORS = {
+    "cdot": "*", "times": "*", "ast": "*", "bullet": "*", "div": "/", "le": "<=", "leq": "<=", "leqslant": "<=", "leqq": "<=",
+    "ge": ">=", "geq": ">=", "geqslant": ">=", "geqq": ">=", "ne": "!=", "neq": "!=", "lt": "<", "gt": ">",
+    "approx": "~", "simeq": "~", "doteq": "~", "thickapprox": "~", "in": "in", "cup": "cup", "setminus": "setminus", "backslash": "setminus",
+    "colon": ":", "infty": "oo", "ldots": "...", "dots": "...", "cdots": "...", "dotsc": "...", "prime": "'",
+    "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "land": "land", "wedge": "land", "lor": "lor", "vee": "lor",
+    "emptyset": "empty", "varnothing": "empty", "pm": "+-", "mp": "-+", "degree": "deg", "textdegree": "deg",
+    "lfloor": "lfloor", "rfloor": "rfloor", "lceil": "lceil", "rceil": "rceil", "langle": "langle", "rangle": "rangle",
+    "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")",
+    "equiv": "equiv", "bmod": "mod", "pmod": "pmod", "mod": "mod", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "cfrac": "frac",
+    "binom": "binom", "dbinom": "binom", "tbinom": "binom", "choose": "choose", "overline": "overline", "dot": "dot",
+    "pounds": "£", "euro": "€", "textdollar": "$", "cent": "¢", "lcm": "lcm", "percent": "%", "textpercent": "%",
+    "iff": "iff", "Leftrightarrow": "iff",
+}  # fmt: skip
+_SKIPPED = frozenset(
+    "left right bigl bigr Bigl Bigr biggl biggr Biggl Biggr big Big bigg Bigg middle displaystyle textstyle scriptstyle "
+    "limits nolimits quad qquad enspace thinspace medspace thickspace negthinspace hfill nonumber notag rm bf it sf tt "
+    "small large Large normalsize hspace vspace phantom allowbreak nobreak mathstrut strut dfrac@ ".split()
+)
+_TEXTUAL = frozenset("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc".split())
+_FONTS = frozenset(
+    "mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb".split()
+)
+_NUMERIC = re.compile(r"\d[\d.,]*+(?: [A-Za-z]++)?+")
+_ACCENTS = frozenset("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check".split())
+_ACCENTED = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
+_UNIT_LETTERS = frozenset("msgNJWVKLACFThl")  # an upright letter after a number
+_SETS = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
+_NEST = {"(": 1, "[": 1, "\\{": 1, ")": -1, "]": -1, "\\}": -1}
+
+_TOKEN = re.compile(
+    r"(?P<space>(?:\s|~|\\[,;:! >]|\\\n)++)"
+    r"|(?P<row>\\\\)"
+    r"|\\(?P<cmd>[A-Za-z]++\*?)"
+    r"|\\(?P<esc>[{}%$#&_|'\-/])"
+    r"|(?P<num>(?:\d++(?:\.\d++)?|\.\d++)(?:[eE][+-]?\d++(?![A-Za-z\d^(\\{]))?)"
+    r"|(?P<word>[A-Za-z]++)"
+    r"|(?P<dots>\.{3,}+)"
+    r"|(?P<op><=|>=|!=|==|:=|\*\*|\+/-|[-+*/^_=<>()\[\]{},;:!|'%$&€£¥¢.]|[^\x00-\x7f])"
+)
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
+_MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\!|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
+_SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
+_REPEATING = re.compile(
+    r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
+)
+_NAME = re.compile(r"\s*+\{\s*+([A-Za-z]++)\s*+\}")
+_ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
+
+
+def group_end(s: str, start: int) -> int:
+    """Index after the brace that closes the one at `start`."""
+    depth = 0
+    i = start
+    while i < len(s):
+        c = s[i]
+        if c == "\\":
+            i += 2
+            continue
+        if c == "{":
+            depth += 1
+        elif c == "}":
+            depth -= 1
+            if depth == 0:
+                return i + 1
+        i += 1
+    raise Unreadable("open brace")
+
+
+def tokenise(s: str) -> list[Token]:
+    """The tokens of a cleaned text. Raises Unreadable on what no rule names, and over the budget."""
+    out: list[Token] = []
+    depth = 0
+    space = False
+    i = 0
+    if m := _SPACED_THOUSANDS.match(s):
+        s = s[: m.start(1)] + m[1].replace(" ", "") + s[m.end(1) :]
+    while i < len(s):
+        if len(out) > MAX_TOKENS:
+            raise Unreadable("too many tokens")
+        if s[i].isdigit() and (read := _number(s, i, depth)):
+            text, i = read
+            out.append(Token("num", text, space))
+            space = False
+            continue
+        m = _TOKEN.match(s, i)
+        if m is None:
+            raise Unreadable("a character outside mathematics")
+        i = m.end()
+        kind = m.lastgroup
+        if kind == "space":
+            space = True
+            continue
+        if kind == "cmd":
+            i, space = _command(s, i, m["cmd"], out, space=space)
+            if out and out[-1].kind == "op":
+                depth += _NEST.get(out[-1].text, 0) if m["cmd"] in {"lbrace", "rbrace", "lbrack", "rbrack"} else 0
+            continue
+        token = _plain(kind or "", m[0], space=space)
+        depth += _NEST.get(token.text, 0) if token.kind == "op" else 0
+        out.extend(_split_word(token) if token.kind == "word" else [token])
+        space = False
+    return _degrees(_wide_blanks(out))
+
+
+def _wide_blanks(tokens: list[Token]) -> list[Token]:
+    """`x = 1 \\quad y = 2` is a list; elsewhere a wide blank is a blank."""
+    if not any(t.text == "quad" for t in tokens):
+        return tokens
+    equations = [0]
+    for t in tokens:
+        if t.text == "quad":
+            equations.append(0)
+        equations[-1] += t.text == "="
+    if all(n == 1 for n in equations):
+        return [Token("op", ",") if t.text == "quad" else t for t in tokens]
+    return [t for t in tokens if t.text != "quad"]
+
+
+def spell(tokens: list[Token]) -> str:
+    """One spelling for tokens that are compared as they are written."""
+    out: list[str] = []
+    for t in tokens:
+        if t.text == "}" and len(out) > 1 and out[-2] == "{":
+            out[-2:] = [out[-1]]  # x^{2} and x^2
+        else:
+            out.append(t.text)
+    return " ".join(out)
+
+
+def _number(s: str, i: int, depth: int) -> tuple[str, int] | None:
+    if m := _REPEATING.match(s, i):
+        whole, lead = m[1], m[2]
+        cycle = m[3] or m[4] or m[8] or (m[5] + (m[6] or "") + (m[7] or ""))
+        return f"{whole}.{lead}({cycle})", m.end()
+    if m := _MARKED_THOUSANDS.match(s, i):
+        return re.sub(r"[^\d.]", "", m[0]), m.end()
+    if depth == 0 and (m := _THOUSANDS.match(s, i)):
+        return m[0].replace(",", ""), m.end()
+    return None
+
+
+def _plain(kind: str, text: str, *, space: bool) -> Token:
+    if kind == "num":
+        return Token("num", text, space)
+    if kind == "word":
+        return Token("let" if len(text) == 1 else "word", text, space)
+    if kind == "row":
+        return Token("op", "row", space)
+    if kind == "dots":
+        return Token("op", "...", space)
+    if kind == "esc":
+        return Token("op", {"\\{": "\\{", "\\}": "\\}"}.get(text, text[1:]), space)
+    return Token("op", {"==": "=", ":=": "=", "**": "^", "+/-": "+-"}.get(text, text), space)
+
+
+def _split_word(token: Token) -> list[Token]:
+    text = token.text
+    if text in FUNCTIONS or text in ALIASES:
+        return [Token("fn", ALIASES.get(text, text), token.space)]
+    if text in {"and", "or", "choose"}:
+        return [Token("op", text, token.space)]
+    if text == "pi":
+        return [Token("let", "pi", token.space)]
+    if text in {"infinity", "inf", "Infinity"}:
+        return [Token("op", "oo", token.space)]
+    return [token]
+
+
+def _command(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[int, bool]:
+    """Appends what `\\name` stands for; returns the place after it and whether a blank is pending."""
+    if name in _SKIPPED:
+        if name in {"left", "right"} and i < len(s) and s[i] == ".":
+            i += 1
+        if name in {"quad", "qquad"}:
+            out.append(Token("op", "quad", space))
+        return i, True
+    if name in _TEXTUAL or name in _FONTS:
+        return _text(s, i, name, out, space=space)
+    if name == "mathbb":
+        m = _NAME.match(s, i)
+        if m is None or m[1] not in _SETS:
+            raise Unreadable("a set without a name")
+        out.append(Token("set", m[1], space))
+        return m.end(), False
+    if name in _ACCENTS and (m := _ACCENTED.match(s, i)):
+        out.append(Token("let", f"{name}.{m[1] or m[2]}", space))
+        return m.end(), False
+    if name in {"begin", "end"}:
+        m = _ENVIRONMENT.match(s, i)
+        if m is None:
+            raise Unreadable("an environment without a name")
+        out.append(Token("op", f"{name} {m[1]}", space))
+        return m.end(), False
+    if name in _OPERATORS:
+        out.append(Token("op", _OPERATORS[name], space))
+    elif name in FUNCTIONS or name in ALIASES:
+        out.append(Token("fn", ALIASES.get(name, name), space))
+    elif name in GREEK or name == "pi":
+        out.append(Token("let", GREEK.get(name, name), space))
+    else:
+        out.append(Token("cmd", "\\" + name, space))
+    return i, False
+
+
+def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[int, bool]:
+    while i < len(s) and s[i] == " ":
+        i += 1
+    if i >= len(s) or s[i] != "{":
+        return i, True
+    end = group_end(s, i)
+    raw = s[i + 1 : end - 1]
+    content = " ".join(raw.replace("~", " ").replace("\\ ", " ").replace("\\,", " ").split())
+    if name in _FONTS and not content.replace(" ", "").isalpha():
+        # \mathbf{x+1} is a font, not a text: what it holds is read as mathematics.
+        out.extend(tokenise(raw))
+        return end, False
+    if not content:
+        return end, True
+    after_number = bool(out) and out[-1].kind == "num" and not (len(out) > 1 and out[-2].text == "_")
+    if content == "\\$":
+        out.append(Token("op", "$", space))
+    elif _NUMERIC.fullmatch(content):
+        out.extend(tokenise(content))
+    elif (
+        content.isalpha()
+        and content[0].isupper()
+        and len(content) < 3
+        and not after_number
+        and (s[end : end + 1] == "_" or not out or out[-1].kind == "num")
+    ):
+        out.append(Token("let" if len(content) == 1 else "word", content, space))  # CO_2
+    elif content.lower() in {"and", "or"}:
+        out.append(Token("op", content.lower(), space))
+    elif (content in FUNCTIONS or content in ALIASES) and not (
+        content in {"min", "sec"} and out and out[-1].kind == "num"
+    ):
+        out.append(Token("fn", ALIASES.get(content, content), space))
+    elif (
+        len(content) == 1
+        and content.isalpha()
+        and name in _FONTS
+        and not (content in _UNIT_LETTERS and out and out[-1].kind == "num")
+    ):
+        out.append(Token("let", content, space))
+    else:
+        out.append(Token("text", content, space or raw[:1].isspace()))
+    return end, raw[-1:].isspace()
+
+
+def _degrees(tokens: list[Token]) -> list[Token]:
+    """`^\\circ` and `^{\\circ}` are one token."""
+    out: list[Token] = []
+    i = 0
+    while i < len(tokens):
+        here = [t.text for t in tokens[i : i + 4]]
+        if here[:2] == ["^", "\\circ"]:
+            out.append(Token("op", "deg", tokens[i].space))
+            i += 2
+        elif here == ["^", "{", "\\circ", "}"]:
+            out.append(Token("op", "deg", tokens[i].space))
+            i += 4
+        else:
+            out.append(tokens[i])
+            i += 1
+    return out

@@ -1,0 +1,82 @@
+"""The part of a rollout in which its answer stands: the final turn, without the thinking, up to a run-on question."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["final_turn", "questions"]
+
+# An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
+_END = re.compile(
+    r"<(?:\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
+    r"|END_OF_TURN_TOKEN|endofturn)\|>|/s>|eos>|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>)"
+)
+_OPENING = re.compile(
+    r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|im_end|end_of_text)\|>|s>|start_of_turn>"
+    r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
+    r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
+)
+_CHANNEL = "<|channel|>"
+_HARMONY = "<|channel|>final<|message|>"
+_THINK = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<thought>", "</thought>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<reasoning>", "</reasoning>"),
+)
+# A base model that has answered often goes on with the next question of an imagined list.
+_QUESTION = re.compile(
+    r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
+    r"|问题|题目|Frage|Pregunta|Вопрос)"
+    r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
+)
+
+
+def final_turn(text: str, *, open_think: bool = False) -> str | None:
+    """The text after the last closed thinking block and before the first end-of-turn token.
+
+    None if a thinking block is open, unless `open_think` allows its text.
+    """
+    if "\b" in text:
+        text = text.replace(
+            "\boxed", "\\boxed"
+        )  # written by something that took the first two characters for a backspace
+    if "<" in text:
+        if _CHANNEL in text:
+            before, mark, after = text.rpartition(_HARMONY)
+            if not mark and not open_think:
+                return None
+            text = after if mark or after else before
+        if opening := _OPENING.match(text):
+            text = text[opening.end() :]
+        if end := _END.search(text):
+            text = text[: end.start()]
+    elif "[" not in text and "◁" not in text:
+        return text
+    return _after_thinking(text, open_think=open_think)
+
+
+def questions(text: str) -> list[int]:
+    """Where up to eight lines begin that open another question."""
+    if ":" not in text and "：" not in text:
+        return []
+    found = []
+    for match in _QUESTION.finditer(text):
+        found.append(match.start())
+        if len(found) == 8:
+            break
+    return found
+
+
+def _after_thinking(text: str, *, open_think: bool) -> str | None:
+    for opening, closing in _THINK:
+        end = text.rfind(closing)
+        if end >= 0:
+            text = text[end + len(closing) :]
+        if text.rfind(opening) >= 0 and not open_think:
+            return None
+    return text

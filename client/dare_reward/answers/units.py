@@ -1,0 +1,239 @@
+"""Units, money and scale words after (or before) a number. They are tags of a key, never factors."""
+
+from __future__ import annotations
+
+import re
+
+from .tokens import Token
+
+__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit"]
+
+CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "yen"}
+SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+
+_SPELLINGS = {
+    "m": "metre metres meter meters", "cm": "centimetre centimetres centimeter centimeters cms",
+    "mm": "millimetre millimetres millimeter millimeters", "km": "kilometre kilometres kilometer kilometers kms",
+    "nm": "nanometre nanometres nanometer nanometers", "in": "inch inches", "ft": "foot feet", "yd": "yard yards yds",
+    "mi": "mile miles", "s": "second seconds sec secs", "min": "minute minutes mins", "h": "hour hours hr hrs",
+    "day": "days", "week": "weeks wk wks", "month": "months", "year": "years yr yrs", "ms": "millisecond milliseconds",
+    "g": "gram grams", "kg": "kilogram kilograms kgs", "mg": "milligram milligrams", "lb": "pound pounds lbs",
+    "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes", "l": "liter liters litre litres", "ml": "milliliter milliliters millilitre millilitres",
+    "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
+    "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts", "A": "ampere amperes amp amps",
+    "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz", "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
+    "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts",
+    "kPa": "kilopascal kilopascals", "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts",
+    "keV": "", "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
+    "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "", "cent": "cents ¢", "%": "percent pct",
+    "mph": "", "kmh": "kph", "square": "sq", "cubic": "cu", "bit": "bits", "byte": "bytes", "MB": "megabyte megabytes", "GB": "gigabyte gigabytes",
+    "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM", "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha",
+    "degC": "celsius Celsius centigrade", "degF": "fahrenheit Fahrenheit", "atm": "", "psi": "", "dB": "decibel decibels",
+}  # fmt: skip
+_UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {
+    "L": "l",
+    "mL": "ml",
+    "USD": "usd",
+    "EUR": "eur",
+}
+# Letters that follow a number and a blank are a unit; written close, they are a variable.
+_SPACED_LETTERS = frozenset("m s g h N J W V K L T Omega".split())
+_TWO_LETTER_PRODUCTS = frozenset("nm ms in am pm ha cu sq min cal ton day cup unit bit".split())
+# Words after a number that are not the name of what was counted.
+_NOT_NOUNS = frozenset(
+    "more less than of to from times over under plus minus by divided per if when only not no or and the a an is are was below above "
+    "between but with without for in on at as it negative positive factorial squared cubed mod base modulo equals equal choose "
+    "january february march april may june july august september october november december st nd rd th remainder r repeating "
+    "approximately about which where each then since because".split()
+)
+MAX_STARTS = 4
+_SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
+_PRODUCT_LETTERS = frozenset("abcxyz")
+_VOWEL = re.compile("[aeiouy]")
+_LETTERS = re.compile(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
+_WORDS = re.compile(r"[A-Za-z]++|\d++|[-^/*%¢()]")
+
+Suffix = tuple[list[Token], int, str]  # the tokens of the number, its scale, the canonical unit ("" for none)
+
+
+def is_unit(word: str) -> bool:
+    return word in _UNITS
+
+
+def split_unit(tokens: list[Token]) -> Suffix | None:
+    """The number, the scale word and the unit of `5 million cm^2`; None where there is neither scale nor unit."""
+    if len(tokens) > 1 and tokens[0].kind == "op" and tokens[0].text in CURRENCIES:
+        return _money(tokens[1:], CURRENCIES[tokens[0].text])
+    if len(tokens) > 2 and tokens[0].text == "-" and tokens[1].kind == "op" and tokens[1].text in CURRENCIES:
+        return _money([tokens[0], *tokens[2:]], CURRENCIES[tokens[1].text])
+    if len(tokens) > 2 and tokens[0].text == "US" and tokens[1].text == "$":
+        tokens = tokens[1:]
+        return _money(tokens[1:], "usd")
+    if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in {"usd", "eur"}:
+        return _money(tokens[1:], _UNITS[tokens[0].text])
+    if len(tokens) > 1 and tokens[-1].kind == "op" and tokens[-1].text in CURRENCIES:
+        return _money(tokens[:-1], CURRENCIES[tokens[-1].text])
+    for start in _suffix_starts(tokens):
+        found = _split_at(tokens, start)
+        if found is not None:
+            return found
+    return None
+
+
+def _split_at(tokens: list[Token], start: int) -> Suffix | None:
+    head, tail = tokens[:start], tokens[start:]
+    if any(_is_word(t) for t in head):
+        return None
+    scale = 1
+    if tail[0].kind in {"word", "text"}:
+        first, _, rest = tail[0].text.partition(" ")
+        if first.lower() in SCALES:
+            scale = SCALES[first.lower()]
+            tail = [Token("text", rest, space=True), *tail[1:]] if rest else tail[1:]
+    unit = _unit(head, tail) if tail else ""
+    if unit is None or (unit == "deg" and any(t.kind == "fn" for t in head)):
+        return None  # the degrees of \sin 60^\circ are the argument's
+    return head, scale, unit
+
+
+def _money(tokens: list[Token], currency: str) -> Suffix | None:
+    found = split_unit(tokens) if tokens[0].text not in CURRENCIES else None
+    if found is None:
+        return tokens, 1, currency
+    head, scale, unit = found
+    if unit in {"", currency}:
+        return head, scale, currency
+    return head, scale, f"{currency} {unit}"
+
+
+def _suffix_starts(tokens: list[Token]) -> list[int]:
+    """Where letters and words begin that run to the end: `2 x cm` may begin its unit at x or at cm."""
+    i = len(tokens)
+    while i > 0:
+        t = tokens[i - 1]
+        exponent = (
+            t.kind == "num"
+            and i > 1
+            and (
+                tokens[i - 2].text in {"^", "-"} or (tokens[i - 2].text == "{" and i > 2 and tokens[i - 3].text == "^")
+            )
+        )
+        if (
+            _is_word(t)
+            or t.kind in {"word", "text"}
+            or _is_letter(t)
+            or exponent
+            or (t.kind == "op" and t.text in _SUFFIX_OPS)
+        ):
+            i -= 1
+        else:
+            break
+    starts: list[int] = []
+    for k in range(max(i, 1), len(tokens)):
+        t = tokens[k]
+        if _is_word(t) or t.kind in {"word", "text"} or _is_letter(t) or t.text in {"deg", "%", "¢"}:
+            starts.append(k)
+        if len(starts) == MAX_STARTS:
+            break
+    return [k for k in starts if not sum((t.text == "{") - (t.text == "}") for t in tokens[k:])]
+
+
+def _is_letter(t: Token) -> bool:
+    """Letters of units; of the Greek ones only the ohm's."""
+    return t.kind == "let" and (len(t.text) == 1 or t.text == "Omega")
+
+
+def _is_word(t: Token) -> bool:
+    """Minutes and seconds look like functions."""
+    return t.kind == "fn" and t.text in {"min", "sec"}
+
+
+def _unit(head: list[Token], tail: list[Token]) -> str | None:
+    """The canonical unit that `tail` spells, None where it is none."""
+    spaced = tail[0].space or tail[0].kind == "text"
+    if len(tail) == 1 and tail[0].kind == "let":
+        plain = len(head) == 1 and head[0].kind == "num"
+        return _UNITS.get(tail[0].text) if plain and spaced and tail[0].text in _SPACED_LETTERS else None
+    text = " ".join(t.text for t in tail)
+    if tail[0].kind == "word" and not spaced and tail[0].text in _TWO_LETTER_PRODUCTS:
+        return None
+    known = _known(text.replace(".", ""))
+    if known is not None:
+        return known
+    if spaced and all(t.kind in {"word", "text"} for t in tail) and _counts(head):
+        return _noun(text)
+    return None
+
+
+def _counts(head: list[Token]) -> bool:
+    """A plain number: what follows it may be a noun that no table knows."""
+    body = head[1:] if head[0].text in {"-", "+"} else head
+    return all(t.kind == "num" or t.text in {"/", "frac", "{", "}"} for t in body)
+
+
+def _noun(text: str) -> str | None:
+    """What was counted, in lower case and singular: `12 red apples`."""
+    words = text.lower().replace("-", " ").split()
+    if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
+        return None
+    if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
+        return None
+    return " ".join(w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words)
+
+
+def _known(text: str) -> str | None:
+    """`square cm`, `cm ^ 2`, `m / s ^ { 2 }`, `km per hour` in one spelling; None where a word is no unit."""
+    parts: list[str] = []
+    power = ""
+    below = False
+    words = _WORDS.findall(text.replace("{", " ").replace("}", " "))
+    if "".join(words) != "".join(text.replace("{", "").replace("}", "").split()):
+        return None
+    i = 0
+    while i < len(words):
+        w = words[i]
+        i += 1
+        if w in {"/", "per", "an", "a"}:
+            below = below or w in {"/", "per"}
+            continue
+        if w in {"*", "(", ")"}:
+            continue
+        if w == "^":
+            sign = ""
+            if i < len(words) and words[i] == "-":
+                sign, i = "-", i + 1
+            if i >= len(words) or not words[i].isdigit() or not parts:
+                return None
+            parts[-1] += "^" + sign + words[i]
+            i += 1
+            continue
+        if w.lower() in {"squared", "cubed"} and parts:
+            parts[-1] += "^2" if w.lower() == "squared" else "^3"
+            continue
+        unit = _UNITS.get(w) or _UNITS.get(w.lower() if len(w) > 2 else w)
+        if unit in {"square", "cubic"}:
+            power = "^2" if unit == "square" else "^3"
+            continue
+        if (
+            unit == "deg"
+            and i < len(words)
+            and words[i] in {"C", "F", "celsius", "Celsius", "fahrenheit", "Fahrenheit"}
+        ):
+            unit = "deg" + words[i][0].upper()
+            i += 1
+        if unit is None:
+            return None
+        parts.append(("/" if below else "") + unit + power)
+        power = ""
+    if not parts or power:
+        return None
+    name = " ".join(_negative_powers(p) for p in parts)
+    return {"mi /h": "mph", "km /h": "kmh", "mile /h": "mph"}.get(name, name)
+
+
+def _negative_powers(part: str) -> str:
+    """`s^-1` is `/s`."""
+    name, _, power = part.partition("^-")
+    if not power or name.startswith("/"):
+        return part
+    return "/" + name + ("" if power == "1" else "^" + power)

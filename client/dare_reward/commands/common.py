@@ -1,0 +1,74 @@
+"""What the subcommands share: reading groups line by line, and `--param name=value`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from dare_reward.errors import RequestError
+from dare_reward.methods import find
+from dare_reward.scoring import settle, specs
+
+__all__ = ["add_method", "chosen_params", "lines", "read_groups", "warn"]
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--method", default="dare", help="an estimator of `dare-reward methods` (default dare)")
+    parser.add_argument(
+        "-p",
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the method; may be repeated",
+    )
+
+
+def chosen_params(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The `--param` values, typed and checked by the method's own declarations."""
+    known = {s.name: s for s in specs(find(arguments.method))}
+    params = {}
+    for text in arguments.param:
+        name, equals, value = text.partition("=")
+        if not equals or name not in known:
+            raise RequestError(
+                f"--param {name}: write NAME=VALUE with one of {', '.join(known)}", code="unknown_parameter"
+            )
+        params[name] = known[name].parse(value)
+    settle(arguments.method, params)
+    return params
+
+
+def lines(path: str) -> Iterator[tuple[int, str]]:
+    """The non-blank lines of a file (`-`: standard input) with their numbers."""
+    source: IO[str]
+    try:
+        source = sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
+    except OSError as error:
+        raise RequestError(f"{path}: {error.strerror}", code="file") from None
+    with source:
+        for number, line in enumerate(source, 1):
+            if line.strip():
+                yield number, line
+
+
+def read_groups(path: str) -> Iterator[tuple[int, Mapping[str, Any] | RequestError]]:
+    """One group, or what is wrong with its line, for each line; a group without an id gets its line's."""
+    for number, line in lines(path):
+        try:
+            group = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            yield number, RequestError(f"not JSON: {error}", code="json")
+            continue
+        if not isinstance(group, dict):
+            yield number, RequestError("must be an object", code="type")
+            continue
+        yield number, {"group_id": f"line-{number}", **group}
+
+
+def warn(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -1,0 +1,57 @@
+"""Install the service, start it, score real rollouts through it: `python3 scripts/demo.py [--keep]`.
+
+Makes its own virtual environment (.venv-demo), starts the service on a free loopback port, sends it a shipped file of
+grouped rollouts over HTTP and prints, for each group, the table of answers with votes, uncertainty, probability, bonus,
+pruning and reward. `--keep` leaves the service running until Ctrl-C; `--port N` chooses its port.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import _venv  # ends a Python that is too old
+
+SAMPLE = Path("examples/arithmetic_m64.jsonl")
+
+
+def main() -> int:
+    """0 if every group was scored."""
+    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
+    parser.add_argument("--keep", action="store_true", help="leave the service running until Ctrl-C")
+    parser.add_argument("--port", type=int, default=0, help="port of the service (default: a free one)")
+    parser.add_argument("file", nargs="?", default=str(SAMPLE), help=f"groups to score (default: {SAMPLE})")
+    arguments = parser.parse_args()
+    python = _venv.ensure("demo", ["-e .[service,cli]"])
+    command = str(python.with_name("dare-reward"))
+    server = subprocess.Popen(
+        [command, "serve", "--port", str(arguments.port)],
+        cwd=_venv.ROOT,
+        env={**os.environ, "DARE_LOG": "error"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = server.stdout.readline().strip() if server.stdout else ""
+        if not line:
+            _venv.fail("the service did not start; its message stands above.")
+        url = line.split()[-1]
+        _venv.say(f"{line}; scoring {arguments.file} through POST {url}/v1/reward\n")
+        result = subprocess.run([command, "score", arguments.file, "--url", url, "--table"], check=False, cwd=_venv.ROOT)
+        _venv.say(f"The service: {url}   its documentation: {url}/docs")
+        if arguments.keep:
+            _venv.say("It runs until Ctrl-C.")
+            server.wait()
+        return result.returncode
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        if server.poll() is None:
+            server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Run everything that a change has to pass: `python3 scripts/test.py [--tests-only] [pytest arguments]`.
+
+Makes its own virtual environment (.venv-test), then runs the linter, the formatter's check, the type checker and the
+tests, in that order, and goes on after a failure so that one run tells everything. `--tests-only` runs the tests alone.
+Other arguments go to pytest; paths are relative to the repository root. The exit code is 0 only if all passed.
+"""
+
+import subprocess
+import sys
+
+import _venv  # ends a Python that is too old
+
+REQUIREMENTS = ["-e .[service,cli]"]  # never the trainer extra: it brings torch
+GROUPS = ["test", "lint"]
+CHECKS = (
+    ("ruff check", ["ruff", "check", "."]),
+    ("ruff format", ["ruff", "format", "--check", "."]),
+    ("mypy", ["mypy"]),
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the checks, then pytest last, so that its closing line is the last one printed."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
+    tests_only = "--tests-only" in arguments
+    arguments = [argument for argument in arguments if argument != "--tests-only"]
+    python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
+    failed = []
+    for title, command in () if tests_only else CHECKS:
+        _venv.say(f"== {title}")
+        if _module(python, command) != 0:
+            failed.append(title)
+    if failed:
+        _venv.say(f"== failed before the tests: {', '.join(failed)}")
+    _venv.say("== pytest")
+    tests = _module(python, ["pytest", *arguments])
+    return tests or int(bool(failed))
+
+
+def _module(python: object, command: list[str]) -> int:
+    return subprocess.run([str(python), "-m", *command], check=False, cwd=_venv.ROOT).returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,91 @@
+import json
+import os
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from dare_service.app import create_app
+from dare_service.settings import Settings
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+class Local:
+    """The application without a socket, called synchronously."""
+
+    def __init__(self, **settings):
+        self.app = create_app(Settings(**settings))
+        self.state = self.app.state.dare
+
+    def request(self, method, url, **kwargs):
+        import asyncio
+
+        async def run():
+            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+                return await client.request(method, url, **kwargs)
+
+        return asyncio.run(run())
+
+    def get(self, url, **kwargs):
+        return self.request("GET", url, **kwargs)
+
+    def post(self, body, url="/reward", **kwargs):
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        headers = {"content-type": "application/json", **kwargs.pop("headers", {})}
+        return self.request("POST", url, content=content, headers=headers, **kwargs)
+
+
+@pytest.fixture(scope="session")
+def service():
+    return Local()
+
+
+@pytest.fixture
+def make_service():
+    return Local
+
+
+@contextmanager
+def live_server(**environment):
+    """`dare-reward serve` as a process of its own; yields (url, process)."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
+    env.update({k: str(v) for k, v in environment.items()})
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from dare_reward.cli import main; sys.exit(main())",
+        "serve",
+        "--port",
+        "0",
+    ]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    match = re.search(r"http://\S+", line)
+    assert match, line + process.stderr.read()
+    try:
+        yield match.group(), process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+def start_server():
+    return live_server
+
+
+@pytest.fixture(scope="session")
+def live():
+    with live_server() as (url, _):
+        yield url

@@ -1,0 +1,306 @@
+"""What an operator sees: probes, metrics, logs, limits, an orderly stop."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from dare_reward.groups import Ragged
+from dare_reward.wire import pack
+from dare_service.body import Admission
+from dare_service.middleware import logger
+from dare_service.problems import RefusalError
+from dare_service.settings import Settings, SettingsError, from_environment
+
+GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
+
+
+def test_probes(service):
+    assert service.get("/health").json() == {"status": "ok"}
+    assert service.get("/ready").json() == {"status": "ready"}
+    assert "swagger" in service.get("/docs").text.lower()
+
+
+def test_draining(make_service):
+    service = make_service()
+    service.state.draining = True
+    assert service.get("/ready").status_code == 503
+    refused = service.post(GOOD)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert service.get("/health").status_code == 200
+
+
+def test_info_has_the_effective_limits(make_service):
+    body = make_service(max_groups=7, token="secret").get("/info").json()
+    assert body["settings"]["max_groups"] == 7
+    assert body["auth"] is True
+    assert "secret" not in json.dumps(body)
+
+
+def test_methods_route(service):
+    body = service.get("/methods").json()
+    dare = next(m for m in body["methods"] if m["name"] == "dare")
+    alpha = next(p for p in dare["parameters"] if p["name"] == "alpha")
+    assert alpha["default"] == 0.1
+    assert alpha["accepts"] == "a finite number >= 0 and <= 1"
+    assert "Eq. 13" in alpha["source"]
+    assert dare["requires"] == ["answer", "mean_entropy"]
+    assert {"dare", "ttrl", "empo", "dare_sqrt"} <= {m["name"] for m in body["methods"]}
+
+
+def test_metrics(make_service):
+    service = make_service()
+    service.post(GOOD)
+    service.post({"groups": [{"rollouts": [{"answer": "1"}]}]})
+    service.post(b"{")
+    service.get("/nothing/at/all")
+    lines = service.get("/metrics").text.splitlines()
+    for line in (
+        'dare_requests_total{code="200",route="/reward"} 2.0',
+        'dare_requests_total{code="400",route="/reward"} 1.0',
+        'dare_requests_total{code="404",route="other"} 1.0',
+        'dare_groups_total{method="dare"} 2.0',
+        'dare_rollouts_total{method="dare"} 2.0',
+        'dare_group_errors_total{code="missing_entropy"} 1.0',
+        'dare_rejected_total{reason="json"} 1.0',
+        "dare_inflight_bytes 0.0",
+        "dare_group_size_count 1.0",
+        "dare_majority_share_count 1.0",
+    ):
+        assert line in lines
+    assert any(x.startswith("dare_build_info{version=") for x in lines)
+    assert any(x.startswith('dare_request_seconds_bucket{le="0.005",route="/reward"}') for x in lines)
+
+
+@pytest.mark.parametrize("given", ["abc-123", "a" * 128, "run:1/step=2"])
+def test_the_caller_s_request_id_is_echoed(service, given):
+    assert service.post(GOOD, headers={"x-request-id": given}).headers["x-request-id"] == given
+
+
+@pytest.mark.parametrize("given", ["a" * 129, "a b", 'a"b', ""])
+def test_an_unfit_request_id_is_replaced(service, given):
+    minted = service.post(GOOD, headers={"x-request-id": given}).headers["x-request-id"]
+    assert minted != given
+    assert len(minted) == 16
+
+
+def test_the_log_has_one_line_a_request_and_no_body(make_service, caplog):
+    service = make_service()
+    logger.propagate = True
+    logger.setLevel(logging.INFO)
+    secret = "very-secret-answer"
+    with caplog.at_level(logging.INFO, logger="dare_service"):
+        service.post(
+            {"run": "exp7", "step": 3, "groups": [{"rollouts": [{"answer": secret, "mean_entropy": 0.2}]}]},
+            "/reward?token=hush",
+        )
+        service.post({"groups": [{"rollouts": [{"answer": secret, "mean_entropy": -1}]}]})
+    records = [r for r in caplog.records if r.message == "request"]
+    assert [r.fields["status"] for r in records] == [200, 422]
+    assert records[0].fields["run"] == "exp7"
+    assert records[0].fields["step"] == 3
+    assert records[0].fields["rollouts"] == 1
+    assert records[1].fields["refused"] == "greater_than_equal"
+    assert secret not in str([r.__dict__ for r in records])
+    assert "hush" not in str([r.__dict__ for r in records])
+
+
+def test_a_bug_is_a_500_without_a_trace(make_service, monkeypatch):
+    service = make_service()
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("inner secret")
+
+    monkeypatch.setattr("dare_service.app.estimate", broken)
+    response = service.post(GOOD)
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_admission_counts_bytes():
+    admission = Admission(100)
+    with admission.hold(90), pytest.raises(RefusalError) as caught, admission.hold(11):
+        pass
+    assert caught.value.status == 503
+    assert caught.value.headers == {"Retry-After": "1"}
+    with admission.hold(90), admission.hold(10):
+        assert admission.held == 100
+    assert admission.held == 0
+    with admission.hold(1000):  # alone it is let in, or it would never be
+        assert admission.held == 1000
+
+
+def test_a_slow_body_meets_the_deadline(make_service):
+    service = make_service(deadline=0.05)
+
+    async def slow():
+        yield b"{"
+        await asyncio.sleep(5)
+
+    response = service.request("POST", "/reward", content=slow(), headers={"content-type": "application/json"})
+    assert response.status_code == 408
+    assert "DARE_DEADLINE" in response.json()["detail"]
+    assert service.state.admission.held == 0
+
+
+def test_settings_from_the_environment():
+    found = from_environment(
+        {"DARE_PORT": "9", "DARE_DEADLINE": "2.5", "DARE_TOKEN": "t", "OTHER": "x"}, host=None, port=None
+    )
+    assert (found.port, found.deadline, found.token, found.host) == (9, 2.5, "t", "127.0.0.1")
+    assert from_environment({"DARE_PORT": "9"}, port=10).port == 10
+    for bad in (
+        {"DARE_PORT": "x"},
+        {"DARE_DEADLINE": "inf"},
+        {"DARE_MAX_GROUPS": "-1"},
+        {"DARE_LOG": "loud"},
+        {"DARE_DEADLINE": "nan"},
+    ):
+        with pytest.raises(SettingsError, match=next(iter(bad))):
+            from_environment(bad)
+    with pytest.raises(SettingsError):
+        _ = from_environment({"DARE_PARAMS": "[]"}).default_params
+
+
+def test_every_setting_says_why_it_exists():
+    for f in fields(Settings):
+        assert len(f.metadata["why"]) > 20
+
+
+def test_openapi_is_the_committed_document(service):
+    """scripts/openapi.py writes it."""
+    committed = json.loads((Path(__file__).parents[2] / "openapi.json").read_text())
+    assert service.get("/openapi.json").json() == committed
+
+
+def test_openapi_describes_both_forms_and_every_field(service):
+    document = service.get("/openapi.json").json()
+    post = document["paths"]["/v1/reward"]["post"]
+    assert post["requestBody"]["content"].keys() == {"application/json", "application/vnd.safetensors"}
+    assert {"200", "400", "401", "408", "413", "415", "422", "503"} <= post["responses"].keys()
+    rollout = document["components"]["schemas"]["Rollout"]
+    assert {"answer", "text", "mean_entropy", "token_entropies", "token_mask", "num_tokens"} <= rollout[
+        "properties"
+    ].keys()
+    assert rollout["additionalProperties"] is False
+    assert "support" in document["components"]["schemas"]["GroupReply"]["properties"]
+
+
+# --- a real process --------------------------------------------------------------------------------------------------
+
+
+def test_a_real_server_answers_both_forms(live):
+    assert httpx.post(f"{live}/reward", json=GOOD).json()["groups"][0]["rewards"] == [1.0]
+    frame = pack(
+        {"groups": [{"rollouts": [{"answer": "1"}]}]},
+        {"token_entropies": Ragged(np.ones(3, np.float32), np.array([3]))},
+    )
+    response = httpx.post(f"{live}/reward", content=frame, headers={"content-type": "application/vnd.safetensors"})
+    assert response.json()["groups"][0]["support"][0]["uncertainty"] == 1.0
+
+
+def raw_request(live, request, *, close=False, seconds=5.0):
+    host, port = live.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+        connection.sendall(request)
+        if close:
+            return b""
+        return connection.recv(65536)
+
+
+def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
+    head = b"POST /reward HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+    raw_request(live, head + b"1000\r\n\r\n{", close=True)
+    assert b"400" in raw_request(live, head + b"abc\r\n\r\n{}").split(b"\r\n", 1)[0]
+    assert b"413" in raw_request(live, head + b"9999999999\r\n\r\n").split(b"\r\n", 1)[0]
+    assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
+
+
+def test_sigterm_drains_and_exits_zero(start_server):
+    """/ready turns 503 while the port is still open, a request in flight is finished, the exit code is 0."""
+    with start_server(DARE_DRAIN=1.0) as (url, process):
+        body = json.dumps(GOOD).encode()
+        seen = {}
+
+        def slow():
+            def chunks():
+                yield body[:10]
+                time.sleep(1.6)
+                yield body[10:]
+
+            seen["slow"] = httpx.post(
+                f"{url}/reward", content=chunks(), headers={"content-type": "application/json"}, timeout=20
+            )
+
+        thread = threading.Thread(target=slow)
+        thread.start()
+        time.sleep(0.4)
+        os.kill(process.pid, signal.SIGTERM)
+        time.sleep(0.3)
+        assert httpx.get(f"{url}/ready").status_code == 503
+        assert httpx.post(f"{url}/reward", json=GOOD).status_code == 503
+        assert httpx.get(f"{url}/health").status_code == 200
+        thread.join()
+        assert seen["slow"].status_code == 200
+        assert process.wait(10) == 0
+
+
+def test_a_second_signal_does_not_wait(start_server):
+    with start_server(DARE_DRAIN=60) as (_, process):
+        for _ in range(2):
+            os.kill(process.pid, signal.SIGINT)
+            time.sleep(0.2)
+        assert process.wait(5) == 0
+
+
+def test_serve_says_what_is_wrong_with_a_setting(tmp_path):
+    def serve(*arguments, **environment):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | environment
+        code = "import sys; from dare_reward.cli import main; sys.exit(main())"
+        return subprocess.run(
+            [sys.executable, "-c", code, "serve", *arguments], env=env, capture_output=True, text=True, timeout=30
+        )
+
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    for result, word in (
+        (serve(DARE_PORT="x"), "DARE_PORT"),
+        (serve(DARE_METHOD="dre"), "unknown method"),
+        (serve("--port", str(taken.getsockname()[1])), "cannot listen"),
+        (serve("--host", "256.1.1.1", "--port", "0"), "cannot listen"),
+    ):
+        assert result.returncode == 2
+        assert word in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    taken.close()
+
+
+def test_serve_without_its_extra_says_so(tmp_path):
+    """A base install has the command and not its packages."""
+    code = """
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"fastapi", "uvicorn", "pydantic"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Hide())
+from dare_reward.cli import main
+sys.exit(main(["serve"]))
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert result.returncode == 2
+    assert "pip install 'dare-reward[service]'" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,297 @@
+"""Every malformed request gets its own clear problem, cheaply, and the next request is served."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from dare_reward.groups import Ragged
+from dare_reward.wire import pack
+
+GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
+FRAME = {"content-type": "application/vnd.safetensors"}
+
+
+def one(**changes):
+    return {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2, **changes}]}]}
+
+
+def group(**changes):
+    return {"groups": [{**GOOD["groups"][0], **changes}]}
+
+
+BODIES = {
+    "empty": (b"", 400, None),
+    "not JSON": (b"{", 400, None),
+    "trailing comma": (b'{"groups":[],}', 400, None),
+    "not UTF-8": (b'{"groups":[{"group_id":"\xff","rollouts":[]}]}', 400, None),
+    "lone surrogate": (b'{"groups":[{"rollouts":[{"answer":"\\ud800"}]}]}', 400, None),
+    "deep": (b"[" * 100_000, 400, None),
+    "a list": (b"[]", 422, ""),
+    "a number": (b"1", 422, ""),
+    "null": (b"null", 422, ""),
+    "no groups": ({}, 422, "groups"),
+    "groups null": ({"groups": None}, 422, "groups"),
+    "groups an object": ({"groups": {}}, 422, "groups"),
+    "unknown field": ({**GOOD, "grups": []}, 422, ""),
+    "unknown group field": (group(lable="4"), 422, "groups[0]"),
+    "unknown rollout field": (one(entropy=0.1), 422, "groups[0].rollouts[0]"),
+    "no rollouts": ({"groups": [{}]}, 422, "groups[0].rollouts"),
+    "empty group": ({"groups": [{"rollouts": []}]}, 422, "groups[0].rollouts"),
+    "NaN": (
+        b'{"groups":[{"rollouts":[{"answer":"1","mean_entropy":NaN}]}]}',
+        422,
+        "groups[0].rollouts[0].mean_entropy",
+    ),
+    "Infinity": (
+        b'{"groups":[{"rollouts":[{"answer":"1","mean_entropy":Infinity}]}]}',
+        422,
+        "groups[0].rollouts[0].mean_entropy",
+    ),
+    "1e999": (
+        b'{"groups":[{"rollouts":[{"answer":"1","mean_entropy":1e999}]}]}',
+        422,
+        "groups[0].rollouts[0].mean_entropy",
+    ),
+    "negative": (one(mean_entropy=-0.1), 422, "groups[0].rollouts[0].mean_entropy"),
+    "too large": (one(mean_entropy=1000.1), 422, "groups[0].rollouts[0].mean_entropy"),
+    "a string": (one(mean_entropy="0.2"), 422, "groups[0].rollouts[0].mean_entropy"),
+    "a bool": (one(mean_entropy=True), 422, "groups[0].rollouts[0].mean_entropy"),
+    "a list of means": (one(mean_entropy=[0.2]), 422, "groups[0].rollouts[0].mean_entropy"),
+    "answer a number": (one(answer=4), 422, "groups[0].rollouts[0].answer"),
+    "trained a number": (one(trained=1), 422, "groups[0].rollouts[0].trained"),
+    "num_tokens a float": (one(num_tokens=2.0), 422, "groups[0].rollouts[0].num_tokens"),
+    "tokens a bool": (
+        {"groups": [{"rollouts": [{"answer": "1", "token_entropies": [0.1, True]}]}]},
+        422,
+        "groups[0].rollouts[0].token_entropies[1]",
+    ),
+    "tokens and mean": (one(token_entropies=[0.1]), 422, "groups[0].rollouts[0]"),
+    "mask too long": (
+        {"groups": [{"rollouts": [{"answer": "1", "token_entropies": [0.1], "token_mask": [True, False]}]}]},
+        422,
+        "groups[0].rollouts[0].token_mask",
+    ),
+    "kind": (group(kind="maths"), 422, "groups[0].kind"),
+    "group_id a number": (group(group_id=3), 422, "groups[0].group_id"),
+    "group_id long": (group(group_id="x" * 257), 422, "groups[0].group_id"),
+    "duplicate group_id": (
+        {"groups": GOOD["groups"] * 2 + [{**GOOD["groups"][0], "group_id": "0"}]},
+        422,
+        "groups[2].group_id",
+    ),
+    "duplicate rollout id": ({"groups": [{"rollouts": [{"id": "a"}, {"id": "a"}]}]}, 422, "groups[0].rollouts[1].id"),
+    "unknown method": ({**GOOD, "method": "dre"}, 422, "method"),
+    "method a number": ({**GOOD, "method": 1}, 422, "method"),
+    "unknown parameter": ({**GOOD, "params": {"aplha": 0.1}}, 422, "params"),
+    "parameter out of range": ({**GOOD, "params": {"alpha": 1.5}}, 422, "params.alpha"),
+    "parameter of another type": ({**GOOD, "params": {"alpha": "0.1"}}, 422, "params.alpha"),
+    "parameter a list": ({**GOOD, "params": {"weight": ["linear"]}}, 422, "params.weight"),
+    "params a list": ({**GOOD, "params": []}, 422, "params"),
+    "step negative": ({**GOOD, "step": -1}, 422, "step"),
+    "step a string": ({**GOOD, "step": "1"}, 422, "step"),
+    "run a number": ({**GOOD, "run": 1}, 422, "run"),
+    "meta a list": ({**GOOD, "meta": []}, 422, "meta"),
+}
+
+
+def check(response, status):
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    assert body["title"]
+    assert body["detail"]
+    assert body["instance"] == response.headers["x-request-id"]
+    assert len(body.get("errors", [])) <= 10
+    assert len(response.content) < 4096
+    return body
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(service, name):
+    content, status, loc = BODIES[name]
+    body = check(service.post(content), status)
+    if loc is not None:
+        assert body["errors"][0]["loc"] == loc
+        assert body["errors"][0]["code"]
+        assert body["errors"][0]["message"]
+    assert service.post(GOOD).status_code == 200
+
+
+def test_the_caller_s_data_never_comes_back(service):
+    secret = "s3cret-" * 30
+    for body in (
+        one(mean_entropy=secret),
+        one(**{secret: 1}),
+        group(kind=secret),
+        {**GOOD, "method": secret},
+        {**GOOD, "params": {"weight": secret}},
+        {**GOOD, "params": {secret: 1}},
+        {secret: 1, **GOOD},
+    ):
+        assert secret not in check(service.post(body), 422)["detail"]
+    assert secret not in service.post(b'{"x":"' + secret.encode()).text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "aplha=0.1",
+        "alpha=x",
+        "alpha=2",
+        "alpha=nan",
+        "weight=",
+        "weight=cubic",
+        "detail=all",
+        "alpha=0.1&alpha=0.2",
+        "method=dre",
+        "vocab_size=1.5",
+    ],
+)
+def test_queries(service, query):
+    body = check(service.post(GOOD, f"/reward?{query}"), 422)
+    assert "known" in body["detail"] or "must be" in body["detail"] or "twice" in body["detail"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "word"),
+    [
+        ({"content-type": "text/plain"}, 415, "application/json"),
+        ({"content-type": "multipart/form-data; boundary=x"}, 415, "application/json"),
+        ({"content-type": ""}, 415, "application/json"),
+        ({"content-encoding": "gzip"}, 415, "Content-Encoding"),
+        ({"content-encoding": "zstd"}, 415, "Content-Encoding"),
+        ({"content-length": "1000"}, 400, "Content-Length"),
+        ({"content-length": "3"}, 400, "Content-Length"),
+        ({"content-length": "-3"}, 400, "Content-Length"),
+        ({"content-length": "1e3"}, 400, "Content-Length"),
+        ({"content-length": "999999999999"}, 413, "DARE_MAX_JSON_BYTES"),
+        ({"content-length": "999999999999", **FRAME}, 413, "DARE_MAX_BODY_BYTES"),
+    ],
+)
+def test_headers(service, headers, status, word):
+    assert word in check(service.post(GOOD, headers=headers), status)["detail"]
+
+
+def test_charset_parameters_are_fine(service):
+    assert service.post(GOOD, headers={"content-type": "application/json; charset=utf-8"}).status_code == 200
+    assert service.post(GOOD, headers={"content-encoding": "identity"}).status_code == 200
+
+
+def test_limits_of_a_small_server(make_service):
+    service = make_service(max_body_bytes=600, max_json_bytes=400, max_groups=2, max_rollouts=3, max_text=20)
+    assert "DARE_MAX_JSON_BYTES" in check(service.post(GOOD | {"meta": {"x": "y" * 400}}), 413)["detail"]
+    check(service.post({"groups": [{"rollouts": [{"answer": "1"}]}] * 3}), 413)
+    check(service.post({"groups": [{"rollouts": [{"answer": "1"}] * 4}]}), 413)
+    check(service.post(one(answer="x" * 21)), 413)
+    check(service.post(bytes(601), headers=FRAME), 413)
+    assert service.post(GOOD).status_code == 200
+
+
+def test_a_growing_body_meets_the_same_limit(make_service):
+    service = make_service(max_json_bytes=1000)
+
+    async def chunks(count):
+        for _ in range(count):
+            yield b" " * 100
+
+    check(service.request("POST", "/reward", content=chunks(20), headers={"content-type": "application/json"}), 413)
+
+    async def good():
+        for byte in json.dumps(GOOD).encode():
+            yield bytes([byte])
+
+    assert (
+        service.request("POST", "/reward", content=good(), headers={"content-type": "application/json"}).status_code
+        == 200
+    )
+
+
+def test_frames(service):
+    values = np.array([0.1, 0.2])
+    request = {"groups": [{"rollouts": [{"answer": "1"}, {"answer": "2"}]}]}
+    assert service.post(pack(request, {"mean_entropy": values}), headers=FRAME).status_code == 200
+    assert check(service.post(b"x" * 100, headers=FRAME), 400)
+    assert check(service.post(pack(request, {"mean_entropy": values})[:-1], headers=FRAME), 400)
+    bad = pack(request, {"token_entropies": Ragged(np.array([0.1, np.nan]), np.array([1, 1]))})
+    assert (
+        check(service.post(bad, headers=FRAME), 422)["errors"][0]["loc"] == "groups[0].rollouts[1].token_entropies[0]"
+    )
+    short = pack(request, {"mean_entropy": values[:1]})
+    assert "1 entries for 2 rollouts" in check(service.post(short, headers=FRAME), 422)["detail"]
+
+
+def test_the_token(make_service):
+    service = make_service(token="tökén")
+    assert check(service.post(GOOD), 401)
+    assert service.post(GOOD).headers["www-authenticate"] == "Bearer"
+    assert check(service.post(GOOD, headers={"authorization": "Bearer wrong"}), 401)
+    assert check(service.post(GOOD, headers={"authorization": "Basic x"}), 401)
+    assert check(service.post(GOOD, "/reward?token=wrong"), 401)
+    assert service.post(GOOD, headers={"authorization": "Bearer tökén".encode()}).status_code == 200
+    assert service.post(GOOD, "/reward?token=t%C3%B6k%C3%A9n").status_code == 200
+    for route in ("/health", "/ready", "/info", "/metrics", "/methods"):
+        assert service.get(route).status_code == 200
+    assert "tökén" not in service.get("/info").text
+
+
+def test_routes(service):
+    assert check(service.get("/nothing"), 404)
+    assert check(service.get("/reward"), 405)
+    assert service.get("/reward").headers["allow"] == "POST"
+
+
+def big(count, piece):
+    return b'{"groups":[{"rollouts":[' + b",".join([piece] * count) + b"]}]}"
+
+
+MIB3 = 3 << 20
+EXPENSIVE = {
+    "every entropy a string": big(
+        1, b'{"answer":"1","token_entropies":[' + b",".join([b'"0.123"'] * (MIB3 // 8)) + b"]}"
+    ),
+    "the last entropy a string": big(1, b'{"answer":"1","token_entropies":[' + b"0.12345," * (MIB3 // 8) + b'"x"]}'),
+    "the last entropy negative": big(1, b'{"answer":"1","token_entropies":[' + b"0.12345," * (MIB3 // 8) + b"-1]}"),
+    "a hundred thousand unknown fields": b'{"groups":[],'
+    + b",".join(b'"%08d":1' % i for i in range(MIB3 // 13))
+    + b"}",
+    "unknown fields of a rollout": big(1, b"{" + b",".join(b'"%08d":1' % i for i in range(MIB3 // 13)) + b"}"),
+    "no groups field": b'{"grups":"' + b"x" * MIB3 + b'"}',
+    "a missing brace at the end": b'{"groups":[' + b" " * MIB3,
+    "a long string for a number": big(1, b'{"answer":"1","mean_entropy":"' + b"1" * MIB3 + b'"}'),
+    "a long number": big(1, b'{"answer":"1","mean_entropy":' + b"1" * MIB3 + b"}"),
+    "many bad groups": b'{"groups":[' + b",".join([b"1"] * (MIB3 // 2)) + b"]}",
+    "a long answer": big(1, b'{"answer":"' + b"1" * MIB3 + b'","mean_entropy":0.1}'),
+    "deep meta": b'{"meta":{"a":' + b"[" * (MIB3 // 2) + b"]" * (MIB3 // 2) + b'},"groups":[]}',
+}
+
+
+TOO_MANY = {
+    "rollouts": big(MIB3 // 3, b"{}"),
+    "groups": b'{"groups":[' + b",".join([b'{"rollouts":[{}]}'] * (MIB3 // 19)) + b"]}",
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_too_many_are_refused_in_the_time_that_parsing_takes(service, name):
+    """A million objects have to be parsed before they can be counted: about 0.3 us each, 1 us with what is in them."""
+    body = check(service.post(TOO_MANY[name]), 413)
+    assert "1024" in body["detail"]
+
+
+@pytest.mark.parametrize("name", EXPENSIVE)
+def test_bad_input_is_cheap(service, name):
+    """50 ms of CPU is the bar on a quiet machine; the best of three runs keeps a neighbour's load out."""
+    content = EXPENSIVE[name]
+    assert len(content) <= MIB3 + 200
+    best = 9.0
+    for _ in range(3):
+        start = time.process_time()
+        response = service.post(content)
+        best = min(best, time.process_time() - start)
+    check(response, response.status_code)
+    assert response.status_code in {400, 413, 422}
+    assert best < 0.15, f"{best * 1e3:.0f} ms"
+    assert service.post(GOOD).status_code == 200

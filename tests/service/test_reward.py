@@ -1,0 +1,199 @@
+"""POST /reward: what it answers, in both forms, and that it is what `estimate` says."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward.groups import Ragged
+from dare_reward.methods import methods
+from dare_reward.reply import Reply
+from dare_reward.wire import pack
+
+RNG = np.random.default_rng(7)
+
+
+def groups(count=5, size=9, tokens=False):
+    out = []
+    for p in range(count):
+        rollouts = []
+        for i in range(size):
+            r = (
+                {"text": f"I get \\boxed{{{RNG.integers(0, 4)}}}.", "finish_reason": "stop"}
+                if i % 2
+                else {"answer": str(RNG.integers(0, 4))}
+            )
+            entropies = RNG.gamma(0.3, 1.0, int(RNG.integers(1, 30)))
+            rollouts.append(
+                {
+                    **r,
+                    **(
+                        {"token_entropies": entropies.tolist()} if tokens else {"mean_entropy": float(entropies.mean())}
+                    ),
+                }
+            )
+        out.append({"group_id": f"g{p}", "kind": "math", "label": "2", "rollouts": rollouts})
+    return out
+
+
+def frame(sent, dtype=np.float64):
+    bare = [
+        {**g, "rollouts": [{k: v for k, v in r.items() if k != "token_entropies"} for r in g["rollouts"]]}
+        for g in sent["groups"]
+    ]
+    rows = [np.array(r["token_entropies"], dtype) for g in sent["groups"] for r in g["rollouts"]]
+    column = Ragged(np.concatenate(rows), np.array([len(r) for r in rows]))
+    return pack({**sent, "groups": bare}, {"token_entropies": column})
+
+
+FRAME = {"content-type": "application/vnd.safetensors"}
+
+
+@pytest.mark.parametrize("method", list(methods()))
+@pytest.mark.parametrize("path", ["/reward", "/v1/reward"])
+def test_json_equals_in_process_bit_for_bit(service, method, path):
+    sent = groups()
+    found = Reply.from_json(service.post({"method": method, "groups": sent}, path).json())
+    local = dare_reward.estimate(sent, method=method)
+    assert found.groups == local.groups
+    assert found.config_id == local.config_id
+    assert found.diagnostics == local.diagnostics
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_both_forms_equal_in_process_bit_for_bit(service, tokens):
+    sent = groups(tokens=tokens)
+    local = dare_reward.estimate(sent)
+    assert Reply.from_json(service.post({"groups": sent}).json()).groups == local.groups
+    if tokens:
+        assert Reply.from_json(service.post(frame({"groups": sent}), headers=FRAME).json()).groups == local.groups
+
+
+def test_float32_frames_equal_float32_arrays_in_process(service):
+    sent = groups(tokens=True)
+    narrow = [
+        {**g, "rollouts": [{**r, "token_entropies": np.array(r["token_entropies"], np.float32)} for r in g["rollouts"]]}
+        for g in sent
+    ]
+    found = Reply.from_json(service.post(frame({"groups": sent}, np.float32), headers=FRAME).json())
+    assert found.groups == dare_reward.estimate(narrow).groups
+
+
+def test_octet_stream_is_a_frame_too(service):
+    sent = groups(tokens=True)
+    assert (
+        service.post(frame({"groups": sent}), headers={"content-type": "application/octet-stream"}).status_code == 200
+    )
+
+
+def test_the_shape_of_the_reply(service):
+    rollouts = [{"answer": "204", "mean_entropy": 0.21}, {"answer": "1", "mean_entropy": 0.5}, {"answer": None}]
+    response = service.post(
+        {"run": "exp1", "step": 12, "seed": 0, "groups": [{"group_id": "aime-7", "rollouts": rollouts}]}
+    )
+    body = response.json()
+    assert response.headers["content-type"] == "application/json"
+    assert body["request_id"] == response.headers["x-request-id"]
+    assert response.headers["x-dare-version"] == body["version"] == dare_reward.__version__
+    assert {p.partition(";")[0].strip() for p in response.headers["server-timing"].split(",")} == {
+        "recv",
+        "decode",
+        "estimate",
+    }
+    assert body["method"] == "dare"
+    assert body["output"] == "rewards"
+    assert len(body["config_id"]) == 64
+    group = body["groups"][0]
+    assert set(group) >= {
+        "group_id", "rewards", "keep", "valid", "answers", "advantages", "pseudo_label", "entropy_source", "support", "flags",
+        "diagnostics", "error",
+    }  # fmt: skip
+    assert group["group_id"] == "aime-7"
+    assert group["valid"] == [True, True, False]
+    assert group["answers"] == ["204", "1", None]
+    assert group["support"][0].keys() == {
+        "answer",
+        "key",
+        "count",
+        "uncertainty",
+        "p_hat",
+        "p",
+        "bonus",
+        "reward",
+        "kept",
+    }
+    assert group["error"] is None
+
+
+def test_detail_rewards(service):
+    body = service.post({"groups": groups(1)}, "/reward?detail=rewards").json()
+    assert body["groups"][0].keys() == {"group_id", "rewards", "valid", "error"}
+
+
+def test_no_groups_is_an_empty_reply(service):
+    assert service.post({"groups": []}).json()["groups"] == []
+
+
+def test_groups_fail_alone(service):
+    good = {"group_id": "good", "rollouts": [{"answer": "1", "mean_entropy": 0.2}]}
+    bad = {"group_id": "bad", "rollouts": [{"answer": "1"}]}
+    body = service.post({"groups": [bad, good]}).json()
+    assert body["groups"][0]["error"]["code"] == "missing_entropy"
+    assert {k for k, v in body["groups"][0].items() if v is not None} == {"group_id", "error"}
+    assert body["groups"][1] == service.post({"groups": [good]}).json()["groups"][0]
+
+
+def test_the_url_overrides_the_body(service):
+    sent = groups(2)
+    by_body = service.post({"method": "dare", "params": {"alpha": 0.0, "weight": "sqrt"}, "groups": sent}).json()
+    by_url = service.post(
+        {"method": "ttrl", "params": {"alpha": 0.7}, "groups": sent}, "/reward?method=dare&alpha=0&weight=sqrt"
+    ).json()
+    assert by_url["config_id"] == by_body["config_id"]
+    assert by_url["groups"] == by_body["groups"]
+
+
+def test_the_server_s_defaults(make_service):
+    service = make_service(method="ttrl", params='{"tie": "none"}')
+    tied = [{"group_id": "t", "rollouts": [{"answer": "1"}, {"answer": "2"}]}]
+    assert service.post({"groups": tied}).json()["groups"][0]["rewards"] == [0, 0]
+    assert service.post({"params": {"tie": "all"}, "groups": tied}).json()["groups"][0]["rewards"] == [1, 1]
+    assert service.post({"method": "empo", "groups": tied}).json()["groups"][0]["rewards"] == [0.5, 0.5]
+
+
+def test_a_bad_default_fails_at_start(make_service):
+    with pytest.raises(dare_reward.RequestError):
+        make_service(method="dre")
+    with pytest.raises(dare_reward.RequestError):
+        make_service(params='{"alpha": 2}')
+
+
+def test_the_answers_version_is_compared(service):
+    mine = service.post({"groups": []}).json()["answers_version"]
+    assert service.post({"answers_version": mine, "groups": []}).json()["flags"] == []
+    assert service.post({"answers_version": "0.0", "groups": []}).json()["flags"] == ["answers_version"]
+
+
+def test_the_same_request_gives_the_same_bytes(service):
+    sent, headers = {"groups": groups()}, {"x-request-id": "one"}
+    assert service.post(sent, headers=headers).content == service.post(sent, headers=headers).content
+
+
+def test_labels_change_no_reward(service):
+    sent = groups()
+    for label in ("0", "x", None):
+        other = [{**g, "label": label} for g in sent]
+        for a, b in zip(
+            service.post({"groups": sent}).json()["groups"], service.post({"groups": other}).json()["groups"]
+        ):
+            assert a["rewards"] == b["rewards"]
+
+
+def test_real_floats_survive(service):
+    """Shortest round-trip notation on both sides: no bit is lost in JSON."""
+    values = [5e-324, 0.1 + 0.2, 1 / 3, 999.9999999999999]
+    rollouts = [{"answer": str(i), "mean_entropy": v} for i, v in enumerate(values)]
+    body = service.post({"groups": [{"rollouts": rollouts}]}).json()
+    assert [s["uncertainty"] for s in body["groups"][0]["support"]] == values
+    assert json.loads(json.dumps(values)) == values

@@ -1,0 +1,158 @@
+"""The final answer of a text: the whole set of endings, and what holds for all texts."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dare_reward.answers.extract import Extraction, extract
+from dare_reward.errors import RequestError
+
+ENDINGS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[2] / "data" / "answer_endings.jsonl").read_text(encoding="utf-8").splitlines()
+]
+KINDS = ("math", "choice", "text", "exact")
+WORK = "First, note that $a+b=12$ and (A) is given. We compute 3*4 = 12, hence x = 12.\n"
+
+
+def read(ending, text=None):
+    return extract(
+        ending["text"] if text is None else text,
+        kind=ending["kind"],
+        options=ending.get("options"),
+        closed_only=ending.get("closed_only", False),
+    )
+
+
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda e: f"{e['kind']}-{e['category']}-{e['reason']}")
+def test_ending(ending):
+    found = read(ending)
+    assert found.answer == ending["expect"]
+    assert (found.source == "none") == (ending["expect"] is None)
+
+
+def test_the_set_is_large_and_says_why():
+    assert len(ENDINGS) >= 250
+    assert all(e["reason"] and e["category"] for e in ENDINGS)
+    assert len({(e["text"], e["kind"], e.get("closed_only"), str(e.get("options"))) for e in ENDINGS}) == len(ENDINGS)
+
+
+@pytest.mark.parametrize("kind", ["math", "text"])
+def test_work_before_the_ending_changes_nothing(kind):
+    for ending in ENDINGS:
+        if ending["kind"] == kind and ending["category"] not in {"think", "turn"}:
+            assert read(ending, WORK * 20 + "\n" + ending["text"]).answer == ending["expect"], ending
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("\\boxed{5}", "box"),
+        ("<|begin_of_box|>5<|end_of_box|>", "box"),
+        ("<answer>5</answer>", "tag"),
+        ("The answer is 5.", "phrase"),
+        ("we get 5", "none"),
+        ("", "none"),
+    ],
+)
+def test_source(text, source):
+    assert extract(text).source == source
+
+
+def test_fallback_is_off_unless_asked_for_and_marked():
+    assert extract("so we get 1,234.") == Extraction(None, "none")
+    assert extract("so we get 1,234.", fallback=True) == Extraction("1,234", "fallback")
+    assert extract("so we get -3.5 or", fallback=True) == Extraction("-3.5", "fallback")
+    assert extract("it must be B", kind="choice", fallback=True) == Extraction("B", "fallback")
+    assert extract("B is out. A good one, I say", kind="choice", fallback=True) == Extraction("B", "fallback")
+    assert extract("it must be Z", kind="choice", fallback=True) == Extraction(None, "none")
+    assert extract("we get 5", kind="text", fallback=True) == Extraction(None, "none")
+    assert extract("The answer is 5. 6 7", fallback=True) == Extraction("5", "phrase")
+
+
+def test_a_cut_off_text_is_never_guessed_from():
+    assert extract("so we get 5", fallback=True, closed_only=True) == Extraction(None, "none")
+    assert extract("so B", kind="choice", fallback=True, closed_only=True) == Extraction(None, "none")
+
+
+def test_open_thinking_counts_only_if_allowed():
+    text = "<think>It is \\boxed{5}, or"
+    assert extract(text).answer is None
+    assert extract(text, open_think=True).answer == "5"
+    assert extract("<think>It is \\boxed{5}</think> or", open_think=True).answer is None
+    channels = "<|channel|>analysis<|message|>It is \\boxed{5}"
+    assert extract(channels).answer is None
+    assert extract(channels, open_think=True).answer == "5"
+
+
+def test_options_are_checked_for_choices_only():
+    with pytest.raises(RequestError):
+        extract("The answer is A.", kind="choice", options=["a"])
+    assert extract("The answer is 5.", kind="math", options=["a"]).answer == "5"
+
+
+def test_a_long_box_is_read_and_an_endless_one_is_not():
+    assert extract("\\boxed{" + "1" * 30_000 + "}").answer == "1" * 30_000
+    assert extract("\\boxed{" + "1" * 40_000 + "}").answer is None
+
+
+balanced = st.recursive(
+    st.text(alphabet="abcxyz0123456789+-*/=()[],.^_ \\$|<>é√", max_size=12).map(lambda s: s.replace("\\", "\\frac ")),
+    lambda inner: st.tuples(inner, inner).map(lambda t: f"{t[0]}{{{t[1]}}}"),
+    max_leaves=5,
+)
+
+
+@given(
+    balanced,
+    st.sampled_from(["", "The answer is ", "$", "<think>7</think>"]),
+    st.sampled_from(["", ".", "$ as wanted.", "\n"]),
+)
+def test_a_balanced_box_gives_its_content(content, before, after):
+    found = extract(f"{before}\\boxed{{x{content}y}}{after}")
+    assert found == Extraction(f"x{content}y".strip(), "box")
+
+
+@given(st.text(), st.sampled_from(KINDS), st.booleans(), st.booleans(), st.booleans())
+def test_any_text_gives_a_piece_of_it_or_none(text, kind, closed_only, fallback, open_think):
+    found = extract(text, kind=kind, closed_only=closed_only, fallback=fallback, open_think=open_think)
+    assert (found.answer is None) == (found.source == "none")
+    assert found.answer is None or found.answer.strip()
+    assert found == extract(text, kind=kind, closed_only=closed_only, fallback=fallback, open_think=open_think)
+
+
+PIECES = [
+    "\\boxed{", "}", "{", "\\fbox{", "<answer>", "</answer>", "<think>", "</think>", "The answer is ", "Answer: ", "answer", " is ", "not ",
+    "$", "\\(", "\\)", "\\[", "\\]", "$$", "5", "-3.5", "1,000", "(C)", "C", "A", "B or C", "option ", "correct", ".", "\n", " ", "####", "A: ",
+    "答案是", "정답은 ", "Ответ: ", "उत्तर ", "|", "*", "**", "`", "```", "<|im_end|>", "<|begin_of_box|>", "<|end_of_box|>", "Question:", "İ",
+    "\ud800", "\x00", "\u202e", "\\b", "\b", "oxed{", "final ", "is the answer", "because ", "=", "/", "%", " cm", "!", "?", ":", "I", "if ",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.sampled_from(KINDS), st.booleans())
+def test_any_mixture_of_markers_is_read_without_error(text, kind, fallback):
+    found = extract(text, kind=kind, fallback=fallback)
+    assert found.answer is None or found.answer.strip()
+    if kind == "choice" and found.answer is not None:
+        assert found.answer in "ABCDEFGHIJ"
+    if found.source in {"box", "tag"} and kind != "choice":
+        assert extract(text, kind=kind, closed_only=True) == found
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join), st.sampled_from(KINDS))
+def test_a_last_box_wins_over_everything_before_it(text, kind):
+    text = text.replace("<|", "").replace("think", "").replace("Question", "").replace("<", "")
+    assert extract(text + "\n\\boxed{C}", kind=kind) == Extraction("C", "box")
+
+
+def test_extractions_do_not_depend_on_what_was_read_before():
+    endings = list(ENDINGS)
+    alone = {json.dumps(e, sort_keys=True): read(e) for e in endings}
+    random.Random(1).shuffle(endings)
+    assert all(read(e) == alone[json.dumps(e, sort_keys=True)] for e in endings)

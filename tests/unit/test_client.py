@@ -1,0 +1,446 @@
+"""The clients against a service without sockets, and against every way in which a service can be away or wrong."""
+
+import asyncio
+import json
+import pickle
+import warnings
+
+import httpx
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
+from dare_reward.payload import Sending, parts
+from dare_reward.scoring import estimate
+from dare_reward.wire import unpack
+from dare_service.app import create_app
+from dare_service.settings import Settings
+
+RNG = np.random.default_rng(3)
+
+
+def groups(count=3, size=6):
+    return [
+        {
+            "group_id": f"g{p}",
+            "label": "1",
+            "prompt": "never sent",
+            "rollouts": [
+                {
+                    "text": f"so \\boxed{{{RNG.integers(0, 3)}}}",
+                    "token_entropies": RNG.gamma(0.3, 1, int(RNG.integers(1, 9))).tolist(),
+                    "meta": {"x": 1},
+                }
+                for _ in range(size)
+            ],
+        }
+        for p in range(count)
+    ]
+
+
+class Wire(httpx.BaseTransport):
+    """The application as a synchronous transport; keeps what was sent, and lets a test change what comes back."""
+
+    def __init__(self, change=None, **settings):
+        self.app = create_app(Settings(**settings))
+        self.sent = []
+        self.change = change or (lambda request, response: response)
+
+    def handle_request(self, request):
+        self.sent.append(request)
+        early = self.change(request, None)
+        if early is not None:
+            return early
+
+        async def run():
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self.app), base_url="http://t") as client:
+                return await client.request(
+                    request.method, request.url.raw_path.decode(), content=request.content, headers=request.headers
+                )
+
+        response = asyncio.run(run())
+        response = httpx.Response(response.status_code, headers=response.headers, content=response.content)
+        return self.change(request, response) or response
+
+    @property
+    def posts(self):
+        return [r for r in self.sent if r.method == "POST"]
+
+
+def client(change=None, settings=None, **options):
+    return Client("http://t", transport=Wire(change, **(settings or {})), **options)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    slept = []
+    monkeypatch.setattr("dare_reward.client.time.sleep", slept.append)
+    return slept
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"send_text": True}, {"send_tokens": True}, {"send_text": True, "send_tokens": True}]
+)
+def test_local_equals_remote_bit_for_bit_in_every_form(options):
+    sent = groups()
+    assert client(**options).reward(sent).groups == estimate(sent).groups
+
+
+def test_only_what_is_needed_travels():
+    c = client()
+    c.reward(groups(), run="r", step=3)
+    body = json.loads(c._transport.posts[0].content)
+    assert body.keys() == {"method", "params", "answers_version", "run", "step", "groups"}
+    assert body["groups"][0].keys() == {"group_id", "label", "rollouts"}
+    assert body["groups"][0]["rollouts"][0].keys() == {"answer", "mean_entropy", "num_tokens"}
+
+
+def test_tokens_travel_as_a_frame():
+    c = client(send_tokens=True)
+    sent = [
+        {"rollouts": [{"answer": "1", "token_entropies": np.ones(3, np.float32)}, {"answer": "1", "mean_entropy": 0.5}]}
+    ]
+    reply = c.reward(sent)
+    frame = unpack(c._transport.posts[0].content)
+    assert frame.columns["token_entropies"].values.dtype == np.float32
+    assert frame.columns["token_entropies"].lengths.tolist() == [3, 0]
+    assert reply.groups[0].support[0].uncertainty == 0.75
+    assert reply.groups == estimate(sent).groups
+
+
+def test_masks_travel_with_tokens_and_inside_means():
+    sent = [
+        {
+            "rollouts": [
+                {"answer": "1", "token_entropies": [0.1, 9.0], "token_mask": [True, False]},
+                {"answer": "2", "token_entropies": [0.3]},
+            ]
+        }
+    ]
+    expected = estimate(sent).groups
+    assert client().reward(sent).groups == expected
+    assert client(send_tokens=True).reward(sent).groups == expected
+
+
+def test_numpy_numbers_travel():
+    sent = [{"rollouts": [{"answer": "1", "mean_entropy": np.float32(0.3), "num_tokens": np.int64(4)}]}]
+    assert client().reward(sent).groups == estimate(sent).groups
+
+
+def test_lone_surrogates_do_not_cost_the_step():
+    sent = [
+        {
+            "kind": "text",
+            "rollouts": [{"answer": "a\ud800", "mean_entropy": 0.1}, {"text": "\\boxed{b\udfff}", "mean_entropy": 0.1}],
+        }
+    ]
+    assert client().reward(sent).groups[0].rewards == estimate(sent).groups[0].rewards
+
+
+def test_rewards_are_lists_with_none_for_a_failed_group():
+    sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}, {"rollouts": [{"answer": "1"}, {"answer": "2"}]}]
+    assert client().rewards(sent) == [[1.0], [None, None]]
+
+
+def test_parameters_and_methods():
+    c = client()
+    sent = groups()
+    assert c.reward(sent, method="ttrl", tie="none").config_id == estimate(sent, method="ttrl", tie="none").config_id
+    with pytest.raises(RefusedError) as caught:
+        c.reward(sent, aplha=1)
+    assert caught.value.status == 422
+    assert "unknown parameter" in str(caught.value)
+    with pytest.raises(RequestError):
+        c.reward([{"rollouts": [{"answr": "1"}]}])
+
+
+def test_it_splits_by_group_to_fit_the_limits():
+    c = client(settings={"max_groups": 2})
+    sent = groups(5)
+    reply = c.reward(sent)
+    assert len(c._transport.posts) == 3
+    assert reply.groups == estimate(sent).groups
+    assert len(reply.diagnostics["parts"]) == 3
+    c = client(settings={"max_json_bytes": 1500})
+    assert c.reward(sent).groups == estimate(sent).groups
+    assert len(c._transport.posts) > 1
+    c = client(settings={"max_body_bytes": 3000}, send_tokens=True)
+    assert c.reward(sent).groups == estimate(sent).groups
+    assert len(c._transport.posts) > 1
+
+
+def test_default_ids_stay_unique_over_parts():
+    sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 5
+    reply = client(settings={"max_groups": 2}).reward(sent)
+    assert [g.group_id for g in reply.groups] == list("01234")
+
+
+def test_no_groups():
+    assert client().rewards([]) == []
+
+
+def fail_first(n, make):
+    count = iter(range(100))
+
+    def change(request, response):
+        if request.method == "POST" and response is None and next(count) < n:
+            return make(request)
+        return None
+
+    return change
+
+
+def busy(_request):
+    return httpx.Response(503, headers={"retry-after": "7"}, json={"detail": "busy"})
+
+
+def lost(_request):
+    raise httpx.ReadError("lost")
+
+
+def test_retry_after_is_honoured(no_pauses):
+    c = client(fail_first(2, busy))
+    assert c.rewards(groups())
+    assert no_pauses == [7.0, 7.0]
+
+
+def test_a_lost_connection_is_retried_with_growing_pauses(no_pauses):
+    c = client(fail_first(3, lost))
+    assert c.rewards(groups())
+    assert len(no_pauses) == 3
+    for pause, base in zip(no_pauses, (0.5, 1, 2)):
+        assert 0.75 * base <= pause <= 1.25 * base
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 413, 415, 422])
+def test_a_refusal_is_not_retried(status):
+    c = client(fail_first(1, lambda _: httpx.Response(status, json={"detail": "no"})))
+    with pytest.raises(RefusedError) as caught:
+        c.rewards(groups())
+    assert caught.value.status == status
+    assert len(c._transport.posts) == 1
+
+
+@pytest.mark.parametrize("status", [408, 502, 503, 504])
+def test_a_passing_failure_is_retried_and_then_told(status):
+    c = client(fail_first(99, lambda _: httpx.Response(status, text="down")), retries=2)
+    with pytest.raises(UnavailableError, match="3 tries"):
+        c.rewards(groups())
+    assert len(c._transport.posts) == 3
+
+
+def test_a_bug_of_the_service_is_not_retried():
+    c = client(fail_first(99, lambda _: httpx.Response(500, json={"detail": "bug"})))
+    with pytest.raises(UnavailableError, match="bug"):
+        c.rewards(groups())
+    assert len(c._transport.posts) == 1
+
+
+def test_the_local_fallback_says_so(caplog):
+    c = client(fail_first(99, lost), retries=1, fallback="local")
+    sent = groups()
+    reply = c.reward(sent)
+    assert reply.groups == estimate(sent).groups
+    assert "local_fallback" in reply.flags
+    assert "scoring in process" in caplog.text
+
+
+def test_a_fallback_under_another_configuration_is_an_error():
+    """The service's operator set alpha; in process it would be the default."""
+    c = client(fail_first_after(1, lost), settings={"params": '{"alpha": 0.5}'}, retries=0, fallback="local")
+    assert c.rewards(groups())
+    with pytest.raises(ConfigError, match="in process"):
+        c.rewards(groups())
+
+
+def fail_first_after(n, make):
+    count = iter(range(100))
+
+    def change(request, response):
+        return make(request) if request.method == "POST" and response is None and next(count) >= n else None
+
+    return change
+
+
+def edit(function):
+    def change(request, response):
+        if response is None or request.method != "POST":
+            return None
+        body = json.loads(response.content)
+        function(body)
+        return httpx.Response(200, json=body)
+
+    return change
+
+
+def test_another_configuration_or_version_in_mid_run_is_an_error():
+    for name in ("config_id", "version"):
+        replies = iter(["a", "a", "b"])
+        c = client(edit(lambda body, name=name, replies=replies: body.update({name: next(replies)})))
+        c.rewards(groups())
+        c.rewards(groups())
+        with pytest.raises(ConfigError, match="Restart the run"):
+            c.rewards(groups())
+
+
+def test_other_parameters_have_their_own_configuration():
+    c = client()
+    c.rewards(groups(), alpha=0.1)
+    c.rewards(groups(), alpha=0.2)
+    c.rewards(groups(), method="ttrl")
+
+
+def test_a_change_can_be_allowed():
+    replies = iter("abc")
+    c = client(edit(lambda body: body.update(version=next(replies))), allow_change=True)
+    for _ in range(3):
+        c.rewards(groups())
+
+
+def test_another_answers_version_is_a_warning():
+    c = client(edit(lambda body: body.update(answers_version="other")))
+    with pytest.warns(RuntimeWarning, match="version other"):
+        c.rewards(groups())
+
+
+def nan(body):
+    body["groups"][0]["rewards"][0] = "NaN"
+
+
+BROKEN = {
+    "a group too few": lambda body: body["groups"].pop(),
+    "another order": lambda body: body["groups"].reverse(),
+    "a reward too few": lambda body: body["groups"][0]["rewards"].pop(),
+    "no rewards": lambda body: body["groups"][0].update(rewards=None),
+    "a reward null": lambda body: body["groups"][0]["rewards"].__setitem__(0, None),
+    "a reward a string": nan,
+    "no groups": lambda body: body.pop("groups"),
+    "another shape": lambda body: body["groups"][0].pop("group_id"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_replies_that_do_not_fit_are_refused(name):
+    with pytest.raises(ReplyError):
+        client(edit(BROKEN[name])).rewards(groups())
+
+
+@pytest.mark.parametrize(
+    "content", [b"NaN", b"<html>", b"[]", b"null", b'{"groups":[{"group_id":"g0","rewards":[Infinity]}]}']
+)
+def test_replies_that_are_none(content):
+    def change(request, response):
+        return httpx.Response(200, content=content) if response is not None and request.method == "POST" else None
+
+    with pytest.raises(ReplyError):
+        client(change).rewards(groups(1, 1))
+
+
+def test_the_token_travels_in_the_header_only():
+    c = client(settings={"token": "t0k"}, token="t0k")
+    assert c.rewards(groups())
+    assert all("t0k" not in str(r.url) for r in c._transport.sent)
+    assert "t0k" not in repr(c)
+    with pytest.raises(RefusedError):
+        client(settings={"token": "t0k"}).rewards(groups())
+
+
+def test_clients_pickle_with_their_pins(live_url):
+    with Client(live_url) as c:
+        c.rewards(groups())
+        copy = pickle.loads(pickle.dumps(c))
+    assert copy._pins == c._pins
+    assert copy.rewards(groups())
+    copy.close()
+
+
+@pytest.fixture(scope="module")
+def live_url():
+    """A real server on a thread."""
+    import threading
+
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(create_app(Settings()), port=0, log_level="critical"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        thread.join(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_async(live_url):
+    async def run():
+        async with AsyncClient(live_url) as c:
+            await c.wait_ready(5)
+            sent = groups()
+            replies = await asyncio.gather(*(c.reward(sent) for _ in range(5)))
+            assert all(r.groups == estimate(sent).groups for r in replies)
+            assert await c.rewards(sent, method="ttrl") == [
+                list(g.rewards) for g in estimate(sent, method="ttrl").groups
+            ]
+
+    asyncio.run(run())
+
+
+def test_async_retries_and_falls_back(monkeypatch):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr("dare_reward.client.asyncio.sleep", sleep)
+
+    def away(request):
+        raise httpx.ConnectError("refused")
+
+    async def run():
+        async with AsyncClient("http://t", transport=httpx.MockTransport(away), retries=2, fallback="local") as c:
+            reply = await c.reward(groups())
+            assert "local_fallback" in reply.flags
+        async with AsyncClient("http://t", transport=httpx.MockTransport(away), retries=0) as c:
+            with pytest.raises(UnavailableError):
+                await c.reward(groups())
+            with pytest.raises(UnavailableError, match="is the service started"):
+                await c.wait_ready(0)
+
+    asyncio.run(run())
+    assert len(slept) == 2
+
+
+def test_wait_ready():
+    answers = iter([httpx.Response(503), httpx.Response(200)])
+    c = Client("http://t", transport=httpx.MockTransport(lambda _: next(answers)))
+    c.wait_ready(5)
+    away = Client("http://t", transport=httpx.MockTransport(lambda _: httpx.Response(503)))
+    with pytest.raises(UnavailableError, match="is the service started"):
+        away.wait_ready(0)
+
+
+def test_nothing_is_sent_before_the_first_call():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Client("http://nowhere.invalid")
+
+
+def test_a_client_of_an_older_version_sends_everything_for_a_method_it_does_not_know():
+    head = {"method": "from_the_future", "params": {}}
+    sent = [{"rollouts": [{"answer": "1", "token_entropies": [0.1]}]}]
+    part = next(parts(sent, head, sending=Sending(), max_groups=9, json_bytes=10**6, frame_bytes=10**6))
+    assert part.media_type == "application/vnd.safetensors"
+    assert "token_entropies" in unpack(part.content).columns
+
+
+def test_groups_are_not_changed():
+    sent = groups()
+    before = json.dumps(sent)
+    client(send_tokens=True).rewards(sent)
+    client().rewards(sent)
+    assert json.dumps(sent) == before
+
+
+def test_version_is_exported():
+    assert dare_reward.__version__.count(".") == 2

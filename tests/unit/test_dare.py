@@ -1,0 +1,320 @@
+"""Properties of DARE, and the choices that the golden cases do not cover."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dare_reward
+from dare_reward.groups import Groups
+from dare_reward.methods import find, methods
+
+ENTROPY = st.floats(0, 50, allow_subnormal=True)
+ROLLOUT = st.tuples(st.sampled_from(["1", "2", "3", "x", "y", None]), ENTROPY)
+ROLLOUTS = st.lists(ROLLOUT, min_size=1, max_size=40)
+CONFIG = st.fixed_dictionaries(
+    {},
+    optional={
+        "weight": st.sampled_from(["linear", "sqrt", "exp", "log", "none"]),
+        "bonus": st.sampled_from(["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"]),
+        "eps": st.sampled_from([0.0, 1e-300, 1e-6, 0.05, 3.0, 1e300]),
+        "lam": st.sampled_from([0.0, 1.0, 1e300]),
+        "u_floor": st.sampled_from([0.0, 0.2]),
+        "u_norm": st.sampled_from(["clip", "none", "logv"]),
+        "alpha": st.floats(0, 1),
+        "tau": st.floats(0, 0.99),
+        "renorm": st.sampled_from(["answers", "rollouts"]),
+        "bonus_m": st.sampled_from(["retained", "valid", "all"]),
+        "on_all_pruned": st.sampled_from(["skip", "keep_all", "keep_argmax"]),
+        "pruned": st.sampled_from(["zero", "neutral"]),
+    },
+)
+
+
+def batch(*groups):
+    return Groups.of([[a for a, _ in g] for g in groups], mean_entropy=[[e for _, e in g] for g in groups])
+
+
+def score(group, **params):
+    return dare_reward.estimate(batch(group), **params).groups[0]
+
+
+def by_answer(group):
+    return {s.answer: s for s in group.support}
+
+
+@given(ROLLOUTS, CONFIG)
+def test_every_number_is_finite(rollouts, config):
+    group = score(rollouts, **config)
+    assert len(group.rewards) == len(rollouts)
+    assert all(map(math.isfinite, group.rewards))
+    for s in group.support:
+        assert all(math.isfinite(x) for x in (s.p_hat, s.p, s.reward))
+        assert s.bonus is None or math.isfinite(s.bonus)
+
+
+@given(ROLLOUTS, CONFIG, st.randoms(use_true_random=False))
+def test_the_order_of_rollouts_does_not_matter(rollouts, config, random):
+    if config.get("on_all_pruned") == "keep_argmax":
+        config = {**config, "on_all_pruned": "skip"}  # its tie rule is first seen, which is an order
+    config = (
+        {**config, "tau": 0.0} if config.get("tau", 0.05) else config
+    )  # a p-hat within rounding of tau may fall either way
+    order = list(range(len(rollouts)))
+    random.shuffle(order)
+    before, after = score(rollouts, **config), score([rollouts[i] for i in order], **config)
+    np.testing.assert_allclose(after.rewards, [before.rewards[i] for i in order], rtol=1e-12, atol=1e-15)
+    assert after.keep == tuple(before.keep[i] for i in order)
+
+
+@given(ROLLOUTS, CONFIG)
+def test_equal_answers_get_bit_equal_rewards(rollouts, config):
+    group = score(rollouts, **config)
+    for answer in {a for a, _ in rollouts}:
+        assert len({r for r, a in zip(group.rewards, group.answers) if a == answer}) == 1
+
+
+@given(ROLLOUTS, CONFIG)
+def test_p_hat_and_p_are_distributions(rollouts, config):
+    group = score(rollouts, **{**config, "renorm": "answers"})
+    if not group.support:
+        return
+    assert math.isclose(sum(s.p_hat for s in group.support), 1, rel_tol=1e-12)
+    kept = [s.p for s in group.support if s.kept]
+    assert not kept or math.isclose(sum(kept), 1, rel_tol=1e-12)
+    assert all(s.p == 0 for s in group.support if not s.kept)
+
+
+@given(ROLLOUTS, st.floats(1e-3, 1e3), st.sampled_from([0.0, 1e-6, 0.05]))
+def test_scaling_u_and_eps_together_changes_nothing(rollouts, factor, eps):
+    rollouts = [(a, e if e > 1e-6 else 0.0) for a, e in rollouts]
+    scaled = [(a, min(e, 1.0) * factor) for a, e in rollouts]
+    before, after = score([(a, min(e, 1.0)) for a, e in rollouts], eps=eps), score(scaled, eps=eps * factor)
+    np.testing.assert_allclose(
+        [s.p_hat for s in after.support], [s.p_hat for s in before.support], rtol=1e-9, atol=1e-12
+    )
+
+
+@given(ROLLOUTS, st.floats(0, 0.9))
+def test_pruning_is_idempotent(rollouts, tau):
+    first = score(rollouts, tau=tau)
+    survivors = [r for r, kept in zip(rollouts, first.keep) if kept]
+    if not survivors:
+        return
+    second = score(survivors, tau=tau)
+    assert all(second.keep)
+    np.testing.assert_allclose(second.rewards, [r for r, k in zip(first.rewards, first.keep) if k], rtol=1e-9)
+
+
+@given(ROLLOUTS)
+def test_without_weight_bonus_and_pruning_it_is_the_vote_share(rollouts):
+    share = dare_reward.estimate(batch(rollouts), method="empo", share_of="valid").groups[0]
+    dare = score(rollouts, weight="none", alpha=0.0, tau=0.0)
+    np.testing.assert_allclose(dare.rewards, share.rewards, rtol=1e-14)
+
+
+@given(ROLLOUTS)
+def test_frequency_is_the_vote_share_with_the_bonus_of_rarity(rollouts):
+    without = Groups.of([[a for a, _ in rollouts]])
+    group = dare_reward.estimate(without, missing_entropy="frequency", tau=0.0).groups[0]
+    valid = sum(a is not None for a, _ in rollouts)
+    for s in group.support:
+        assert math.isclose(s.reward, s.count / valid + 0.1 * (1 - s.count / valid), rel_tol=1e-12)
+        assert s.uncertainty is None
+    assert group.entropy_source == "none"
+    assert "missing_entropy_frequency" in group.flags or valid == 0
+
+
+@settings(max_examples=30)
+@given(st.lists(ROLLOUTS, min_size=1, max_size=6), CONFIG)
+def test_a_group_does_not_see_its_neighbours(groups, config):
+    together = dare_reward.estimate(batch(*groups), **config).groups
+    for group, found in zip(groups, together):
+        alone = score(group, **config)
+        assert found.rewards == alone.rewards
+        assert found.support == alone.support
+        assert found.flags == alone.flags
+
+
+def test_no_group_an_empty_group_and_a_large_one():
+    assert dare_reward.estimate(Groups.of([])).groups == ()
+    empty = dare_reward.estimate(Groups.of([[], ["1"]], mean_entropy=[[], [0.1]])).groups
+    assert empty[0].rewards == ()
+    assert "all_invalid" in empty[0].flags
+    assert empty[1].rewards == (1.0,)
+    many = score([(str(i % 700), 0.1 + i % 7) for i in range(1024)], tau=0.0)
+    assert len(many.rewards) == 1024
+    assert math.isclose(sum(s.p_hat for s in many.support), 1, rel_tol=1e-12)
+
+
+def test_zero_entropy_and_zero_eps_share_the_mass_by_votes():
+    group = by_answer(score([("a", 0.0), ("a", 0.0), ("b", 0.0), ("c", 0.4)], eps=0.0, tau=0.0))
+    assert [group[a].p_hat for a in "abc"] == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+def test_the_limit_is_approached():
+    rollouts = [("a", 0.0), ("a", 0.0), ("b", 0.0), ("c", 0.4)]
+    limit, near = score(rollouts, eps=0.0, tau=0.0), score(rollouts, eps=1e-13, tau=0.0)
+    np.testing.assert_allclose(near.rewards, limit.rewards, atol=1e-9)
+
+
+def test_denormal_entropies_do_not_overflow():
+    group = by_answer(score([("a", 5e-324), ("b", 1e-320), ("b", 1e-320)], eps=0.0, tau=0.0))
+    assert group["a"].p_hat == pytest.approx(5e-324 and 1 / (1 + 2 * 5e-324 / 1e-320), rel=1e-3)
+
+
+def test_u_floor_bounds_the_weight_and_is_reported():
+    group = by_answer(score([("loop", 0.001), ("right", 0.3), ("right", 0.3)], eps=0.0, u_floor=0.2, tau=0.0))
+    assert group["loop"].uncertainty == 0.2
+    assert group["loop"].p_hat == pytest.approx((1 / 0.2) / (1 / 0.2 + 2 / 0.3))
+
+
+def test_low_entropy_and_u_gt_1_are_flagged():
+    assert "low_entropy" in score([("a", 0.019), ("b", 0.5)]).flags
+    assert "low_entropy" not in score([("a", 0.02), ("b", 0.5)]).flags
+    assert "u_gt_1" in score([("a", 1.01), ("b", 0.5)]).flags
+    assert "u_gt_1" not in score([("a", 1.0), ("b", 0.5)]).flags
+
+
+@pytest.mark.parametrize(
+    ("bonus", "expected"),
+    [
+        ("main", lambda n, m, q: (1 - n / m) * (1 - q)),
+        ("inv", lambda n, m, q: 1 / (n + 1)),
+        ("log_inv", lambda n, m, q: math.log((m + 1) / (n + 1))),
+        ("sqrt_freq", lambda n, m, q: math.sqrt(1 - n / m) * (1 - q)),
+        ("one_minus_sqrt_freq", lambda n, m, q: (1 - math.sqrt(n / m)) * (1 - q)),
+        ("inv_sqrt", lambda n, m, q: 1 / math.sqrt(n + 1)),
+        ("zero", lambda n, m, q: 0.0),
+    ],
+)
+@pytest.mark.parametrize(
+    ("u_norm", "norm"), [("clip", lambda u: min(u, 1)), ("none", lambda u: u), ("logv", lambda u: u / math.log(1000))]
+)
+@pytest.mark.parametrize(("bonus_m", "m"), [("retained", 5), ("valid", 6), ("all", 8)])
+def test_every_bonus(bonus, expected, u_norm, norm, bonus_m, m):
+    rollouts = [("a", 0.4)] * 3 + [("b", 1.5)] * 2 + [("c", 9.0)] + [(None, 0.1)] * 2
+    group = by_answer(
+        score(rollouts, bonus=bonus, u_norm=u_norm, bonus_m=bonus_m, vocab_size=1000, alpha=0.5, tau=0.05)
+    )
+    assert group["c"].bonus is None
+    assert not group["c"].kept
+    for answer, n, u in (("a", 3, 0.4), ("b", 2, 1.5)):
+        b = expected(n, m, norm(u))
+        assert group[answer].bonus == pytest.approx(b, abs=1e-12)
+        assert group[answer].reward == pytest.approx(group[answer].p + 0.5 * b, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weight", "w"),
+    [
+        ("linear", lambda n, u: n / (u + 0.05)),
+        ("sqrt", lambda n, u: n / math.sqrt(u + 0.05)),
+        ("exp", lambda n, u: n * math.exp(-2 * u)),
+        ("log", lambda n, u: n / (math.log(1 + u) + 0.05)),
+        ("none", lambda n, u: n),
+    ],
+)
+def test_every_weight(weight, w):
+    group = by_answer(score([("a", 0.5)] * 4 + [("b", 0.2)] * 3 + [("c", 0.8)], weight=weight, lam=2.0, tau=0.0))
+    raw = {"a": w(4, 0.5), "b": w(3, 0.2), "c": w(1, 0.8)}
+    for answer, value in raw.items():
+        assert group[answer].p_hat == pytest.approx(value / sum(raw.values()), rel=1e-12)
+
+
+ALL_PRUNED = [(str(i), 0.5) for i in range(30)]
+
+
+def test_all_pruned_skip():
+    group = score(ALL_PRUNED)
+    assert set(group.rewards) == {0.0}
+    assert not any(group.keep)
+    assert group.pseudo_label is None
+    assert {"all_pruned", "zero_variance", "tie"} <= set(group.flags)
+
+
+def test_all_pruned_keep_argmax():
+    group = score([("9", 0.4), *ALL_PRUNED], on_all_pruned="keep_argmax", tau=0.3)
+    assert group.pseudo_label == "9"
+    assert [s.answer for s in group.support if s.kept] == ["9"]
+    assert group.keep.count(True) == 2
+    assert "all_pruned" in group.flags
+
+
+def test_keep_argmax_takes_the_first_seen_of_a_tie():
+    assert score(ALL_PRUNED, on_all_pruned="keep_argmax").pseudo_label == "0"
+
+
+def test_pruned_neutral_is_the_survivors_mean():
+    rollouts = [("a", 0.3)] * 5 + [("b", 0.4)] * 3 + [("c", 5.0), (None, 0.1)]
+    zero, neutral = score(rollouts), score(rollouts, pruned="neutral")
+    mean = np.mean([r for r, k in zip(zero.rewards, zero.keep) if k])
+    assert zero.rewards[8] == 0
+    assert neutral.rewards[8] == pytest.approx(mean)
+    assert neutral.rewards[9] == 0
+    assert neutral.rewards[:8] == zero.rewards[:8]
+
+
+def test_missing_entropy_is_an_error_that_names_the_rollouts():
+    reply = dare_reward.estimate(
+        [
+            {"group_id": "bad", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "1"}, {"answer": None}]},
+            {"group_id": "good", "rollouts": [{"answer": "1", "mean_entropy": 0.2}]},
+        ]
+    )
+    bad, good = reply.groups
+    assert bad.error.code == "missing_entropy"
+    assert "1 of 3" in bad.error.message
+    assert "rollouts 1)" in bad.error.message
+    assert bad.rewards is None
+    assert bad.support is None
+    assert good.rewards == (1.0,)
+
+
+def test_the_error_names_at_most_eight_rollouts():
+    reply = dare_reward.estimate([{"rollouts": [{"answer": "1"}] * 20}])
+    assert "0, 1, 2, 3, 4, 5, 6, 7, ..." in reply.groups[0].error.message
+
+
+def test_missing_entropy_group_mean():
+    groups = [
+        {"rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2"}, {"answer": "2", "mean_entropy": 0.6}]},
+        {"rollouts": [{"answer": "1"}, {"answer": "2"}]},
+    ]
+    some, none = dare_reward.estimate(groups, missing_entropy="group_mean").groups
+    assert by_answer(some)["2"].uncertainty == pytest.approx((0.4 + 0.6) / 2)
+    assert "missing_entropy_imputed" in some.flags
+    assert some.entropy_source == "exact"
+    assert none.error.code == "missing_entropy"
+
+
+def test_a_rollout_without_answer_needs_no_entropy():
+    assert (
+        dare_reward.estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": ""}]}]).groups[0].error
+        is None
+    )
+
+
+def test_presets_are_parameters():
+    rollouts = [("a", 0.4)] * 3 + [("b", 0.1)] * 2 + [("c", 2.0)]
+    for name, method in methods().items():
+        if method.function.__name__ == "dare" and name.startswith("dare"):
+            preset, spelled = score(rollouts, method=name), score(rollouts, **{s.name: s.default for s in method.specs})
+            assert preset.rewards == spelled.rewards
+
+
+def test_parameters_override_a_preset():
+    rollouts = [("a", 0.4)] * 3 + [("b", 0.1)] * 2
+    assert score(rollouts, method="dare_dist", alpha=0.1, tau=0.05).rewards == score(rollouts).rewards
+
+
+def test_the_presets_of_the_ablation():
+    defaults = {n: {s.name: s.default for s in find(n).specs} for n in methods() if n.startswith("dare")}
+    assert (defaults["dare"]["alpha"], defaults["dare"]["tau"], defaults["dare"]["eps"]) == (0.1, 0.05, 0.05)
+    assert (defaults["dare_dist"]["alpha"], defaults["dare_dist"]["tau"]) == (0, 0)
+    assert (defaults["dare_dist_bonus"]["alpha"], defaults["dare_dist_bonus"]["tau"]) == (0.1, 0)
+    assert (defaults["dare_dist_prune"]["alpha"], defaults["dare_dist_prune"]["tau"]) == (0, 0.05)
+    assert defaults["dare_literal"]["eps"] == 1e-6
+    assert defaults["dare_sqrt"]["weight"] == defaults["dare_robust"]["weight"] == "sqrt"

@@ -1,0 +1,80 @@
+"""The shape of the package: who imports whom, what loading it costs, what it exports."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dare_reward
+import dare_reward.client
+import dare_reward.errors
+from dare_reward.errors import DareError, path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {"dare_reward": "client", "dare_service": "service", "dare_trainer": "trainer"}
+
+
+def imports(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_direction_of_dependence(package):
+    allowed = {"dare_reward", package}
+    files = list((ROOT / PACKAGES[package]).rglob("*.py"))
+    assert files
+    for file in files:
+        assert {i for i in imports(file) if i in PACKAGES} <= allowed, file
+
+
+def loaded(code):
+    program = f"import sys\n{code}\nprint(*sorted(m for m in sys.modules if '.' not in m))"
+    return set(
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    )
+
+
+def test_importing_loads_numpy_alone():
+    """Beside the standard library; what an interpreter of this environment loads by itself does not count."""
+    extra = loaded("import dare_reward, dare_reward.methods; dare_reward.methods()") - loaded("import numpy")
+    assert extra - sys.stdlib_module_names == {"dare_reward"}
+
+
+def test_scoring_without_hard_answers_loads_no_more():
+    code = "import dare_reward; dare_reward.estimate([{'rollouts': [{'answer': '1', 'mean_entropy': 0.1}]}])"
+    assert loaded(code) - loaded("import numpy") - sys.stdlib_module_names == {"dare_reward"}
+
+
+def test_the_clients_bring_httpx():
+    assert "httpx" in loaded("import dare_reward; dare_reward.Client")
+
+
+def test_only_the_client_imports_httpx():
+    users = {f.name for f in (ROOT / "client").rglob("*.py") if "httpx" in set(imports(f))}
+    assert users <= {"client.py", "embeddings.py"}
+
+
+def test_exports():
+    assert sorted(dare_reward.__all__) == list(dare_reward.__all__)
+    for name in dare_reward.__all__:
+        assert getattr(dare_reward, name) is not None
+    with pytest.raises(AttributeError):
+        dare_reward.nothing  # noqa: B018
+
+
+def test_every_error_carries_a_status():
+    errors = [e for e in vars(dare_reward.errors).values() if isinstance(e, type) and issubclass(e, DareError)]
+    assert len(errors) >= 10
+    assert {e.__name__ for e in errors} == set(dare_reward.errors.__all__)
+    assert {e.status for e in errors if hasattr(e, "status")} <= {400, 409, 413, 422, 500, 502, 503}
+
+
+def test_paths_read_like_code():
+    assert path(("groups", 0, "rollouts", 3, "text")) == "groups[0].rollouts[3].text"
+    assert path(()) == ""

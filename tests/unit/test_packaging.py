@@ -1,0 +1,263 @@
+"""What is delivered around the code: the image, the compose file, the workflows, the metadata, the scripts' doors."""
+
+import ast
+import importlib.util
+import json
+import re
+import sys
+import tomllib
+from dataclasses import fields
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import dare_reward
+from dare_service.settings import Settings, from_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+REWARD = yaml.safe_load(COMPOSE_TEXT)["services"]["reward"]
+FINAL_STAGE = re.split(
+    r"^FROM ", (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " "), flags=re.MULTILINE
+)[-1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+DEFAULTS = {f"DARE_{field.name.upper()}": field.default for field in fields(Settings)}
+HEAVY = {"torch", "vllm", "openrlhf", "transformers"}
+
+
+def instruction(name):
+    """The value of the only such instruction of the image's stage."""
+    (value,) = re.findall(rf"^{name} +(.*)$", FINAL_STAGE, flags=re.MULTILINE)
+    return value
+
+
+def image_environment():
+    return dict(setting.split("=", 1) for setting in instruction("ENV").split())
+
+
+# The compose file
+
+
+def test_compose_takes_every_privilege_away():
+    assert REWARD["read_only"] is True
+    assert REWARD["cap_drop"] == ["ALL"]
+    assert REWARD["security_opt"] == ["no-new-privileges:true"]
+    assert [mount.split(":")[0] for mount in REWARD["tmpfs"]] == ["/tmp"]
+    assert not {"privileged", "cap_add", "volumes", "network_mode", "pid", "user"} & set(REWARD)
+
+
+def test_compose_publishes_on_loopback_unless_told():
+    (port,) = REWARD["ports"]
+    resolved = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", port)
+    assert resolved == f"127.0.0.1:8000:{image_environment()['DARE_PORT']}"
+
+
+def test_compose_waits_for_the_whole_orderly_stop():
+    grace = float(REWARD["stop_grace_period"].removesuffix("s"))
+    defaults = Settings()
+    assert grace > defaults.drain + defaults.grace > defaults.deadline
+
+
+def test_compose_admits_as_many_connections_as_the_service_queues():
+    assert REWARD["sysctls"]["net.core.somaxconn"] >= Settings().backlog
+    assert REWARD["ulimits"]["nofile"]["soft"] > Settings().backlog
+
+
+def test_compose_ends_on_a_bad_setting():
+    assert REWARD["restart"] == "on-failure:3"
+
+
+def test_compose_hands_through_every_setting_and_says_its_default():
+    fixed = {"DARE_HOST", "DARE_PORT", "DARE_DRAIN", "DARE_GRACE"}
+    assert set(REWARD["environment"]) == set(DEFAULTS) - fixed
+    for name in REWARD["environment"]:
+        assert REWARD["environment"][name] is None, f"{name}: a value here would hide the service's own default"
+        (note,) = re.findall(rf"^ +{name}: # ([^;]+);", COMPOSE_TEXT, flags=re.MULTILINE)
+        assert note == (str(DEFAULTS[name]) or "none")
+
+
+# The image
+
+
+def test_image_is_not_root_and_says_how_it_is_started():
+    user, _, group = instruction("USER").partition(":")
+    assert int(user) == int(group) == 10001
+    assert json.loads(instruction("ENTRYPOINT")) == ["dare-reward"]
+    assert json.loads(instruction("CMD")) == ["serve"]
+    assert instruction("STOPSIGNAL") == "SIGTERM"
+
+
+def test_image_health_check_is_a_program_and_python_alone():
+    options, command = instruction("HEALTHCHECK").split(" CMD ", 1)
+    program, flag, code = json.loads(command)
+    assert (program, flag) == ("python3", "-c")
+    imported = {name.name for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import) for name in node.names}
+    assert {name.split(".")[0] for name in imported} <= sys.stdlib_module_names
+    assert "--timeout=" in options
+
+
+def test_image_settings_are_settings():
+    settings = {name: value for name, value in image_environment().items() if name.startswith("DARE_")}
+    assert set(settings) <= set(DEFAULTS)
+    assert from_environment(settings).host == "0.0.0.0"
+
+
+def test_image_keeps_the_memory_of_the_largest_body():
+    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"):
+        assert int(image_environment()[name]) >= Settings().max_body_bytes
+
+
+# The distribution
+
+
+def requirements(*, extra):
+    """The installed distribution's requirements: its own, or those that an extra adds."""
+    found = [Requirement(text) for text in metadata.requires("dare-reward") or []]
+    always = {item.name for item in found if item.marker is None}
+    added = {item.name for item in found if item.marker is not None and item.marker.evaluate({"extra": extra})}
+    return added if extra else always
+
+
+def test_base_install_needs_three_packages():
+    assert requirements(extra="") == {"numpy", "httpx", "mpmath"}
+
+
+@pytest.mark.parametrize("extra", ["service", "cli"])
+def test_light_extras_stay_light(extra):
+    assert requirements(extra=extra)
+    assert not requirements(extra=extra) & HEAVY
+
+
+def test_no_dependency_group_brings_a_framework():
+    named = {Requirement(text).name for group in PROJECT["dependency-groups"].values() for text in group}
+    assert not named & HEAVY
+
+
+def test_changelog_and_version_agree():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{PROJECT['project']['version']}]" in changelog
+    assert metadata.version("dare-reward") == PROJECT["project"]["version"] == dare_reward.__version__
+
+
+def test_licence_is_the_stated_one():
+    text = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert PROJECT["project"]["license"] == "Apache-2.0"
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+# The workflows
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_workflows_grant_nothing_by_default_and_pin_what_they_use(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {}
+    for job in workflow["jobs"].values():
+        assert job["permissions"], "each job states what it may do"
+        for step in [job, *job.get("steps", [])]:
+            if "uses" in step:
+                assert re.fullmatch(r"(actions|docker)/[\w-]+@v\d+|\./\.github/workflows/\w+\.yml", step["uses"])
+            if step.get("uses", "").startswith("actions/checkout"):
+                assert step["with"]["persist-credentials"] is False
+
+
+# The doors of the scripts
+
+
+def load_venv():
+    """scripts/_venv.py, executed anew."""
+    spec = importlib.util.spec_from_file_location("_venv_under_test", ROOT / "scripts" / "_venv.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def venv(tmp_path, monkeypatch):
+    """scripts/_venv.py over a repository that is empty."""
+    module = load_venv()
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    return module
+
+
+@pytest.fixture
+def commands(venv, monkeypatch):
+    """The commands that `ensure` would run; creating an environment leaves this Python in its place."""
+    seen = []
+
+    def record(command, complaint):
+        seen.append(command)
+        if command[1:3] == ["-m", "venv"]:
+            python = Path(command[3]) / "bin" / "python"
+            python.parent.mkdir(parents=True)
+            python.symlink_to(sys.executable)
+
+    monkeypatch.setattr(venv, "_run", record)
+    return seen
+
+
+@pytest.mark.parametrize("name", ["_venv.py", "test.py"])
+def test_an_old_python_gets_as_far_as_the_message(name):
+    tree = ast.parse((ROOT / "scripts" / name).read_text(encoding="utf-8"), feature_version=(3, 7))
+    assert not [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+
+
+def test_an_old_python_is_told_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 6, 15, "final", 0))
+    with pytest.raises(SystemExit, match=r"^error: Python 3\.11 or newer is needed, and \S+ is 3\.6\.15\.$"):
+        load_venv()
+
+
+def test_a_python_without_venv_is_told_in_one_sentence(venv, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    with pytest.raises(SystemExit, match=r"^error: .* module 'ensurepip' is missing \(on Debian .*-venv\)\.$"):
+        venv.ensure("x", [])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a privilege there")
+def test_an_environment_is_used_again_until_its_inputs_change(venv, commands, tmp_path):
+    python = venv.ensure("x", ["-e .[service]"], groups=["test"])
+    assert python == tmp_path / ".venv-x" / "bin" / "python"
+    assert commands[-1][-4:] == ["-e", ".[service]", "--group", "test"]
+    made = len(commands)
+
+    venv.ensure("x", ["-e .[service]"], groups=["test"])
+    assert len(commands) == made
+
+    with (tmp_path / "pyproject.toml").open("a", encoding="utf-8") as handle:
+        handle.write("[tool.ruff]\nline-length = 99\n")
+    venv.ensure("x", ["-e .[service]"], groups=["test"])
+    assert len(commands) == made, "settings of a tool are no reason to install again"
+
+    with (tmp_path / "pyproject.toml").open("a", encoding="utf-8") as handle:
+        handle.write("[dependency-groups]\ntest = []\n")
+    venv.ensure("x", ["-e .[service]"], groups=["test"])
+    assert len(commands) == 2 * made
+
+    venv.ensure("x", ["-e .[service]"])
+    assert len(commands) == 3 * made
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="symbolic links need a privilege there")
+def test_an_environment_that_was_not_finished_or_does_not_start_is_made_anew(venv, commands, tmp_path):
+    python = venv.ensure("x", [])
+    made = len(commands)
+    (tmp_path / ".venv-x" / venv.STAMP).unlink()
+    venv.ensure("x", [])
+    assert len(commands) == 2 * made
+    python.unlink()
+    python.symlink_to("/nowhere/python")
+    venv.ensure("x", [])
+    assert len(commands) == 3 * made
+
+
+def test_a_copy_of_the_sources_is_never_taken_for_fresh(venv, commands):
+    venv.ensure("x", [".[service]"])
+    made = len(commands)
+    venv.ensure("x", [".[service]"])
+    assert len(commands) == 2 * made

@@ -1,0 +1,120 @@
+import json
+import math
+
+import pytest
+
+import dare_reward
+from dare_reward.errors import ReplyError
+from dare_reward.groups import Groups
+from dare_reward.methods import methods
+from dare_reward.reply import Reply
+from dare_reward.scoring import configuration, settle
+
+GROUPS = [
+    {
+        "group_id": "a",
+        "label": "4",
+        "rollouts": [{"answer": x, "mean_entropy": e} for x, e in (("4", 0.1), ("4", 0.3), ("5", 0.7), (None, 0.2))],
+    },
+    {"group_id": "bad", "rollouts": [{"answer": "4"}]},
+]
+
+
+def test_json_round_trip():
+    reply = dare_reward.estimate(GROUPS)
+    assert Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
+
+
+def test_detail_rewards():
+    short = dare_reward.estimate(GROUPS).to_json(detail="rewards")
+    assert short["groups"][0].keys() == {"group_id", "rewards", "valid", "error"}
+    assert short["groups"][1]["error"]["code"] == "missing_entropy"
+    assert Reply.from_json(json.loads(json.dumps(short))).groups[0].rewards is not None
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], {}, {"groups": 1}, {"groups": [{}]}, {"groups": [{"group_id": "a", "support": [{}]}]}]
+)
+def test_what_is_no_reply(body):
+    with pytest.raises(ReplyError):
+        Reply.from_json(body)
+
+
+def test_answers_are_representatives_and_support_is_first_seen():
+    rollouts = [{"answer": a, "mean_entropy": 0.1} for a in ("7", "1/2", "0.5", "0.5", " 7 ")]
+    group = dare_reward.estimate([{"rollouts": rollouts}]).groups[0]
+    assert [s.count for s in group.support] == [2, 3]
+    assert group.answers[1] == group.answers[2] == group.answers[3] == group.support[1].answer
+    assert len(set(group.answers)) == 2
+
+
+def test_the_pseudo_label_is_the_best_paid_then_most_voted_then_first():
+    paid = Groups.of([["a", "a", "b"]], mean_entropy=[[0.9, 0.9, 0.01]])
+    assert dare_reward.estimate(paid, eps=0.0).groups[0].pseudo_label == "b"
+    first = Groups.of([["b", "a"]], mean_entropy=[[0.5, 0.5]])
+    assert dare_reward.estimate(first).groups[0].pseudo_label == "b"
+    voted = Groups.of([["b", "a", "a"]], mean_entropy=[[0.5, 0.5, 0.5]])
+    assert dare_reward.estimate(voted, method="empo").groups[0].pseudo_label == "a"
+
+
+def test_config_id_depends_on_method_parameters_and_nothing_else():
+    ids = {m: dare_reward.estimate(GROUPS, method=m).config_id for m in methods()}
+    assert len(set(ids.values())) == len(ids)
+    assert ids["dare"] == dare_reward.estimate(GROUPS[:1], alpha=0.1, eps=0.05).config_id
+    assert ids["dare"] != dare_reward.estimate(GROUPS, alpha=0.2).config_id
+    assert ids["dare"] == configuration("dare", settle("dare", {})[1])
+
+
+def test_label_diagnostics():
+    reply = dare_reward.estimate(GROUPS[:1])
+    found = reply.groups[0].diagnostics
+    assert found["majority_ratio"] == 0.5
+    assert found["label_accuracy"] == 1.0
+    assert found["ground_truth_ratio"] == 0.5
+    assert found["reward_accuracy"] == 1.0
+    assert reply.diagnostics["entropy_auroc"] == 1.0
+    assert reply.diagnostics["pass@1"] == 0.5
+    assert reply.diagnostics["pass@2"] == pytest.approx(1 - 1 / 6)
+
+
+def test_correct_flags_serve_without_a_label():
+    rollouts = [
+        {"answer": "x", "mean_entropy": 0.5, "correct": True},
+        {"answer": "y", "mean_entropy": 0.1, "correct": False},
+    ]
+    reply = dare_reward.estimate([{"rollouts": rollouts}])
+    assert reply.diagnostics["entropy_auroc"] == 0.0
+    assert reply.groups[0].diagnostics["label_accuracy"] == 0.0
+
+
+def test_no_labels_no_label_diagnostics():
+    reply = dare_reward.estimate(GROUPS[1:], missing_entropy="frequency")
+    assert reply.diagnostics.keys() == {"groups", "rollouts", "majority_ratio"}
+
+
+@pytest.mark.parametrize("method", list(methods()))
+def test_labels_never_touch_a_label_free_reward(method):
+    def scored(label, correct):
+        rollouts = [
+            {"answer": a, "mean_entropy": 0.1 * i, "correct": correct} for i, a in enumerate(("1", "2", "2", None), 1)
+        ]
+        return dare_reward.estimate([{"label": label, "reference": label, "rollouts": rollouts}], method=method).groups[
+            0
+        ]
+
+    first = scored("1", True)
+    for label, correct in (("2", False), (None, None), ("zebra", True)):
+        other = scored(label, correct)
+        assert other.rewards == first.rewards
+        assert other.support == first.support
+        assert other.pseudo_label == first.pseudo_label
+
+
+@pytest.mark.parametrize("method", list(methods()))
+def test_every_method_gives_one_finite_reward_per_rollout(method):
+    answers = [["1"], [None], ["1"] * 5, ["1", "2", "3", None, "2"], [None] * 3]
+    batch = Groups.of(answers, mean_entropy=[[0.3] * len(a) for a in answers])
+    for group, sent in zip(dare_reward.estimate(batch, method=method).groups, answers):
+        assert len(group.rewards) == len(sent)
+        assert all(map(math.isfinite, group.rewards))
+        assert all(r == 0 for r, a in zip(group.rewards, sent) if a is None)

@@ -1,0 +1,297 @@
+"""What a request may say, and how it is told that it may not."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward.errors import LimitError, RequestError
+from dare_reward.groups import Groups, Ragged
+from dare_reward.request import Limits
+
+
+def rollout(**changes):
+    return {"answer": "1", "mean_entropy": 0.2, **changes}
+
+
+def group(*rollouts, **changes):
+    return {"rollouts": list(rollouts or (rollout(), rollout())), **changes}
+
+
+def refuse(groups, **params):
+    with pytest.raises(RequestError) as caught:
+        dare_reward.estimate(groups, **params)
+    return caught.value
+
+
+BAD = {
+    "not a list": ({"rollouts": []}, ("groups",), "type"),
+    "a string": ("groups", ("groups",), "type"),
+    "group not an object": ([3], ("groups", 0), "type"),
+    "no rollouts": ([{}], ("groups", 0, "rollouts"), "empty_group"),
+    "empty group": ([group(), {"rollouts": []}], ("groups", 1, "rollouts"), "empty_group"),
+    "rollouts a string": ([{"rollouts": "ab"}], ("groups", 0, "rollouts"), "empty_group"),
+    "unknown group field": ([group(grp=1)], ("groups", 0), "unknown_field"),
+    "unknown rollout field": ([group(rollout(), rollout(entropy=1))], ("groups", 0, "rollouts", 1), "unknown_field"),
+    "rollout not an object": ([group(rollout(), "x")], ("groups", 0, "rollouts", 1), "type"),
+    "group_id a number": ([group(group_id=1)], ("groups", 0, "group_id"), "value"),
+    "group_id empty": ([group(group_id="")], ("groups", 0, "group_id"), "value"),
+    "group_id long": ([group(group_id="x" * 257)], ("groups", 0, "group_id"), "value"),
+    "duplicate group_id": ([group(group_id="a"), group(group_id="a")], ("groups", 1, "group_id"), "duplicate_id"),
+    "an id that is another's index": ([group(group_id="1"), group()], ("groups", 1, "group_id"), "duplicate_id"),
+    "kind": ([group(kind="maths")], ("groups", 0, "kind"), "value"),
+    "entropy_source": ([group(entropy_source="guess")], ("groups", 0, "entropy_source"), "value"),
+    "entropy_mode": ([group(entropy_mode="hot")], ("groups", 0, "entropy_mode"), "value"),
+    "label a number": ([group(label=4)], ("groups", 0, "label"), "type"),
+    "answer a number": ([group(rollout(answer=4))], ("groups", 0, "rollouts", 0, "answer"), "type"),
+    "text a list": ([group({"text": ["a"]})], ("groups", 0, "rollouts", 0, "text"), "type"),
+    "duplicate rollout id": (
+        [group(rollout(id="a"), rollout(id="b"), rollout(id="a"))],
+        ("groups", 0, "rollouts", 2, "id"),
+        "duplicate_id",
+    ),
+    "trained a number": ([group(rollout(trained=1))], ("groups", 0, "rollouts", 0, "trained"), "type"),
+    "trained null": ([group(rollout(trained=None))], ("groups", 0, "rollouts", 0, "trained"), "type"),
+    "correct a string": ([group(rollout(correct="yes"))], ("groups", 0, "rollouts", 0, "correct"), "type"),
+    "entropy a string": ([group(rollout(mean_entropy="0.2"))], ("groups", 0, "rollouts", 0, "mean_entropy"), "type"),
+    "entropy a bool": ([group(rollout(mean_entropy=True))], ("groups", 0, "rollouts", 0, "mean_entropy"), "type"),
+    "entropy negative": (
+        [group(rollout(), rollout(mean_entropy=-1e-9))],
+        ("groups", 0, "rollouts", 1, "mean_entropy"),
+        "value",
+    ),
+    "entropy NaN": (
+        [group(), group(rollout(mean_entropy=math.nan))],
+        ("groups", 1, "rollouts", 0, "mean_entropy"),
+        "value",
+    ),
+    "entropy infinite": (
+        [group(rollout(mean_entropy=math.inf))],
+        ("groups", 0, "rollouts", 0, "mean_entropy"),
+        "value",
+    ),
+    "entropy beyond any vocabulary": (
+        [group(rollout(mean_entropy=1001))],
+        ("groups", 0, "rollouts", 0, "mean_entropy"),
+        "value",
+    ),
+    "entropy a huge integer": (
+        [group(rollout(mean_entropy=10**400))],
+        ("groups", 0, "rollouts", 0, "mean_entropy"),
+        "value",
+    ),
+    "entropy minus a huge integer": (
+        [group(rollout(mean_entropy=-(10**400)))],
+        ("groups", 0, "rollouts", 0, "mean_entropy"),
+        "value",
+    ),
+    "num_tokens a float": ([group(rollout(num_tokens=3.0))], ("groups", 0, "rollouts", 0, "num_tokens"), "type"),
+    "num_tokens negative": ([group(rollout(num_tokens=-1))], ("groups", 0, "rollouts", 0, "num_tokens"), "value"),
+    "tokens a number": ([group({"token_entropies": 1})], ("groups", 0, "rollouts", 0, "token_entropies"), "type"),
+    "tokens a string": ([group({"token_entropies": "12"})], ("groups", 0, "rollouts", 0, "token_entropies"), "type"),
+    "a token null": (
+        [group({"token_entropies": [0.1, None]})],
+        ("groups", 0, "rollouts", 0, "token_entropies"),
+        "type",
+    ),
+    "a token bool": (
+        [group({"token_entropies": [0.1, True]})],
+        ("groups", 0, "rollouts", 0, "token_entropies"),
+        "type",
+    ),
+    "a token negative": (
+        [group({"token_entropies": [0.1, -0.1]})],
+        ("groups", 0, "rollouts", 0, "token_entropies", 1),
+        "value",
+    ),
+    "a token NaN": (
+        [group({"token_entropies": [0.1, 0.2, math.nan]})],
+        ("groups", 0, "rollouts", 0, "token_entropies", 2),
+        "value",
+    ),
+    "a huge token": ([group({"token_entropies": [10**400]})], ("groups", 0, "rollouts", 0, "token_entropies"), "type"),
+    "a matrix of tokens": (
+        [group({"token_entropies": np.zeros((2, 2))})],
+        ("groups", 0, "rollouts", 0, "token_entropies"),
+        "type",
+    ),
+    "complex tokens": (
+        [group({"token_entropies": np.zeros(2, complex)})],
+        ("groups", 0, "rollouts", 0, "token_entropies"),
+        "type",
+    ),
+    "a mask of numbers": (
+        [group({"token_entropies": [0.1], "token_mask": [1]})],
+        ("groups", 0, "rollouts", 0, "token_mask"),
+        "type",
+    ),
+    "a mask of another length": (
+        [group({"token_entropies": [0.1, 0.2], "token_mask": [True]})],
+        ("groups", 0, "rollouts", 0, "token_mask"),
+        "length",
+    ),
+    "a mask alone": ([group({"token_mask": [True]})], ("groups",), "conflict"),
+    "mean and tokens": ([group(rollout(), rollout(token_entropies=[0.1]))], ("groups", 0, "rollouts", 1), "conflict"),
+    "num_tokens that is not the number": (
+        [group({"token_entropies": [0.1, 0.2], "num_tokens": 3})],
+        ("groups", 0, "rollouts", 0, "num_tokens"),
+        "length",
+    ),
+    "options": ([group(kind="choice", options=["AB"])], ("groups", 0, "options"), None),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_refused_with_its_place(name):
+    groups, loc, code = BAD[name]
+    error = refuse(groups)
+    assert error.loc == loc
+    assert error.status == 422
+    assert code is None or error.code == code
+    assert len(str(error)) < 400
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits"),
+    [
+        ([group(), group()], Limits(groups=1)),
+        ([group(rollout(), rollout(), rollout())], Limits(rollouts=2)),
+        ([group(rollout(answer="x" * 11))], Limits(text=10)),
+        ([group({"text": "x" * 11})], Limits(text=10)),
+    ],
+)
+def test_limits(groups, limits):
+    with pytest.raises(LimitError) as caught:
+        dare_reward.estimate(groups, limits=limits)
+    assert caught.value.status == 413
+
+
+@pytest.mark.parametrize("blank", ["", "   ", "\n", None])
+def test_blank_is_no_answer_and_no_error(blank):
+    found = dare_reward.estimate([group(rollout(), {"answer": blank}, {"text": blank})]).groups[0]
+    assert found.valid == (True, False, False)
+    assert found.rewards == (1.0, 0.0, 0.0)
+
+
+def test_neither_answer_nor_text():
+    assert dare_reward.estimate([group({"mean_entropy": 0.3})]).groups[0].flags[0] == "all_invalid"
+
+
+def test_answer_wins_over_text_even_as_null():
+    texts = [{"answer": "7", "text": "\\boxed{8}"}, {"answer": None, "text": "\\boxed{8}"}, {"text": "\\boxed{8}"}]
+    found = dare_reward.estimate([group(*texts)], missing_entropy="frequency").groups[0]
+    assert found.answers == ("7", None, "8")
+
+
+def test_zero_tokens_is_no_answer():
+    found = dare_reward.estimate(
+        [group(rollout(), {"answer": "1", "num_tokens": 0}, {"answer": "1", "token_entropies": []})],
+        missing_entropy="frequency",
+    ).groups[0]
+    assert found.valid[:2] == (True, False)
+
+
+def test_a_fully_masked_rollout_generated_nothing():
+    masked = {"answer": "1", "token_entropies": [0.1, 0.2], "token_mask": [False, False]}
+    assert dare_reward.estimate([group({"answer": "1", "token_entropies": [0.3]}, masked)]).groups[0].valid == (
+        True,
+        False,
+    )
+
+
+def test_masked_tokens_do_not_count():
+    mixed = {"answer": "1", "token_entropies": [0.1, 50.0, 0.3], "token_mask": [True, False, True]}
+    found = dare_reward.estimate([group(mixed, {"answer": "2", "token_entropies": [0.2, 0.4]})]).groups[0]
+    assert [s.uncertainty for s in found.support] == pytest.approx([0.2, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("policy", "valid"),
+    [("boxed", (True, False, True)), ("as_is", (True, True, True)), ("invalid", (False, False, False))],
+)
+def test_truncated(policy, valid):
+    cut = {"finish_reason": "length", "mean_entropy": 0.2}
+    texts = [{**cut, "text": "\\boxed{4}"}, {**cut, "text": "The answer is 4."}, {**cut, "answer": "4"}]
+    assert dare_reward.estimate([group(*texts)], truncated=policy).groups[0].valid == valid
+
+
+def test_meta_prompt_and_ids_are_carried_and_ignored():
+    plain = dare_reward.estimate([group()]).groups[0]
+    dressed = dare_reward.estimate(
+        [group(rollout(id="a", meta={"x": [1]}), rollout(id="b"), prompt="?", meta={"y": math.nan})]
+    ).groups[0]
+    assert dressed.rewards == plain.rewards
+
+
+def test_default_ids_are_indices():
+    assert [g.group_id for g in dare_reward.estimate([group(), group()]).groups] == ["0", "1"]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, float])
+def test_numpy_numbers_and_arrays_are_welcome_in_process(kind):
+    mean = dare_reward.estimate([group(rollout(mean_entropy=kind(0.25)))]).groups[0]
+    tokens = dare_reward.estimate([group({"answer": "1", "token_entropies": np.array([0.25, 0.25], kind)})]).groups[0]
+    assert mean.support[0].uncertainty == tokens.support[0].uncertainty == 0.25
+
+
+def test_columns_beside_the_json():
+    plain = [{"rollouts": [{"answer": "1"}, {"answer": "2"}]}]
+    by_column = dare_reward.estimate(plain, columns={"mean_entropy": np.array([0.1, 0.2])})
+    by_field = dare_reward.estimate([group(rollout(mean_entropy=0.1), rollout(answer="2", mean_entropy=0.2))])
+    assert by_column.groups == by_field.groups
+
+
+@pytest.mark.parametrize(
+    ("columns", "code"),
+    [
+        ({"mean_entropy": np.zeros(3)}, "length"),
+        ({"mean_entropy": Ragged(np.zeros(2), np.array([1, 1]))}, "shape"),
+        ({"token_entropies": np.zeros(2)}, "shape"),
+        ({"token_entropies": Ragged(np.zeros(2), np.array([2]))}, "length"),
+        ({"logits": np.zeros(2)}, "tensor"),
+    ],
+)
+def test_columns_that_do_not_fit(columns, code):
+    assert refuse([{"rollouts": [{"answer": "1"}, {"answer": "2"}]}], columns=columns).code == code
+
+
+def test_a_column_given_twice():
+    assert refuse([group()], columns={"mean_entropy": np.zeros(2)}).code == "conflict"
+
+
+def test_prepared_arrays_must_agree():
+    with pytest.raises(RequestError):
+        Groups(np.array([2]), np.array([0]), np.array([1]), ("a",))
+    with pytest.raises(RequestError):
+        Groups(np.array([1, 1]), np.array([0, 0]), np.array([1, 1]), ("a", "b"))
+    with pytest.raises(RequestError):
+        Groups.of([["a"]], mean_entropy=[[-1.0]])
+    with pytest.raises(RequestError):
+        Groups.of([["a"]], mean_entropy=[[1.0, 2.0]])
+    with pytest.raises(RequestError, match="prepared arrays hold none"):
+        dare_reward.estimate(Groups.of([["a"]]), truncated="as_is")
+
+
+def test_unknown_method_and_parameters():
+    assert "known: dare, " in str(refuse([group()], method="dre"))
+    assert "known: weight, eps" in str(refuse([group()], esp=0.1))
+    assert refuse([group()], eps=-1).loc == ("params", "eps")
+
+
+def test_tuples_are_sequences():
+    assert dare_reward.estimate(({"rollouts": (rollout(), rollout())},)).groups[0].rewards == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [-0.0, 5e-324, 1000.0, np.nextafter(1000, 0)])
+def test_the_edges_of_the_range_are_in(dtype, value):
+    tokens = np.array([0.5, value, 0.25], dtype)
+    assert dare_reward.estimate([group({"answer": "1", "token_entropies": tokens})]).groups[0].error is None
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [-1e-30, 1000.1, np.inf, -np.inf, np.nan, -np.nan])
+def test_the_outside_of_the_range_is_out(dtype, value):
+    error = refuse([group({"answer": "1", "token_entropies": np.array([0.5, value, 0.25], dtype)})])
+    assert error.loc[-2:] == ("token_entropies", 1)

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dare_reward import segments
+from dare_reward.segments import blocks, offsets, segment_means, segment_sums
+
+LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=30)
+
+
+@given(LENGTHS, st.integers(1, 12))
+def test_blocks_cover_every_segment_once_and_whole(lengths, size):
+    ends = offsets(np.array(lengths))
+    at = 0
+    for part, elements in blocks(np.array(lengths), size=size):
+        assert part.start == at
+        assert part.stop > part.start
+        assert (elements.start, elements.stop) == (ends[part.start], ends[part.stop])
+        assert elements.stop - elements.start <= size or part.stop == part.start + 1
+        at = part.stop
+    assert at == len(lengths)
+
+
+@given(LENGTHS, st.randoms(use_true_random=False))
+def test_sums_are_those_of_each_segment_alone(lengths, random):
+    rows = [np.array([random.random() for _ in range(n)], np.float32) for n in lengths]
+    sums = segment_sums(np.concatenate(rows), np.array(lengths))
+    alone = [segment_sums(row, np.array([len(row)]))[0] for row in rows]
+    assert sums.tolist() == alone
+    np.testing.assert_allclose(sums, [row.astype(np.float64).sum() for row in rows], rtol=1e-15)
+
+
+def test_blocks_do_not_change_a_bit(monkeypatch):
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(0, 50, 400)
+    values = rng.gamma(0.3, 1, int(lengths.sum())).astype(np.float32)
+    whole = segment_sums(values, lengths)
+    monkeypatch.setattr(segments, "BLOCK", 64)
+    monkeypatch.setattr(segments.blocks, "__kwdefaults__", {"size": 64})
+    assert segment_sums(values, lengths).tolist() == whole.tolist()
+
+
+def test_float32_is_summed_in_float64():
+    assert segment_sums(np.array([1e8, 1, -1e8], np.float32), np.array([3])) == 1
+
+
+def test_empty_segments_do_not_take_a_neighbours_value():
+    sums = segment_sums(np.array([1.0, 2, 4]), np.array([0, 1, 0, 0, 2, 0]))
+    assert sums.tolist() == [0, 1, 0, 0, 6, 0]
+    means, counts = segment_means(np.array([1.0, 2, 4]), np.array([0, 1, 2]))
+    assert np.isnan(means[0])
+    assert means[1:].tolist() == [1, 3]
+    assert counts.tolist() == [0, 1, 2]
+
+
+def test_the_mask_leaves_tokens_out():
+    means, counts = segment_means(
+        np.array([1.0, 9, 3, 9]), np.array([3, 1]), mask_T=np.array([True, False, True, False])
+    )
+    assert means[0] == 2
+    assert np.isnan(means[1])
+    assert counts.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_segments(dtype):
+    assert segment_sums(np.zeros(0, dtype), np.zeros(0, np.int64)).tolist() == []
