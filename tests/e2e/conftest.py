@@ -42,9 +42,13 @@ def quiet(cache):
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory, quiet):
-    folder = tmp_path_factory.mktemp("model")
-    subprocess.run([sys.executable, str(HERE / "tiny_model.py"), str(folder)], check=True, capture_output=True, timeout=300)
+def tiny(cache, quiet):
+    """Made once per cache."""
+    folder = cache / "tiny"
+    if not (folder / "config.json").is_file():
+        subprocess.run(
+            [sys.executable, str(HERE / "tiny_model.py"), str(folder)], check=True, capture_output=True, timeout=600
+        )
     return folder
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from dare_trainer.topk import bounds
 
 pytestmark = pytest.mark.openrlhf_loop
@@ -42,7 +43,9 @@ def compare(model, folder, options, mode, **environment):
 @pytest.mark.parametrize(("mode", "temperature"), [("raw", 1.0), ("raw", 0.6), ("temperature", 0.6)])
 def test_the_v1_runner_is_exact(tiny, tmp_path, mode, temperature):
     (found, wanted), *_ = compare(tiny, tmp_path, {"n": 16, "tokens": 64, "temperature": temperature}, mode)
-    print(f"\nV1 {mode} T={temperature}: {len(found)} tokens, mean {wanted.mean():.4f}, largest error {abs(found - wanted).max():.2e}")
+    print(
+        f"\nV1 {mode} T={temperature}: {len(found)} tokens, mean {wanted.mean():.4f}, largest error {abs(found - wanted).max():.2e}"
+    )
     assert abs(found - wanted).max() < 1e-4
     assert wanted.std() > 0.1  # the comparison would be empty if all entropies were alike
 
@@ -61,12 +64,20 @@ def test_topk_bounds_hold_on_every_token(tiny, tmp_path):
     top = np.array([lp for row in generated["topk"] for lp in row["logprobs"]])
     exact = np.concatenate(reference["topk"])
     b = bounds(top, generated["vocabulary"])
-    print(f"\ntop-20 of {len(exact)} tokens: width p90 {np.quantile(b.upper - b.lower, 0.9):.3f}, estimate mean error {np.mean(b.estimate - exact):+.4f}")
+    print(
+        f"\ntop-20 of {len(exact)} tokens: width p90 {np.quantile(b.upper - b.lower, 0.9):.3f}, estimate mean error {np.mean(b.estimate - exact):+.4f}"
+    )
     assert ((b.lower - 1e-4 <= exact) & (exact <= b.upper + 1e-4)).all()
 
 
 def test_without_the_switch_ranks_stay_ranks(tiny, tmp_path):
-    run("generate.py", tiny, tmp_path / "made.json", json.dumps({"n": 2, "tokens": 4, "temperature": 1.0}), VLLM_TOKEN_ENTROPY="off")
+    run(
+        "generate.py",
+        tiny,
+        tmp_path / "made.json",
+        json.dumps({"n": 2, "tokens": 4, "temperature": 1.0}),
+        VLLM_TOKEN_ENTROPY="off",
+    )
     rows = json.loads((tmp_path / "made.json").read_text())["rows"]
     assert all("plugin is not active" in r["entropies"] for r in rows)
 
@@ -86,5 +97,7 @@ def test_overhead(tiny, tmp_path):
         run("generate.py", tiny, tmp_path / "made.json", json.dumps(options), VLLM_TOKEN_ENTROPY=mode)
         seconds[mode] = json.loads((tmp_path / "made.json").read_text())["seconds"]
     ratio = seconds["temperature"]["logprobs=0"] / seconds["off"]["logprobs=0"]
-    print(f"\n{seconds}\nplugin / logprobs=0: {ratio:.2f}; plugin / none: {seconds['temperature']['logprobs=0'] / seconds['off']['none']:.2f}")
+    print(
+        f"\n{seconds}\nplugin / logprobs=0: {ratio:.2f}; plugin / none: {seconds['temperature']['logprobs=0'] / seconds['off']['none']:.2f}"
+    )
     assert ratio < 2.0

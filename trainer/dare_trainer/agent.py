@@ -6,18 +6,19 @@
 from pathlib import Path
 from typing import Any
 
+from openrlhf.utils.agent import AgentExecutorBase  # type: ignore[import-not-found,unused-ignore]
+
 from dare_trainer.config import read_config
 from dare_trainer.executor import Executor
-from openrlhf.utils.agent import AgentExecutorBase
 
 
-class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
+class AgentExecutor(AgentExecutorBase):  # type: ignore[misc,unused-ignore]
     """One per rollout actor; takes no arguments."""
 
     def __init__(self) -> None:
         self._executor = Executor(read_config(Path(__file__).resolve().parent))
 
-    async def execute(
+    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
         self,
         prompt: str,
         label: Any,
@@ -27,4 +28,6 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
         llm_engine: Any,
         images: Any = None,
     ) -> dict[str, Any]:
-        return await self._executor.execute(prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images)
+        return await self._executor.execute(
+            prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images
+        )

@@ -18,30 +18,57 @@ __all__ = ["register_data", "register_doctor", "register_train"]
 
 def register_train(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "train", help="compose and run an OpenRLHF training command", description="Compose an OpenRLHF command from a recipe, check, print, run."
+        "train",
+        help="compose and run an OpenRLHF training command",
+        description="Compose an OpenRLHF command from a recipe, check, print, run.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--recipe", help="BENCHMARK-BACKBONE[-ROW], such as aime24-qwen2.5-math-1.5b or amc-qwen3-1.7b-ttrl")
+    what.add_argument(
+        "--recipe", help="BENCHMARK-BACKBONE[-ROW], such as aime24-qwen2.5-math-1.5b or amc-qwen3-1.7b-ttrl"
+    )
     what.add_argument("--table", help="all recipes of a table: main, ablation, large, forms (with --dry-run)")
     what.add_argument("--list", action="store_true", help="the names of all recipes")
     parser.add_argument("--reward-url", help="the reward service, http://HOST:PORT")
-    parser.add_argument("--route", choices=["agent", "url"], default="agent", help="agent: exact entropies and extra votes; url: nothing on the nodes")
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the prepared sets (dare-reward data prepare)")
+    parser.add_argument(
+        "--route",
+        choices=["agent", "url"],
+        default="agent",
+        help="agent: exact entropies and extra votes; url: nothing on the nodes",
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path("data"), help="folder of the prepared sets (dare-reward data prepare)"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs"), help="folder of the run: agent, model, checkpoints")
     parser.add_argument("--model", default="", help="a local path instead of the recipe's model")
-    parser.add_argument("--set", action="append", default=[], metavar="FLAG=VALUE", help="an OpenRLHF flag, by its name since 0.10.2")
-    parser.add_argument("--agent", action="append", default=[], metavar="NAME=VALUE", help="a setting of the agent (docs/openrlhf-agent.md)")
-    parser.add_argument("--openrlhf", metavar="VERSION", help="compose for this release; default: the installed one, else the newest known")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FLAG=VALUE", help="an OpenRLHF flag, by its name since 0.10.2"
+    )
+    parser.add_argument(
+        "--agent",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the agent (docs/openrlhf-agent.md)",
+    )
+    parser.add_argument(
+        "--openrlhf",
+        metavar="VERSION",
+        help="compose for this release; default: the installed one, else the newest known",
+    )
     parser.add_argument("--dry-run", action="store_true", help="print the command and do nothing")
     parser.add_argument("extra", nargs="*", help="after --: arguments for OpenRLHF as they are")
     parser.set_defaults(run=train)
 
 
 def register_doctor(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("doctor", help="check this node: service, versions, plugin, limits")
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "doctor", help="check this node: service, versions, plugin, limits"
+    )
     parser.add_argument("--reward-url", default="http://127.0.0.1:8000", help="the reward service")
     parser.add_argument("--method", default="dare")
-    parser.add_argument("--waiters", type=int, default=8192, help="rollouts that may wait for a reward at once on the URL route")
+    parser.add_argument(
+        "--waiters", type=int, default=8192, help="rollouts that may wait for a reward at once on the URL route"
+    )
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds to wait for the service")
     parser.set_defaults(run=doctor)
 
@@ -51,7 +78,9 @@ def register_data(subparsers: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     prepare: argparse.ArgumentParser = actions.add_parser("prepare", help="local file -> OpenRLHF's JSONL")
     prepare.add_argument("name", help="mmlu-pro, math-500, aime24, amc, gpqa, or a labelled set such as math-train")
-    prepare.add_argument("--from", dest="source", type=Path, required=True, metavar="FILE", help="JSON, JSON lines, CSV or Parquet")
+    prepare.add_argument(
+        "--from", dest="source", type=Path, required=True, metavar="FILE", help="JSON, JSON lines, CSV or Parquet"
+    )
     prepare.add_argument("--out", type=Path, default=Path("data"))
     parser.set_defaults(run=data)
 
@@ -87,10 +116,14 @@ def _train(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         return 0
     if installed() is None:
-        raise ConfigError("OpenRLHF is not installed in this environment: pip install openrlhf, or see Dockerfile.train")
+        raise ConfigError(
+            "OpenRLHF is not installed in this environment: pip install openrlhf, or see Dockerfile.train"
+        )
     for key in ("data.prompt_dataset", "eval.dataset"):
         if not Path(flags[key]).is_file():
-            raise ConfigError(f"{flags[key]} is missing: dare-reward data prepare {recipe.benchmark} --from FILE --out {launch.data}")
+            raise ConfigError(
+                f"{flags[key]} is missing: dare-reward data prepare {recipe.benchmark} --from FILE --out {launch.data}"
+            )
     handshake(replace(config, start_timeout=10.0))
     prepare_folder(flags, config)
     environment = {**os.environ} | ({"DARE_AGENT_TOKEN": config.token} if config.token else {})
@@ -143,7 +176,14 @@ def doctor(arguments: argparse.Namespace) -> int:
     from .doctor import examine, failures  # noqa: PLC0415
 
     here = read_config(Path.cwd())
-    config = replace(here, url=arguments.reward_url, method=arguments.method, timeout=arguments.timeout, retries=0, start_timeout=arguments.timeout)
+    config = replace(
+        here,
+        url=arguments.reward_url,
+        method=arguments.method,
+        timeout=arguments.timeout,
+        retries=0,
+        start_timeout=arguments.timeout,
+    )
     findings = []
     for finding in examine(config, waiters=arguments.waiters):
         findings.append(finding)

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from dare_reward.errors import ConfigError
 from dare_reward.scoring import settle
 
-__all__ = ["AgentConfig", "ENVIRONMENT", "FILE", "parse_setting", "read_config", "write_config"]
+__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "parse_setting", "read_config", "write_config"]
 
 ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
@@ -96,7 +96,9 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: {error}") from None
     values |= {
-        f.name: environment[ENVIRONMENT + f.name.upper()] for f in fields(AgentConfig) if ENVIRONMENT + f.name.upper() in environment
+        f.name: environment[ENVIRONMENT + f.name.upper()]
+        for f in fields(AgentConfig)
+        if ENVIRONMENT + f.name.upper() in environment
     }
     known = {f.name for f in fields(AgentConfig)}
     if unknown := sorted(values.keys() - known):
@@ -105,7 +107,7 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
 
 
 def write_config(config: AgentConfig, folder: Path) -> Path:
-    """The file that `read_config` reads; what is at its default is left out. No token: that belongs in the environment."""
+    """The file that `read_config` reads, without what is at its default and without the token (an environment's matter)."""
     default = AgentConfig()
     lines = ["# Written by dare-reward train; DARE_AGENT_* variables win over this file."]
     tables = []
@@ -135,9 +137,11 @@ def _convert(name: str, value: Any) -> Any:
         if isinstance(default, Mapping):
             value = json.loads(value) if isinstance(value, str) else value
             if not isinstance(value, dict):
-                raise ValueError  # noqa: TRY301
+                raise ValueError  # noqa: TRY004
             return MappingProxyType(value)
-        if isinstance(value, str) or (isinstance(value, int) and isinstance(default, float) and not isinstance(value, bool)):
+        if isinstance(value, str) or (
+            isinstance(value, int) and isinstance(default, float) and not isinstance(value, bool)
+        ):
             return type(default)(value)
     except ValueError:
         kind = "a JSON object" if isinstance(default, Mapping) else type(default).__name__

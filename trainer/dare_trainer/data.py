@@ -2,7 +2,7 @@
 
 From one local file (JSON, JSON lines, CSV, or Parquet where pyarrow is installed) come
 
-    NAME.jsonl           training without labels' help: {"input", "label": {"answer", "split": "train", ...}, "datasource"}
+    NAME.jsonl           training: {"input", "label": {"answer", "split": "train", ...}, "datasource"}
     NAME-eval.jsonl      the same prompts, whose label says that a rollout is graded
     NAME-probe.jsonl     the first eight, for runs that only evaluate
     NAME-raw-eval.jsonl, NAME-raw-probe.jsonl    the bare question, for the row `raw`
@@ -78,7 +78,9 @@ def read_rows(source: Path) -> list[Mapping[str, Any]]:
         text = source.read_text(encoding="utf-8-sig")
         if suffix == ".csv":
             return list(csv.DictReader(text.splitlines(keepends=True)))
-        found = [json.loads(line) for line in text.splitlines() if line.strip()] if suffix == ".jsonl" else json.loads(text)
+        found = (
+            [json.loads(line) for line in text.splitlines() if line.strip()] if suffix == ".jsonl" else json.loads(text)
+        )
     except ModuleNotFoundError:
         raise ConfigError(f"{source}: reading Parquet needs pyarrow (pip install pyarrow)") from None
     except (ValueError, csv.Error) as error:
@@ -115,7 +117,7 @@ def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> Question:
 
 
 def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str, Sequence[str]]) -> Question:
-    """Options as letters. A set that lists the right answer apart from the wrong ones is put into an order of its own."""
+    """Options as letters. A right answer that is listed apart from the wrong ones is put among them by hash."""
     wrong = [str(row[name]).strip() for name in fields.get("wrong", ()) if row.get(name)]
     options = next((row[name] for name in fields["options"] if row.get(name)), None)
     if options is None and wrong:

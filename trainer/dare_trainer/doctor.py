@@ -35,7 +35,9 @@ class Finding:
         return f"{ {True: 'ok  ', False: 'FAIL', None: 'skip'}[self.good] } {self.what}: {self.detail}"
 
 
-def examine(config: AgentConfig, *, waiters: int = 8192, environment: Mapping[str, str] = os.environ) -> Iterator[Finding]:
+def examine(
+    config: AgentConfig, *, waiters: int = 8192, environment: Mapping[str, str] = os.environ
+) -> Iterator[Finding]:
     """All checks; each is made whatever the others say."""
     checks: Sequence[tuple[str, Callable[[], str | None]]] = (
         ("reward service", lambda: _service(config)),
@@ -50,7 +52,11 @@ def examine(config: AgentConfig, *, waiters: int = 8192, environment: Mapping[st
         except (DareError, PluginError, OSError) as error:
             yield Finding(what, good=False, detail=f"{type(error).__name__}: {error}")
         else:
-            yield Finding(what, good=None if detail is None else True, detail=detail or "not installed here: run this on a GPU node")
+            yield Finding(
+                what,
+                good=None if detail is None else True,
+                detail=detail or "not installed here: run this on a GPU node",
+            )
 
 
 def _service(config: AgentConfig) -> str:
@@ -58,14 +64,18 @@ def _service(config: AgentConfig) -> str:
     reply = handshake(config)
     group = reply.groups[0]
     if group.error is not None:
-        return f"{config.url}, version {reply.version}; method {config.method} wants more than the synthetic group has ({group.error.code})"
+        return f"{config.url}, version {reply.version}; {config.method} wants more than the synthetic group has"
     rewards = ", ".join(f"{r:.3f}" for r in group.rewards or ())
-    return f"{config.url}, version {reply.version}, method {config.method}: a group of 4 got {rewards}, the same as in process"
+    return f"{config.url}, version {reply.version}, {config.method}: a group of 4 got {rewards}, as it does in process"
 
 
 def _openrlhf() -> str | None:
     found = _version("openrlhf")
-    return None if found is None else f"{found}, flags like --{'reward.remote_url' if dialect(found) == 'nested' else 'remote_rm_url'}"
+    return (
+        None
+        if found is None
+        else f"{found}, flags like --{'reward.remote_url' if dialect(found) == 'nested' else 'remote_rm_url'}"
+    )
 
 
 def _vllm() -> str | None:
@@ -94,7 +104,9 @@ def _open_files(waiters: int) -> str:
     """On the URL route every unfinished rollout holds a connection, on both sides."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < waiters + 256:
-        raise ConfigError(f"{soft} (hard limit {hard}): {waiters} rollouts that wait for their reward need more: ulimit -n {waiters + 1024}")
+        raise ConfigError(
+            f"{soft} (hard limit {hard}): {waiters} waiting rollouts need more: ulimit -n {waiters + 1024}"
+        )
     return f"{soft}, enough for {waiters} rollouts that wait"
 
 

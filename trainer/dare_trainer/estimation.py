@@ -43,12 +43,16 @@ def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
     here = configuration(config.method, params)
     if (remote.config_id, remote.version) != (here, __version__):
         raise ConfigError(
-            f"{config.url} runs dare-reward {remote.version} and scores by {remote.config_id[:12]}; this process is {__version__} and "
-            f"would fall back to {here[:12]}. Install the same version on both sides"
+            f"{config.url} runs dare-reward {remote.version} and scores by {remote.config_id[:12]}; this process is "
+            f"{__version__} and would fall back to {here[:12]}. Install the same version on both sides"
         )
     local = estimate([group], method=config.method, **params)
-    if (remote.groups[0].error is None) != (local.groups[0].error is None) or not _agree(remote.groups[0], local.groups[0]):
-        raise ConfigError(f"{config.url} scores the synthetic group differently from this process: {remote.groups[0].rewards}, {local.groups[0].rewards}")
+    if (remote.groups[0].error is None) != (local.groups[0].error is None) or not _agree(
+        remote.groups[0], local.groups[0]
+    ):
+        raise ConfigError(
+            f"{config.url} scores the synthetic group as {remote.groups[0].rewards}, this process as {local.groups[0].rewards}"
+        )
     return remote
 
 
@@ -72,18 +76,26 @@ class Estimation:
         """The group's reply and how it was got: 0 by the service, 1 in process, 2 not at all (None)."""
         try:
             async with asyncio.timeout(self.config.patience):
-                reply = await self._client.reward([group], method=self.config.method, run=self.config.run or None, **self.params)
+                reply = await self._client.reward(
+                    [group], method=self.config.method, run=self.config.run or None, **self.params
+                )
             if reply.groups[0].error is None:
                 if reply.config_id != configuration(self.config.method, self.params):
-                    raise ConfigError("the service scores by another configuration than at the start")  # noqa: TRY301
+                    raise ConfigError("the service scores by another configuration than at the start")
                 return reply.groups[0], 0.0
-            raise ReplyError(f"{reply.groups[0].error.code}: {reply.groups[0].error.message}")  # noqa: TRY301
+            raise ReplyError(f"{reply.groups[0].error.code}: {reply.groups[0].error.message}")
         except (DareError, TimeoutError) as error:
             why: BaseException = error
         except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
             why = error
         self.fallbacks += 1
-        logger.warning("group %s is scored in process (%d so far): %s: %s", group.get("group_id"), self.fallbacks, type(why).__name__, why)
+        logger.warning(
+            "group %s is scored in process (%d so far): %s: %s",
+            group.get("group_id"),
+            self.fallbacks,
+            type(why).__name__,
+            why,
+        )
         return self._in_process(group)
 
     def _in_process(self, group: Group) -> tuple[GroupReply | None, float]:

@@ -72,12 +72,21 @@ class Executor:
         if config.entropy == "plugin":
             turn_on(config.entropy_mode)
         self._estimation = Estimation(config, transport=transport)
-        self._siblings: Siblings[Delivery, Outcome] = Siblings(self._score, lambda d: neutral_group(1, votes=len(d.rollouts))[0])
+        self._siblings: Siblings[Delivery, Outcome] = Siblings(
+            self._score, lambda d: neutral_group(1, votes=len(d.rollouts))[0]
+        )
         self._entropies_seen = False
         self._groups = 0
 
-    async def execute(
-        self, prompt: str, label: Any, sampling_params: Any, max_length: int, hf_tokenizer: Any, llm_engine: Any, images: Any = None
+    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
+        self,
+        prompt: str,
+        label: Any,
+        sampling_params: Any,
+        max_length: int,
+        hf_tokenizer: Any,
+        llm_engine: Any,
+        images: Any = None,
     ) -> dict[str, Any]:
         meaning = read_label(label)
         tokenized = tokenize(hf_tokenizer, prompt, images)
@@ -91,7 +100,9 @@ class Executor:
             else:
                 output = await llm_engine.generate(list(ids), own)
             completion = output.outputs[0]
-            return Rollout(completion, generated_text(hf_tokenizer, completion), self._entropies(completion, llm_engine))
+            return Rollout(
+                completion, generated_text(hf_tokenizer, completion), self._entropies(completion, llm_engine)
+            )
 
         async def generate(members: int) -> Delivery:
             more = 0 if evaluating else self._votes_each(members) - 1
@@ -115,6 +126,10 @@ class Executor:
             sampling_params=sampling_params,
         )
 
+    async def close(self) -> None:
+        """Close the connections to the service; the next group opens new ones."""
+        await self._estimation.close()
+
     # --- generation --------------------------------------------------------------------------------------------------
 
     def _evaluates(self, label: Label, sampling_params: Any) -> bool:
@@ -127,7 +142,9 @@ class Executor:
     def _votes_each(self, members: int) -> int:
         votes = self.config.votes_per_prompt or members
         if votes % members:
-            raise ConfigError(f"votes_per_prompt={votes} is not a multiple of the {members} rollouts that OpenRLHF trains on per prompt")
+            raise ConfigError(
+                f"votes_per_prompt={votes} is not a multiple of the {members} rollouts of a prompt that train"
+            )
         return votes // members
 
     def _ask(self, params: Any) -> Any:
@@ -171,7 +188,9 @@ class Executor:
     async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[Outcome]:
         votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
         label = deliveries[0].label
-        reply, fallback = await self._estimation.score(self._group(deliveries[0].prompt, label, votes, trained=len(deliveries)))
+        reply, fallback = await self._estimation.score(
+            self._group(deliveries[0].prompt, label, votes, trained=len(deliveries))
+        )
         wait = time.perf_counter() - began
         if reply is None:
             return neutral_group(len(deliveries), votes=len(votes), wait=wait)
@@ -195,7 +214,10 @@ class Executor:
             group["label"] = label.answer
         if self.config.entropy != "none":
             exact = self.config.entropy == "plugin"
-            group |= {"entropy_source": "exact" if exact else "topk", "entropy_mode": self.config.entropy_mode if exact else "raw"}
+            group |= {
+                "entropy_source": "exact" if exact else "topk",
+                "entropy_mode": self.config.entropy_mode if exact else "raw",
+            }
         for i, rollout in enumerate(votes):
             entry = {"text": rollout.text, "num_tokens": len(rollout.completion.token_ids), "trained": i < trained}
             if rollout.completion.finish_reason:

@@ -89,12 +89,19 @@ def flags_of(source: str) -> frozenset[str]:
     """The flags that a release's `cli/train_ppo_ray.py` declares. Optimiser flags are declared per prefix in a loop."""
     found = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument" and node.args:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "add_argument"
+            and node.args
+        ):
             name = node.args[0]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
                 found.add(name.value.removeprefix("--"))
             elif isinstance(name, ast.JoinedStr):
-                tail = "".join(str(part.value) for part in name.values if isinstance(part, ast.Constant)).removeprefix("--")
+                tail = "".join(str(part.value) for part in name.values if isinstance(part, ast.Constant)).removeprefix(
+                    "--"
+                )
                 found |= {f"{prefix}{tail}" for prefix in ("actor", "critic")}
     return frozenset(found)
 
@@ -117,7 +124,9 @@ def translate(flags: Mapping[str, Any], release: str, known: frozenset[str] | No
         named = dict(flags)
     else:
         if missing := sorted(flags.keys() - FLAT.keys()):
-            raise ConfigError(f"--{missing[0]} has no counterpart in OpenRLHF {release}: leave it out or update OpenRLHF")
+            raise ConfigError(
+                f"--{missing[0]} has no counterpart in OpenRLHF {release}: leave it out or update OpenRLHF"
+            )
         named = {FLAT[k]: v for k, v in flags.items()}
         if known is not None and "max_new_tokens" not in known:  # before 0.9.5
             generated, total = named.pop("max_new_tokens", 1024), named.pop("max_len", 2048)

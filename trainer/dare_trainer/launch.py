@@ -80,18 +80,31 @@ def check(flags: Mapping[str, Any], config: AgentConfig) -> None:
     """What OpenRLHF or the agent would only find out hours or gigabytes later."""
     samples = int(flags["rollout.n_samples_per_prompt"])
     if config.votes_per_prompt % samples:
-        raise ConfigError(f"votes_per_prompt={config.votes_per_prompt} is not a multiple of rollout.n_samples_per_prompt={samples}")
+        raise ConfigError(
+            f"votes_per_prompt={config.votes_per_prompt} is not a multiple of rollout.n_samples_per_prompt={samples}"
+        )
     made = int(flags["rollout.batch_size"]) * samples
     if made % int(flags["train.batch_size"]):
-        raise ConfigError(f"a step makes {made} rollouts, which train.batch_size={flags['train.batch_size']} does not divide")
+        raise ConfigError(
+            f"a step makes {made} rollouts, which train.batch_size={flags['train.batch_size']} does not divide"
+        )
     if int(flags["data.max_len"]) <= int(flags["rollout.max_new_tokens"]):
         raise ConfigError("data.max_len must leave room for a prompt beside rollout.max_new_tokens")
 
 
 def reward_url(config: AgentConfig, samples: int) -> str:
     """The URL route's flag: every setting rides in the query."""
-    entropies = {} if config.entropy == "none" or "missing_entropy" not in config.every_param else {"missing_entropy": "error"}
-    query = {"group_size": samples, "run": config.run, "method": config.method, "kind": config.kind, **config.params, **entropies}
+    entropies = (
+        {} if config.entropy == "none" or "missing_entropy" not in config.every_param else {"missing_entropy": "error"}
+    )
+    query = {
+        "group_size": samples,
+        "run": config.run,
+        "method": config.method,
+        "kind": config.kind,
+        **config.params,
+        **entropies,
+    }
     return f"{config.url.rstrip('/')}/reward?{urlencode(query)}"
 
 

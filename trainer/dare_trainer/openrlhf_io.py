@@ -57,7 +57,15 @@ def generated_text(hf_tokenizer: Any, completion: Any) -> str:
 
 
 def response(
-    *, prompt: str, label: Any, images: Any, training_inputs: Any, ids: list[int], completion: Any, outcome: Any, sampling_params: Any
+    *,
+    prompt: str,
+    label: Any,
+    images: Any,
+    training_inputs: Any,
+    ids: list[int],
+    completion: Any,
+    outcome: Any,
+    sampling_params: Any,
 ) -> dict[str, Any]:
     """One rollout as OpenRLHF stores it. `rollout_log_probs` only where it asked for them."""
     generated = list(completion.token_ids)

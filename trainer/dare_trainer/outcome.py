@@ -37,7 +37,7 @@ LOGS: Mapping[str, str] = MappingProxyType(
         "label_accuracy": "1: the pseudo-label is right",
         "reward_accuracy": "share of votes whose agreement with the pseudo-label equals their being right",
         "ground_truth_ratio": "share of right votes",
-        "reward_fallback": "1: computed in process, the service was away or refused; 2: not computed, all rewards are equal",
+        "reward_fallback": "1: computed in process, for want of the service; 2: not computed, all rewards are equal",
         "reward_wait_ms": "from the end of the group's last generation to its rewards",
     }
 )

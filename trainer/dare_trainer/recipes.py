@@ -25,7 +25,7 @@ CARRIED = frozenset({"answer", "mean_entropy", "token_entropies", "token_mask", 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A run. `flags` are OpenRLHF's by their names since 0.10.2, without paths; `agent` is for the agent's configuration."""
+    """A run. `flags` are OpenRLHF's by their names since 0.10.2, without paths; `agent` are the agent's settings."""
 
     name: str
     benchmark: str
@@ -93,8 +93,9 @@ def find_recipe(name: str) -> Recipe:
         if name.startswith(f"{stem}-") and (row := name.removeprefix(f"{stem}-")) in rows():
             return _compose(benchmark, backbone, row)
     raise ConfigError(
-        f"unknown recipe {name!r}: BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW with benchmarks {', '.join(_file('benchmarks'))}; "
-        f"backbones {', '.join(_file('backbones'))}; rows {', '.join(r for r in rows() if not r.startswith('form-'))}, form-WEIGHT-BONUS"
+        f"unknown recipe {name!r}: BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW; benchmarks: "
+        f"{', '.join(_file('benchmarks'))}; backbones: {', '.join(_file('backbones'))}; rows: "
+        f"{', '.join(r for r in rows() if not r.startswith('form-'))}, form-WEIGHT-BONUS"
     )
 
 
@@ -124,9 +125,20 @@ def _compose(benchmark: str, backbone: str, row: str) -> Recipe:
     entry = _file("rows")[base]
     params = dict(zip(("weight", "bonus"), form, strict=True)) if form else dict(entry.get("params", {}))
     train = entry.get("train", True)
-    flags = {**setup["flags"], "train.num_episodes": facts["episodes"], **model.get("flags", {}), **entry.get("flags", {})}
+    flags = {
+        **setup["flags"],
+        "train.num_episodes": facts["episodes"],
+        **model.get("flags", {}),
+        **entry.get("flags", {}),
+    }
     if not train:
-        flags |= {"actor.adam.lr": 0.0, "train.num_episodes": 1, "eval.steps": 1, "rollout.n_samples_per_prompt": 8, "train.batch_size": 64}
+        flags |= {
+            "actor.adam.lr": 0.0,
+            "train.num_episodes": 1,
+            "eval.steps": 1,
+            "rollout.n_samples_per_prompt": 8,
+            "train.batch_size": 64,
+        }
     raw = "-raw" if entry.get("data") == "raw" else ""
     return Recipe(
         name=_name(benchmark, backbone, row),
@@ -141,6 +153,8 @@ def _compose(benchmark: str, backbone: str, row: str) -> Recipe:
         method=entry.get("method", "ttrl"),
         params=MappingProxyType(params),
         flags=MappingProxyType(flags),
-        agent=MappingProxyType({**setup["agent"], "kind": facts["kind"], **({} if train else {"votes_per_prompt": 0, "entropy": "none"})}),
+        agent=MappingProxyType(
+            {**setup["agent"], "kind": facts["kind"], **({} if train else {"votes_per_prompt": 0, "entropy": "none"})}
+        ),
         beside=entry.get("beside", ""),
     )

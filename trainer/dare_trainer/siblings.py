@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Siblings", "SiblingError", "together"]
+__all__ = ["SiblingError", "Siblings", "together"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,7 +61,9 @@ class Siblings(Generic[T, R]):
         """Groups that are open; 0 between two steps."""
         return len(self._open)
 
-    async def run(self, anchor: object, key: Hashable, generate: Callable[[int], Coroutine[Any, Any, T]]) -> tuple[T, R]:
+    async def run(
+        self, anchor: object, key: Hashable, generate: Callable[[int], Coroutine[Any, Any, T]]
+    ) -> tuple[T, R]:
         """As one member: `generate(members)` delivers, the result is what `score` gave for it."""
         identity = (id(anchor), key)
         group = self._open.setdefault(identity, _Group(anchor))

@@ -94,7 +94,7 @@ def wanted_by_actor() -> Mode | None:
 
 
 def patch() -> bool:
-    """Wrap the executor of the OpenRLHF that this process has loaded; False, with the reason in the log, if it cannot be."""
+    """Wrap the executor of the OpenRLHF in this process; False, with the reason in the log, if it cannot be."""
     return patch_class(getattr(import_module(MODULE), "SingleTurnAgentExecutor", None))
 
 
@@ -105,7 +105,11 @@ def patch_class(executor: Any) -> bool:
         function = getattr(executor, name, None)
         found = tuple(inspect.signature(function).parameters) if function else ()
         if found[: len(arguments)] != arguments:
-            logger.warning("this OpenRLHF's SingleTurnAgentExecutor.%s takes %s: the URL route stays without entropies", name, found or "nothing")
+            logger.warning(
+                "this OpenRLHF's SingleTurnAgentExecutor.%s takes %s: the URL route stays without entropies",
+                name,
+                found or "nothing",
+            )
             return False
     executor.execute = _execute(executor.execute)
     executor._fetch_rewards_via_http = _fetch(executor._fetch_rewards_via_http)  # noqa: SLF001
@@ -133,7 +137,17 @@ class _Engine:
 
 def _execute(original: Any) -> Any:
     @functools.wraps(original)
-    async def execute(self: Any, prompt: Any, label: Any, sampling_params: Any, max_length: Any, hf_tokenizer: Any, llm_engine: Any, *more: Any, **named: Any) -> Any:
+    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
+        self: Any,
+        prompt: Any,
+        label: Any,
+        sampling_params: Any,
+        max_length: Any,
+        hf_tokenizer: Any,
+        llm_engine: Any,
+        *more: Any,
+        **named: Any,
+    ) -> Any:
         call = _calls.setdefault(id(sampling_params), _Call(sampling_params))
         rollout = _Rollout(call, call.started)
         call.started += 1
@@ -141,7 +155,9 @@ def _execute(original: Any) -> Any:
         token = _rollout.set(rollout)
         try:
             engine = _Engine(llm_engine, rollout)
-            return await original(self, prompt, label, sampling_params, max_length, hf_tokenizer, engine, *more, **named)
+            return await original(
+                self, prompt, label, sampling_params, max_length, hf_tokenizer, engine, *more, **named
+            )
         finally:
             _rollout.reset(token)
             call.live -= 1
@@ -185,10 +201,12 @@ async def _post(url: str, payload: Mapping[str, Any]) -> Any:
     problem: BaseException | None = None
     for _ in range(TRIES):
         try:
-            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
-                async with session.post(url, json=payload) as response:
-                    response.raise_for_status()
-                    return await response.json()
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session,
+                session.post(url, json=payload) as response,
+            ):
+                response.raise_for_status()
+                return await response.json()
         except Exception as error:  # noqa: BLE001
             problem = error
             logger.info("reward request failed: %s", error)

@@ -34,15 +34,15 @@ def encode(entropies: Sequence[float]) -> NDArray[np.int64]:
 
 
 def decode(ranks: Sequence[int | None]) -> NDArray[np.float32]:
-    """The entropies (nats) that these ranks stand for; EntropyError if one is a genuine rank or not a finite entropy."""
+    """The entropies (nats) that these ranks stand for; EntropyError for a genuine rank or a NaN."""
     if any(r is None for r in ranks):
         raise EntropyError("vLLM returned log-probabilities without ranks")
     bits = np.asarray(ranks, np.int64)
     if (genuine := (bits >= 0) & (bits < FLOOR_BITS)).any():
         raise EntropyError(
-            f"rank {int(bits[genuine][0])} is a genuine rank: the token-entropy plugin is not active in the vLLM worker. Install "
-            f"dare-reward in vLLM's environment, set {SWITCH}=temperature before the engine starts, and list token_entropy in "
-            "VLLM_PLUGINS if that is set"
+            f"rank {int(bits[genuine][0])} is a genuine rank: the token-entropy plugin is not active in the vLLM worker. "
+            f"Install dare-reward in vLLM's environment, set {SWITCH}=temperature before the engine starts, and list "
+            "token_entropy in VLLM_PLUGINS if that is set"
         )
     values = bits.astype(np.int32).view(np.float32)
     if not np.isfinite(values).all():

@@ -1,4 +1,4 @@
-"""The vLLM general plugin: full-vocabulary token entropies from the sampler, in the rank column of the log-probabilities.
+"""The vLLM general plugin: full-vocabulary token entropies from the sampler, in the log-probabilities' rank column.
 
 vLLM loads every general plugin of its environment in the front end, the engine core and each worker. This one does
 nothing until it is switched on: by `VLLM_TOKEN_ENTROPY=raw|temperature`, or by the OpenRLHF agent, or by the reward
@@ -6,7 +6,7 @@ URL of the OpenRLHF actor that is about to start the engine (`single_turn.py`). 
 the V1 and that of the V2 model runner:
 
     raw          entropy of softmax(logits), before temperature, penalties, masks and truncation
-    temperature  entropy of softmax(logits / T) with the request's temperature: the sampled policy, and what trainers use
+    temperature  entropy of softmax(logits / T), T the request's temperature: the sampled policy, as trainers have it
 
 It acts on steps in which a request asks for log-probabilities (`SamplingParams(logprobs=0)` is enough), on all rows of
 that step: the V1 sampler is not told which request a row belongs to. So while it is on, genuine ranks of sampled tokens
@@ -89,7 +89,9 @@ def check_version(version: str) -> None:
     """PluginError below the first version that has what is wrapped; a warning above the last one that was read."""
     found = tuple(int(n) for n in re.findall(r"\d+", version)[:2])
     if found < FIRST:
-        raise PluginError(f"vLLM {version}: token entropies need vLLM {FIRST[0]}.{FIRST[1]} or later. Unset {SWITCH}, or use entropy=topk")
+        raise PluginError(
+            f"vLLM {version}: token entropies need {FIRST[0]}.{FIRST[1]} or later. Unset {SWITCH}, or use entropy=topk"
+        )
     if found > LAST:
         logger.warning("vLLM %s is newer than %d.%d, the newest that this plugin was checked with", version, *LAST)
 

@@ -6,12 +6,14 @@ VLLM_TOKEN_ENTROPY chooses the mode. Also times generation without log-probabili
 import json
 import sys
 import time
+from pathlib import Path
 
 
 def main():
     model, out, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    from dare_trainer.token_entropy import EntropyError, token_entropies
     from vllm import LLM, SamplingParams
+
+    from dare_trainer.token_entropy import EntropyError, token_entropies
 
     llm = LLM(
         model=model,
@@ -38,7 +40,9 @@ def main():
         result["topk"] = []
         for o in llm.generate(prompts, SamplingParams(**shared, logprobs=20), use_tqdm=False):
             top = [sorted((e.logprob for e in row.values()), reverse=True)[:20] for row in o.outputs[0].logprobs]
-            result["topk"].append({"prompt": list(o.prompt_token_ids), "ids": list(o.outputs[0].token_ids), "logprobs": top})
+            result["topk"].append(
+                {"prompt": list(o.prompt_token_ids), "ids": list(o.outputs[0].token_ids), "logprobs": top}
+            )
     if options.get("time"):
         result["seconds"] = {}
         for name, more in {"none": {}, "logprobs=0": {"logprobs": 0}, "logprobs=20": {"logprobs": 20}}.items():
@@ -48,8 +52,7 @@ def main():
                 llm.generate(prompts, SamplingParams(**shared, **more), use_tqdm=False)
                 best = min(best, time.perf_counter() - begun)
             result["seconds"][name] = best
-    with open(out, "w", encoding="utf-8") as file:
-        json.dump(result, file)
+    Path(out).write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

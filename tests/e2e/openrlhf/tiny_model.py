@@ -29,7 +29,10 @@ def tokenizer(pairs):
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    bpe.train_from_iterator((f"{q}\n{s}" for q, s in pairs), trainers.BpeTrainer(vocab_size=1024, special_tokens=SPECIAL, initial_alphabet=alphabet))
+    bpe.train_from_iterator(
+        (f"{q}\n{s}" for q, s in pairs),
+        trainers.BpeTrainer(vocab_size=1024, special_tokens=SPECIAL, initial_alphabet=alphabet),
+    )
     out = PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>")
     out.chat_template = CHAT
     return out
@@ -37,7 +40,7 @@ def tokenizer(pairs):
 
 def main(folder, vocabulary=0, steps=300):
     torch.manual_seed(0)
-    torch.set_num_threads(2)
+    torch.set_num_threads(1)  # 300 tiny steps: threads would only wait for each other
     rng = random.Random(0)
     pairs = [problem(rng) for _ in range(4000)]
     tok = tokenizer(pairs)
@@ -59,7 +62,9 @@ def main(folder, vocabulary=0, steps=300):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(steps):
         rows = [
-            tok.apply_chat_template([{"role": "user", "content": q}, {"role": "assistant", "content": s}], tokenize=False)
+            tok.apply_chat_template(
+                [{"role": "user", "content": q}, {"role": "assistant", "content": s}], tokenize=False
+            )
             for q, s in rng.sample(pairs, 16)
         ]
         batch = tok(rows, return_tensors="pt", padding=True)

@@ -54,7 +54,10 @@ if os.environ.get("DARE_TEST_CPU_SHIM") == "1":
             self.group.broadcast([tensor], options).wait()
 
     def _distributed(module):
-        module.stateless_init_process_group = lambda host, port, rank, world_size, device: _Gloo(host, port, rank, world_size)
+        def init(host, port, rank, world_size, device):
+            return _Gloo(host, port, rank, world_size)
+
+        module.stateless_init_process_group = init
 
     def _worker(module):
         def update_weight(self, name, dtype, shape, empty_cache=False):
@@ -84,7 +87,7 @@ if os.environ.get("DARE_TEST_CPU_SHIM") == "1":
     }
 
     class _Finder(importlib.abc.MetaPathFinder):
-        busy = set()
+        busy: set = set()  # noqa: RUF012
 
         def find_spec(self, name, path, target=None):
             if name not in HOOKS or name in self.busy:

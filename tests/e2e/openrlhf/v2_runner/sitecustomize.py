@@ -31,7 +31,7 @@ if os.environ.get("TRITON_INTERPRET") == "1":
     HOOKS = {"triton.backends": _backends, "vllm.v1.worker.gpu.sample.gumbel": _gumbel}
 
     class _Finder(importlib.abc.MetaPathFinder):
-        busy = set()
+        busy: set = set()  # noqa: RUF012
 
         def find_spec(self, name, path, target=None):
             if name not in HOOKS or name in self.busy:
