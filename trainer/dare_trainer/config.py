@@ -107,7 +107,7 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
 
 
 def write_config(config: AgentConfig, folder: Path) -> Path:
-    """The file that `read_config` reads, without what is at its default and without the token (an environment's matter)."""
+    """The file that `read_config` reads, without defaults and without the token."""
     default = AgentConfig()
     lines = ["# Written by dare-reward train; DARE_AGENT_* variables win over this file."]
     tables = []

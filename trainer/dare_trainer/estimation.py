@@ -51,7 +51,8 @@ def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
         remote.groups[0], local.groups[0]
     ):
         raise ConfigError(
-            f"{config.url} scores the synthetic group as {remote.groups[0].rewards}, this process as {local.groups[0].rewards}"
+            f"{config.url} scores the synthetic group as {remote.groups[0].rewards}, "
+            f"this process as {local.groups[0].rewards}"
         )
     return remote
 

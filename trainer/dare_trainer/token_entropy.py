@@ -40,7 +40,7 @@ def decode(ranks: Sequence[int | None]) -> NDArray[np.float32]:
     bits = np.asarray(ranks, np.int64)
     if (genuine := (bits >= 0) & (bits < FLOOR_BITS)).any():
         raise EntropyError(
-            f"rank {int(bits[genuine][0])} is a genuine rank: the token-entropy plugin is not active in the vLLM worker. "
+            f"rank {int(bits[genuine][0])} is a genuine rank: the token-entropy plugin is not active in vLLM. "
             f"Install dare-reward in vLLM's environment, set {SWITCH}=temperature before the engine starts, and list "
             "token_entropy in VLLM_PLUGINS if that is set"
         )
