@@ -44,9 +44,10 @@ def main() -> int:
         if arguments.keep:
             _venv.say("It runs until Ctrl-C.")
             server.wait()
-        return result.returncode
     except KeyboardInterrupt:
         return 0
+    else:
+        return result.returncode
     finally:
         if server.poll() is None:
             server.send_signal(signal.SIGTERM)

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -42,6 +44,7 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 ACCEPTED: Final = MappingProxyType({"float": ("F64", "F32", "BF16"), "int": ("I64", "I32"), "bool": ("BOOL", "U8")})
 LENGTHS: Final = "lengths"
+LONE: Final = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can escape it, UTF-8 cannot write it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,14 +107,7 @@ def unpack(buffer: bytes | bytearray | memoryview) -> Frame:
     if (end := tensors[-1].end if tensors else 0) != len(data):
         raise FrameError(f"tensors end at byte {end}, the data at {len(data)}", code="frame")
     arrays = {t.name: _array(t, data) for t in tensors}
-    return Frame(_encoded(metadata.get("request", "{}")), _columns(arrays, {t.name: t.dtype for t in tensors}))
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise FrameError("__metadata__.request holds a lone surrogate", code="frame") from None
+    return Frame(metadata.get("request", "{}").encode(), _columns(arrays, {t.name: t.dtype for t in tensors}))
 
 
 def _header(text: bytes) -> tuple[Mapping[str, str], Sequence[_Tensor]]:
@@ -119,7 +115,7 @@ def _header(text: bytes) -> tuple[Mapping[str, str], Sequence[_Tensor]]:
     try:
         if not text.startswith(b"{"):
             raise ValueError("not an object")
-        head = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse)
+        head = json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise FrameError(f"header is not JSON: {str(error)[:80]}", code="frame") from None
     metadata = head.pop("__metadata__", {})
@@ -201,10 +197,13 @@ def _ragged(name: str, values: NDArray[Any], lengths: NDArray[np.int64] | None) 
     return Ragged(values, lengths)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) != len(pairs):
         raise ValueError("duplicate key")
+    for text in chain.from_iterable(pairs):
+        if isinstance(text, str) and not text.isascii() and LONE.search(text):
+            raise ValueError("lone surrogate")
     return out
 
 

@@ -96,8 +96,8 @@ async def reward(request: Request) -> Response:
     query = _query(request)
     kind = form(request.headers, settings)
     size = stated_length(request.headers, kind)
-    with state.admission.hold(size if size is not None else kind.limit):
-        body = await receive(request.receive, size, kind, seconds=settings.deadline)
+    with state.admission.hold(size or 0) as lease:
+        body = await receive(request.receive, size, kind, lease, seconds=settings.deadline)
         received = time.perf_counter()
         work = partial(_work, state, body, kind, query, request.scope["state"]["request_id"])
         if len(body) <= INLINE_BYTES:
@@ -149,7 +149,7 @@ def _configuration(
     settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
 ) -> tuple[str, dict[str, Any]]:
     """Method and parameters: the URL's, else the body's, else the server's."""
-    method = query.get("method") or content.get("method") or settings.method
+    method = query.get("method", content.get("method", settings.method))
     known = {s.name: s for s in specs(find(method))}
     params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dare_reward.wire import MEDIA_TYPES
@@ -31,22 +31,37 @@ class Admission:
 
     limit: int
     held: int = 0
-    waiting: int = field(default=0, init=False)
 
     @contextmanager
-    def hold(self, size: int) -> Iterator[None]:
-        if self.held and self.held + size > self.limit:
+    def hold(self, size: int) -> Iterator[Lease]:
+        """Room for `size` bytes, and for more as they come, until the end of the block."""
+        lease = Lease(self)
+        lease.grow(size)
+        try:
+            yield lease
+        finally:
+            self.held -= lease.size
+
+
+@dataclass(slots=True)
+class Lease:
+    """The bytes that one request holds."""
+
+    admission: Admission
+    size: int = 0
+
+    def grow(self, more: int) -> None:
+        others = self.admission.held - self.size
+        if others and self.admission.held + more > self.admission.limit:
             raise RefusalError(
                 503,
-                f"{self.held} bytes in flight and {size} more exceed {self.limit} (DARE_MAX_INFLIGHT_BYTES); try again",
+                f"{others} bytes in flight and {self.size + more} more exceed {self.admission.limit} "
+                "(DARE_MAX_INFLIGHT_BYTES); try again",
                 code="busy",
                 headers={"Retry-After": "1"},
             )
-        self.held += size
-        try:
-            yield
-        finally:
-            self.held -= size
+        self.size += more
+        self.admission.held += more
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +94,24 @@ def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:
         return None
     if not (text.isascii() and text.isdigit()):
         raise RefusalError(400, "Content-Length is not a number", code="content_length")
-    size = int(text)
-    if size > kind.limit:
+    digits = text.lstrip("0")
+    if len(digits) > 18 or int(digits or "0") > kind.limit:  # `int` gives up at 4300 digits
         raise _too_large(kind)
-    return size
+    return int(digits or "0")
 
 
-async def receive(receive: Receive, size: int | None, kind: Form, *, seconds: float) -> bytearray:
+async def receive(receive: Receive, size: int | None, kind: Form, lease: Lease, *, seconds: float) -> bytearray:
     """The whole body. `size` is the stated length; without one the buffer grows, under the same limit."""
     try:
         async with asyncio.timeout(seconds):
-            return await _collect(receive, size, kind)
+            return await _collect(receive, size, kind, lease)
     except TimeoutError:
         raise RefusalError(
             408, f"the body did not arrive within {seconds:g} s (DARE_DEADLINE)", code="deadline"
         ) from None
 
 
-async def _collect(receive: Receive, size: int | None, kind: Form) -> bytearray:
+async def _collect(receive: Receive, size: int | None, kind: Form, lease: Lease) -> bytearray:
     buffer, at, more = bytearray(size or 0), 0, True
     while more:
         message = await receive()
@@ -107,6 +122,7 @@ async def _collect(receive: Receive, size: int | None, kind: Form) -> bytearray:
         if size is None:
             if end > kind.limit:
                 raise _too_large(kind)
+            lease.grow(len(chunk))
             buffer += chunk
         elif end > size:
             raise RefusalError(400, f"more than the {size} bytes that Content-Length states", code="content_length")

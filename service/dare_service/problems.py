@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 
 from dare_reward.errors import DareError, RequestError, path
 
@@ -63,7 +64,8 @@ def response(
     *,
     request_id: str | None = None,
     headers: dict[str, str] | None = None,
-) -> JSONResponse:
+) -> Response:
+    """The document, in ASCII: what says that something is wrong must not fail for the letters in which it says so."""
     body: dict[str, Any] = {
         "type": "about:blank",
         "title": TITLES.get(status, "Error"),
@@ -74,7 +76,7 @@ def response(
         body["instance"] = request_id
     if errors:
         body["errors"] = list(errors)
-    return JSONResponse(body, status, headers, MEDIA_TYPE)
+    return Response(json.dumps(body), status, headers, MEDIA_TYPE)
 
 
 def _entry(loc: Sequence[str | int], code: str, message: str) -> dict[str, Any]:

@@ -114,4 +114,5 @@ def components() -> tuple[dict[str, Any], dict[str, Any]]:
     template = "#/components/schemas/{model}"
     request = _body("forbid", LIMITS).json_schema(ref_template=template)
     reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
+    reply["required"].remove("answers_version")  # with detail=rewards there is none
     return request, reply

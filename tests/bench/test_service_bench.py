@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+
 from dare_reward.groups import Ragged
 from dare_reward.wire import pack
 

@@ -139,6 +139,11 @@ def test_admission_counts_bytes():
     with admission.hold(90), admission.hold(10):
         assert admission.held == 100
     assert admission.held == 0
+    with admission.hold(60), admission.hold(0) as growing:
+        growing.grow(40)
+        with pytest.raises(RefusalError):
+            growing.grow(1)
+    assert admission.held == 0
     with admission.hold(1000):  # alone it is let in, or it would never be
         assert admission.held == 1000
 

@@ -8,6 +8,7 @@ import pytest
 
 from dare_reward.groups import Ragged
 from dare_reward.wire import pack
+from dare_service.problems import response
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
 FRAME = {"content-type": "application/vnd.safetensors"}
@@ -83,6 +84,7 @@ BODIES = {
     ),
     "duplicate rollout id": ({"groups": [{"rollouts": [{"id": "a"}, {"id": "a"}]}]}, 422, "groups[0].rollouts[1].id"),
     "unknown method": ({**GOOD, "method": "dre"}, 422, "method"),
+    "method an empty string": ({**GOOD, "method": ""}, 422, "method"),
     "method a number": ({**GOOD, "method": 1}, 422, "method"),
     "unknown parameter": ({**GOOD, "params": {"aplha": 0.1}}, 422, "params"),
     "parameter out of range": ({**GOOD, "params": {"alpha": 1.5}}, 422, "params.alpha"),
@@ -147,6 +149,7 @@ def test_the_caller_s_data_never_comes_back(service):
         "detail=all",
         "alpha=0.1&alpha=0.2",
         "method=dre",
+        "method=",
         "vocab_size=1.5",
     ],
 )
@@ -168,6 +171,8 @@ def test_queries(service, query):
         ({"content-length": "-3"}, 400, "Content-Length"),
         ({"content-length": "1e3"}, 400, "Content-Length"),
         ({"content-length": "999999999999"}, 413, "DARE_MAX_JSON_BYTES"),
+        ({"content-length": "9" * 5000}, 413, "DARE_MAX_JSON_BYTES"),
+        ({"content-length": "0" * 5000 + "3"}, 400, "Content-Length"),
         ({"content-length": "999999999999", **FRAME}, 413, "DARE_MAX_BODY_BYTES"),
     ],
 )
@@ -221,6 +226,26 @@ def test_frames(service):
     )
     short = pack(request, {"mean_entropy": values[:1]})
     assert "1 entries for 2 rollouts" in check(service.post(short, headers=FRAME), 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        rb'{"\ud800":{}}',
+        rb'{"\ud800":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}',
+        rb'{"\udfff":{"dtype":"F32","shape":[0],"data_offsets":[1,1]}}',
+        rb'{"__metadata__":{"\udfff":""}}',
+    ],
+)
+def test_half_a_surrogate_pair_in_a_frame_s_header(service, head):
+    """JSON can escape it, UTF-8 cannot write it: no name of it may reach the problem document."""
+    body = check(service.post(len(head).to_bytes(8, "little") + head, headers=FRAME), 400)
+    assert "lone surrogate" in body["detail"]
+
+
+def test_a_problem_is_written_whatever_it_names():
+    problem = response(422, "half a pair: \ud800", [{"loc": "\ud800"}])
+    assert json.loads(problem.body)["detail"] == "half a pair: \ud800"
 
 
 def test_the_token(make_service):
@@ -281,17 +306,25 @@ def test_too_many_are_refused_in_the_time_that_parsing_takes(service, name):
     assert "1024" in body["detail"]
 
 
-@pytest.mark.parametrize("name", EXPENSIVE)
-def test_bad_input_is_cheap(service, name):
-    """50 ms of CPU is the bar on a quiet machine; the best of three runs keeps a neighbour's load out."""
-    content = EXPENSIVE[name]
-    assert len(content) <= MIB3 + 200
-    best = 9.0
+def cpu(function):
+    """Seconds of CPU, best of three."""
+    best = 99.0
     for _ in range(3):
         start = time.process_time()
-        response = service.post(content)
+        function()
         best = min(best, time.process_time() - start)
+    return best
+
+
+@pytest.mark.parametrize("name", EXPENSIVE)
+def test_bad_input_is_cheap(service, name):
+    """Within a few times what Python needs to parse 3 MiB of good numbers; docs/benchmarks.md has the milliseconds."""
+    content = EXPENSIVE[name]
+    assert len(content) <= MIB3 + 200
+    response = service.post(content)
     check(response, response.status_code)
     assert response.status_code in {400, 413, 422}
-    assert best < 0.15, f"{best * 1e3:.0f} ms"
+    numbers = b"[" + b"0.12345," * (MIB3 // 8) + b"1]"
+    floor = cpu(lambda: json.loads(numbers))
+    assert cpu(lambda: service.post(content)) < 12 * floor
     assert service.post(GOOD).status_code == 200

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dare_reward
+from dare_reward.estimators.dare import METHODS, _bonus, _preset, dare
 from dare_reward.groups import Groups
-from dare_reward.methods import find, methods
+from dare_reward.methods import Method, find, methods
 
 ENTROPY = st.floats(0, 50, allow_subnormal=True)
 ROLLOUT = st.tuples(st.sampled_from(["1", "2", "3", "x", "y", None]), ENTROPY)
@@ -273,9 +274,63 @@ def test_missing_entropy_is_an_error_that_names_the_rollouts():
     assert good.rewards == (1.0,)
 
 
-def test_the_error_names_at_most_eight_rollouts():
-    reply = dare_reward.estimate([{"rollouts": [{"answer": "1"}] * 20}])
-    assert "0, 1, 2, 3, 4, 5, 6, 7, ..." in reply.groups[0].error.message
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [(1, "0"), (8, "0, 1, 2, 3, 4, 5, 6, 7"), (9, "0, 1, 2, 3, 4, 5, 6, 7, ..."), (20, "0, 1, 2, 3, 4, 5, 6, 7, ...")],
+)
+def test_the_error_names_at_most_eight_rollouts(count, named):
+    good = {"rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 3}
+    reply = dare_reward.estimate([good, {"rollouts": [{"answer": "1"}] * count}, good])
+    assert [g.error is None for g in reply.groups] == [True, False, True]
+    assert reply.groups[1].error.code == "missing_entropy"
+    assert reply.groups[1].error.message == (
+        f"no entropy for {count} of {count} rollouts, which have an answer (rollouts {named}); "
+        "send mean_entropy or token_entropies, or set missing_entropy=group_mean or frequency"
+    )
+
+
+def test_the_group_mean_is_of_the_rollouts_that_have_an_answer_and_an_entropy():
+    nan = math.nan
+    answers = [["a", "b", "b", None], ["a", "b"], ["a"], [None], ["a", "b"]]
+    entropies = [[0.2, nan, 0.6, 9.0], [0.5, nan], [nan], [nan], [0.1, 0.3]]
+    some, one, none, silent, all_ = dare_reward.estimate(
+        Groups.of(answers, mean_entropy=entropies), missing_entropy="group_mean"
+    ).groups
+    assert [s.uncertainty for s in some.support] == pytest.approx([0.2, (0.4 + 0.6) / 2])
+    assert [s.uncertainty for s in one.support] == [0.5, 0.5]
+    assert none.error.code == "missing_entropy"
+    assert silent.flags[0] == "all_invalid"
+    assert [s.uncertainty for s in all_.support] == [0.1, 0.3]
+    flagged = ["missing_entropy_imputed" in (g.flags or ()) for g in (some, one, none, silent, all_)]
+    assert flagged == [True, True, False, False, False]
+    assert [g.entropy_source for g in (some, one, silent, all_)] == ["exact", "exact", "none", "exact"]
+
+
+def test_frequency_is_for_the_groups_that_lack_an_entropy_alone():
+    """One missing entropy, and votes alone count in that group; its neighbours keep theirs."""
+    nan = math.nan
+    lacking, whole = dare_reward.estimate(
+        Groups.of([["a", "b", "b"], ["a", "b", "b"]], mean_entropy=[[0.1, 0.7, nan], [0.1, 0.7, 0.7]]),
+        missing_entropy="frequency",
+        tau=0.0,
+    ).groups
+    assert [s.p_hat for s in lacking.support] == pytest.approx([1 / 3, 2 / 3])
+    assert [s.bonus for s in lacking.support] == pytest.approx([2 / 3, 1 / 3])
+    assert [s.uncertainty for s in lacking.support] == [None, None]
+    assert "missing_entropy_frequency" in lacking.flags
+    assert lacking.entropy_source == "none"
+    # 1 / (0.1 + 0.05) and 2 / (0.7 + 0.05)
+    assert [s.p_hat for s in whole.support] == pytest.approx([5 / 7, 2 / 7])
+    assert [s.uncertainty for s in whole.support] == [0.1, 0.7]
+    assert "missing_entropy_frequency" not in whole.flags
+    assert whole.entropy_source == "exact"
+    assert not {"low_entropy", "u_gt_1"} & {*lacking.flags, *whole.flags}
+
+
+def test_a_group_that_lacks_entropies_is_not_called_sure_or_unsure():
+    group = score([("a", math.nan), ("b", 5.0), ("c", 0.001)], missing_entropy="frequency")
+    assert not {"low_entropy", "u_gt_1"} & set(group.flags)
+    assert [s.uncertainty for s in group.support] == [None] * 3
 
 
 def test_missing_entropy_group_mean():
@@ -295,6 +350,107 @@ def test_a_rollout_without_answer_needs_no_entropy():
         dare_reward.estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": ""}]}]).groups[0].error
         is None
     )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"weight": "exp"}, {"bonus": "zero"}, {"u_norm": "logv"}, {"tau": 0.4}, {"tau": 0.4, "pruned": "neutral"}],
+    ids=str,
+)
+def test_the_function_alone_has_the_defaults_of_the_method(given):
+    rollouts = [("a", 0.4)] * 3 + [("b", 1.5)] * 2 + [("c", 9.0), (None, 0.1)]
+    alone = dare(batch(rollouts, [(str(i), 0.1) for i in range(50)]), **given)
+    together = dare_reward.estimate(batch(rollouts, [(str(i), 0.1) for i in range(50)]), **given)
+    assert alone.rewards_R.tolist() == [r for g in together.groups for r in g.rewards]
+    with pytest.raises(TypeError):
+        dare(batch(rollouts), "linear")
+
+
+def test_the_defaults_of_the_function():
+    """The contract's; `inspect` reads what a caller in process gets."""
+    expected = {
+        "weight": "linear",
+        "eps": 0.05,
+        "lam": 1.0,
+        "u_floor": 0.0,
+        "bonus": "main",
+        "u_norm": "clip",
+        "vocab_size": 151936,
+        "alpha": 0.1,
+        "tau": 0.05,
+        "renorm": "answers",
+        "bonus_m": "retained",
+        "on_all_pruned": "skip",
+        "pruned": "zero",
+        "missing_entropy": "error",
+    }
+    assert {s.name: s.default for s in find("dare").specs} == expected
+
+
+def test_a_missing_entropy_is_an_error_of_the_function_alone():
+    found = dare(batch([("a", math.nan), ("b", 0.1)]))
+    assert found.errors.keys() == {0}
+
+
+def test_a_preset_says_what_it_is():
+    preset = _preset("name", "summary", eps=0.5, weight="sqrt")
+    assert preset == Method(
+        name="name",
+        function=dare,
+        summary="summary",
+        paper="arXiv:2601.21804",
+        evidence="from the paper",
+        requires=("answer", "mean_entropy"),
+        defaults={"eps": 0.5, "weight": "sqrt"},
+    )
+
+
+def test_the_presets():
+    assert {m.name: dict(m.defaults) for m in METHODS} == {
+        "dare": {},
+        "dare_literal": {"eps": 1e-6},
+        "dare_dist": {"alpha": 0.0, "tau": 0.0},
+        "dare_dist_bonus": {"tau": 0.0},
+        "dare_dist_prune": {"alpha": 0.0},
+        "dare_sqrt": {"weight": "sqrt"},
+        "dare_robust": {"weight": "sqrt", "eps": 0.1, "u_floor": 0.02},
+    }
+
+
+def test_an_answer_at_exactly_tau_is_kept():
+    """1/3 is less than 3 times 1/9 in floating point; the slack is below anything that a caller can mean."""
+    three = [("a", 0.5), ("b", 0.5), ("c", 0.5)]
+    assert score(three, weight="none", tau=1 / 3).keep == (True,) * 3
+    assert score(three, weight="none", tau=1 / 3 + 5e-13).keep == (True,) * 3
+    assert score(three, weight="none", tau=1 / 3 + 2e-12).keep == (False,) * 3
+
+
+def test_the_exponential_weight_neither_overflows_nor_warns():
+    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e300, tau=0.0))
+    assert [group[a].p_hat for a in "abc"] == [0.0, 0.5, 0.5]
+
+
+def test_keep_all_keeps_all_of_the_groups_that_need_it():
+    rare = [(str(i), 0.5) for i in range(30)]
+    mixed = [("a", 0.5)] * 29 + [("b", 0.5)]
+    all_, some = dare_reward.estimate(batch(rare, mixed), on_all_pruned="keep_all").groups
+    assert all(all_.keep)
+    assert all_.rewards == pytest.approx([1 / 30 + 0.1 * (1 - 1 / 30) * 0.5] * 30)
+    assert "all_pruned" in all_.flags
+    assert some.keep == (True,) * 29 + (False,)
+    assert "all_pruned" not in some.flags
+
+
+def test_renorm_over_rollouts():
+    """Eq. 14 read literally: the sum over rollouts counts each answer n times."""
+    group = by_answer(score([("a", 0.5)] * 3 + [("b", 0.5)], renorm="rollouts", weight="none", tau=0.0))
+    assert [group[a].p for a in "ab"] == pytest.approx([0.75 / (3 * 0.75 + 0.25), 0.25 / (3 * 0.75 + 0.25)])
+
+
+def test_the_bonus_is_never_negative_for_its_frequency():
+    """n > M happens when survivors are none, or M counts less than n: the factor stops at 0."""
+    n, m, q = np.array([3.0]), np.array([2.0]), np.array([0.25])
+    assert [_bonus(n, m, q, form).item() for form in ("main", "sqrt_freq", "one_minus_sqrt_freq")] == [0, 0, 0]
 
 
 def test_presets_are_parameters():

@@ -66,3 +66,34 @@ def test_the_mask_leaves_tokens_out():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_segments(dtype):
     assert segment_sums(np.zeros(0, dtype), np.zeros(0, np.int64)).tolist() == []
+
+
+def test_offsets():
+    assert offsets(np.array([2, 0, 3])).tolist() == [0, 2, 2, 5]
+    assert offsets(np.array([], np.int64)).tolist() == [0]
+    assert offsets(np.array([200, 100], np.uint8)).tolist() == [0, 200, 300]
+    assert offsets(np.array([1], np.int32)).dtype == np.int64
+
+
+def test_blocks_are_as_large_as_they_may_be():
+    found = list(blocks(np.array([3, 3, 3, 20, 1, 0, 9]), size=6))
+    assert [(p.start, p.stop) for p, _ in found] == [(0, 2), (2, 3), (3, 4), (4, 6), (6, 7)]
+    assert [(e.start, e.stop) for _, e in found] == [(0, 6), (6, 9), (9, 29), (29, 30), (30, 39)]
+    assert list(blocks(np.array([], np.int64))) == []
+    whole = list(blocks(np.full(2, segments.BLOCK // 2)))
+    assert [(p.start, p.stop) for p, _ in whole] == [(0, 2)]
+
+
+def test_the_input_stays_as_it_is():
+    values = np.array([1.0, 2.0])
+    segment_sums(values, np.array([2]), mask_T=np.array([True, False]))
+    assert values.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("mask", [None, np.array([True, True, False])])
+def test_means_and_counts_have_their_types(mask):
+    means, counts = segment_means(np.array([1, 2, 4], np.float32), np.array([2, 1, 0], np.int32), mask_T=mask)
+    assert (means.dtype, counts.dtype) == (np.float64, np.int64)
+    assert counts.tolist() == ([2, 1, 0] if mask is None else [2, 0, 0])
+    assert means[0] == 1.5
+    assert np.isnan(means[2])

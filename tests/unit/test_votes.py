@@ -7,6 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dare_reward
+from dare_reward.estimators.empo import METHODS as EMPO
+from dare_reward.estimators.empo import empo
+from dare_reward.estimators.ttrl import METHODS as TTRL
+from dare_reward.estimators.ttrl import _with_blank, ttrl
 from dare_reward.groups import Groups
 
 ANSWERS = st.lists(st.sampled_from(["1", "2", "10", "x", None]), min_size=1, max_size=30)
@@ -71,3 +75,93 @@ def test_methods_without_entropy_say_so():
         assert group.entropy_source == "none"
         assert group.support[0].uncertainty is None
         assert group.support[0].bonus is None
+
+
+def batch():
+    return Groups.of([["b", "a", None, "a", "b", None, None], [None], ["c", "d", "d"], [], ["e"]])
+
+
+def test_ttrl_says_what_it_did():
+    clean = ttrl(batch())
+    assert clean.rewards_R.tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1]
+    assert clean.keep_R.tolist() == batch().valid_R.tolist()
+    assert clean.support_A["p_hat"].tolist() == [0.5, 0.5, 1 / 3, 2 / 3, 1]
+    assert clean.support_A["p"].tolist() == [0.5, 0.5, 1 / 3, 2 / 3, 1]
+    assert clean.support_A["reward"].tolist() == [1, 0, 0, 1, 1]
+    assert clean.support_A["kept"].tolist() == [True] * 5
+    assert clean.support_A["kept"].dtype == bool
+    assert clean.used_entropy_P.tolist() == [False] * 5
+    assert clean.used_entropy_P.dtype == bool
+    assert {name: at.tolist() for name, at in clean.flags_P.items()} == {"no_answer_label": [False] * 5}
+    assert clean.label_A.tolist() == [True, False, False, True, True]
+
+    official = ttrl(batch(), no_answer="official")
+    assert official.rewards_R.tolist() == [0, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1]
+    assert official.keep_R.tolist() == batch().valid_R.tolist()
+    assert official.support_A["p_hat"].tolist() == [0.5, 0.5, 1 / 3, 2 / 3, 1]
+    assert official.support_A["reward"].tolist() == [0, 0, 0, 1, 1]
+    assert official.flags_P["no_answer_label"].tolist() == [True, True, False, False, False]
+    assert official.label_A.tolist() == [False, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("tie", "clean", "official"),
+    [
+        ("first", ["b"], ["b"]),
+        ("lexicographic", ["a"], [None]),
+        ("all", ["a", "b"], ["a", "b", None]),
+        ("none", [], []),
+    ],
+)
+def test_ties_of_two_answers_and_silence(tie, clean, official):
+    answers = ["b", "a", None, "a", "b", None]
+    neighbours = ["0", "z", "z"]
+    for no_answer, winners in (("clean", clean), ("official", official)):
+        found = dare_reward.estimate(
+            Groups.of([neighbours, answers, neighbours]), method="ttrl", tie=tie, no_answer=no_answer
+        ).groups
+        assert found[1].rewards == tuple(float(a in winners) for a in answers)
+        assert found[0].rewards == found[2].rewards == (0.0, 1.0, 1.0)
+        assert ("no_answer_label" in found[1].flags) == (None in winners)
+
+
+def test_the_empty_string_takes_its_place_among_the_answers():
+    """Its number is that of its first rollout, in each group by itself."""
+    groups = Groups.of([["a"], [None, "b", "a", "b"], ["a", None, "b"], []])
+    voting, place_A = _with_blank(groups)
+    assert voting.text_A == ("a", "", "b", "a", "a", "", "b")
+    assert voting.answer_R.tolist() == [0, 1, 2, 3, 2, 4, 5, 6]
+    assert voting.support_P.tolist() == [1, 3, 3, 0]
+    assert voting.sizes_P.tolist() == [1, 4, 3, 0]
+    assert place_A.tolist() == [0, 2, 3, 4, 6]
+
+
+def test_empo_says_what_it_did():
+    found = empo(batch())
+    sevenths, thirds = [2 / 7, 2 / 7], [1 / 3, 2 / 3]
+    assert found.rewards_R.tolist() == [2 / 7, 2 / 7, 0, 2 / 7, 2 / 7, 0, 0, 0, 1 / 3, 2 / 3, 2 / 3, 1]
+    assert found.keep_R.tolist() == batch().valid_R.tolist()
+    assert found.support_A.keys() == {"p_hat", "p", "reward", "kept"}
+    for name in ("p_hat", "p", "reward"):
+        assert found.support_A[name].tolist() == [*sevenths, *thirds, 1]
+    assert found.support_A["kept"].tolist() == [True] * 5
+    assert found.support_A["kept"].dtype == bool
+    assert found.used_entropy_P.tolist() == [False] * 5
+    assert found.used_entropy_P.dtype == bool
+
+    valid = empo(batch(), share_of="valid")
+    assert valid.rewards_R.tolist() == [0.5, 0.5, 0, 0.5, 0.5, 0, 0, 0, 1 / 3, 2 / 3, 2 / 3, 1]
+
+    alone = empo(batch(), no_answer="singleton")
+    assert alone.rewards_R.tolist() == [2 / 7, 2 / 7, 1 / 7, 2 / 7, 2 / 7, 1 / 7, 1 / 7, 1, 1 / 3, 2 / 3, 2 / 3, 1]
+
+    valid_alone = empo(batch(), share_of="valid", no_answer="singleton")
+    assert valid_alone.rewards_R.tolist()[:8] == [0.5, 0.5, 0.25, 0.5, 0.5, 0.25, 0.25, 1]
+
+
+def test_the_methods_are_declared():
+    ours = {m.name: (m.function, m.paper, m.evidence, m.requires, dict(m.defaults)) for m in (*TTRL, *EMPO)}
+    assert ours == {
+        "ttrl": (ttrl, "arXiv:2504.16084", "verified against official code", ("answer",), {}),
+        "empo": (empo, "arXiv:2504.05812", "verified against official code", ("answer",), {}),
+    }

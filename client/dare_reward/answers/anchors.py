@@ -20,19 +20,16 @@ Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back
 TRIES = 48
 
 _EN = (
-    r"(?:s|e?d)?+(?![a-z])"
-    r"(?:\s(?:choice|option|letter)(?![a-z]))?+"
+    r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
     r"(?:,(?!\s*+[-−$\\(\d])[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded"
-    r"|when|based)(?![a-z])"
-    r"[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
-    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：])"
+    r"|when|based)(?![a-z])[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
+    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：]|[-=]>|→)|(?P<dot>\.\**+[^\S\n]++(?=\S))"
     r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are"
     r"|was)(?:n['’]t| not))(?![a-z])"
     r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
-    r"|comes out to(?: be)?|can be (?:written|expressed) as"
-    r"|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
-    r"|[^\S\n]*+(?P<equals>=)(?!=)|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
+    r"|comes out to(?: be)?|can be (?:written|expressed) as|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
+    r"|[^\S\n]*+(?P<equals>=)(?![=>])|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
     r"|(?P<of>(?:['’]s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
 )
 
@@ -46,9 +43,17 @@ def _plain(words: str, adjectives: str = "") -> str:
     )
 
 
+def _joined(words: str) -> str:
+    """The same where words follow each other without blanks."""
+    return (
+        rf"[*_`\"'”」】）)]{{0,4}}+[^\S\n]*+(?:(?P<colon>[:：])|\s*+(?P<is>(?:{words})\s*+[:：]?+)"
+        r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n)))"
+    )
+
+
 _TAILS: dict[str, str] = {
     "answer": _EN,
-    "ans": r"[*_`]{0,3}+\.?+[^\S\n]*+(?P<colon>[:：=])",
+    "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b))))",
     # German, Spanish, Portuguese, Italian, Dutch: as far as their words are plain ASCII
     "antwort": _plain(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
     "endergebnis": _plain(r"ist|lautet|beträgt"),
@@ -66,21 +71,18 @@ _WIDE: dict[str, str] = {
     "đáp số": _plain(r"là", r"đúng|cuối cùng"),
     "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
     "ответ": _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
-    "答案": r"[*_`\"'”」】）)]{0,4}+\s*+(?:(?P<colon>[:：])"
-    r"|(?P<is>(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)\s*+[:：]?+)"
-    r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n)))",
+    "答案": _joined(r"(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)"),
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
-    "答え": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:は|が)、?+\s*+[:：]?+)|(?P<equals>[=＝])"
-    r"|(?P<heading>[*_#]*+(?=\n)))",
-    "解答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
-    "回答": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
-    "正解": r"[*_`」】]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>は、?+\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
-    "정답": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:은|는|이)\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
-    "답": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:은|는|이|변은|변:)\s*+[:：]?+)|(?P<heading>[*_#]*+(?=\n)))",
+    "答え": _joined(r"(?:は|が)、?+"),
+    "解答": _joined(r"は、?+"),
+    "回答": _joined(r"は、?+"),
+    "正解": _joined(r"は、?+"),
+    "정답": _joined(r"은|는|이"),
+    "답": _joined(r"은|는|이|변은"),
     "الجواب": _plain(r"هو|هي|يساوي", r"النهائي|الصحيح|الأخير"),
     "الإجابة": _plain(r"هي|هو|تساوي", r"النهائية|الصحيحة|الأخيرة"),
     "الاجابة": _plain(r"هي|هو", r"النهائية|الصحيحة"),
-    "उत्तर": r"[*_`]{0,4}+\s*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+[-(\[$\\]*\d)"
+    "उत्तर": r"[*_`]{0,4}+[^\S\n]*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+(?:[-(\[]*\d|\$|\\\())"
     r"|(?=\s*+\(?[a-j]\b))|(?P<heading>[*_#]*+(?=\n)))",
 }
 _TAIL = {stem: re.compile(tail) for stem, tail in (_TAILS | _WIDE).items()}
@@ -90,11 +92,9 @@ _ALL_STEMS = (*_TAIL, *_MARKS)
 
 _UNSURE = re.compile(
     r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
-    r"|until|once|before)"
-    r"\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
+    r"|until|once|before)\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
     r"|(?<![a-z])(?:in)?(?:incorrect|wrong|previous|initial|possible|alternative|first|their|her|his|student's"
-    r"|intermediate"
-    r"|no|closed-form|guess(?:ed)?|tentative)\s++)\Z"
+    r"|intermediate|no|closed-form|guess(?:ed)?|tentative)\s++)\Z"
 )
 _HEAD = re.compile(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
@@ -104,8 +104,7 @@ _HEAD = re.compile(
 _GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?)\s(?:us\s)?the\s\Z")
 _BACK = re.compile(
     r"(?P<said>\$[^$\n]{1,80}\$|\\\([^\n]{1,80}?\\\)|(?<![\w.,/])[-−]?\d[\d.,/]*+%?+)[*_]*+\s(?:is"
-    r"|are)\s(?:therefore\s|thus\s|indeed\s)?"
-    r"(?:the|our|my)\s(?:final\s|correct\s|required\s|desired\s)?\Z"
+    r"|are)\s(?:therefore\s|thus\s|indeed\s)?(?:the|our|my)\s(?:final\s|correct\s|required\s|desired\s)?\Z"
 )
 _HASH = re.compile(r"####(?!#)[^\S\n]*+")
 _LINE = re.compile(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
@@ -171,17 +170,17 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
 def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     """What links the word at `at` to its content; None where the place says that it announces nothing."""
     link: Link | None = None
-    if found & {"neg", "is", "of"} or ("bare" in found and _GIVES.search(before)):
+    if found & {"neg", "is", "of"} or ("bare" in found and (_GIVES.search(before) or before.endswith("["))):
         link = "is"
     elif "colon" in found:
         link = "colon"
     elif "equals" in found:
         link = None if low.count("```", 0, at) % 2 else "equals"  # an assignment in code is no announcement
-    elif "cell" in found or "heading" in found:
+    elif found & {"cell", "heading", "dot"}:
         line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
         if "cell" in found:
             link = "cell" if "|" in line else None
-        elif _HEAD.fullmatch(line):
+        elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
             link = "heading"
     return link
 

@@ -19,9 +19,9 @@ _OPEN = re.compile(r"\s*+\{")
 _BARE = re.compile(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
 _PLACEHOLDER = re.compile(
     r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
-    r"|mathrm)(?![a-z])"
-    r"|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
+    r"|mathrm)(?![a-z])|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
 )
+_TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # a search for them is cheaper than the expression on hostile text
 _TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
 
 
@@ -36,7 +36,7 @@ class Mark:
 
 def last_mark(text: str) -> Mark | None:
     """The last box or tag that holds something, None without any; its content is None where the last was cut off."""
-    tag = _last_tag(text) if "<" in text else None
+    tag = _last_tag(text) if "<" in text and any(text.rfind(end) >= 0 for end in _TAG_ENDS) else None
     box = next(iter(boxes(text, 1)), None)
     if tag is None or box is None:
         return tag or box

@@ -35,7 +35,7 @@ def classify(
 ) -> Classes:
     """The classes of a group, in the order in which they are first seen.
 
-    A class is represented by its most frequent spelling, of these by the shortest, of these by the first in code points.
+    A class is represented by its most frequent spelling, of these the shortest, of these the first in code points.
     """
     rules = Rules(percent, units, names, list_order, intervals, significant)
     counts = Counter(raws)

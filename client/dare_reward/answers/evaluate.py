@@ -16,6 +16,7 @@ from typing import Any
 
 from .parse import Constant, Node, Number, Op, Variable
 from .tokens import Unreadable
+from .words import words
 
 __all__ = [
     "POINTS",
@@ -38,12 +39,13 @@ POINTS = 3
 BUDGET = 10_000  # steps of about a microsecond that one answer may take
 BASE_DIGITS = 60
 KEY_DIGITS = 32
-MAX_BITS = 20_000
+MAX_BITS = 20_400  # 2,100! has 20,166
 MAX_FACTORIAL = 2_100
 MAX_BINOMIAL = 3_000
 MAX_LOG = 2_000
 MAX_ANGLE = 10**12
 _MAX_MAG = int(MAX_LOG / math.log(2))
+_DECIMALS = 40
 _NOISE = 45  # digits below the larger operand at which a difference is rounding error
 
 # One context behind one lock: mpmath keeps its constants in module-level caches that threads would race on, and
@@ -53,6 +55,7 @@ lock = threading.RLock()
 
 class _Work(threading.local):
     left = BUDGET
+    factor = 1  # what a function costs at the present precision
 
 
 _work = _Work()
@@ -72,7 +75,7 @@ def charge(steps: int) -> None:
 
 @lru_cache(maxsize=1)
 def context() -> Any:
-    from mpmath import MPContext  # noqa: PLC0415 - only fingerprints need mpmath
+    from mpmath import MPContext  # type: ignore[import-untyped]  # noqa: PLC0415 - only fingerprints need it
 
     ctx = MPContext()
     # The constants at the highest precision that is ever asked for, so that their caches never change again.
@@ -110,10 +113,12 @@ def evaluate(node: Node, env: Mapping[str, Value], dps: int = BASE_DIGITS) -> Va
                 return _value(node, env)
             ctx = context()
             ctx.dps = dps
+            _work.factor = int((dps / BASE_DIGITS) ** 1.5) + 1
             try:
                 return _value(node, env)
             finally:
                 ctx.dps = BASE_DIGITS
+                _work.factor = 1
         except (ArithmeticError, ValueError, TypeError) as error:
             raise Unreadable("no value") from error
 
@@ -143,7 +148,8 @@ def rational(value: Value) -> int | Fraction | None:
     if exact == 0:
         return 0
     near = exact.limit_denominator(10**9)
-    if abs(near - exact) * 10**_NOISE > abs(exact):
+    # Computed values have 60 digits and, where they are large, 40 decimals.
+    if abs(near - exact) * 10**_NOISE > abs(exact) or abs(near - exact) * 10**_DECIMALS > 1:
         return None
     return near.numerator if near.denominator == 1 else near
 
@@ -158,7 +164,7 @@ def magnitude(value: Value) -> int:
 
 
 def as_fraction(value: Any) -> Fraction:
-    sign, man, exp, _ = value._mpf_  # noqa: SLF001 - the documented layout of mpf
+    sign, man, exp, _ = value._mpf_
     man = -int(man) if sign else int(man)
     return Fraction(man * 2**exp) if exp >= 0 else Fraction(man, 2**-exp)
 
@@ -191,7 +197,7 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
     args = [_value(a, env) for a in node.args]
     if name.startswith("call "):
         return _unknown(name, args)
-    charge(_COSTS.get(name, 2))
+    charge(_COSTS.get(name, 2) * _work.factor)
     rule = _RULES.get(name)
     if rule is None:
         raise Unreadable("no such function")
@@ -339,7 +345,7 @@ def _int_pow(a: int | Fraction, b: int) -> Value:
     if a in {1, -1}:
         return 1 if a == 1 or b % 2 == 0 else -1
     bits = max(abs(a.numerator).bit_length(), a.denominator.bit_length())
-    if bits * abs(b) > MAX_BITS:
+    if (bits - 1) * abs(b) > MAX_BITS:
         raise Unreadable("too large")
     return Fraction(a) ** b if b < 0 else a**b
 
@@ -484,9 +490,16 @@ def _factorial(a: Value) -> Value:
             raise Unreadable("no such factorial")
         return math.factorial(a)
     x = _mp(a)
+    _only_at_base_precision()
     if abs(x) > 500:
         raise Unreadable("too large")
     return context().gamma(x + 1)
+
+
+def _only_at_base_precision() -> None:
+    """Gamma and zeta take a second at 1,000 digits."""
+    if _work.factor > 1:
+        raise Unreadable("too many digits")
 
 
 def _gamma(a: Value) -> Value:
@@ -558,6 +571,7 @@ def _degrees(a: Value) -> Value:
 def _zeta(a: Value) -> Value:
     if not _exact(a) or not 1 < a <= 60:
         raise Unreadable("no such zeta value")
+    _only_at_base_precision()
     return context().zeta(_mp(a))
 
 
@@ -578,9 +592,9 @@ def _one(_: Value) -> Value:
 
 # Steps beside those for the size of the result.
 _COSTS = dict.fromkeys(
-    "exp ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow".split(), 30
+    words("exp ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow"), 30
 ) | {
-    **dict.fromkeys("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom".split(), 60),
+    **dict.fromkeys(words("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom"), 60),
     "zeta": 400,
 }
 

@@ -10,7 +10,7 @@ WORDS = 12  # a longer run of words after "Answer:" is an explanation
 
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _PROSE = re.compile(
-    rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
+    rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω₀-₉⁰-⁹²³¹½-¾{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
 )
 _FUNCTION_NAMES = (
     "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi mod max min gcd lcm"
@@ -25,20 +25,20 @@ _UNIT_NAMES = (
     " billions trillion hundred dozen pm am"
 )
 _UNITS = frozenset(_UNIT_NAMES.split())
-_WORD = re.compile(r"\s*+(?P<word>[^\W\d_]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
+_WORD = re.compile(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
 _AND_MORE = re.compile(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
 NUMBER = re.compile(
-    r"(?<![\w.])[-−+]?(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)(?:\s?/\s?\d++)?(?:\\?%|°)?"
+    r"(?<![A-Za-z0-9_.])[-−+]?(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)(?:\s?/\s?\d++)?(?:\\?%|°)?"
 )
-_TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”|~（"
+_TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
 _LAST_LINK = re.compile(
     r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
 )
 _EXPLAINS = re.compile(
     r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these"
     r"|in|on|using|if|it|its|see"
-    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|found|calculated|determined"
+    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|shown|listed|found|calculated|determined"
     r"|expressed|written|there"
     r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
     r"|okay|ok|well|sure"
@@ -64,6 +64,12 @@ _SUBJECT = re.compile(
 _RATIO = re.compile(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
 COPULA = re.compile(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
 _MONEY = re.compile(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
+_MINUS = re.compile(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
+_REMARK = re.compile(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
+_TIMES = re.compile(r"(?<=\d)\s?x\s?(?=\d)")
+_MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
+_DATE = re.compile(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
+_AND_OTHERS = re.compile(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
 _CALL = re.compile(r"\b[CP]\(\d+,\s?\d+\)")
 
 
@@ -73,21 +79,32 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     if sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence):
         return None  # a span that never closes is cut off
     sentence = _MONEY.sub("", sentence)
+    sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
     other = re.search(r",\s+or\s", sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
     if ratio := _RATIO.match(sentence):
         return ratio[0]
+    if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
+        return sentence.strip(_TAIL_JUNK)
     prose = _first_prose(sentence)
     value = _trim(sentence if prose is None else sentence[: prose.start()])
     if _is_expression(value, alone=prose is None):
-        if value.startswith("\\") and value.count("{") != value.count("}"):
-            return None
-        unit = ""
-        if prose is not None and re.search(r"[\d})π]\s?\Z", sentence[: prose.start()]):
-            unit = unit_after(sentence[prose.start() :])
-        return f"{last_side(value)} {unit}" if unit else last_side(value)
+        return _with_unit(value, sentence, prose, strict=strict)
     return None if strict else _from_words(sentence, fresh=fresh)
+
+
+def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict: bool) -> str | None:
+    """`value`, which starts `sentence`, with the unit that the first words after it name."""
+    if value.startswith("\\") and value.count("{") != value.count("}"):
+        return None  # cut off inside a command
+    if prose is None or not re.search(r"[\d})π]\s?\Z", sentence[: prose.start()]):
+        return last_side(value)
+    if unit := unit_after(sentence[prose.start() :]):
+        return f"{last_side(value)} {unit}"
+    if not strict and _AND_OTHERS.match(sentence, prose.start()) and len(sentence.split()) <= WORDS:
+        return sentence.strip(_TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
+    return last_side(value)
 
 
 def unit_after(rest: str) -> str:
@@ -131,7 +148,7 @@ def last_side(value: str) -> str:
         return value
     if sides[0].strip().replace(",", "").isdigit() and not sides[-1].strip().isdigit():
         return sides[0].strip()  # 12 = 3 * 4
-    plain = _CALL.sub("0", re.sub(r"\\[a-zA-Z]+", "", sides[0]))
+    plain = _TIMES.sub("*", _CALL.sub("0", re.sub(r"\\[a-zA-Z]+", "", sides[0])))
     if len(sides) > 2 or (any(c.isdigit() for c in plain) and not any(c.isalpha() for c in plain)):
         last = sides[-1].strip()
         return last or value
@@ -193,7 +210,8 @@ def _from_words(sentence: str, *, fresh: bool) -> str | None:
     _, colon, after = sentence.rpartition(": ")
     if explains and colon:
         return plain_content(after, strict=True, fresh=False)
-    if clause := _CLAUSE.search(sentence):
+    clause = None if explains else _CLAUSE.search(sentence)
+    if clause:
         sentence = sentence[: clause.start()]
     number = _led_to(sentence, fresh=fresh, explains=explains)
     if number is not None:

@@ -67,18 +67,17 @@ def extract(
     `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
     (choice) is taken at last, with source "fallback".
     """
+    letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
     if not turn:
         return _NONE
-    letters = option_letters(options) if kind == "choice" else ()
-    for place in questions(turn):
-        found = _read(turn[:place], kind, letters, closed_only=closed_only)
+    start = 0
+    for end in (*questions(turn), len(turn)):
+        found = _read(turn[start:end], kind, letters, closed_only=closed_only)
         if found.answer is not None:
             return found
-    found = _read(turn, kind, letters, closed_only=closed_only)
-    if found.answer is None and fallback and not closed_only:
-        return _fallback(turn, kind, letters)
-    return found
+        start = end
+    return _fallback(turn, kind, letters) if fallback and not closed_only else _NONE
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -89,7 +88,8 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         if mark.content is None:
             return _NONE
         if mark.source == "tag":
-            return Extraction(_inside(mark.content, kind), "tag")
+            inside = _inside(mark.content, kind)
+            return _NONE if inside is None else Extraction(inside, "tag")
         return Extraction(mark.content, "box")
     if closed_only:
         return _NONE
@@ -134,10 +134,10 @@ def _phrase(text: str, kind: Kind) -> str | None:
     return None
 
 
-def _inside(content: str, kind: Kind) -> str:
-    """A tag's content: the box or announcement inside it, if there is one."""
-    if inner := next((b.content for b in boxes(content, 1) if b.content is not None), None):
-        return inner
+def _inside(content: str, kind: Kind) -> str | None:
+    """A tag's content: the box or announcement inside it, if there is one; None if that box never closes."""
+    for box in boxes(content, 1):
+        return box.content
     if kind == "math":
         if span := _SPAN.fullmatch(content):
             return (span[1] or span[2] or span[3] or content).strip()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from hashlib import blake2b
+from typing import Literal
 
 from .evaluate import BASE_DIGITS, POINTS, Value, charge, digits, evaluate, magnitude, point, rational, variables
 from .parse import Node
 from .tokens import Unreadable
 
-__all__ = ["constant_key", "expression_key", "short", "values_at", "values_key"]
+KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
+
+__all__ = ["KeyKind", "constant_key", "expression_key", "short", "values_at", "values_key"]
 
 _SAFE_MAGNITUDE = 18  # so many digits before the point still leave 32 decimals and 10 to spare
 _MAX_READABLE = 80
@@ -30,7 +33,7 @@ def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
     return [evaluate(node, {name: point(name, j) for name in names}, dps) for j in range(POINTS)]
 
 
-def expression_key(node: Node, significant: int = 0) -> tuple[str, str]:
+def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
     """(kind, value) of the expression's key."""
     values = values_at(node)
     size = max(magnitude(v) for v in values)
@@ -39,7 +42,7 @@ def expression_key(node: Node, significant: int = 0) -> tuple[str, str]:
     return values_key(values, significant)
 
 
-def values_key(values: list[Value], significant: int = 0) -> tuple[str, str]:
+def values_key(values: list[Value], significant: int = 0) -> tuple[KeyKind, str]:
     """(kind, value) of an expression with these values at the points."""
     constant = _constant(values)
     if constant is not None:
@@ -48,8 +51,8 @@ def values_key(values: list[Value], significant: int = 0) -> tuple[str, str]:
     return "fingerprint", "f:" + blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def constant_key(value: Value, significant: int = 0) -> tuple[str, str]:
-    charge(25)
+def constant_key(value: Value, significant: int = 0) -> tuple[KeyKind, str]:
+    charge(2 if isinstance(value, int | Fraction) else 25)
     exact = rational(value)
     if significant and not hasattr(value, "_mpc_"):
         exact = _rounded(value, significant)

@@ -56,13 +56,14 @@ _TAILS: dict[str, re.Pattern[str]] = (
     }
 )
 _ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "closest", "one ")
-_AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "answer")
+_AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "plausible", "answer")
 _AFFIRM = re.compile(
     r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
-    r"|seems|appears to be)\s"
-    r"(?P<how>(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+)"
-    r"(?:most )?(?:correct|right|best|better|closest|most appropriate|most likely|answer)(?:\s(?:answer|option"
-    r"|choice|one|match|statement|response))?(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+    r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
+    r"(?:(?:most )?(?:correct|right|best|better|closest|answer)"
+    r"|(?:most )?(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))"
+    r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
+    r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
 )
 _MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
 _MENTIONED = (*_NOUNS, *_OTHER_ASCII, "answer", "antwort", "matches", "corresponds to")
@@ -70,13 +71,12 @@ _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
     r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
     r"|also|the|la|el|die|l'|option|choice|letter"
-    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант|phương án"
-    r"|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
-    r"|number|given by|just)"
-    r"(?![a-zà-ÿ])[\s:：*_]*+)"
+    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант"
+    r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
+    r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
-    r"(?:[\s*_`\"'“”‘’«»$:：|>#]|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
+    r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
     r"|```[a-z]*\n|\{(?=\\))"
 )
 _AT = re.compile(
@@ -92,8 +92,7 @@ _FORMULA = re.compile(
 )
 _JOINED = re.compile(
     r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc)\b|和|或|と"
-    r"|,|/|&|、|;)"
-    r"(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
+    r"|,|/|&|、|;)(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
 _QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
@@ -157,11 +156,15 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
     """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
-    found = None
-    for match in _LONE.finditer(text):
-        if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end())):
-            found = match[0]
-    return found
+    for start in (max(0, len(text) - 2_000), 0):
+        found = [
+            match[0]
+            for match in _LONE.finditer(text, start)
+            if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end()))
+        ]
+        if found:
+            return found[-1]
+    return None
 
 
 def names_several(content: str, letters: Sequence[str]) -> bool:

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from .tokens import Token, Unreadable
+from .words import words
 
 __all__ = ["MAX_DIGITS", "Constant", "Node", "Number", "Op", "Variable", "number", "parse"]
 
 MAX_DEPTH = 60
 MAX_POSTFIX = 5
+MAX_SIGNS = 3
+MAX_BARS = 2
+MAX_ZEROS = 40
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 
 
@@ -41,8 +45,11 @@ Node = Number | Variable | Constant | Op
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
 # Words that stand for something else than a product of their letters.
 _WORDS = frozenset(
-    "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was has had its per via yes all any one two "
-    "six ten min max sum let now set get put men day how who why its use new old odd".split()
+    words(
+        "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was",
+        "has had its per via yes all any one two six ten min max sum let now set get put men day how who why",
+        "its use new old odd",
+    )
 )
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
 
@@ -62,8 +69,10 @@ def number(text: str) -> int | Fraction:
     """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
     if len(text) > MAX_DIGITS:
         raise Unreadable("too many digits")
+    if text.startswith("0" * MAX_ZEROS):
+        raise Unreadable("too many zeros")
     mantissa, _, exponent = text.lower().partition("e")
-    if exponent and abs(int(exponent[-9:])) > MAX_DIGITS or len(exponent) > 9:
+    if len(exponent) > 9 or (exponent and abs(int(exponent)) > MAX_DIGITS):
         raise Unreadable("too large an exponent")
     if "(" in mantissa:
         whole, cycle = mantissa.rstrip(")").split("(")
@@ -177,11 +186,14 @@ class _Parser:
     def signed(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise Unreadable("too deep")
-        if self.take("-"):
-            return Op("neg", (self.signed(depth + 1),))
-        if self.take("+"):
-            return self.signed(depth + 1)
-        return self.power(depth)
+        minus = False
+        for _ in range(MAX_SIGNS):
+            if self.take("-"):
+                minus = not minus
+            elif not self.take("+"):
+                break
+        node = self.power(depth)
+        return Op("neg", (node,)) if minus else node
 
     def power(self, depth: int) -> Node:
         node = self.primary(depth)
@@ -189,7 +201,7 @@ class _Parser:
             if self.at("!"):
                 count = 1
                 self.i += 1
-                if self.at("!") and not (t := self.peek()) is None and not t.space:
+                if self.at("!") and (t := self.peek()) is not None and not t.space:
                     self.i += 1
                     count = 2
                 node = Op("factorial" if count == 1 else "factorial2", (node,))
@@ -232,7 +244,7 @@ class _Parser:
         if t.kind == "op":
             if t.text in _CLOSERS:
                 return self.group(t.text, depth)
-            if t.text == "|":
+            if t.text == "|" and len(self.stops) < MAX_BARS:
                 self.stops.append("|")
                 node = self.sum(depth + 1)
                 self.stops.pop()

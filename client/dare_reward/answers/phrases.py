@@ -16,24 +16,29 @@ __all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
 
 WINDOW = 2_000  # characters of content that are read
 
-_DRESS = re.compile(r"(?:\s|[*_`>\"“”«»'#|:：]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
-_BULLET = re.compile(r"(?:[-*•]|1\.)[^\S\n]++")
+_DRESS = re.compile(r"(?:\s|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
+_BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
-    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also"
-    r"|now|clearly"
-    r"|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
-    r"|aproximadamente"
-    r"|è|est|es|é|là|是|为|為|선택지|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer"
-    r"|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
+    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now"
+    r"|clearly|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
+    r"|aproximadamente|donc|daher|somit|folglich|por tanto|portanto|quindi|dunque|è|est|es|é|là|是|为|為|선택지"
+    r"|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
     re.IGNORECASE,
 )
 _NOT = re.compile(
-    r"(?:definitely |certainly |simply )?(?:not|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
+    r"(?:definitely |certainly |simply )?(?:not|never|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
 )
 _NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_KEY = re.compile(r"[\"']\s*:\s*\Z")
+_STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
+_ESCAPE = re.compile(r"\\([\"'\\/])")
+_FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
+_EMPTY_BOX = re.compile(r"\\boxed\s*\{\s*\}")
 _VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
 _LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
+_NAME = re.compile(r"[A-Za-z]")
+_EQUALS = re.compile(r"\s*+=\s*+")
 _JOINTS = frozenset(
     {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
 )
@@ -65,7 +70,8 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
     if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
-        return Phrase("not " + said[start:].strip())  # "is not defined" denies nothing
+        word = "cannot be " if "can" in text[anchor.start : anchor.end].lower() else "not "
+        return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
     content = _span_content(said, start, found)
     if content is None:
         content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
@@ -87,7 +93,7 @@ def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
         said, asked = sentence(line, found)
         if asked:
             return None
-        line = said
+        line = _FOLLOWS.sub("", said.strip(), count=1) if _FOLLOWS.match(said.strip()) else said
     line = _undressed(COPULA.sub("", line.strip().rstrip("。।")))
     if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
@@ -102,11 +108,15 @@ def exact_phrase(text: str, anchor: Anchor) -> Phrase | None:
     """The rest of the line, or the next line, code point for code point but for blanks around it."""
     if anchor.link in {"equals", "back"} or (anchor.link == "hash" and not _is_last(text, anchor)):
         return None
+    if (value := _json_string(text, anchor)) is not None:
+        return Phrase(value.strip()) if value.strip() else None
     rest = text[anchor.end : anchor.end + WINDOW]
     dressed = re.match(r"[*_`]{1,3}+(?=\s)", rest)
     if dressed:
         rest = rest[dressed.end() :]
     line = _line(rest.lstrip(), anchor).strip()
+    if line.endswith("**") and line.count("**") % 2:
+        line = line[:-2].rstrip()  # the label's: **Answer: foo**
     return Phrase(line, anchor.negated) if line else None
 
 
@@ -116,7 +126,18 @@ def _line(body: str, anchor: Anchor) -> str:
 
 
 def _undressed(line: str) -> str:
-    return line.strip().strip('*_`"“”«»').strip()
+    line = line.strip().strip('*_`"“”«»').strip()
+    return line.replace("**", "", 1) if line.count("**") % 2 else line
+
+
+def _json_string(text: str, anchor: Anchor) -> str | None:
+    """The value of `"answer": "…"`, without the escapes that it needs there."""
+    if not _KEY.search(text[anchor.start : anchor.end]):
+        return None
+    match = _STRING.match(text, anchor.end, anchor.end + WINDOW)
+    if match is None:
+        return None
+    return _ESCAPE.sub(r"\1", match["double"] if match["double"] is not None else match["single"])
 
 
 def _before(text: str, anchor: Anchor) -> Phrase | None:
@@ -129,6 +150,8 @@ def _before(text: str, anchor: Anchor) -> Phrase | None:
 def _body(text: str, anchor: Anchor) -> tuple[str, bool]:
     """The content's text without dress before it, and whether it starts on a new line."""
     rest = text[anchor.end : anchor.end + WINDOW]
+    if (value := _json_string(text, anchor)) is not None:
+        rest = value
     at, fresh = (rest.index("}") + 1 if rest.lstrip().startswith("}") else 0), False  # \\textbf{Answer:} 42
     for _ in range(4):
         dress = _DRESS.match(rest, at)
@@ -159,7 +182,7 @@ def _fillers(said: str) -> int:
 
 def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     """The span at the start, or the one that the words lead to; spans joined by "and" are a list."""
-    inside = [span for span in found if start <= span[0] < len(said)]
+    inside = [span for span in found if start <= span[0] < len(said) and not _EMPTY_BOX.fullmatch(span[2])]
     if not inside:
         return None
     first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
@@ -178,6 +201,9 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
         end = stop
     if len(parts) > 1:
         return ", ".join(parts)
+    if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
+        value = plain_content(said[equals.end() :], strict=True, fresh=False)
+        return f"{parts[0]} = {value}" if value else parts[0]
     content = last_side(parts[0])
     unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content

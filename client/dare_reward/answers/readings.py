@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from .fingerprint import short
+from .fingerprint import KeyKind, short
 from .intervals import Interval, spelled
 from .rules import Rules
 from .tokens import Token
@@ -25,12 +24,10 @@ __all__ = [
     "tagged",
 ]
 
-KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    kind: str
+    kind: KeyKind
     value: str
     tags: frozenset[str] = frozenset()  # "name=x", "unit=cm", "open": what the group rule may leave out
     pieces: tuple[Interval, ...] | None = None  # where the value is a set of reals
@@ -115,49 +112,46 @@ def _call(tag: str, rules: Rules) -> str:
 
 
 _DERIVATIVE = re.compile(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
+_EVENTS = frozenset({",", "=", "<", ">", "<=", ">=", "|"})
+_DIFFERENTIAL = re.compile(r"d[A-Za-z]?/d[A-Za-z]")
+_SEGMENTS = frozenset(
+    {"\\angle", "\\triangle", "\\vec", "\\hat", "\\bar", "\\overrightarrow", "\\Pr", "overline", "|", "["}
+)
 _NAME_OPS = frozenset({"_", "'", "(", ")", "{", "}", ",", "|", "[", "]", "overline"})
 
 
 def name_of(tokens: Sequence[Token]) -> str | None:
-    """The name on one side of `=`: a letter with its marks, a function of letters, a word, a segment; None for an expression."""
+    """The name on one side of `=`: a letter with its marks, f(x), a word, a segment; None for an expression."""
     if not tokens:
         return None
     first = tokens[0]
     texts = "".join(t.text for t in tokens)
+    if _DIFFERENTIAL.fullmatch(texts):
+        return texts
     if first.kind == "let":
-        rest = _after_marks(tokens)
-        if [t.text for t in rest[:5]] == ["^", "{", "-", "1", "}"] and len(rest) > 5:
-            rest = rest[5:]  # the inverse function
-        if not rest:
-            return texts.replace("{", "").replace("}", "")
-        simple = all(t.kind in {"let", "num", "text"} or t.text == "," for t in rest[1:-1])
-        if rest[0].text == "(" and rest[-1].text == ")" and simple:
-            return texts.replace("{", "").replace("}", "")
-        if len(tokens) > 1 and all(t.kind == "let" and t.text.isupper() for t in tokens):
-            return texts
-        return None
+        return _letter_name(tokens, texts)
     if all(t.kind in {"word", "text", "let"} for t in tokens):
         if len(tokens) == 1 and first.kind == "word" and len(first.text) < 4 and not first.text.isupper():
             return None
-        return " ".join(t.text for t in tokens).lower() if len(texts) > 4 else texts
-    if first.text in {
-        "\\angle",
-        "\\triangle",
-        "overline",
-        "\\vec",
-        "\\hat",
-        "\\bar",
-        "\\overrightarrow",
-        "\\Pr",
-        "|",
-        "[",
-    } and all(t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens):
+        return " ".join(t.text for t in tokens) if texts.isupper() else " ".join(t.text for t in tokens).lower()
+    if first.text == "|" and not texts[1:3].isupper():
+        return None  # |x| = 3 has two solutions, |AB| = 3 is a length
+    if first.text in _SEGMENTS and all(t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens):
         return texts
-    if first.text == "frac" and (m := _DERIVATIVE.fullmatch(texts)):
-        return f"{m[1]}/{m[2]}"
-    if first.text == "d" or (first.kind == "word" and first.text.startswith("d") and "/" in texts):
-        return texts
-    return None
+    m = _DERIVATIVE.fullmatch(texts)
+    return f"{m[1]}/{m[2]}" if m else None
+
+
+def _letter_name(tokens: Sequence[Token], texts: str) -> str | None:
+    """`x`, `x_1`, `f'(x)`, `f^{-1}(x)`, `AB`."""
+    rest = _after_marks(tokens)
+    if [t.text for t in rest[:5]] == ["^", "{", "-", "1", "}"] and len(rest) > 5:
+        rest = rest[5:]  # the inverse function
+    inside = _EVENTS if texts[0].isupper() else frozenset(",")  # P(X > 2)
+    simple = all(t.kind in {"let", "num", "text"} or t.text in inside for t in rest[1:-1])
+    if not rest or (rest[0].text == "(" and rest[-1].text == ")" and simple):
+        return texts.replace("{", "").replace("}", "")
+    return texts if all(t.kind == "let" and t.text.isupper() for t in tokens) else None
 
 
 def _after_marks(tokens: Sequence[Token]) -> list[Token]:

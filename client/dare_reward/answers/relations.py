@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from .evaluate import POINTS, Value, as_fraction, digits, evaluate, point, real, variables
 from .fingerprint import expression_key, short, values_key
-from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, without
-from .parse import Node, Op, Variable, parse
+from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
+from .parse import Node, Number, Op, Variable, parse
 from .readings import Reader, Reading, encoded, interval_reading, name_of, split, tagged
 from .rules import Rules
 from .tokens import Token, Unreadable
@@ -143,7 +143,7 @@ def _root(difference: Node, name: str, env: Mapping[str, Value]) -> tuple[Value,
     exact = [v if isinstance(v, int | Fraction) else as_fraction(v) for v in values]
     offset = exact[0]
     slope = exact[1] - offset
-    scale = max(abs(v) for v in exact)
+    scale = max(abs(Fraction(v)) for v in exact)
     if abs(slope) * 10**_NOISE <= scale:
         return None
     for probe, v in zip(_PROBES[2:], exact[2:], strict=True):
@@ -200,10 +200,10 @@ def _inequalities(parts: list[list[Token]], ops: list[str], rules: Rules) -> Rea
     if len(names) == 1:
         pieces = [REALS]
         for left, op, right in links:
-            half = _half_line(left, op, right, names[0], rules)
-            if half is None:
+            solutions = _solutions(left, op, right, names[0], rules)
+            if solutions is None:
                 break
-            pieces = intersect(pieces, [half])
+            pieces = intersect(pieces, solutions)
         else:
             return tagged(interval_reading(pieces), "name=" + names[0])
     values = sorted(_curved(left, op, right, names) for left, op, right in links)
@@ -219,11 +219,59 @@ def _side(tokens: list[Token]) -> Node | Endpoint:
     return parse(tokens)
 
 
-def _half_line(left: Node | Endpoint, op: str, right: Node | Endpoint, name: str, rules: Rules) -> Interval | None:
-    """The solutions of a linear inequality."""
+def _solutions(
+    left: Node | Endpoint, op: str, right: Node | Endpoint, name: str, rules: Rules
+) -> list[Interval] | None:
+    """The solutions of an inequality that is linear or quadratic in `name`, or bounds one absolute value."""
     if isinstance(left, Endpoint) or isinstance(right, Endpoint):
-        return REALS
-    found = _root(Op("add", (left, Op("neg", (right,)))), name, {})
+        return [REALS]
+    if isinstance(right, Op) and right.name == "abs":
+        left, op, right = right, _FLIPPED[op], left
+    if isinstance(left, Op) and left.name == "abs" and not variables(right):
+        inside = left.args[0]
+        first = _solutions(inside, op, right, name, rules)
+        second = _solutions(inside, _FLIPPED[op], Op("neg", (right,)), name, rules)
+        if first is None or second is None:
+            return None
+        return intersect(first, second) if op[0] == "<" else union([*first, *second])
+    difference = Op("add", (left, Op("neg", (right,))))
+    half = _half_line(difference, op, name, rules)
+    return _quadratic(difference, op, name, rules) if half is None else [half]
+
+
+def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[Interval] | None:
+    """Where a quadratic with rational coefficients has the wanted sign."""
+    try:
+        values = [evaluate(difference, {name: probe}) for probe in (0, 1, -1, Fraction(7, 3), Fraction(-19, 5))]
+    except Unreadable:
+        return None
+    if not all(isinstance(v, int | Fraction) for v in values):
+        return None
+    c, plus, minus = (Fraction(v) for v in values[:3])
+    a, b = (plus + minus) / 2 - c, (plus - minus) / 2
+    if a == 0 or any(
+        a * x * x + b * x + c != v for x, v in ((Fraction(7, 3), values[3]), (Fraction(-19, 5), values[4]))
+    ):
+        return None
+    outside = (op[0] == ">") == (a > 0)
+    closed = op.endswith("=")
+    discriminant = b * b - 4 * a * c
+    if discriminant < 0:
+        return [REALS] if outside else []
+    spread = Op("sqrt", (Number(discriminant),))
+    ends = [Op("div", (Op("add", (Number(-b), side)), Number(2 * a))) for side in (Op("neg", (spread,)), spread)]
+    low, high = (endpoint(evaluate(end, {}), rules.significant) for end in (ends if a > 0 else ends[::-1]))
+    if outside:
+        return union([
+            Interval(MINUS_INFINITY, low, low_closed=False, high_closed=closed),
+            Interval(high, PLUS_INFINITY, closed, high_closed=False),
+        ])  # fmt: skip
+    return union([Interval(low, high, closed, closed)])
+
+
+def _half_line(difference: Node, op: str, name: str, rules: Rules) -> Interval | None:
+    """The solutions of a linear inequality."""
+    found = _root(difference, name, {})
     if found is None:
         return None
     value, rising = found

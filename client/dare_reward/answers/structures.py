@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from .evaluate import evaluate, point, variables
+from .evaluate import evaluate, variables
 from .fingerprint import expression_key, short
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
-from .parse import Node, Number, Op, number, parse
+from .parse import Node, Number, Op, parse
 from .readings import Reading, depth_step, encoded, interval_reading, listing, name_of, split, tagged
 from .relations import RELATIONS, assignments, read_relation
 from .rules import Rules
+from .text import text_value
 from .tokens import Token, Unreadable
 from .units import split_unit
 
@@ -46,26 +47,19 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     if depth > MAX_DEPTH:
         raise Unreadable("too deep")
     tokens = _unwrapped(tokens)
-    if not tokens:
-        raise Unreadable("nothing")
     if all(t.kind == "text" for t in tokens):
         return _words(tokens)
     if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, depth)) is not None:
         return found
-    tokens = _rounded(tokens)
+    tokens = _minus_set(_rounded(tokens))
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
         return _list(parts, connectives, rules, depth)
-    if any(t.text in {"+-", "-+"} for t in tokens):
+    if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and _closes_at_end(tokens)):
         return _signs(tokens, rules, depth)
     if (residue := _residue(tokens, rules)) is not None:
         return residue
-    if split(tokens, RELATIONS)[1]:
-        return read_relation(tokens, rules, depth, read)
-    parts, operators = split(tokens, ("cup", "setminus"))
-    if operators:
-        return _set_algebra(parts, operators, rules, depth)
-    for reader in (_bracketed, _infinity, _number_set, _base, _ratio):
+    for reader in (_related, _set_algebra, _bracketed, _infinity, _number_set, _base, _ratio):
         found = reader(tokens, rules, depth)
         if found is not None:
             return found
@@ -92,6 +86,22 @@ def _rounded(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
+def _related(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """Equations and inequalities, also joined by the sign of union."""
+    if not split(tokens, RELATIONS)[1]:
+        return None
+    parts, cups = split(tokens, ("cup",))
+    if cups and all(split(p, RELATIONS)[1] for p in parts):
+        return _list(parts, ["or"] * len(cups), rules, depth)
+    return read_relation(tokens, rules, depth, read)
+
+
+def _minus_set(tokens: list[Token]) -> list[Token]:
+    """`R - {1}` as a difference of sets."""
+    places = [n for n in range(1, len(tokens) - 1) if tokens[n].text == "-" and tokens[n + 1].text == "\\{"]
+    return [Token("op", "setminus") if n in places and tokens[n - 1].kind == "set" else t for n, t in enumerate(tokens)]
+
+
 def _closes_at_end(tokens: list[Token]) -> bool:
     depth = 0
     for n, t in enumerate(tokens):
@@ -102,8 +112,8 @@ def _closes_at_end(tokens: list[Token]) -> bool:
 
 
 def _words(tokens: list[Token]) -> Reading:
-    from .text import text_value  # noqa: PLC0415 - text.py reads through this module's caller
-
+    if not tokens:
+        raise Unreadable("nothing")
     return Reading("text", text_value(" ".join(t.text for t in tokens)))
 
 
@@ -147,22 +157,17 @@ def _list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth:
     groups, _ = _outer(parts, connectives)
     if groups is not None:
         return _bare_list([_list(g, [","] * (len(g) - 1), rules, depth + 1) for g in groups], rules)
-    parts = [p for p in parts if p]  # "2, and 3" has an empty part, "2," a last one
+    empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
+    parts = [p for p in parts if p]
+    if empty > 2:
+        raise Unreadable("separators without items")
     if len(parts) == 1:
         return read(parts[0], rules, depth + 1)
     if not 0 < len(parts) <= MAX_ITEMS:
         raise Unreadable("too many items")
     sides = [_named_side(p) for p in parts]
-    names = [s[0] for s in sides if s is not None]
-    if len(names) == len(parts):
-        values = [read(s[1], rules, depth + 1) for s in sides if s is not None]
-        if len(set(names)) == len(names):
-            return assignments(names, values)
-        if len(set(names)) == 1:
-            return tagged(_bare_list(values, rules), "name=" + names[0])
-    if len(names) == 1 and sides[0] is not None:
-        rest = [r for p in [sides[0][1], *parts[1:]] for r in _items(p, read(p, rules, depth + 1))]
-        return tagged(_bare_list(rest, rules), "name=" + names[0])
+    if any(sides) and (named := _named_list(parts, sides, rules, depth)) is not None:
+        return named
     readings = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
     words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
     if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
@@ -174,6 +179,22 @@ def _list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth:
     if any(t.text == "..." for p in parts for t in p):
         return Reading("structured", listing(readings, ordered=True))
     return _bare_list(readings, rules)
+
+
+def _named_list(
+    parts: list[list[Token]], sides: list[tuple[str, list[Token]] | None], rules: Rules, depth: int
+) -> Reading | None:
+    """`x = 1, y = 2`, `x = 1, x = 2` and `x = 1, 2`."""
+    names = [s[0] for s in sides if s is not None]
+    if len(names) == len(parts):
+        values = [read(s[1], rules, depth + 1) for s in sides if s is not None]
+        if len(set(names)) == len(names):
+            return assignments(names, values)
+        return tagged(_bare_list(values, rules), "name=" + names[0]) if len(set(names)) == 1 else None
+    if len(names) == 1 and sides[0] is not None:
+        rest = [r for p in [sides[0][1], *parts[1:]] for r in _items(p, read(p, rules, depth + 1))]
+        return tagged(_bare_list(rest, rules), "name=" + names[0])
+    return None
 
 
 def _outer(parts: list[list[Token]], connectives: list[str]) -> tuple[list[list[list[Token]]] | None, None]:
@@ -250,11 +271,11 @@ def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
     )
     if at is None:
         return None
-    left, right = tokens[:at], [t for t in tokens[at + 1 :]]
+    left, right = tokens[:at], tokens[at + 1 :]
     if left and left[-1].text == "(":
         left = left[:-1]
         right = right[:-1]
-    sides, _ = split(left, ["equiv"])
+    sides, _ = split(left, ["equiv", "="])
     if len(sides) > 2:
         raise Unreadable("a chain of residues")
     name = name_of(sides[0]) if len(sides) == 2 else None
@@ -268,7 +289,10 @@ def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
     return Reading(*expression_key(Number(value % modulus)), frozenset(tags))
 
 
-def _set_algebra(parts: list[list[Token]], operators: list[str], rules: Rules, depth: int) -> Reading:
+def _set_algebra(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    parts, operators = split(tokens, ("cup", "setminus"))
+    if not operators:
+        return None
     pieces = _pieces(read(parts[0], rules, depth + 1))
     for operator, part in zip(operators, parts[1:], strict=True):
         other = _pieces(read(part, rules, depth + 1))
@@ -354,7 +378,7 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     parts, _ = split(body, [",", ";"])
     if len(parts) > MAX_ITEMS or not all(parts):
         raise Unreadable("no set")
-    items = [read(p, rules, depth + 1) for p in parts]
+    items = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
     pieces = (
@@ -404,7 +428,6 @@ def _number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None
 
 def _base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     """`204_5`: the digits, with the base as their tag."""
-    head, tail = tokens, []
     at = next(
         (
             n
@@ -418,13 +441,8 @@ def _base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     head, tail = tokens[:at], tokens[at:]
     if head[0].text == "(" and head[-1].text == ")":
         head = head[1:-1]
-    if (
-        not head
-        or any(t.kind not in {"num", "let", "word", "text"} or not _DIGITS.fullmatch(t.text) for t in head)
-        or head[0].kind != "num"
-    ):
-        if not head or not (head[0].text == "-" and len(head) == 2 and head[1].kind == "num"):
-            return None
+    if not _is_numeral(head):
+        return None
     base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
     if base is None:
         return None
@@ -432,6 +450,14 @@ def _base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     if word.lstrip("-").isdigit():
         return Reading("exact", str(int(word)), frozenset({f"unit=base {base}"}))
     return Reading("structured", word.upper(), frozenset({f"unit=base {base}"}))
+
+
+def _is_numeral(head: list[Token]) -> bool:
+    """Digits, letters after the first, and a sign before a plain number."""
+    if head and head[0].text == "-":
+        return len(head) == 2 and head[1].kind == "num"
+    digits = all(t.kind in {"num", "let", "word", "text"} and _DIGITS.fullmatch(t.text) for t in head)
+    return bool(head) and digits and head[0].kind == "num"
 
 
 def _base_of(text: str) -> int | None:
@@ -489,6 +515,3 @@ def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     if unit == "%" and rules.percent == "fraction":
         return Reading(*expression_key(Op("div", (node, Number(100))), rules.significant))
     return Reading(*expression_key(node, rules.significant), frozenset({"unit=" + unit} if unit else ()))
-
-
-_ = (number, point)

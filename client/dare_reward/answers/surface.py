@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from .words import words
+
 __all__ = ["GREEK", "MAX_CHARS", "clean", "fold", "peel"]
 
 MAX_CHARS = 2_000
@@ -12,8 +14,10 @@ MAX_CHARS = 2_000
 # LaTeX name -> the name of the variable that it is; spellings of one letter share it.
 GREEK = {
     name: name
-    for name in "alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi psi omega "
-    "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar".split()
+    for name in words(
+        "alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi",
+        "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar",
+    )
     if name != "Gamma"
 } | {
     "varepsilon": "epsilon",
@@ -31,21 +35,23 @@ _SUB = re.compile("[" + "".join(map(chr, _SUBSCRIPTS)) + "]++")
 _FRACTION = re.compile("[¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
 _OVERLINED = re.compile("((?:\\d[\u0305\u0304])++)")
 _SYMBOLS = {
-    "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "∙": "\\cdot ", "•": "\\cdot ", "∗": "*", "÷": "/", "∕": "/", "⁄": "/",
-    "∞": "\\infty ", "π": "\\pi ", "𝜋": "\\pi ", "≤": "\\le ", "⩽": "\\le ", "≦": "\\le ", "≥": "\\ge ", "⩾": "\\ge ", "≧": "\\ge ",
-    "≠": "\\ne ", "≈": "\\approx ", "±": "\\pm ", "∓": "\\mp ", "∪": "\\cup ", "∩": "\\cap ", "∅": "\\emptyset ", "⌀": "\\emptyset ",
-    "∈": "\\in ", "∖": "\\setminus ", "°": "^\\circ ", "º": "^\\circ ", "˚": "^\\circ ", "℃": "^\\circ C", "℉": "^\\circ F",
-    "′": "'", "″": "''", "’": "'", "‘": "'", "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ",
-    "⟨": "\\langle ", "⟩": "\\rangle ", "〈": "\\langle ", "〉": "\\rangle ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}",
-    "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…": "\\ldots ", "⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ", "∣": "|",
-    "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ", "∜": "\\sqrt[4] ",
-    "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "⇔": "\\iff ",
+    "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "∙": "\\cdot ", "•": "\\cdot ", "∗": "*", "÷": "/", "∕": "/",
+    "⁄": "/", "∞": "\\infty ", "π": "\\pi ", "𝜋": "\\pi ", "≤": "\\le ", "⩽": "\\le ", "≦": "\\le ", "≥": "\\ge ",
+    "⩾": "\\ge ", "≧": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "±": "\\pm ", "∓": "\\mp ", "∪": "\\cup ",
+    "∩": "\\cap ", "∅": "\\emptyset ", "⌀": "\\emptyset ", "∈": "\\in ", "∖": "\\setminus ", "°": "^\\circ ",
+    "º": "^\\circ ", "˚": "^\\circ ", "℃": "^\\circ C", "℉": "^\\circ F", "′": "'", "″": "''", "’": "'", "‘": "'",
+    "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "⟨": "\\langle ", "⟩": "\\rangle ",
+    "〈": "\\langle ", "〉": "\\rangle ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}",
+    "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…": "\\ldots ", "⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ",
+    "∣": "|", "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ",
+    "∜": "\\sqrt[4] ", "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "⇔": "\\iff ",
     "−": "-", "–": "-", "‐": "-", "‑": "-", "‒": "-", "—": "-", "―": "-", "﹣": "-", "－": "-", "➖": "-", "＋": "+",
-    "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "ϵ": "\\epsilon ", "ζ": "\\zeta ", "η": "\\eta ",
-    "θ": "\\theta ", "ϑ": "\\theta ", "ι": "\\iota ", "κ": "\\kappa ", "λ": "\\lambda ", "μ": "\\mu ", "µ": "\\mu ", "ν": "\\nu ", "ξ": "\\xi ",
-    "ρ": "\\rho ", "σ": "\\sigma ", "τ": "\\tau ", "υ": "\\upsilon ", "φ": "\\phi ", "ϕ": "\\phi ", "χ": "\\chi ", "ψ": "\\psi ", "ω": "\\omega ",
-    "Γ": "\\Gamma ", "Δ": "\\Delta ", "Θ": "\\Theta ", "Λ": "\\Lambda ", "Ξ": "\\Xi ", "Π": "\\Pi ", "Σ": "\\Sigma ", "Φ": "\\Phi ",
-    "Ψ": "\\Psi ", "Ω": "\\Omega ", "ℓ": "\\ell ", "ℏ": "\\hbar ",
+    "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "ϵ": "\\epsilon ",
+    "ζ": "\\zeta ", "η": "\\eta ", "θ": "\\theta ", "ϑ": "\\theta ", "ι": "\\iota ", "κ": "\\kappa ",
+    "λ": "\\lambda ", "μ": "\\mu ", "µ": "\\mu ", "ν": "\\nu ", "ξ": "\\xi ", "ρ": "\\rho ", "σ": "\\sigma ",
+    "τ": "\\tau ", "υ": "\\upsilon ", "φ": "\\phi ", "ϕ": "\\phi ", "χ": "\\chi ", "ψ": "\\psi ", "ω": "\\omega ",
+    "Γ": "\\Gamma ", "Δ": "\\Delta ", "Θ": "\\Theta ", "Λ": "\\Lambda ", "Ξ": "\\Xi ", "Π": "\\Pi ",
+    "Σ": "\\Sigma ", "Φ": "\\Phi ", "Ψ": "\\Psi ", "Ω": "\\Omega ", "ℓ": "\\ell ", "ℏ": "\\hbar ",
 }  # fmt: skip
 _SYMBOL = re.compile("[" + "".join(map(re.escape, _SYMBOLS)) + "]")
 _INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad\u2061\u2062\u2063\u2064]")
@@ -78,18 +84,25 @@ def clean(raw: str) -> str | None:
     if len(raw) > MAX_CHARS:
         return None
     s = raw
+    if s.startswith(("{{", "${", "#{")) and "*" in s:
+        return None  # a template, not mathematics
     if not s.isascii():
         if _UNSAFE.search(s):
             return None
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
-    s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", peel(s)))
-    return _COMBINATIONS.sub(r"\\binom{\1}{\2}", s)
+    s = peel(s)
+    s = _UNION.sub(r"\\cup ", s) if "U" in s else s
+    s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
+    return _COMBINATIONS.sub(lambda m: f"\\binom{{{m[1] or m[3]}}}{{{m[2] or m[4]}}}", s)
 
 
+_UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
 _ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
-_COMBINATIONS = re.compile(r"(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])")
+_COMBINATIONS = re.compile(
+    r"(?:^([0-9]{1,4})C([0-9]{1,4})$)|(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])"
+)
 
 
 _TIMES = re.compile(r"(?<=\d)\s*+x\s*+(?=10\s?\^)")
@@ -106,7 +119,7 @@ def peel(s: str) -> str:
         s = _peel_end(s)
         if s == before:
             break
-    if "\\boxed" in s or "\\fbox" in s:
+    if s.count("\\boxed") + s.count("\\fbox") == 1:
         s = _BARE_BOX.sub(" ", _BOX.sub(" ", s))
     return s
 
@@ -118,7 +131,7 @@ def fold(s: str) -> str:
 
 
 _WORD = re.compile(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
-_SHORT = frozenset("no of in to or at by on an is it as be if we he me my so up do go am us".split())
+_SHORT = frozenset(words("no of in to or at by on an is it as be if we he me my so up do go am us"))
 
 
 def _fold_word(m: re.Match[str]) -> str:

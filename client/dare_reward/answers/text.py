@@ -6,11 +6,15 @@ import re
 
 from .fingerprint import short
 from .surface import fold, peel
+from .words import words
 
 __all__ = ["NUMBER_WORDS", "is_prose", "opaque_value", "text_value"]
 
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_UNITS = words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen",
+    "sixteen seventeen eighteen nineteen",
+)
+_TENS = words("twenty thirty forty fifty sixty seventy eighty ninety")
 NUMBER_WORDS = (
     {w: n for n, w in enumerate(_UNITS)}
     | {w: 10 * n for n, w in enumerate(_TENS, 2)}

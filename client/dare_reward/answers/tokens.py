@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from .surface import GREEK
+from .words import words
 
 __all__ = ["FUNCTIONS", "MAX_TOKENS", "Token", "Unreadable", "group_end", "spell", "tokenise"]
 
@@ -23,8 +24,10 @@ class Token(NamedTuple):
 
 
 FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch arsinh arcosh artanh "
-    "ln log lg exp sqrt cbrt abs floor ceil gcd lcm max min Gamma zeta".split()
+    words(
+        "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch",
+        "arsinh arcosh artanh ln log lg exp sqrt cbrt abs floor ceil gcd lcm max min Gamma zeta",
+    )
 )
 ALIASES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "arcsinh": "arsinh", "arccosh": "arcosh",
@@ -32,30 +35,34 @@ ALIASES = {
     "ctg": "cot", "arctg": "arctan", "cotan": "cot", "ceiling": "ceil", "root": "sqrt",
 }  # fmt: skip
 _OPERATORS = {
-    "cdot": "*", "times": "*", "ast": "*", "bullet": "*", "div": "/", "le": "<=", "leq": "<=", "leqslant": "<=", "leqq": "<=",
-    "ge": ">=", "geq": ">=", "geqslant": ">=", "geqq": ">=", "ne": "!=", "neq": "!=", "lt": "<", "gt": ">",
-    "approx": "~", "simeq": "~", "doteq": "~", "thickapprox": "~", "in": "in", "cup": "cup", "setminus": "setminus", "backslash": "setminus",
-    "colon": ":", "infty": "oo", "ldots": "...", "dots": "...", "cdots": "...", "dotsc": "...", "prime": "'",
-    "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "land": "land", "wedge": "land", "lor": "lor", "vee": "lor",
-    "emptyset": "empty", "varnothing": "empty", "pm": "+-", "mp": "-+", "degree": "deg", "textdegree": "deg",
-    "lfloor": "lfloor", "rfloor": "rfloor", "lceil": "lceil", "rceil": "rceil", "langle": "langle", "rangle": "rangle",
-    "lbrace": "\\{", "rbrace": "\\}", "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")",
-    "equiv": "equiv", "bmod": "mod", "pmod": "pmod", "mod": "mod", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "cfrac": "frac",
-    "binom": "binom", "dbinom": "binom", "tbinom": "binom", "choose": "choose", "overline": "overline", "dot": "dot",
-    "pounds": "£", "euro": "€", "textdollar": "$", "cent": "¢", "lcm": "lcm", "percent": "%", "textpercent": "%",
-    "iff": "iff", "Leftrightarrow": "iff",
+    "cdot": "*", "times": "*", "ast": "*", "bullet": "*", "div": "/", "le": "<=", "leq": "<=", "leqslant": "<=",
+    "leqq": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=", "geqq": ">=", "ne": "!=", "neq": "!=", "lt": "<",
+    "gt": ">", "approx": "~", "simeq": "~", "doteq": "~", "thickapprox": "~", "in": "in", "cup": "cup",
+    "setminus": "setminus", "backslash": "setminus", "colon": ":", "infty": "oo", "ldots": "...", "dots": "...",
+    "cdots": "...", "dotsc": "...", "prime": "'", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|",
+    "land": "land", "wedge": "land", "lor": "lor", "vee": "lor", "emptyset": "empty", "varnothing": "empty",
+    "pm": "+-", "mp": "-+", "degree": "deg", "textdegree": "deg", "lfloor": "lfloor", "rfloor": "rfloor",
+    "lceil": "lceil", "rceil": "rceil", "langle": "langle", "rangle": "rangle", "lbrace": "\\{", "rbrace": "\\}",
+    "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "equiv": "equiv", "bmod": "mod", "pmod": "pmod",
+    "mod": "mod", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "binom": "binom",
+    "dbinom": "binom", "tbinom": "binom", "choose": "choose", "overline": "overline", "dot": "dot", "pounds": "£",
+    "euro": "€", "textdollar": "$", "cent": "¢", "lcm": "lcm", "percent": "%", "textpercent": "%", "iff": "iff",
+    "Leftrightarrow": "iff",
 }  # fmt: skip
 _SKIPPED = frozenset(
-    "left right bigl bigr Bigl Bigr biggl biggr Biggl Biggr big Big bigg Bigg middle displaystyle textstyle scriptstyle "
-    "limits nolimits quad qquad enspace thinspace medspace thickspace negthinspace hfill nonumber notag rm bf it sf tt "
-    "small large Large normalsize hspace vspace phantom allowbreak nobreak mathstrut strut dfrac@ ".split()
+    words(
+        "left right bigl bigr Bigl Bigr biggl biggr Biggl Biggr big Big bigg Bigg middle displaystyle",
+        "textstyle scriptstyle limits nolimits quad qquad enspace thinspace medspace thickspace negthinspace",
+        "hfill nonumber notag rm bf it sf tt small large Large normalsize hspace vspace phantom allowbreak",
+        "nobreak mathstrut strut dfrac@",
+    )
 )
-_TEXTUAL = frozenset("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc".split())
+_TEXTUAL = frozenset(words("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc"))
 _FONTS = frozenset(
-    "mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb".split()
+    words("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb")
 )
 _NUMERIC = re.compile(r"\d[\d.,]*+(?: [A-Za-z]++)?+")
-_ACCENTS = frozenset("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check".split())
+_ACCENTS = frozenset(words("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check"))
 _ACCENTED = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
 _UNIT_LETTERS = frozenset("msgNJWVKLACFThl")  # an upright letter after a number
 _SETS = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
@@ -77,7 +84,7 @@ _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++
 _REPEATING = re.compile(
     r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
 )
-_NAME = re.compile(r"\s*+\{\s*+([A-Za-z]++)\s*+\}")
+_NAME = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
 _ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
 
 
@@ -203,37 +210,44 @@ def _split_word(token: Token) -> list[Token]:
 def _command(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[int, bool]:
     """Appends what `\\name` stands for; returns the place after it and whether a blank is pending."""
     if name in _SKIPPED:
-        if name in {"left", "right"} and i < len(s) and s[i] == ".":
-            i += 1
         if name in {"quad", "qquad"}:
             out.append(Token("op", "quad", space))
-        return i, True
+        closing = name in {"left", "right"} and s[i : i + 1] == "."
+        return i + closing, True
     if name in _TEXTUAL or name in _FONTS:
         return _text(s, i, name, out, space=space)
-    if name == "mathbb":
-        m = _NAME.match(s, i)
-        if m is None or m[1] not in _SETS:
-            raise Unreadable("a set without a name")
-        out.append(Token("set", m[1], space))
-        return m.end(), False
     if name in _ACCENTS and (m := _ACCENTED.match(s, i)):
         out.append(Token("let", f"{name}.{m[1] or m[2]}", space))
         return m.end(), False
-    if name in {"begin", "end"}:
+    if name in {"begin", "end", "mathbb"}:
+        return _argument(s, i, name, out, space=space)
+    out.append(_symbol(name, space=space))
+    return i, False
+
+
+def _symbol(name: str, *, space: bool) -> Token:
+    if name in _OPERATORS:
+        return Token("op", _OPERATORS[name], space)
+    if name in FUNCTIONS or name in ALIASES:
+        return Token("fn", ALIASES.get(name, name), space)
+    if name in GREEK or name == "pi":
+        return Token("let", GREEK.get(name, name), space)
+    return Token("cmd", "\\" + name, space)
+
+
+def _argument(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[int, bool]:
+    """`\\mathbb{R}` and the ends of environments."""
+    if name == "mathbb":
+        m = _NAME.match(s, i)
+        if m is None or (m[1] or m[2]) not in _SETS:
+            raise Unreadable("a set without a name")
+        out.append(Token("set", m[1] or m[2], space))
+    else:
         m = _ENVIRONMENT.match(s, i)
         if m is None:
             raise Unreadable("an environment without a name")
         out.append(Token("op", f"{name} {m[1]}", space))
-        return m.end(), False
-    if name in _OPERATORS:
-        out.append(Token("op", _OPERATORS[name], space))
-    elif name in FUNCTIONS or name in ALIASES:
-        out.append(Token("fn", ALIASES.get(name, name), space))
-    elif name in GREEK or name == "pi":
-        out.append(Token("let", GREEK.get(name, name), space))
-    else:
-        out.append(Token("cmd", "\\" + name, space))
-    return i, False
+    return m.end(), False
 
 
 def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[int, bool]:
@@ -244,41 +258,32 @@ def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[
     end = group_end(s, i)
     raw = s[i + 1 : end - 1]
     content = " ".join(raw.replace("~", " ").replace("\\ ", " ").replace("\\,", " ").split())
-    if name in _FONTS and not content.replace(" ", "").isalpha():
-        # \mathbf{x+1} is a font, not a text: what it holds is read as mathematics.
-        out.extend(tokenise(raw))
-        return end, False
     if not content:
         return end, True
-    after_number = bool(out) and out[-1].kind == "num" and not (len(out) > 1 and out[-2].text == "_")
-    if content == "\\$":
-        out.append(Token("op", "$", space))
-    elif _NUMERIC.fullmatch(content):
-        out.extend(tokenise(content))
-    elif (
-        content.isalpha()
-        and content[0].isupper()
-        and len(content) < 3
-        and not after_number
-        and (s[end : end + 1] == "_" or not out or out[-1].kind == "num")
-    ):
-        out.append(Token("let" if len(content) == 1 else "word", content, space))  # CO_2
-    elif content.lower() in {"and", "or"}:
-        out.append(Token("op", content.lower(), space))
-    elif (content in FUNCTIONS or content in ALIASES) and not (
-        content in {"min", "sec"} and out and out[-1].kind == "num"
-    ):
-        out.append(Token("fn", ALIASES.get(content, content), space))
-    elif (
-        len(content) == 1
-        and content.isalpha()
-        and name in _FONTS
-        and not (content in _UNIT_LETTERS and out and out[-1].kind == "num")
-    ):
-        out.append(Token("let", content, space))
-    else:
-        out.append(Token("text", content, space or raw[:1].isspace()))
+    if _NUMERIC.fullmatch(content) or (name in _FONTS and not content.replace(" ", "").isalpha()):
+        # \\mathbf{x+1} is a font, not a text: what it holds is read as mathematics.
+        out.extend(tokenise(raw))
+        return end, False
+    out.append(_content(content, name, out, subscript=s[end : end + 1] == "_", space=space or raw[:1].isspace()))
     return end, raw[-1:].isspace()
+
+
+def _content(content: str, name: str, out: list[Token], *, subscript: bool, space: bool) -> Token:
+    """What the words in a \\text or an upright font are: a connective, a function, a variable, a symbol or a text."""
+    number = bool(out) and out[-1].kind == "num"
+    index = number and len(out) > 1 and out[-2].text == "_"
+    capital = content.isalpha() and content[0].isupper() and len(content) < 3
+    if content == "\\$":
+        return Token("op", "$", space)
+    if content.lower() in {"and", "or"}:
+        return Token("op", content.lower(), space)
+    if capital and (index or not number) and (subscript or index or not out):
+        return Token("let" if len(content) == 1 else "word", content, space)  # \\text{CO}_2
+    if (content in FUNCTIONS or content in ALIASES) and not (number and content in {"min", "sec"}):
+        return Token("fn", ALIASES.get(content, content), space)
+    if len(content) == 1 and content.isalpha() and name in _FONTS and not (number and content in _UNIT_LETTERS):
+        return Token("let", content, space)
+    return Token("text", content, space)
 
 
 def _degrees(tokens: list[Token]) -> list[Token]:

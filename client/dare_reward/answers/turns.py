@@ -11,6 +11,7 @@ _END = re.compile(
     r"<(?:\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
     r"|END_OF_TURN_TOKEN|endofturn)\|>|/s>|eos>|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>)"
 )
+_END_ENDS = ("|>", "/s>", "eos>", "_turn>", "｜>")
 _OPENING = re.compile(
     r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|im_end|end_of_text)\|>|s>|start_of_turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
@@ -53,7 +54,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             text = after if mark or after else before
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
-        if end := _END.search(text):
+        if any(text.rfind(mark) >= 0 for mark in _END_ENDS) and (end := _END.search(text)):
             text = text[: end.start()]
     elif "[" not in text and "◁" not in text:
         return text

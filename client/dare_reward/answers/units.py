@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .tokens import Token
+from .words import words
 
 __all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit"]
 
@@ -14,21 +15,25 @@ SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9,
 _SPELLINGS = {
     "m": "metre metres meter meters", "cm": "centimetre centimetres centimeter centimeters cms",
     "mm": "millimetre millimetres millimeter millimeters", "km": "kilometre kilometres kilometer kilometers kms",
-    "nm": "nanometre nanometres nanometer nanometers", "in": "inch inches", "ft": "foot feet", "yd": "yard yards yds",
-    "mi": "mile miles", "s": "second seconds sec secs", "min": "minute minutes mins", "h": "hour hours hr hrs",
-    "day": "days", "week": "weeks wk wks", "month": "months", "year": "years yr yrs", "ms": "millisecond milliseconds",
-    "g": "gram grams", "kg": "kilogram kilograms kgs", "mg": "milligram milligrams", "lb": "pound pounds lbs",
-    "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes", "l": "liter liters litre litres", "ml": "milliliter milliliters millilitre millilitres",
+    "nm": "nanometre nanometres nanometer nanometers", "in": "inch inches", "ft": "foot feet",
+    "yd": "yard yards yds", "mi": "mile miles", "s": "second seconds sec secs", "min": "minute minutes mins",
+    "h": "hour hours hr hrs", "day": "days", "week": "weeks wk wks", "month": "months", "year": "years yr yrs",
+    "ms": "millisecond milliseconds", "g": "gram grams", "kg": "kilogram kilograms kgs",
+    "mg": "milligram milligrams", "lb": "pound pounds lbs", "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes",
+    "l": "liter liters litre litres", "ml": "milliliter milliliters millilitre millilitres",
     "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
-    "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts", "A": "ampere amperes amp amps",
-    "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz", "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
-    "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts",
-    "kPa": "kilopascal kilopascals", "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts",
-    "keV": "", "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
+    "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts",
+    "A": "ampere amperes amp amps", "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz",
+    "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
+    "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz",
+    "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts", "kPa": "kilopascal kilopascals",
+    "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts", "keV": "",
+    "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
     "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "", "cent": "cents ¢", "%": "percent pct",
-    "mph": "", "kmh": "kph", "square": "sq", "cubic": "cu", "bit": "bits", "byte": "bytes", "MB": "megabyte megabytes", "GB": "gigabyte gigabytes",
-    "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM", "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha",
-    "degC": "celsius Celsius centigrade", "degF": "fahrenheit Fahrenheit", "atm": "", "psi": "", "dB": "decibel decibels",
+    "mph": "", "kmh": "kph", "bit": "bits", "byte": "bytes",
+    "MB": "megabyte megabytes", "GB": "gigabyte gigabytes", "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM",
+    "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha", "degC": "celsius Celsius centigrade",
+    "degF": "fahrenheit Fahrenheit", "atm": "", "psi": "", "dB": "decibel decibels",
 }  # fmt: skip
 _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {
     "L": "l",
@@ -37,16 +42,24 @@ _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *w
     "EUR": "eur",
 }
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
-_SPACED_LETTERS = frozenset("m s g h N J W V K L T Omega".split())
-_TWO_LETTER_PRODUCTS = frozenset("nm ms in am pm ha cu sq min cal ton day cup unit bit".split())
+_SPACED_LETTERS = frozenset(words("m s g h N J W V K L T Omega"))
+_TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit"))
 # Words after a number that are not the name of what was counted.
 _NOT_NOUNS = frozenset(
-    "more less than of to from times over under plus minus by divided per if when only not no or and the a an is are was below above "
-    "between but with without for in on at as it negative positive factorial squared cubed mod base modulo equals equal choose "
-    "january february march april may june july august september october november december st nd rd th remainder r repeating "
-    "approximately about which where each then since because".split()
+    words(
+        "more less than of to from times over under plus minus by divided per if when only not no or and the",
+        "a an is are was below above between but with without for in on at as it negative positive factorial",
+        "squared cubed mod base modulo equals equal choose january february march april may june july august",
+        "september october november december st nd rd th remainder r repeating approximately about which",
+        "where each then since because",
+    )
 )
 MAX_STARTS = 4
+MAX_PARTS = 6
+_JOINTS = frozenset({"/", "per", "an", "a", "*", "(", ")"})
+_AREAS = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
+_HEAT = {w: w[0].upper() for w in ("C", "F", "celsius", "Celsius", "fahrenheit", "Fahrenheit")}
+_SUFFIXES = {"squared": "^2", "cubed": "^3"} | _HEAT
 _SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
 _PRODUCT_LETTERS = frozenset("abcxyz")
 _VOWEL = re.compile("[aeiouy]")
@@ -183,52 +196,45 @@ def _noun(text: str) -> str | None:
 
 def _known(text: str) -> str | None:
     """`square cm`, `cm ^ 2`, `m / s ^ { 2 }`, `km per hour` in one spelling; None where a word is no unit."""
+    found = _WORDS.findall(text.replace("{", " ").replace("}", " "))
+    if "".join(found) != "".join(text.replace("{", "").replace("}", "").split()):
+        return None
     parts: list[str] = []
     power = ""
     below = False
-    words = _WORDS.findall(text.replace("{", " ").replace("}", " "))
-    if "".join(words) != "".join(text.replace("{", "").replace("}", "").split()):
-        return None
-    i = 0
-    while i < len(words):
-        w = words[i]
-        i += 1
-        if w in {"/", "per", "an", "a"}:
+    for w in _powers_joined(found):
+        if w in _JOINTS:
             below = below or w in {"/", "per"}
-            continue
-        if w in {"*", "(", ")"}:
-            continue
-        if w == "^":
-            sign = ""
-            if i < len(words) and words[i] == "-":
-                sign, i = "-", i + 1
-            if i >= len(words) or not words[i].isdigit() or not parts:
+        elif w.lower() in _AREAS:
+            power = _AREAS[w.lower()]
+        elif parts and (w[0] == "^" or w in _SUFFIXES):
+            if w in _HEAT and parts[-1] != "deg":
                 return None
-            parts[-1] += "^" + sign + words[i]
-            i += 1
-            continue
-        if w.lower() in {"squared", "cubed"} and parts:
-            parts[-1] += "^2" if w.lower() == "squared" else "^3"
-            continue
-        unit = _UNITS.get(w) or _UNITS.get(w.lower() if len(w) > 2 else w)
-        if unit in {"square", "cubic"}:
-            power = "^2" if unit == "square" else "^3"
-            continue
-        if (
-            unit == "deg"
-            and i < len(words)
-            and words[i] in {"C", "F", "celsius", "Celsius", "fahrenheit", "Fahrenheit"}
-        ):
-            unit = "deg" + words[i][0].upper()
-            i += 1
-        if unit is None:
+            parts[-1] += _SUFFIXES.get(w, w)
+        elif (unit := _unit_of(w)) is None or len(parts) == MAX_PARTS:
             return None
-        parts.append(("/" if below else "") + unit + power)
-        power = ""
+        else:
+            parts.append(("/" if below else "") + unit + power)
+            power = ""
     if not parts or power:
         return None
     name = " ".join(_negative_powers(p) for p in parts)
-    return {"mi /h": "mph", "km /h": "kmh", "mile /h": "mph"}.get(name, name)
+    return {"mi /h": "mph", "km /h": "kmh"}.get(name, name)
+
+
+def _unit_of(word: str) -> str | None:
+    return _UNITS.get(word) or _UNITS.get(word.lower() if len(word) > 2 else word)
+
+
+def _powers_joined(found: list[str]) -> list[str]:
+    """`^`, `-`, `2` as one word; a power without its number is no word of any unit."""
+    out: list[str] = []
+    for w in found:
+        if out and out[-1] in {"^", "^-"} and (w.isdigit() or w == "-"):
+            out[-1] += w
+        else:
+            out.append(w)
+    return [w if not w.startswith("^") or w[-1].isdigit() else "?" for w in out]
 
 
 def _negative_powers(part: str) -> str:

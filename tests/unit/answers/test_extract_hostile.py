@@ -40,6 +40,8 @@ WHOLE = {
     "dollars in a tag": "<answer>$" + "$ " * SIZE + "</answer>",
     "spans in a tag": "<answer>" + "\\(" * SIZE + "</answer>",
     "denied options": "option (A) is " * 20_000 + "the answer is " + "not " * 1_000,
+    "many questions": "<answer></answer>" * 15_000 + "\nQuestion: " * 20,
+    "questions between": ("answer is $" * 2_000 + "\nQuestion: ") * 10,
     "equals": "The answer is " + "x=" * 100_000,
     "units": "The answer is 1 " + "cm " * 80_000,
 }
@@ -82,7 +84,7 @@ def test_time_grows_no_faster_than_the_text():
         assert times[1] < 40 * times[0] + 0.005, pattern
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["math", "choice"])
 def test_the_reference_survives_too(kind):
     for pattern in PATTERNS:
         text = pattern * (SIZE // len(pattern))

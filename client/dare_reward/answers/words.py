@@ -1,0 +1,9 @@
+"""Lists of words as one reads them."""
+
+from __future__ import annotations
+
+__all__ = ["words"]
+
+
+def words(*lines: str) -> tuple[str, ...]:
+    return tuple(word for line in lines for word in line.split())

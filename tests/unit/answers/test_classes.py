@@ -1,0 +1,209 @@
+"""Classes of a group: order, duplication, the group rule, representatives."""
+
+import json
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations, permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dare_reward.answers import Classes, canonical, classify, grade
+from dare_reward.answers.keys import _cached_math
+
+TEXTS = sorted(
+    {
+        p[side]
+        for p in map(json.loads, (Path(__file__).parents[2] / "data" / "answer_pairs.jsonl").read_text().splitlines())
+        for side in "ab"
+        if p["kind"] == "math"
+    }
+)
+VOTES = [
+    ["50", r"50\%", "0.5", "1/2", "50 percent"],
+    [r"\frac13", "0.333333", r"0.\overline{3}", "0.3"],
+    ["(1,2)", r"\{1,2\}", "2,1", "1<x<2", "[1,2]", r"x\in(1,2)"],
+    ["x=3", "3", "x-3=0", "3.0000001", "y=3"],
+    ["5", "5 cm", "5 m", r"5\text{ cm}", "x=5", "x=5 cm"],
+    ["204", "204_5", "204_6", "204_{five}"],
+    ["60", r"60^\circ", "60 degrees", "60 cm"],
+    ["0", "4e-7", "8e-7", ""],
+]
+
+
+def partition(raws, **knobs):
+    index = classify(raws, **knobs).index
+    return {frozenset(r for r, j in zip(raws, index, strict=True) if j == k) for k in set(index) - {-1}}
+
+
+def test_first_seen_order_and_no_answer():
+    c = classify(["2", None, "0.5", r"\frac12", "", "2"])
+    assert c == Classes(index=(0, -1, 1, 1, -1, 0), answers=("2", "0.5"), kinds=("exact", "exact"))
+
+
+def test_an_empty_group_and_one_without_answers():
+    assert classify([]) == Classes((), (), ())
+    assert classify([None, "", r"\boxed{}", "  "]) == Classes((-1,) * 4, (), ())
+
+
+def test_the_representative_is_frequent_then_short_then_first():
+    assert classify(["1/2", "0.5", r"\frac{1}{2}", r"\frac{1}{2}"]).answers == (r"\frac{1}{2}",)
+    assert classify([r"\frac12", "1/2", "0.5"]).answers == ("0.5",)
+    assert classify(["1/2", "2/4", "0.5", ".50"]).answers == (".50",)
+
+
+def test_kinds_say_how_sure_a_merge_is():
+    c = classify(["7", r"\sqrt2", "(1,2)", "Paris", r"\int x"])
+    assert c.kinds == ("exact", "fingerprint", "structured", "text", "opaque")
+
+
+@pytest.mark.parametrize("votes", VOTES)
+def test_every_order_gives_the_same_classes(votes):
+    expected = partition(votes)
+    for order in permutations(votes[:6]):
+        assert partition([*order, *votes[6:]]) == expected
+
+
+@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=24), st.randoms(use_true_random=False))
+@settings(max_examples=150, deadline=None)
+def test_permutation_and_duplication_change_nothing(raws, rng):
+    expected = partition(raws)
+    shuffled = list(raws)
+    rng.shuffle(shuffled)
+    assert partition(shuffled) == expected
+    assert partition(raws + shuffled) == expected
+
+
+@given(st.lists(st.sampled_from(TEXTS), min_size=3, max_size=3))
+@settings(max_examples=200, deadline=None)
+def test_a_group_merges_by_key_and_never_two_tags(raws):
+    index = classify(raws).index
+    for a, b in combinations(range(3), 2):
+        same = index[a] == index[b] >= 0
+        one, other = canonical(raws[a]), canonical(raws[b])
+        if one is None or other is None or (one.kind, one.value) != (other.kind, other.value):
+            assert not same
+        elif one.tag == other.tag:
+            assert same
+        elif (
+            one.tag
+            and other.tag
+            and not set(one.tag.split("|")) < set(other.tag.split("|"))
+            and not set(other.tag.split("|")) < set(one.tag.split("|"))
+        ):
+            assert not same
+
+
+@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_the_representative_stays_in_its_class(raws):
+    c = classify(raws)
+    again = classify([*raws, *c.answers])
+    assert again.index[: len(raws)] == c.index
+    assert again.index[len(raws) :] == tuple(range(len(c.answers)))
+
+
+def test_a_bare_value_joins_the_only_tag():
+    assert classify(["5 cm", "5", "5"]).index == (0, 0, 0)
+    assert classify(["5 cm", "5", "5 m"]).index == (0, 1, 2)
+    assert classify(["5", "5 m", "6 cm"]).index == (0, 0, 1)
+    assert classify(["5", "x = 5", "5 cm"]).index == (0, 1, 2)
+
+
+def test_tags_nest():
+    assert classify(["5", "5 cm", "x=5 cm"]).index == (0, 0, 0)
+    assert classify(["x=5 cm", "5 cm", "y=5 cm"]).index == (0, 1, 2)
+    assert classify(["x=5", "5 cm", "x=5 cm", "5"]).index == (0, 0, 0, 0)
+
+
+def test_a_pair_is_an_interval_where_the_group_says_so():
+    assert classify(["(1,2)", "1<x<2"]).index == (0, 0)
+    assert classify(["(1,2)", "[1,2]"]).index == (0, 1)
+    assert not grade("(1,2)", "1<x<2", intervals="distinct")
+
+
+def test_percent_rules():
+    assert grade("50%", "50")
+    assert not grade("50%", "0.5")
+    assert grade("50%", "0.5", percent="fraction")
+    assert not grade("50%", "50", percent="fraction")
+    assert not grade("50%", "50", percent="distinct")
+    assert grade("50%", r"50\%", percent="distinct")
+
+
+def test_unit_rules():
+    assert grade("5 cm", "5")
+    assert not grade("5 cm", "5 m")
+    assert grade("5 cm", "5 m", units="ignore")
+    assert grade("5 cm", "5", units="ignore")
+    assert not grade("5 cm", "5", units="distinct")
+    assert grade("5 cm", "5 centimeters", units="distinct")
+
+
+def test_name_rules():
+    assert grade("x=3", "3")
+    assert not grade("x=3", "y=3")
+    assert grade("x=3", "y=3", names="ignore")
+    assert not grade("x=3", "3", names="distinct")
+    assert grade("x=3", "x = 3.0", names="distinct")
+
+
+def test_list_rules():
+    assert grade("2, 3", "3, 2")
+    assert not grade("2, 3", "3, 2", list_order="keep")
+    assert grade("2, 3", "2 and 3", list_order="keep")
+    assert grade(r"\{2,3\}", r"\{3,2\}", list_order="keep")
+
+
+def test_rounding_is_a_grid_and_off_by_default():
+    assert not grade("3.14159", r"\pi")
+    assert grade("3.14159", r"\pi", significant=6)
+    assert not grade("3.1416", r"\pi", significant=6)
+    assert grade("0.3333", "1/3", significant=4)
+    assert grade("-0.3333", "-1/3", significant=4)
+    assert grade("66.67", "200/3", significant=4)
+    assert not grade("66.66", "200/3", significant=4)
+    assert grade("0", "0.0", significant=3)
+    assert not grade("0", "1e-9", significant=3)
+
+
+def test_no_answer_equals_nothing():
+    for none in (None, "", " ", r"\boxed{}", "$$", "..."):
+        assert not grade(none, none)
+        assert not grade(none, "0")
+        assert not grade("0", none)
+
+
+def test_eight_threads_agree_with_one():
+    texts = TEXTS[:: max(1, len(TEXTS) // 250)]
+    expected = [canonical(t) for t in texts]
+    _cached_math.cache_clear()
+    orders = [random.Random(n).sample(texts, len(texts)) for n in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda order: {t: canonical(t) for t in order}, orders))
+    for result in results:
+        assert [result[t] for t in texts] == expected
+
+
+def test_hash_seeds_do_not_matter():
+    code = (
+        "import sys, json; from dare_reward.answers import canonical, classify;"
+        "texts = json.load(sys.stdin); print([str(canonical(t)) for t in texts], classify(texts))"
+    )
+    texts = json.dumps(TEXTS[:: max(1, len(TEXTS) // 120)])
+    outs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=texts,
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for seed in ("0", "4242")
+    }
+    assert len(outs) == 1

@@ -1,0 +1,466 @@
+"""Keys: what they are made of, budgets at their edges, and what each module promises to its neighbours."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dare_reward.answers import ANSWERS_VERSION, Key, canonical, classify, grade
+from dare_reward.answers.evaluate import BUDGET, charge, digits, evaluate, point, rational, real, start_budget
+from dare_reward.answers.fingerprint import constant_key, expression_key, short
+from dare_reward.answers.intervals import REALS, Endpoint, Interval, intersect, spelled, union, without
+from dare_reward.answers.keys import CACHE_CHARS
+from dare_reward.answers.parse import Number, Op, Variable, number, parse
+from dare_reward.answers.readings import name_of, split
+from dare_reward.answers.surface import MAX_CHARS, clean, fold, peel
+from dare_reward.answers.text import is_prose
+from dare_reward.answers.tokens import Unreadable, spell, tokenise
+from dare_reward.answers.units import split_unit
+from dare_reward.params import parameters
+
+
+def texts(s):
+    return [t.text for t in tokenise(s)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        ("204", Key("exact", "204")),
+        ("-0.50", Key("exact", "-1/2")),
+        (r"\frac{6}{4}", Key("exact", "3/2")),
+        (r"-\dfrac{6}{4}", Key("exact", "-3/2")),
+        ("1e3", Key("exact", "1000")),
+        ("50%", Key("exact", "50", "unit=%")),
+        (r"\$5", Key("exact", "5", "unit=usd")),
+        ("-\\$5", Key("exact", "-5", "unit=usd")),
+        ("x = 5 cm", Key("exact", "5", "name=x|unit=cm")),
+        ("204_5", Key("exact", "204", "unit=base 5")),
+        ("-204_5", Key("exact", "-204", "unit=base 5")),
+        ("2a_{16}", Key("structured", "2A", "unit=base 16")),
+        ("6:8", Key("exact", "3/4", "unit=ratio")),
+        ("3:45 pm", Key("structured", "3:45", "unit=pm")),
+        ("03:45", Key("structured", "3:45")),
+        ("1:2:4", Key("structured", "1:2:4")),
+        (r"x\equiv 10\pmod 7", Key("exact", "3", "name=x|unit=mod 7")),
+        ("(1,2)", Key("structured", "(1;2)")),
+        ("1<x<2", Key("structured", "(1;2)", "name=x|open")),
+        (r"x\ge2", Key("structured", "[2;oo)", "name=x")),
+        (r"\{3,1,1\}", Key("structured", "{1;3}")),
+        ("3,1,1", Key("structured", "{1;1;3}")),
+        (r"\emptyset", Key("structured", "{}")),
+        ("x^2<0", Key("structured", "{}", "name=x")),
+        (r"-\infty", Key("structured", "-oo")),
+        ("(y,x)=(1,2)", Key("structured", "(2;1)", "name=(x,y)")),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", Key("structured", "matrix[1,2/3,4]")),
+        (r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", Key("structured", "det[1,2/3,4]")),
+        (r"\langle1,2\rangle", Key("structured", "<1;2>")),
+        ("Carla", Key("text", "t:carla")),
+        (r"\int x", Key("opaque", r"o:\intx")),
+        (r"\sqrt{2}", Key("fingerprint", "~141421356237309504880168872420970e-32")),
+        ("i", Key("fingerprint", "~0,100000000000000000000000000000000e-32i")),
+        (r"\mathbb{Z}", Key("structured", "set Z")),
+        ("1, 2, \\ldots", Key("structured", "list(1;2;...)")),
+    ],
+)
+def test_golden_keys(raw, key):
+    """Keys are compared over time and machines: a change here is a new ANSWERS_VERSION."""
+    assert ANSWERS_VERSION == "1"
+    assert canonical(raw) == key
+
+
+def test_the_judgement_calls_are_parameters_of_all_three():
+    calls = [
+        {s.name: s for s in parameters(f) if s.name not in {"kind", "options"}} for f in (canonical, classify, grade)
+    ]
+    assert calls[0] == calls[1] == calls[2]
+    assert list(calls[0]) == ["percent", "units", "names", "list_order", "intervals", "significant"]
+    assert all(s.doc and s.default is not None for s in calls[0].values())
+
+
+def test_kinds_of_answers():
+    assert canonical("0.50", kind="exact") == Key("exact", "0.50")
+    assert canonical(" 0.5", kind="exact") != canonical("0.5", kind="exact")
+    assert canonical("  New  YORK.", kind="text") == Key("text", "t:new york")
+    assert canonical("(c)", kind="choice") == Key("exact", "C")
+    assert canonical("K", kind="choice") is None
+    assert canonical("E", kind="choice", options=["A", "B"]) is None
+    long = "x" * (CACHE_CHARS + 1)
+    assert canonical(long, kind="exact") != canonical(long + "y", kind="exact")
+    assert len(canonical(long, kind="exact").value) < 40
+    huge = "word " * 10_000
+    assert canonical(huge, kind="text") == canonical(huge + "\n", kind="text") != canonical(huge + "x", kind="text")
+
+
+def test_the_length_budget():
+    edge = "1+" * (MAX_CHARS // 2 - 1) + "11"
+    assert len(edge) == MAX_CHARS
+    assert clean(edge) == edge
+    assert clean(edge + "1") is None
+    assert canonical("9" * MAX_CHARS).kind == "exact"
+    assert canonical("9" * (MAX_CHARS + 1)).kind == "opaque"
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ("2100!", "2101!"),
+        (r"\binom{3000}{2}", r"\binom{3001}{2}"),
+        ("2^{19999}", "2^{20401}"),
+        ("e^{1999}", "e^{2001}"),
+        (r"\sin(10^{12})", r"\sin(10^{12}+1)"),
+        ("(" * 55 + "1" + ")" * 55, "(" * 65 + "1" + ")" * 65),
+        (r"1\pm1\pm1\pm1\pm1", r"1\pm1\pm1\pm1\pm1\pm1"),
+        ("---1", "----1"),
+        ("1e4000", "1e4001"),
+        (r"\zeta(60)", r"\zeta(61)"),
+        ("0" * 39 + "7", "0" * 41 + "7"),
+        (r"\begin{pmatrix}" + "1&" * 399 + r"1\end{pmatrix}", r"\begin{pmatrix}" + "1&" * 400 + r"1\end{pmatrix}"),
+        ("1," * 499 + "1", "1," * 500 + "1"),
+        ("||1||", "|||1|||"),
+    ],
+)
+def test_budgets_at_their_edges(inside, outside):
+    assert canonical(inside).kind != "opaque"
+    assert canonical(outside).kind == "opaque"
+
+
+def test_work_is_counted_not_timed():
+    start_budget()
+    charge(BUDGET)
+    with pytest.raises(Unreadable):
+        charge(1)
+    start_budget()
+    charge(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("12", 12), ("1.50", Fraction(3, 2)), (".5", Fraction(1, 2)), ("1.", 1), ("1e3", 1000), ("2E-1", Fraction(1, 5)), ("0.(3)", Fraction(1, 3)), ("0.1(6)", Fraction(1, 6)), ("2.(36)", Fraction(26, 11)), ("0.(9)", 1)],
+)  # fmt: skip
+def test_numbers(text, value):
+    assert number(text) == value
+    assert type(number(text)) is type(value)
+
+
+@pytest.mark.parametrize("text", ["1e5000", "1e-5000", "1e1234567890", "1" * 4_001])
+def test_numbers_over_budget(text):
+    with pytest.raises(Unreadable):
+        number(text)
+
+
+@pytest.mark.parametrize(
+    ("spellings", "tokens"),
+    [
+        (["a*b", r"a\cdot b", r"a\times b", r"a\ast b"], ["a", "*", "b"]),
+        ([r"\frac", r"\dfrac", r"\tfrac", r"\cfrac"], ["frac"]),
+        ([r"\left(x\right)", "(x)", r"\bigl(x\bigr)", r"\left( x \right)"], ["(", "x", ")"]),
+        ([r"60^\circ", r"60^{\circ}", r"60\degree", r"60 ^\circ"], ["60", "deg"]),
+        (["x<=1", r"x\le1", r"x\leq 1", r"x\leqslant1"], ["x", "<=", "1"]),
+        (["x==1", "x=1", "x:=1"], ["x", "=", "1"]),
+        (["2**3", "2^3"], ["2", "^", "3"]),
+        (["1,234", r"1\,234", "1{,}234", "1 234", r"1,\!234"], ["1234"]),
+        (["1, 234"], ["1", ",", "234"]),
+        (["(1,234)"], ["(", "1", ",", "234", ")"]),
+        (["0,245"], ["0", ",", "245"]),
+        ([r"x\quad y", "x y", r"x\;y"], ["x", "y"]),
+        ([r"x=1\quad y=2"], ["x", "=", "1", ",", "y", "=", "2"]),
+        ([r"\text{ and }", "and", r"\text{and}"], ["and"]),
+        ([r"\vec{a}", r"\vec a"], ["vec.a"]),
+        ([r"\left.x\right|"], ["x", "|"]),
+        ([r"0.\overline{3}", r"0.\dot{3}", "0.(3)", r"0.\bar{3}"], ["0.(3)"]),
+        ([r"0.\dot{1}4\dot{7}"], ["0.(147)"]),
+        ([r"\begin{array}{cc}"], ["begin array", "{", "cc", "}"]),
+        ([r"\text{\$}5"], ["$", "5"]),
+        ([r"\foo"], [r"\foo"]),
+    ],
+)
+def test_spellings_of_tokens(spellings, tokens):
+    for s in spellings:
+        assert texts(s) == tokens, s
+
+
+@pytest.mark.parametrize("text", [r"\text{", r"\mathbb{Foo}", r"\begin", "1\\"])
+def test_what_no_rule_names(text):
+    with pytest.raises(Unreadable):
+        tokenise(text)
+
+
+def test_one_token_in_braces_is_spelled_without():
+    assert spell(tokenise(r"\sum_{k=1}^{n}")) == spell(tokenise(r"\sum_{k=1}^n"))
+    assert spell(tokenise("x^{12}")) != spell(tokenise("x^{1}2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("-x^2", "neg(pow(x,2))"),
+        ("2x/y", "div(mul(2,x),y)"),
+        ("1/2x", "mul(div(1,2),x)"),
+        ("2^3^2", "pow(2,pow(3,2))"),
+        (r"\frac123", "mul(div(1,2),3)"),
+        (r"\frac{1}{2}3", "mul(div(1,2),3)"),
+        (r"1\frac12", "3/2"),
+        ("1 1/2", "3/2"),
+        (r"2\frac32", "mul(2,div(3,2))"),
+        (r"x\frac12", "mul(x,div(1,2))"),
+        (r"\sin 2x\cos x", "mul(sin(mul(2,x)),cos(x))"),
+        (r"\sin(2)x", "mul(sin(2),x)"),
+        (r"\sin^2x", "pow(sin(x),2)"),
+        (r"\sin^{-1}x", "arcsin(x)"),
+        (r"\sin x+1", "add(sin(x),1)"),
+        (r"\sin\pi/3", "sin(div(pi,3))"),
+        (r"\log_2 8", "div(ln(8),ln(2))"),
+        (r"\sqrt[3]{x}", "root(x,3)"),
+        (r"\sqrt2x", "mul(sqrt(2),x)"),
+        ("5!!", "factorial2(5)"),
+        ("5!", "factorial(5)"),
+        ("|x-1|y", "mul(abs(add(x,neg(1))),y)"),
+        ("x(x+1)", "mul(x,add(x,1))"),
+        ("f(x)", "call f(x)"),
+        ("J_0(x)", "call J_0(x)"),
+        ("P(1+r)", "mul(P,add(1,r))"),
+        ("C(5,2)", "binom(5,2)"),
+        ("x_{12}", "x_12"),
+        ("x_1'", "x_1'"),
+        (r"\lfloor x\rfloor", "floor(x)"),
+        ("xyz", "mul(x,y,z)"),
+        ("2pir", "mul(2,pi,r)"),
+        ("sinx", "sin(x)"),
+        ("7 mod 3", "mod(7,3)"),
+        (r"n\choose k", "binom(n,k)"),
+    ],
+)
+def test_trees(text, tree):
+    def show(node):
+        if isinstance(node, Number):
+            return str(node.value)
+        if isinstance(node, Op):
+            return f"{node.name}({','.join(map(show, node.args))})"
+        return node.name
+
+    tokens = [t._replace(kind="op") if t.text == "mod" else t for t in tokenise(text)]
+    assert show(parse(tokens)) == tree
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1 2", "x+", "*x", "(x", "x)", r"\frac1", "word", "the", r"\sqrt", r"\log_28", "x^", "|x", r"\sin", "1.5 2"],
+)
+def test_no_trees(text):
+    with pytest.raises(Unreadable):
+        parse(tokenise(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("8^{2/3}", 4), ("(-8)^{1/3}", -2), (r"\sqrt{9/4}", Fraction(3, 2)), ("2^{-2}", Fraction(1, 4)), ("(-1)^{100001}", -1),
+        (r"\sqrt[5]{-32}", -2), ("10!/8!", 90), ("7!!", 105), (r"\binom{-2}{3}", -4), (r"\binom{1/2}{2}", Fraction(-1, 8)),
+        (r"\gcd(12,18,27)", 3), ("lcm(4,6)", 12), (r"\max(1/2,0.3)", Fraction(1, 2)), (r"\min(2,-3)", -3), (r"\lfloor-2.5\rfloor", -3),
+        (r"\lceil-2.5\rceil", -2), (r"\lfloor\pi\rfloor", 3), ("|-7/2|", Fraction(7, 2)), ("0^5", 0), ("5^0", 1), ("1^{10^9}", 1),
+    ],
+)  # fmt: skip
+def test_exact_values(text, value):
+    got = evaluate(parse(tokenise(text)), {})
+    assert got == value
+    assert isinstance(got, int | Fraction)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1/0",
+        "0^0",
+        "0^{-1}",
+        r"\ln0",
+        r"\tan(\pi/2)",
+        "(-3)!",
+        r"\gcd(1/2,3)",
+        r"\lfloor i\rfloor",
+        "x",
+        r"\zeta(1)",
+        r"\max(1,\pi)",
+    ],
+)
+def test_values_that_are_none(text):
+    with pytest.raises(Unreadable):
+        evaluate(parse(tokenise(text)), {})
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        (r"\log_2 3", None), (r"(\sqrt2)^2", "2"), (r"\sin\pi", "0"), (r"\cos60^\circ", "1/2"), (r"e^{i\pi}", "-1"), (r"\log_2 8", "3"),
+        (r"\ln e", "1"), (r"(1+i)(1-i)", "2"), (r"\sqrt2-\sqrt2", "0"), (r"\tan45^\circ", "1"), (r"(\sqrt5+1)(\sqrt5-1)", "4"),
+        (r"\sqrt[3]{2}^3", "2"), (r"\cosh0", "1"), (r"\arctan1/\pi", "1/4"), (r"\sqrt{-4}^2", "-4"), (r"10^{20}+\sin\pi", str(10**20)),
+    ],
+)  # fmt: skip
+def test_rational_values_are_recognised(text, exact):
+    kind, value = expression_key(parse(tokenise(text)))
+    assert (kind == "exact") == (exact is not None)
+    assert exact is None or value == exact
+
+
+def test_digits_are_the_same_for_exact_and_computed_values():
+    for q in (Fraction(1, 3), Fraction(-22, 7), Fraction(10**20, 3), Fraction(1, 3 * 10**20)):
+        assert digits(q) == digits(real(q) if abs(q) < 10**18 else q)
+    assert digits(0) == "0"
+    assert digits(Fraction(1, 3)) == "3" * 32 + "e-32"
+
+
+def test_recognition_wants_many_digits():
+    near = real(Fraction(1, 3) + Fraction(1, 10**35))
+    assert rational(near) is None
+    assert rational(real(Fraction(1, 3))) == Fraction(1, 3)
+    assert rational(real(Fraction(4))) == 4
+    assert rational(real(Fraction(0))) == 0
+
+
+def test_points_are_fixed_and_one_is_negative():
+    assert [point("x", j) for j in range(3)] == [point("x", j) for j in range(3)]
+    assert [point("x", j) > 0 for j in range(3)] == [True, True, False]
+    assert len({point(n, j) for n in "xyzabc" for j in range(3)}) == 18
+    assert all(point("x", j).denominator == 49_999 for j in range(3))
+
+
+def test_short_texts_stay_readable():
+    assert short("x" * 80) == "x" * 80
+    assert len(short("x" * 81)) == 32
+    assert short("\ud800" * 100) != short("\ud801" * 100)
+
+
+def test_rounding():
+    assert constant_key(Fraction(2, 3), 3)[1] == str(Fraction(667, 1000))
+    assert constant_key(Fraction(-2, 3), 3)[1] == str(Fraction(-667, 1000))
+    assert constant_key(1250, 2)[1] == "1300"
+    assert constant_key(0, 2)[1] == "0"
+
+
+ENDS = st.integers(-6, 6).map(lambda n: Endpoint(Fraction(n), str(n)))
+PIECES = st.builds(Interval, ENDS, ENDS, st.booleans(), st.booleans())
+
+
+def holds(pieces, x):
+    return any(
+        (p.low.order < x or (p.low.order == x and p.low_closed))
+        and (x < p.high.order or (x == p.high.order and p.high_closed))
+        for p in pieces
+    )
+
+
+@given(st.lists(PIECES, max_size=5), st.lists(PIECES, max_size=4))
+@settings(max_examples=300)
+def test_interval_unions_are_sets(a, b):
+    grid = [Fraction(n, 2) for n in range(-14, 15)]
+    u, v = union(a), union(b)
+    both = intersect(u, v)
+    for x in grid:
+        assert holds(u, x) == holds(a, x)
+        assert holds(both, x) == (holds(a, x) and holds(b, x))
+    assert union(u) == u
+    assert spelled(union(list(reversed(a)))) == spelled(u)
+
+
+def test_points_taken_out():
+    zero = Endpoint(Fraction(0), "0")
+    assert spelled(without([REALS], [zero])) == "(-oo;0)u(0;oo)"
+    assert spelled([]) == "{}"
+    assert spelled([Interval(zero, zero, low_closed=True, high_closed=True)]) == "{0}"
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "scale"),
+    [
+        ("5 cm", "cm", 1), ("5cm^2", "cm^2", 1), (r"5\text{ square metres}", "m^2", 1), ("5 m/s", "m /s", 1), ("5 m/s^2", "m /s^2", 1),
+        (r"9.8\text{ m}\,\text{s}^{-2}", "m /s^2", 1), ("60 miles per hour", "mph", 1), ("60 km/h", "kmh", 1), ("25 degrees Celsius", "degC", 1),
+        (r"25^\circ F", "degF", 1), ("5 million", "", 10**6), (r"\$5 million", "usd", 10**6), ("5 billion dollars", "usd", 10**9), ("12 red apples", "red apple", 1),
+        ("5%", "%", 1), ("5 min", "min", 1), ("5 cubic feet", "ft^3", 1), ("3.5€", "eur", 1), ("5 metres cubed", "m^3", 1), (r"20\Omega", None, 1), (r"20\ \Omega", "ohm", 1),
+        ("5x", None, 1), ("5 x", None, 1), ("2ab", None, 1), ("3 more", None, 1), ("x", None, 1), ("5m", None, 1), ("5 m", "m", 1), ("3 xy", None, 1), (r"\sin 60^\circ", None, 1),
+        (r"\frac{2}{r+s}", None, 1), ("5 m^", None, 1), ("5 glass", "glass", 1),
+    ],
+)  # fmt: skip
+def test_units(text, unit, scale):
+    found = split_unit(tokenise(text))
+    assert (None if found is None else found[2]) == unit
+    assert found is None or found[1] == scale
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("x", "x"), ("x_1", "x_1"), ("x_{12}", "x_12"), ("f(x)", "f(x)"), ("f'(x)", "f'(x)"), ("f^{-1}(x)", "f^-1(x)"), ("P(X>2)", "P(X>2)"), ("AB", "AB"),
+        (r"\angle ABC", r"\angleABC"), (r"\text{area}", "area"), (r"\text{The Area}", "the area"), (r"\alpha", "alpha"), ("dy/dx", "dy/dx"), (r"\frac{dy}{dx}", "dy/dx"),
+        ("|AB|", "|AB|"), ("|x|", None), ("x+1", None), ("2x", None), ("xy", None), ("x(x+1)", None), ("", None), (r"\sin x", None), ("Area", "area"), ("x^2", None),
+    ],
+)  # fmt: skip
+def test_names(text, name):
+    assert name_of(tokenise(text)) == name
+
+
+def test_splitting_respects_brackets():
+    parts, found = split(tokenise("(1,2),[3;4] and x"), [",", "and"])
+    assert [spell(p) for p in parts] == ["( 1 , 2 )", "[ 3 ; 4 ]", "x"]
+    assert found == [",", "and"]
+
+
+@pytest.mark.parametrize(
+    ("text", "peeled"),
+    [
+        ("$x$", "x"), (r"\(x\)", "x"), (r"\boxed{x}", "x"), ("**x**", "x"), ("x.", "x"), ("{x}", "x"), (r"\text{x}", "x"), ("{x}+{y}", "{x}+{y}"),
+        (r"\{x\}", r"\{x\}"), ("$x$ and $y$", "x  and  y"), ("$5 and $6", "$5 and $6"), (r"\displaystyle x", "x"), (r"\,x\,", "x"), ("x...", "x..."),
+        (r"$\boxed{\text{x}}$.", "x"), (r"\boxed{1}\boxed{2}", r"\boxed{1}\boxed{2}"), (r"\boxed{5} cm", "{5} cm"),
+    ],
+)  # fmt: skip
+def test_peeling(text, peeled):
+    assert peel(text).split() == peeled.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [("New  York", "new york"), ("YES", "yes"), ("n", "n"), ("N", "N"), ("CO", "CO"), ("Co", "co"), ("NO", "no"), ("pH", "pH"), ("A1", "A1"), ("H2O", "H2O"), (" a\tb\n", "a b"), ("Cafe\u0301", "café")],
+)  # fmt: skip
+def test_folding(text, folded):
+    assert fold(text) == folded
+
+
+@pytest.mark.parametrize("text", ["\u202e1", "1\x00", "\ud800", "\u200f1", "{{7*7}}"])
+def test_unsafe_texts_are_left_alone(text):
+    assert clean(text) is None
+    assert canonical(text).kind == "opaque"
+
+
+def test_prose():
+    assert is_prose("even function")
+    assert is_prose(r"\text{even} function")
+    assert not is_prose("x^2")
+    assert not is_prose("a b")
+    assert not is_prose(r"\foo bar")
+
+
+def test_a_variable_is_a_tree():
+    assert parse(tokenise("x")) == Variable("x")
+
+
+@given(st.integers(-50, 50), st.integers(-50, 50), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_polynomials_by_value(a, b, c):
+    assert grade(f"(x+{a})({c}x+{b})", f"{c}x^2+({b}+{a}*{c})x+({a})({b})")
+    assert not grade(f"(x+{a})({c}x+{b})", f"{c}x^2+({b}+{a}*{c})x+({a})({b})+1")
+
+
+@given(st.integers(1, 20), st.integers(-20, 20), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_lines_in_all_forms(m, b, k):
+    assert grade(f"y={m}x+({b})", f"{k}y-({k * m})x=({k * b})")
+    assert not grade(f"y={m}x+({b})", f"{k}y-({k * m})x=({k * b + 1})")
+
+
+@given(st.integers(-9, 9), st.integers(-9, 9))
+@settings(max_examples=60, deadline=None)
+def test_quadratic_inequalities(p, q):
+    low, high = sorted((p, q))
+    text = f"(x-({p}))(x-({q}))"
+    assert grade(text + "<0", f"{low}<x<{high}" if low < high else r"\emptyset")
+    assert grade(text + ">=0", rf"x\le{low} or x\ge{high}" if low < high else r"\mathbb{R}")

@@ -1,0 +1,176 @@
+"""The arrays that every estimator sees."""
+
+import numpy as np
+import pytest
+
+from dare_reward.errors import RequestError
+from dare_reward.groups import Groups, Ragged
+
+ANSWERS = [["a", None, "b", "a"], [], ["a", "c"], [None], ["c"]]
+VALUES = [[0.1, 0.2, 0.3, 0.4], [], [0.5, 0.6], [0.7], [0.8]]
+
+
+@pytest.fixture
+def groups():
+    return Groups.of(ANSWERS, mean_entropy=VALUES)
+
+
+def test_answers_are_numbered_in_first_seen_order_in_each_group(groups):
+    assert groups.sizes_P.tolist() == [4, 0, 2, 1, 1]
+    assert groups.answer_R.tolist() == [0, -1, 1, 0, 2, 3, -1, 4]
+    assert groups.support_P.tolist() == [2, 0, 2, 0, 1]
+    assert groups.text_A == ("a", "b", "a", "c", "c")
+    assert groups.columns["mean_entropy"].tolist() == [x for row in VALUES for x in row]
+    for array in (groups.sizes_P, groups.answer_R, groups.support_P):
+        assert array.dtype == np.int64
+    assert groups.columns["mean_entropy"].dtype == np.float64
+
+
+def test_columns_may_hold_integers_and_none():
+    column = Groups.of([["a", "b"]], mean_entropy=[[1, None]]).columns["mean_entropy"]
+    assert column[0] == 1
+    assert np.isnan(column[1])
+
+
+def test_answers_of_any_type_that_equals(groups):
+    found = Groups.of([[1, 1.0, "1", (2,), True]])
+    assert found.answer_R.tolist() == [0, 0, 1, 2, 0]
+    assert found.text_A == ("1", "1", "(2,)")
+
+
+def test_no_groups():
+    empty = Groups.of([])
+    assert (empty.sizes_P.tolist(), empty.answer_R.tolist(), empty.support_P.tolist()) == ([], [], [])
+    assert empty.sum_by_group(empty.votes_A).tolist() == []
+    assert empty.max_by_group(empty.votes_A).tolist() == []
+    assert empty.first_max(empty.votes_A).tolist() == []
+
+
+def test_membership(groups):
+    assert groups.group_R.tolist() == [0, 0, 0, 0, 2, 2, 3, 4]
+    assert groups.group_A.tolist() == [0, 0, 2, 2, 4]
+    assert groups.valid_R.tolist() == [True, False, True, True, True, True, False, True]
+    assert groups.votes_A.tolist() == [2, 1, 1, 1, 1]
+
+
+def test_sums_and_maxima(groups):
+    values_R = np.arange(1.0, 9.0)
+    assert groups.sum_by_answer(values_R).tolist() == [1 + 4, 3, 5, 6, 8]
+    assert groups.sum_rollouts(values_R).tolist() == [10, 0, 11, 7, 8]
+    values_A = np.array([-3.0, -2, 5, 5, -9])
+    assert groups.sum_by_group(values_A).tolist() == [-5, 0, 10, 0, -9]
+    assert groups.max_by_group(values_A).tolist() == [-2, -np.inf, 5, -np.inf, -9]
+    assert groups.first_max(values_A).tolist() == [False, True, True, False, True]
+    for found in (
+        groups.sum_by_answer(groups.valid_R),
+        groups.sum_by_group(np.ones(5, bool)),
+        groups.sum_rollouts(groups.valid_R),
+        groups.max_by_group(values_A),
+    ):
+        assert found.dtype == np.float64
+    assert groups.first_max(values_A).dtype == bool
+
+
+def test_sums_reach_the_last_group_and_answer():
+    tail = Groups.of([["a"], [None], []])
+    assert tail.sum_by_group(np.ones(1)).tolist() == [1, 0, 0]
+    assert tail.sum_rollouts(np.ones(2)).tolist() == [1, 1, 0]
+    silent = Groups(np.array([1]), np.array([-1]), np.array([1]), ("nobody's",))
+    assert silent.sum_by_answer(np.ones(1)).tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", [float, bool, int])
+def test_spreading(groups, kind):
+    values = np.array([1, 0, 1, 1, 0]).astype(kind)
+    found = groups.spread(values)
+    assert found.dtype == values.dtype
+    assert found.tolist() == [1, 0, 0, 1, 1, 1, 0, 0]
+    assert groups.spread(values, fill=1).tolist() == [1, 1, 0, 1, 1, 1, 1, 0]
+
+
+def test_a_column_that_is_not_there_is_missing_everywhere(groups):
+    assert np.isnan(groups.column("num_tokens")).tolist() == [True] * 8
+    assert groups.column("mean_entropy") is groups.columns["mean_entropy"]
+    tokens = Ragged(np.ones(3), np.array([1, 0, 0, 0, 2, 0, 0, 0]))
+    assert np.isnan(groups.with_column("token_entropies", tokens).column("token_entropies")).tolist() == [True] * 8
+
+
+def test_another_column(groups):
+    more = groups.with_column("num_tokens", np.arange(8.0))
+    assert more.columns.keys() == {"mean_entropy", "num_tokens"}
+    assert more.column("num_tokens").tolist() == list(range(8))
+    assert groups.columns.keys() == {"mean_entropy"}
+    assert more.answer_R is groups.answer_R
+    other = more.with_column("num_tokens", np.zeros(8))
+    assert other.column("num_tokens").tolist() == [0] * 8
+
+
+def refuse(make):
+    with pytest.raises(RequestError) as caught:
+        make()
+    return caught.value.loc, caught.value.code, caught.value.message
+
+
+DISAGREE = (("groups",), "shape", "sizes_P, support_P, answer_R and text_A disagree")
+OUTSIDE = (("groups",), "shape", "answer_R points outside its group's answers")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "answers", "support", "texts", "expected"),
+    [
+        ([2], [0], [1], "a", DISAGREE),
+        ([1], [0, 0], [1], "a", DISAGREE),
+        ([1], [0], [1], "ab", DISAGREE),
+        ([1], [0], [2], "a", DISAGREE),
+        ([1], [0], [1, 0], "a", DISAGREE),
+        ([1, 0], [0], [1], "a", DISAGREE),
+        ([1], [1], [1], "a", OUTSIDE),
+        ([1], [-2], [1], "a", OUTSIDE),
+        ([1, 1], [0, 0], [1, 1], "ab", OUTSIDE),
+        ([1, 1], [1, 1], [1, 1], "ab", OUTSIDE),
+        ([1, 1], [0, 2], [1, 1], "ab", OUTSIDE),
+    ],
+)
+def test_arrays_that_disagree(sizes, answers, support, texts, expected):
+    assert refuse(lambda: Groups(np.array(sizes), np.array(answers), np.array(support), tuple(texts))) == expected
+
+
+def test_arrays_that_agree():
+    Groups(np.array([1, 1]), np.array([0, 1]), np.array([1, 1]), ("a", "b"))
+    Groups(np.array([1, 1]), np.array([-1, 1]), np.array([1, 1]), ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "at", "rule"),
+    [
+        ("mean_entropy", [0.1, -1e-9, 0.1], 1, "a finite number >= 0 and <= 1000"),
+        ("mean_entropy", [0.1, 0.1, 1000.1], 2, "a finite number >= 0 and <= 1000"),
+        ("mean_entropy", [np.inf, 0.1, 0.1], 0, "a finite number >= 0 and <= 1000"),
+        ("mean_entropy", [-np.inf, 0.1, -1], 0, "a finite number >= 0 and <= 1000"),
+        ("num_tokens", [1, 2, -1], 2, "an integer >= 0 and <= 2.14748e+09"),
+    ],
+)
+def test_values_out_of_range(name, values, at, rule):
+    expected = (("groups", name, at), "value", f"must be {rule}")
+    assert refuse(lambda: Groups.of([["a"] * 3], **{name: [values]})) == expected
+
+
+def test_values_in_range():
+    Groups.of([["a"] * 5], mean_entropy=[[0.0, -0.0, 1000.0, np.nan, 5e-324]])
+    Groups.of([["a"] * 2], nobody_knows=[[-np.inf, -1.0]])
+    assert Groups.of([], mean_entropy=[]).columns["mean_entropy"].tolist() == []
+
+
+def test_columns_of_another_length():
+    assert refuse(lambda: Groups.of([["a"]], mean_entropy=[[0.1, 0.2]])) == (
+        ("groups", "mean_entropy"),
+        "shape",
+        "2 values for 1 rollouts",
+    )
+    base = Groups.of([["a", "b"]])
+    assert refuse(lambda: base.with_column("token_entropies", Ragged(np.ones(2), np.array([2])))) == (
+        ("groups", "token_entropies"),
+        "shape",
+        "1 values for 2 rollouts",
+    )
+    base.with_column("token_entropies", Ragged(np.array([-1.0]), np.array([1, 0])))
