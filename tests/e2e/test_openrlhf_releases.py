@@ -79,7 +79,9 @@ def test_the_agent_inside_the_release(released, live, tmp_path, version):
     texts = ["\\boxed{7}", "\\boxed{7}", "\\boxed{5}", "hm"] * 128
     for i, rewards in enumerate(found["rewards"]):
         # The engine hands its texts out in turn, so each group of 64 has 32, 16 and 16 of them, in some order.
-        wanted = estimate([{"rollouts": [{"text": t, "mean_entropy": 0.25} for t in texts[64 * i : 64 * i + 64]]}]).groups[0]
+        wanted = estimate(
+            [{"rollouts": [{"text": t, "mean_entropy": 0.25} for t in texts[64 * i : 64 * i + 64]]}]
+        ).groups[0]
         assert sorted(rewards) == pytest.approx(sorted(wanted.rewards), abs=2**-16)
     assert set(found["evaluation"]) <= {0.0, 1.0}
     assert (found["lost"], found["left"], found["running"], found["tasks"]) == ("lost", 0, 0, 0)

@@ -63,7 +63,12 @@ def test_tables():
             assert recipe.train == (recipe.row not in {"raw", "cot"})
             if not recipe.train:
                 assert recipe.flags["actor.adam.lr"] == 0.0
-    assert {r.data for r in table("main") if r.row == "grpo"} == {"mmlu-pro-train", "math-train", "amc-train", "gpqa-train"}
+    assert {r.data for r in table("main") if r.row == "grpo"} == {
+        "mmlu-pro-train",
+        "math-train",
+        "amc-train",
+        "gpqa-train",
+    }
 
 
 def test_rows_without_a_method_say_so(monkeypatch):
@@ -87,19 +92,26 @@ def test_unknown_recipes_list_the_known(name):
 
 
 def test_dialects():
-    assert [dialect(v) for v in ("0.9.1", "0.9.10", "0.10.0", "0.10.1", "0.10.2", "0.11.2")] == ["flat"] * 4 + ["nested"] * 2
+    assert [dialect(v) for v in ("0.9.1", "0.9.10", "0.10.0", "0.10.1", "0.10.2", "0.11.2")] == ["flat"] * 4 + [
+        "nested"
+    ] * 2
     with pytest.raises(ConfigError, match=r"0.9.1 or later"):
         dialect("0.8.11")
     flags = {"rollout.batch_size": 8, "reward.remote_url": "u", "data.max_len": 4096, "rollout.max_new_tokens": 3072}
     assert translate(flags, "0.11.2") == flags
-    assert translate(flags, "0.9.10") == {"rollout_batch_size": 8, "remote_rm_url": "u", "max_len": 4096, "max_new_tokens": 3072}
+    assert translate(flags, "0.9.10") == {
+        "rollout_batch_size": 8,
+        "remote_rm_url": "u",
+        "max_len": 4096,
+        "max_new_tokens": 3072,
+    }
     old = frozenset({"rollout_batch_size", "remote_rm_url", "generate_max_len", "prompt_max_len", "bf16"})
     assert translate(flags, "0.9.1", old) == {
         "rollout_batch_size": 8, "remote_rm_url": "u", "generate_max_len": 3072, "prompt_max_len": 1024, "bf16": True,
     }  # fmt: skip
-    with pytest.raises(ConfigError, match="has no flag --data.max_len"):
+    with pytest.raises(ConfigError, match=r"has no flag --data.max_len"):
         translate(flags, "0.11.2", frozenset({"reward.remote_url"}))
-    with pytest.raises(ConfigError, match="no counterpart"):
+    with pytest.raises(ConfigError, match=r"no counterpart"):
         translate({"ds.param_dtype": "bf16"}, "0.9.10")
 
 
@@ -142,7 +154,10 @@ def test_the_agents_folder_is_complete(tmp_path):
 
 def test_the_command_line(capsys):
     url = ["--reward-url", "http://r:8000"]
-    assert main(["train", "--recipe", "aime24-qwen2.5-math-1.5b", *url, "--dry-run", "--set", "rollout.batch_size=16"]) == 0
+    assert (
+        main(["train", "--recipe", "aime24-qwen2.5-math-1.5b", *url, "--dry-run", "--set", "rollout.batch_size=16"])
+        == 0
+    )
     words = shlex.split(capsys.readouterr().out.splitlines()[1])
     assert words[:3] == ["python", "-m", "openrlhf.cli.train_ppo_ray"]
     assert words[words.index("--rollout.batch_size") + 1] == "16"
@@ -211,7 +226,9 @@ def lines(path):
 
 
 def test_mathematics(tmp_path):
-    rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(12)] + [{"problem": "What is 3 + 1?", "answer": 4}]
+    rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(12)] + [
+        {"problem": "What is 3 + 1?", "answer": 4}
+    ]
     source = tmp_path / "aime.json"
     source.write_text(json.dumps(rows))
     written = prepare("aime24", source, tmp_path / "data")
@@ -219,7 +236,9 @@ def test_mathematics(tmp_path):
         "aime24.jsonl": 12, "aime24-eval.jsonl": 12, "aime24-probe.jsonl": 8, "aime24-raw-eval.jsonl": 12, "aime24-raw-probe.jsonl": 8,
     }  # fmt: skip
     train, evaluation, raw = (lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval", "-raw-eval"))
-    assert train[3]["input"] == "What is 3 + 1?\nPlease reason step by step, and put your final answer within \\boxed{}."
+    assert (
+        train[3]["input"] == "What is 3 + 1?\nPlease reason step by step, and put your final answer within \\boxed{}."
+    )
     assert (read_label(train[3]["label"]).answer, read_label(train[3]["label"]).split) == ("4", "train")
     assert read_label(evaluation[3]["label"]).split == "eval"
     assert raw[3]["input"] == "What is 3 + 1?"
@@ -243,7 +262,11 @@ def test_choices_by_index_and_by_letter(tmp_path):
     prepare("mmlu-pro", source, tmp_path)
     found = lines(tmp_path / "mmlu-pro.jsonl")
     labels = [read_label(row["label"]) for row in found]
-    assert [(label.answer, label.options, label.kind) for label in labels] == [("B", 3, "choice"), ("C", 3, "choice"), ("A", 2, "choice")]
+    assert [(label.answer, label.options, label.kind) for label in labels] == [
+        ("B", 3, "choice"),
+        ("C", 3, "choice"),
+        ("A", 2, "choice"),
+    ]
     assert found[0]["input"].startswith("q\nA. x\nB. y\nC. z\n")
 
 
@@ -253,7 +276,9 @@ def test_choices_with_the_right_one_apart(tmp_path):
         writer = csv.DictWriter(file, ["Question", "Correct Answer", *(f"Incorrect Answer {i}" for i in (1, 2, 3))])
         writer.writeheader()
         for i in range(40):
-            writer.writerow({"Question": f"q{i}", "Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}})
+            writer.writerow(
+                {"Question": f"q{i}", "Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}}
+            )
     prepare("gpqa", source, tmp_path)
     found = lines(tmp_path / "gpqa.jsonl")
     letters = [read_label(row["label"]).answer for row in found]

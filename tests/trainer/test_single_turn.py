@@ -68,7 +68,11 @@ def test_each_rollout_carries_its_place_and_its_entropy(posted):
             "query", "prompts", "labels", "group_key", "index", "num_tokens", "finish_reason", "mean_entropy", "entropy_source", "entropy_mode",
         }  # fmt: skip
         groups.setdefault(body["group_key"][0], []).append(body["index"][0])
-        assert (body["entropy_source"], body["entropy_mode"], body["finish_reason"]) == (["exact"], ["temperature"], ["stop"])
+        assert (body["entropy_source"], body["entropy_mode"], body["finish_reason"]) == (
+            ["exact"],
+            ["temperature"],
+            ["stop"],
+        )
     assert sorted(map(sorted, groups.values())) == [[0, 1, 2, 3]] * 3
     assert sorted(b["mean_entropy"][0] for _, b in posted) == pytest.approx([max(0.5 * n, 1e-30) for n in range(12)])
     assert not single_turn._calls

@@ -2,8 +2,8 @@
 
 import sys
 import types
-from collections import namedtuple
 from importlib.metadata import entry_points
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -11,7 +11,11 @@ import pytest
 from dare_trainer import vllm_plugin
 from dare_trainer.token_entropy import SWITCH, decode, encode
 
-Tensors = namedtuple("Tensors", "logprob_token_ids logprobs selected_token_ranks")
+
+class Tensors(NamedTuple):
+    logprob_token_ids: Any
+    logprobs: Any
+    selected_token_ranks: Any
 
 
 def module(name, **content):
@@ -155,7 +159,7 @@ def test_speculative_decoding_is_refused(vllm, monkeypatch):
 def test_versions(vllm, monkeypatch, caplog):
     monkeypatch.setenv(SWITCH, "raw")
     monkeypatch.setattr(sys.modules["vllm"], "__version__", "0.26.1")
-    with pytest.raises(RuntimeError, match="need 0.27 or later"):
+    with pytest.raises(RuntimeError, match=r"need 0.27 or later"):
         vllm_plugin.register()
     vllm_plugin.check_version("0.29.0+cpu")
     assert not caplog.records

@@ -23,32 +23,16 @@ from .labels import Label, read_label
 from .openrlhf_io import fit, generated_text, response, tokenize
 from .outcome import Outcome, evaluation, neutral_group, outcomes
 from .siblings import Siblings, together
-from .token_entropy import EntropyError, mean, token_entropies
+from .token_entropy import EntropyError, token_entropies
 from .topk import completion_bounds
 from .vllm_plugin import turn_on
+from .votes import Rollout, Votes
 
 __all__ = ["Executor"]
 
 logger = logging.getLogger("dare_trainer")
 
 TOPK = 20
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rollout:
-    """One continuation. `completion` is vLLM's, `entropies` is None where they could not be had."""
-
-    completion: Any
-    text: str
-    entropies: Any
-
-    @property
-    def mean_entropy(self) -> float | None:
-        return None if self.entropies is None else mean(self.entropies)
-
-    @property
-    def truncated(self) -> bool:
-        return bool(self.completion.finish_reason == "length")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +56,7 @@ class Executor:
         if config.entropy == "plugin":
             turn_on(config.entropy_mode)
         self._estimation = Estimation(config, transport=transport)
+        self._votes = Votes(config)
         self._siblings: Siblings[Delivery, Outcome] = Siblings(
             self._score, lambda d: neutral_group(1, votes=len(d.rollouts))[0]
         )
@@ -100,9 +85,8 @@ class Executor:
             else:
                 output = await llm_engine.generate(list(ids), own)
             completion = output.outputs[0]
-            return Rollout(
-                completion, generated_text(hf_tokenizer, completion), self._entropies(completion, llm_engine)
-            )
+            entropies = self._entropies(completion, llm_engine)
+            return self._votes.read(completion, generated_text(hf_tokenizer, completion), entropies, meaning)
 
         async def generate(members: int) -> Delivery:
             more = 0 if evaluating else self._votes_each(members) - 1
@@ -197,7 +181,7 @@ class Executor:
         return outcomes(
             reply,
             trained=range(len(deliveries)),
-            entropies=[r.mean_entropy for r in votes],
+            entropies=[r.entropy for r in votes],
             pruned=self.config.pruned,
             fallback=fallback,
             wait=wait,
@@ -207,7 +191,7 @@ class Executor:
         """The group as `POST /reward` takes it. The label is for diagnostics (and for the method gt)."""
         self._groups += 1
         name = f"{hashlib.blake2b(prompt.encode('utf-8', 'replace'), digest_size=6).hexdigest()}-{self._groups}"
-        group: dict[str, Any] = {"group_id": name, "kind": label.kind or self.config.kind, "rollouts": []}
+        group: dict[str, Any] = {"group_id": name, "kind": label.kind or self.config.kind}
         if label.options is not None:
             group["options"] = label.options
         if label.answer is not None:
@@ -218,13 +202,7 @@ class Executor:
                 "entropy_source": "exact" if exact else "topk",
                 "entropy_mode": self.config.entropy_mode if exact else "raw",
             }
-        for i, rollout in enumerate(votes):
-            entry = {"text": rollout.text, "num_tokens": len(rollout.completion.token_ids), "trained": i < trained}
-            if rollout.completion.finish_reason:
-                entry["finish_reason"] = str(rollout.completion.finish_reason)
-            if rollout.entropies is not None:
-                entry["token_entropies"] = rollout.entropies
-            group["rollouts"].append(entry)
+        group["rollouts"] = [{**r.entry, "trained": i < trained} for i, r in enumerate(votes)]
         return group
 
     def _accuracy(self, delivery: Delivery) -> Outcome:
@@ -233,7 +211,7 @@ class Executor:
         options = option_letters(label.options) if kind == "choice" else None
         answer = extract(rollout.text, kind=kind, options=options).answer
         right = grade(answer, label.answer, kind=kind, options=options)
-        return evaluation(right=bool(right), entropy=rollout.mean_entropy)
+        return evaluation(right=bool(right), entropy=rollout.entropy)
 
 
 def _vocabulary(llm_engine: Any) -> int:

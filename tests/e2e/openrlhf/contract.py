@@ -132,7 +132,11 @@ def real_advantages(made, wanted):
             "data.max_len": 256,
         }
     )
-    self = types.SimpleNamespace(strategy=types.SimpleNamespace(args=args), kl_ctl=types.SimpleNamespace(value=0.0), advantage_estimator="group_norm")
+    self = types.SimpleNamespace(
+        strategy=types.SimpleNamespace(args=args),
+        kl_ctl=types.SimpleNamespace(value=0.0),
+        advantage_estimator="group_norm",
+    )
     self.get_cumulative_returns = maker.get_cumulative_returns.__get__(self)
     for i, m in enumerate(made):
         m.index = [i]
@@ -165,10 +169,10 @@ def namespace(values):
 
 async def url(_, __):
     from aiohttp import web
-
-    from dare_trainer import single_turn
     from openrlhf.utils import agent as released
     from vllm import SamplingParams
+
+    from dare_trainer import single_turn
 
     bodies = []
 
