@@ -154,6 +154,9 @@ def test_the_plugin_asks_the_actor_that_builds_the_engine(monkeypatch):
     Actor(url)
     assert patched == ["temperature"]
     assert vllm_plugin.mode() == "temperature"  # the engine core inherits it
+    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "off")
+    Actor(url)
+    assert patched == ["temperature"]  # an explicit off stays
 
 
 def test_tokenizers_of_both_calls():

@@ -42,13 +42,12 @@ class PluginError(RuntimeError):
 def register() -> None:
     """Entry point `vllm.general_plugins`. Inert unless switched on."""
     wanted = mode()
-    if wanted is None:
+    if wanted is None and not os.environ.get(SWITCH):  # an explicit "off" stays
         single_turn = import_module(".single_turn", __package__)
         wanted = single_turn.wanted_by_actor()
-        if wanted is None:
-            return
+    if wanted is not None:
         os.environ[SWITCH] = wanted
-    patch(wanted)
+        patch(wanted)
 
 
 def mode(environment: Any = os.environ) -> Mode | None:
