@@ -6,7 +6,8 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Literal
 
-from .evaluate import BASE_DIGITS, POINTS, Value, charge, digits, evaluate, magnitude, point, rational, variables
+from .evaluate import POINTS, evaluate, point, variables
+from .numeric import BASE_DIGITS, Value, as_fraction, charge, digits, magnitude, rational
 from .parse import Node
 from .tokens import Unreadable
 
@@ -78,13 +79,12 @@ def _spelled(value: int | Fraction) -> str:
 
 
 def _rounded(value: Value, significant: int) -> Fraction:
-    text = digits(value)
-    mantissa, _, places = text.partition("e-")
-    number = Fraction(int(mantissa), 10 ** int(places or 0))
+    number = Fraction(value) if isinstance(value, int | Fraction) else as_fraction(value)
     if number == 0:
         return number
-    exponent = len(mantissa.lstrip("-")) - int(places or 0) - significant
-    unit = Fraction(10) ** exponent
+    exponent = int((abs(number.numerator).bit_length() - number.denominator.bit_length()) * 0.30103)
+    exponent += (abs(number) >= Fraction(10) ** (exponent + 1)) - (abs(number) < Fraction(10) ** exponent)
+    unit = Fraction(10) ** (exponent + 1 - significant)
     # Half away from zero, as in school.
     steps = (abs(number) / unit + Fraction(1, 2)).__floor__()
     return steps * unit * (1 if number > 0 else -1)

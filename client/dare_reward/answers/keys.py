@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Literal
 
 from .choices import choice_letter
-from .evaluate import start_budget
 from .fingerprint import short
+from .numeric import start_budget
 from .readings import KeyKind, Reading, ruled
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 from .structures import read
@@ -87,7 +87,7 @@ def short_exact(raw: str) -> str:
 
 
 def _text(raw: str) -> Key | None:
-    if len(raw) > 16 * MAX_CHARS:
+    if len(raw) > 2 * MAX_CHARS:
         return Key("text", "t:" + short(" ".join(raw.split())))
     value = fold(peel(raw))
     return Key("text", "t:" + short(value)) if value else None

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from .literals import letters, number, small
 from .tokens import Token, Unreadable
-from .words import words
 
-__all__ = ["MAX_DIGITS", "Constant", "Node", "Number", "Op", "Variable", "number", "parse"]
+__all__ = ["Constant", "Node", "Number", "Op", "Variable", "parse"]
 
 MAX_DEPTH = 60
 MAX_POSTFIX = 5
 MAX_SIGNS = 3
 MAX_BARS = 2
-MAX_ZEROS = 40
-MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +41,6 @@ class Op:
 Node = Number | Variable | Constant | Op
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
-# Words that stand for something else than a product of their letters.
-_WORDS = frozenset(
-    words(
-        "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was",
-        "has had its per via yes all any one two six ten min max sum let now set get put men day how who why",
-        "its use new old odd",
-    )
-)
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
 
 
@@ -63,55 +53,6 @@ def parse(tokens: Sequence[Token]) -> Node:
     if parser.i != len(parser.tokens):
         raise Unreadable("something follows the expression")
     return node
-
-
-def number(text: str) -> int | Fraction:
-    """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
-    if len(text) > MAX_DIGITS:
-        raise Unreadable("too many digits")
-    if text.startswith("0" * MAX_ZEROS):
-        raise Unreadable("too many zeros")
-    mantissa, _, exponent = text.lower().partition("e")
-    if len(exponent) > 9 or (exponent and abs(int(exponent)) > MAX_DIGITS):
-        raise Unreadable("too large an exponent")
-    if "(" in mantissa:
-        whole, cycle = mantissa.rstrip(")").split("(")
-        places = len(whole.partition(".")[2])
-        value = Fraction(
-            int(whole.replace(".", "") + cycle) - int(whole.replace(".", "")), (10 ** len(cycle) - 1) * 10**places
-        )
-    elif "." in mantissa:
-        whole, decimals = mantissa.split(".")
-        value = Fraction(int(whole + decimals or "0"), 10 ** len(decimals))
-    else:
-        value = Fraction(int(mantissa))
-    if exponent:
-        value *= Fraction(10) ** int(exponent)
-    return value.numerator if value.denominator == 1 else value
-
-
-def letters(tokens: Sequence[Token]) -> list[Token]:
-    """Short runs of letters become products; longer ones are words, which no expression holds."""
-    out: list[Token] = []
-    for t in tokens:
-        if t.kind == "word":
-            out.extend(_split_letters(t))
-        else:
-            out.append(t)
-    return out
-
-
-def _split_letters(t: Token) -> list[Token]:
-    word = t.text
-    for name in ("arcsin", "arccos", "arctan", "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "ln"):
-        rest = word.removeprefix(name)
-        if rest != word and len(rest) <= 1:
-            return [Token("fn", name, t.space), *(Token("let", c) for c in rest)]
-    if word.startswith("pi") and len(word) == 3:
-        return [Token("let", "pi", t.space), Token("let", word[2])]
-    if len(word) > 3 or word.lower() in _WORDS:
-        raise Unreadable("a word")
-    return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
 
 
 class _Parser:
@@ -288,7 +229,7 @@ class _Parser:
     def plain_fraction(self) -> tuple[int, int, int] | None:
         parts = self.tokens[self.i : self.i + 3]
         if len(parts) == 3 and parts[0].space and parts[0].kind == parts[2].kind == "num" and parts[1].text == "/":
-            return _small(parts[0].text), _small(parts[2].text), 3
+            return small(parts[0].text), small(parts[2].text), 3
         return None
 
     def latex_fraction(self) -> tuple[int, int, int] | None:
@@ -296,7 +237,7 @@ class _Parser:
             return None
         parts = [t.text for t in self.tokens[self.i + 1 : self.i + 7]]
         if len(parts) == 6 and parts[0] == parts[3] == "{" and parts[2] == parts[5] == "}":
-            return _small(parts[1]), _small(parts[4]), 7
+            return small(parts[1]), small(parts[4]), 7
         if parts and len(parts[0]) == 2 and parts[0].isdigit():
             return int(parts[0][0]), int(parts[0][1]), 2
         return None
@@ -455,7 +396,3 @@ class _Parser:
 
 def _product(factors: Sequence[Node]) -> Node:
     return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
-
-
-def _small(text: str) -> int:
-    return int(text) if text.isdigit() and len(text) < 12 else 0

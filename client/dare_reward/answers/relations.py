@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from .evaluate import POINTS, Value, as_fraction, digits, evaluate, point, real, variables
-from .fingerprint import expression_key, short, values_key
+from .evaluate import POINTS, evaluate, point, variables
+from .fingerprint import expression_key, short, values_at, values_key
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
+from .numeric import Value, as_fraction, charge, digits, real
 from .parse import Node, Number, Op, Variable, parse
 from .readings import Reader, Reading, encoded, interval_reading, name_of, split, tagged
 from .rules import Rules
@@ -102,7 +103,8 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
             raise Unreadable("a false equation")
         return Reading(*expression_key(left, rules.significant))
     for name in names if len(names) == 1 else [n for n in _PREFERRED if n in names]:
-        solved = _solved(difference, name, names)
+        sides = [b for a, b in ((left, right), (right, left)) if a == Variable(name) and name not in variables(b)]
+        solved = values_at(sides[0]) if sides else _solved(difference, name, names)
         # A coordinate that does not depend on the others comes from a product or an unknown function, not from a line.
         if solved is not None and (len(names) == 1 or len({digits(v) for v in solved}) > 1):
             kind, value = values_key(solved, rules.significant)
@@ -134,6 +136,7 @@ def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | 
 
 def _root(difference: Node, name: str, env: Mapping[str, Value]) -> tuple[Value, bool] | None:
     """Where a linear function of `name` is zero and whether it rises; None where it bends, is constant or undefined."""
+    charge(30)
     try:
         values = [evaluate(difference, {**env, name: probe}) for probe in _PROBES]
     except Unreadable:

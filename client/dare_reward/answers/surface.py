@@ -95,11 +95,15 @@ def clean(raw: str) -> str | None:
     s = peel(s)
     s = _UNION.sub(r"\\cup ", s) if "U" in s else s
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
+    if m := _GOES_ON.fullmatch(s):
+        return f"{m[1]}.{m[2]}({m[4] or m[5]})"
     return _COMBINATIONS.sub(lambda m: f"\\binom{{{m[1] or m[3]}}}{{{m[2] or m[4]}}}", s)
 
 
 _UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
 _ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
+# 0.333... and 0.1212...: what is repeated goes on. 3.14... does not say how.
+_GOES_ON = re.compile(r"(-?\d{1,9})\.(\d{0,9}?)((\d)\4{2,20}|(\d{2,6})\5{1,3})\s?(?:\.{3}|\\[lc]?dots)")
 _COMBINATIONS = re.compile(
     r"(?:^([0-9]{1,4})C([0-9]{1,4})$)|(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])"
 )
