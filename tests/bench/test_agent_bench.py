@@ -61,5 +61,7 @@ def test_reward_wait(seconds, capsys, monkeypatch):
     assert {r["extra_logs"]["reward_fallback"] for g in groups for r in g} == {0.0}
     with capsys.disabled():
         p50, p99 = np.quantile(waits, [0.5, 0.99])
-        print(f"\n64 x 64: group wait p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {waits.max():.1f} ms; step idle {1e3 * idle:.1f} ms")
+        print(
+            f"\n64 x 64: group wait p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {waits.max():.1f} ms; step idle {1e3 * idle:.1f} ms"
+        )
     assert np.median(waits) < 1000

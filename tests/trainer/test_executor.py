@@ -223,6 +223,16 @@ def test_a_service_that_hangs_is_left_after_the_patience(live):
     assert out[0]["reward"] > 0
 
 
+def test_a_service_that_changes_in_mid_run_is_not_believed(live, monkeypatch):
+    """A newer version behind the same address, same configuration: the run keeps its own."""
+    executor = make(live)
+    before = go(executor, Engine(say, delay=0), n=4)
+    monkeypatch.setattr("dare_trainer.estimation.__version__", "9.9.9")
+    after = go(executor, Engine(say, delay=0), n=4)
+    assert {r["extra_logs"]["reward_fallback"] for r in after} == {1.0}
+    assert [r["reward"] for r in after] == [r["reward"] for r in before]
+
+
 @pytest.mark.parametrize("status", [200, 413, 422, 500])
 def test_nonsense_from_the_service_is_replaced(live, status):
     async def nonsense(request):

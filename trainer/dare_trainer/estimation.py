@@ -81,8 +81,8 @@ class Estimation:
                     [group], method=self.config.method, run=self.config.run or None, **self.params
                 )
             if reply.groups[0].error is None:
-                if reply.config_id != configuration(self.config.method, self.params):
-                    raise ConfigError("the service scores by another configuration than at the start")
+                if (reply.config_id, reply.version) != (configuration(self.config.method, self.params), __version__):
+                    raise ConfigError("the service scores by another version or configuration than at the start")
                 return reply.groups[0], 0.0
             raise ReplyError(f"{reply.groups[0].error.code}: {reply.groups[0].error.message}")
         except (DareError, TimeoutError) as error:
