@@ -3,6 +3,7 @@
 import csv
 import json
 import shlex
+import types
 
 import pytest
 
@@ -169,6 +170,35 @@ def test_the_command_line(capsys):
     assert len(capsys.readouterr().out.splitlines()) == len(names())
     assert main(["train", "--recipe", "aime24-qwen3-1.7b", *url]) == 2  # no OpenRLHF here
     assert "OpenRLHF is not installed" in capsys.readouterr().err
+
+
+def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
+    """All but OpenRLHF itself, which is asked for by `python -m`."""
+    started = []
+
+    def run(words, **options):
+        started.append((words, options))
+        return types.SimpleNamespace(returncode=7)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DARE_AGENT_TOKEN", "secret")
+    monkeypatch.setattr("dare_trainer.flags.installed", lambda: "0.11.2")
+    monkeypatch.setattr("dare_trainer.commands.subprocess.run", run)
+    words = ["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", live, "--agent", "votes_per_prompt=32"]
+    assert main(words) == 2
+    assert "aime24.jsonl is missing: dare-reward data prepare aime24 --from FILE" in capsys.readouterr().err
+    source = tmp_path / "aime.json"
+    source.write_text(json.dumps([{"problem": "1 + 1?", "answer": 2}]))
+    assert main(["data", "prepare", "aime24", "--from", str(source)]) == 0
+    assert main([*words, "--", "--train.seed", "7"]) == 7
+    ((command_line, options),) = started
+    assert command_line[1:3] == ["-m", "openrlhf.cli.train_ppo_ray"]
+    assert command_line[-2:] == ["--train.seed", "7"]
+    assert options["env"]["DARE_AGENT_TOKEN"] == "secret"
+    agent = tmp_path / "runs" / "aime24-qwen3-1.7b" / "agent"
+    assert command_line[command_line.index("--train.agent_func_path") + 1] == str(agent / "agent.py")
+    found = read_config(agent, {})
+    assert (found.votes_per_prompt, found.url, found.token) == (32, live, "")
 
 
 @pytest.mark.parametrize("name", ["main", "ablation", "large", "forms"])

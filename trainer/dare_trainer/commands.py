@@ -151,6 +151,7 @@ def _launch(arguments: argparse.Namespace) -> Any:
     from .flags import installed  # noqa: PLC0415
     from .launch import NEWEST, Launch  # noqa: PLC0415
 
+    token = {"token": os.environ["DARE_AGENT_TOKEN"]} if os.environ.get("DARE_AGENT_TOKEN") else {}
     return Launch(
         url=arguments.reward_url or "http://127.0.0.1:8000",
         route=arguments.route,
@@ -159,7 +160,7 @@ def _launch(arguments: argparse.Namespace) -> Any:
         model=arguments.model,
         release=arguments.openrlhf or installed() or NEWEST,
         changes=dict(_pair(text) for text in arguments.set),
-        agent={name: parse_setting(name, value) for name, value in map(_pair, arguments.agent)},
+        agent=token | {name: parse_setting(name, value) for name, value in map(_pair, arguments.agent)},
         extra=arguments.extra,
     )
 
