@@ -17,10 +17,23 @@ from numpy.typing import NDArray
 
 from .answers import grade
 from .groups import Groups
+from .overlap import KINDS, rollout_overlap
 from .request import Prepared
 from .segments import Bools, Floats, offsets
 
-__all__ = ["correctness", "describe_groups", "describe_request", "entropy_auroc", "pass_at_k"]
+__all__ = [
+    "correctness",
+    "describe_groups",
+    "describe_overlap",
+    "describe_request",
+    "entropy_auroc",
+    "entropy_flags",
+    "pass_at_k",
+]
+
+
+LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
+MOST = 64  # rollouts of a group whose overlap is measured
 
 
 def correctness(prepared: Prepared) -> NDArray[np.float64]:
@@ -61,12 +74,45 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     return out
 
 
+def describe_overlap(groups: Groups) -> list[dict[str, float]]:
+    """Overlap of the rollouts of each group that sent `token_ids` (`dare_reward.overlap`); empty for the others.
+
+    Over at most the first 64 rollouts: the cost grows with their square.
+    """
+    ids = groups.ragged("token_ids")
+    starts, ends = offsets(groups.sizes_P), offsets(ids.lengths)
+    sent_P = groups.sum_rollouts(ids.lengths) > 0
+    return [
+        rollout_overlap(
+            [ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], min(starts[p + 1], starts[p] + MOST))]
+        )
+        if sent
+        else {}
+        for p, sent in enumerate(sent_P.tolist())
+    ]
+
+
+def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
+    """Groups with an answer whose mean entropy is suspiciously low, and with one above 1 nat, whatever the method.
+
+    A group that lacks the entropy of an answered rollout is called neither.
+    """
+    entropy_R = groups.column("mean_entropy")
+    whole_P = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) == 0
+    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / groups.votes_A
+    low_P: Bools = whole_P & (groups.sum_by_group(mean_A < LOW_ENTROPY) > 0)
+    high_P: Bools = whole_P & (groups.sum_by_group(mean_A > 1) > 0)
+    return low_P, high_P
+
+
 def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:
     """Means over the groups, and what only a whole request has: `entropy_auroc`, `pass@k`."""
     out: dict[str, Any] = {"groups": len(entries), "rollouts": len(prepared.correct_R)}
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
         if values := [e[name] for e in entries if name in e]:
             out[name] = float(np.mean(values))
+    if overlaps := [e["overlap"] for e in entries if "overlap" in e]:
+        out["overlap"] = {kind: float(np.mean([o[kind] for o in overlaps])) for kind in KINDS}
     if np.isnan(correct_R).all():
         return out
     out["entropy_auroc"] = entropy_auroc(prepared.groups, correct_R)

@@ -14,7 +14,8 @@ DareError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 __all__ = [
@@ -92,6 +93,12 @@ class ReplyError(ServiceError):
 
 class ConfigError(DareError):
     status = 409
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """A message for a name that is none of `known`, with the likeliest ones meant."""
+    near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.5)
+    return f"unknown {what} {name[:64]!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
 
 
 def path(loc: Sequence[str | int]) -> str:

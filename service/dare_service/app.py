@@ -17,15 +17,17 @@ from fastapi import FastAPI, Request, Response
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from dare_reward import Reply, __version__, estimate, methods
+from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, find
-from dare_reward.scoring import settle, specs
-from dare_reward.wire import unpack
+from dare_reward.params import Spec
+from dare_reward.scoring import score, settle, specs
+from dare_reward.wire import MEDIA_TYPES, unpack
 
 from . import openapi
 from .body import Admission, Form, form, receive, stated_length
+from .embeddings import Embedder
 from .metrics import Metrics
 from .middleware import Observe
 from .problems import RefusalError, response
@@ -36,7 +38,9 @@ __all__ = ["State", "create_app"]
 
 # Below this a body is scored on the event loop: a thread costs 0.2 ms, 8 KiB of the hardest answers under 50 ms.
 INLINE_BYTES = 8 << 10
-QUERY_KEYS = ("detail", "token", "method")
+QUERY_KEYS = ("detail", "token", "method", "advantage", "shadow", "seed")
+SEED = Spec("seed", int, None, ge=0, lt=1 << 63)
+SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token"})
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +52,7 @@ class State:
     admission: Admission = field(init=False)
     executor: ThreadPoolExecutor = field(init=False)
     body: TypeAdapter[dict[str, Any]] = field(init=False)
+    embedder: Embedder | None = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
@@ -55,6 +60,10 @@ class State:
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
         self.body = parser(self.settings.limits)
+        s = self.settings
+        self.embedder = (
+            Embedder(s.embeddings_url, s.embeddings_model, token=s.embeddings_token) if s.embeddings_url else None
+        )
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -99,8 +108,9 @@ async def reward(request: Request) -> Response:
     with state.admission.hold(size or 0) as lease:
         body = await receive(request.receive, size, kind, lease, seconds=settings.deadline)
         received = time.perf_counter()
-        work = partial(_work, state, body, kind, query, request.scope["state"]["request_id"])
-        if len(body) <= INLINE_BYTES:
+        wanted = _reply_form(request)
+        work = partial(_work, state, Call(body, kind, query, request.scope["state"]["request_id"], wanted))
+        if len(body) <= INLINE_BYTES and state.embedder is None:
             outcome = work()
         else:
             outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
@@ -108,7 +118,13 @@ async def reward(request: Request) -> Response:
     timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in phases.items())
     _observe(state, outcome.reply, kind, len(body), outcome)
     request.scope["state"]["notes"].update(outcome.notes, bytes=len(body))
-    return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
+    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing})
+
+
+def _reply_form(request: Request) -> str:
+    """The media type of the reply: a frame for those who ask for one, JSON for all others."""
+    asked = request.headers.get("accept", "").lower()
+    return MEDIA_TYPES[0] if MEDIA_TYPES[0] in asked else "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,37 +136,79 @@ class Outcome:
     notes: Mapping[str, Any]
 
 
-def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A request as it came: body and its form, the URL's query, and the media type of the reply."""
+
+    body: bytearray
+    form: Form
+    query: Mapping[str, str]
+    request_id: str
+    wanted: str
+
+
+def _work(state: State, call: Call) -> Outcome:
     """What needs the CPU: from the body to the reply's bytes."""
     begun = time.perf_counter()
     columns: Mapping[str, Any] = {}
-    text: bytes | bytearray = body
-    if kind.name == "frame":
-        frame = unpack(body)
+    text: bytes | bytearray = call.body
+    if call.form.name == "frame":
+        frame = unpack(call.body)
         text, columns = frame.request, frame.columns
     content = state.body.validate_json(text)
     unknown = next((key for key in content if key not in REQUEST_KEYS), None)
     if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))
         raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
-    method, params = _configuration(state.settings, content, query)
+    asked = _configuration(state.settings, content, call.query)
+    groups = content["groups"]
+    if state.embedder is not None and "embedding" in asked.inputs and "embedding" not in columns:
+        groups = state.embedder.fill(groups)
     decoded = time.perf_counter()
-    reply = estimate(content["groups"], method=method, columns=columns, limits=state.settings.limits, **params)
+    reply = score(
+        groups,
+        asked.params,
+        method=asked.method,
+        columns=columns,
+        limits=state.settings.limits,
+        advantage=asked.advantage,
+        shadow=asked.shadow,
+        seed=asked.seed,
+    )
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
-    reply = replace(reply, request_id=request_id, flags=flags)
-    out = to_json(reply.to_json(detail=query.get("detail", "full")), inf_nan_mode="null")
+    reply = replace(reply, request_id=call.request_id, flags=flags)
+    detail = call.query.get("detail", "full")
+    if call.wanted == "application/json":
+        out = to_json(reply.to_json(detail=detail), inf_nan_mode="null")
+    else:
+        out = reply.to_frame(detail=detail)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
-    notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": method}
+    notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
     return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
 
 
-def _configuration(
-    settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
-) -> tuple[str, dict[str, Any]]:
-    """Method and parameters: the URL's, else the body's, else the server's."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, from its URL, its body and the server's defaults, in this order."""
+
+    method: str
+    params: Mapping[str, Any]
+    advantage: str | None
+    shadow: tuple[str, ...]
+    seed: int | None
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Every input that the method or a shadow may look at."""
+        return frozenset().union(*(find(name).inputs for name in (self.method, *self.shadow)))
+
+
+def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> Asked:
+    """Method, parameters and the rest: the URL's, else the body's, else the server's."""
     method = query.get("method", content.get("method", settings.method))
-    known = {s.name: s for s in specs(find(method))}
+    shadow = tuple(filter(None, query["shadow"].split(","))) if "shadow" in query else tuple(content.get("shadow", ()))
+    known = {s.name: s for s in specs(find(method), shadow=shadow)}
     params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))
     for name, text in query.items():
@@ -162,7 +220,8 @@ def _configuration(
                 f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
             )
         params[name] = known[name].parse(text, loc=("query",))
-    return method, params
+    seed = SEED.parse(query["seed"], loc=("query",)) if "seed" in query else content.get("seed")
+    return Asked(method, params, query.get("advantage") or content.get("advantage"), shadow, seed)
 
 
 def _query(request: Request) -> dict[str, str]:
@@ -239,6 +298,9 @@ def _describe(method: Method) -> dict[str, Any]:
         "evidence": method.evidence,
         "output": method.output,
         "requires": method.requires,
+        "requires_when": [{"input": w.name, "when": w.words} for w in method.when],
+        "cost": method.cost,
+        "unverified": method.unverified,
         "parameters": parameters,
     }
 
@@ -256,7 +318,7 @@ async def ready(request: Request) -> Response:
 
 async def info(request: Request) -> Response:
     state: State = request.app.state.dare
-    settings = {k: v for k, v in asdict(state.settings).items() if k not in {"token", "host", "port"}}
+    settings = {k: v for k, v in asdict(state.settings).items() if k not in SECRET}
     content = {
         "version": __version__,
         "answers_version": ANSWERS_VERSION,

@@ -49,7 +49,13 @@ def _parameter(name: str, doc: str, **schema: Any) -> dict[str, Any]:
 
 REWARD: dict[str, Any] = {
     "responses": {
-        200: {"description": "Rewards", "content": {"application/json": {"schema": _ref("Reply")}}},
+        200: {
+            "description": "Rewards; a frame for those who accept one",
+            "content": {
+                "application/json": {"schema": _ref("Reply")},
+                "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
         **{status: _problem(status) for status in (400, 401, 408, 413, 415, 422, 503)},
     },
     "openapi_extra": {
@@ -63,6 +69,9 @@ REWARD: dict[str, Any] = {
         "parameters": [
             _parameter("method", "as in the body, and wins over it; so does every parameter of the method"),
             _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
+            _parameter("advantage", "also return advantages"),
+            _parameter("shadow", "methods to compare with, separated by commas"),
+            _parameter("seed", "for methods that draw", pattern="^[0-9]+$"),
             _parameter("token", "the bearer token, for clients that own only a URL"),
         ],
     },

@@ -44,6 +44,11 @@ class Settings:
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
     max_text: int = _setting(256 << 10, "Characters of one text or answer.")
+    embeddings_url: str = _setting(
+        "", "Base URL of an OpenAI-compatible API (ends in /v1) for methods that need embeddings. Never from a request."
+    )
+    embeddings_model: str = _setting("", "The model that the embeddings endpoint is asked for.")
+    embeddings_token: str = _setting("", "Sent to the embeddings endpoint as a bearer token.")
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
     )
