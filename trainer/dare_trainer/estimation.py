@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__, estimate
+from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__
 from dare_reward.errors import ConfigError, DareError, ReplyError
-from dare_reward.scoring import configuration
+from dare_reward.scoring import configuration, score
 
 from .config import AgentConfig
 
@@ -46,7 +46,7 @@ def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
             f"{config.url} runs dare-reward {remote.version} and scores by {remote.config_id[:12]}; this process is "
             f"{__version__} and would fall back to {here[:12]}. Install the same version on both sides"
         )
-    local = estimate([group], method=config.method, **params)
+    local = score([group], params, method=config.method)
     if (remote.groups[0].error is None) != (local.groups[0].error is None) or not _agree(
         remote.groups[0], local.groups[0]
     ):
@@ -105,7 +105,7 @@ class Estimation:
             attempts = [self.params, {**self.params, "missing_entropy": "frequency"}]
         for params in attempts:
             try:
-                reply = estimate([group], method=self.config.method, **params).groups[0]
+                reply = score([group], params, method=self.config.method).groups[0]
             except Exception:
                 logger.exception("group %s could not be scored in process", group.get("group_id"))
                 continue
