@@ -16,6 +16,7 @@ import sys
 import time
 import venv
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 TORCH = "torch==2.13.0+cpu"
@@ -51,26 +52,27 @@ RELEASES = ["0.9.1", "0.9.10", "0.10.4", "0.11.2"]
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
-def run(*words, **options):
+def run(*words: object, **options: Any) -> None:
     print("$", *map(str, words), flush=True)
     subprocess.run([str(w) for w in words], check=True, **options)
 
 
-def environment(folder):
+def environment(folder: Path) -> Path:
     """The interpreter of an environment without anything."""
     if not (folder / "bin" / "python").exists():
         venv.create(folder, with_pip=True)
     return folder / "bin" / "python"
 
 
-def install(folder, index):
+def install(folder: Path, index: str) -> Path:
+    """The interpreter of an environment with the stack, its releases and this project."""
     plan = json.dumps([STACK, DEEPSPEED, OPENRLHF, BESIDE, RELEASES, sys.version_info[:2]])
     stamp, mark = folder / "installed", hashlib.sha256(plan.encode()).hexdigest()
     python = environment(folder / "venv")
     if stamp.is_file() and stamp.read_text() == mark:
         return python
     begun = time.time()
-    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    pip: list[object] = [python, "-m", "pip", "--disable-pip-version-check"]
     extra = ["--extra-index-url", index] if index else []
     run(*pip, "install", "-q", *extra, *STACK)
     run(*pip, "uninstall", "-q", "-y", *UNWANTED)
@@ -102,8 +104,8 @@ def install(folder, index):
     return python
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--folder", type=Path, default=ROOT / ".openrlhf-loop")
     parser.add_argument(
         "--index", default=CPU_INDEX, help="where CPU builds of torch are; empty: pip's own configuration"
@@ -118,7 +120,7 @@ def main():
         return 0
     settings = {"DARE_TEST_OPENRLHF": str(folder / "releases"), "DARE_TEST_CACHE": str(folder / "cache")}
     tests = arguments.tests or ["tests/e2e"]
-    words = [python, "-m", "pytest", "-m", "openrlhf_loop", "-q", "-s", "-W", "default", *tests]
+    words: list[object] = [python, "-m", "pytest", "-m", "openrlhf_loop", "-q", "-s", "-W", "default", *tests]
     return subprocess.run([str(w) for w in words], check=False, cwd=ROOT, env={**os.environ, **settings}).returncode
 
 
