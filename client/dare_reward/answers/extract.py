@@ -69,6 +69,7 @@ def extract(
        languages. math takes a maths span, else an expression or number, else a few words; text the line or sentence;
        exact the line, code point for code point.
     4. choice: box, tag and announcement must name one letter of `options`.
+    5. Without any of these, a reply that is nothing but a letter, an option, a number or a maths span.
 
     `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
     (choice) is taken at last, with source "fallback".
