@@ -155,7 +155,7 @@ def _written_out(s: str) -> Reading | None:
     if len(s) > 80:
         return None
     if m := _HEXADECIMAL.fullmatch(s):
-        return read(tokenise(f"{m[1].upper()}_{{16}}" if m[1] else f"{m[2]}_2"), DEFAULT)
+        return read(tokenise(f"0{m[1].upper()}_{{16}}" if m[1] else f"{m[2]}_2"), DEFAULT)
     plain = " ".join(unwrapped(s).split())
     return read_date(plain) or read_duration(plain) or read_ordinal(s)
 

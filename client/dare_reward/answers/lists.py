@@ -29,7 +29,8 @@ def read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, de
         return tagged(_bare_list([read(p, rules, depth + 1) for p in pairs[1]], rules), "name=" + pairs[0])
     sides = [_named_side(p) for p in parts]
     if any(sides) and (named := _named_list(parts, sides, rules, depth, read)) is not None:
-        return named
+        different = "or" in connectives and any(t.startswith("name=(") for t in named.tags)
+        return Reading(named.kind, "or" + named.value, named.tags) if different else named
     readings = [r for p in parts for r in items_of(p, read(p, rules, depth + 1))]
     return _joined(readings, parts, connectives, rules)
 
@@ -47,7 +48,10 @@ def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list
         raise Unreadable("a formula of logic")
     if any(t.text == "..." for p in parts for t in p):
         return Reading("structured", listing(readings, ordered=True))
-    return _bare_list(readings, rules)
+    listed = _bare_list(readings, rules)
+    if "or" in connectives and len({t for r in readings for t in r.tags if t.startswith("name=")}) > 1:
+        return Reading(listed.kind, "or" + listed.value)  # x > 0 or y > 0 is not both
+    return listed
 
 
 def _coordinate_pairs(parts: list[list[Token]]) -> tuple[str, list[list[Token]]] | None:

@@ -140,7 +140,7 @@ _CHINESE = re.compile(
 )
 
 
-_TIMES = re.compile(r"(?<=\d)\s*+x\s*+(?=10\s?\^)")
+_TIMES = re.compile(r"(?<=\d)(?:\s*+x\s*+(?=10\s?\^)|\s++x\s++(?=\d))")
 
 
 def peel(s: str) -> str:

@@ -41,9 +41,14 @@ _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *w
     "USD": "usd",
     "EUR": "eur",
 }
+# Prefixes tell units apart by their case: 5 mW is not 5 MW.
+_PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
+_UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
 _SPACED_LETTERS = frozenset(words("m s g h N J W V K L T Omega"))
-_TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit"))
+_TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit")) | (
+    frozenset(w for w in _PREFIXED if len(w) == 2) - frozenset(words("kJ kW kN MW mV mA"))
+)
 # Words after a number that are not the name of what was counted.
 _NOT_NOUNS = frozenset(
     words(
@@ -51,7 +56,7 @@ _NOT_NOUNS = frozenset(
         "a an is are was below above between but with without for in on at as it negative positive factorial",
         "squared cubed mod base modulo equals equal choose january february march april may june july august",
         "september october november december st nd rd th remainder r repeating approximately about which",
-        "where each then since because",
+        "where each then since because third thirds fourth fourths fifth fifths half halves",
     )
 )
 MAX_STARTS = 4
@@ -188,7 +193,7 @@ def _counts(head: list[Token]) -> bool:
 
 def _noun(text: str) -> str | None:
     """What was counted, in lower case and singular: `12 red apples`."""
-    words = text.lower().replace("-", " ").split()
+    words = [w if w[1:] != w[1:].lower() else w.lower() for w in text.replace("-", " ").split()]  # MPa is not mPa
     if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
         return None
     if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
