@@ -39,7 +39,9 @@ def main() -> int:
             _venv.fail("the service did not start; its message stands above.")
         url = line.split()[-1]
         _venv.say(f"{line}; scoring {arguments.file} through POST {url}/v1/reward\n")
-        result = subprocess.run([command, "score", arguments.file, "--url", url, "--table"], check=False, cwd=_venv.ROOT)
+        result = subprocess.run(
+            [command, "score", arguments.file, "--url", url, "--table"], check=False, cwd=_venv.ROOT
+        )
         _venv.say(f"The service: {url}   its documentation: {url}/docs")
         if arguments.keep:
             _venv.say("It runs until Ctrl-C.")

@@ -44,7 +44,13 @@ def output(command: str, address: str) -> str:
     }
     real = command.replace(ADDRESS, address)
     found = subprocess.run(
-        ["bash", "-c", real], cwd=ROOT, env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ["bash", "-c", real],
+        cwd=ROOT,
+        env=environment,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     return found.stdout.rstrip().replace(address, ADDRESS)
 

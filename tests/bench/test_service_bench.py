@@ -64,7 +64,9 @@ class Server:
 
 @contextmanager
 def started(command):
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "DARE_LOG": "off", **MALLOC})
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "DARE_LOG": "off", **MALLOC}
+    )
     url = f"http://127.0.0.1:{command[-1]}"
     try:
         for _ in range(300):
@@ -129,7 +131,12 @@ def tokens(groups, rollouts, length):
 
 def bare(groups, rollouts):
     rng = np.random.default_rng(1)
-    return {"groups": [{"group_id": f"g{p}", "rollouts": [{"answer": str(a)} for a in rng.integers(0, 12, rollouts)]} for p in range(groups)]}
+    return {
+        "groups": [
+            {"group_id": f"g{p}", "rollouts": [{"answer": str(a)} for a in rng.integers(0, 12, rollouts)]}
+            for p in range(groups)
+        ]
+    }
 
 
 def frame(values):
@@ -139,12 +146,19 @@ def frame(values):
 
 def test_frame_against_the_naive_route(server, naive, report):
     values = tokens(32, 64, 1024)
-    groups = [{"group_id": str(p), "answers": ["1"] * 64, "token_entropies": rows} for p, rows in enumerate(values.tolist())]
+    groups = [
+        {"group_id": str(p), "answers": ["1"] * 64, "token_entropies": rows} for p, rows in enumerate(values.tolist())
+    ]
     slow = naive.cost(json.dumps({"groups": groups}).encode(), JSON, "/reward", runs=3)
     fast = server.cost(frame(values), FRAME)
     floor = memcpy(values.nbytes)
     report("naive FastAPI route, 32 x 64 x 1,024 entropies", f"{slow:.0f} ms CPU", f"memcpy {floor:.2f} ms", "")
-    report("frame, the same", f"{fast:.1f} ms CPU, 1/{slow / fast:.0f} of it", f"{fast / floor:.0f} x memcpy", "at most 1/40")
+    report(
+        "frame, the same",
+        f"{fast:.1f} ms CPU, 1/{slow / fast:.0f} of it",
+        f"{fast / floor:.0f} x memcpy",
+        "at most 1/40",
+    )
     assert fast < slow / 15
 
 
@@ -157,7 +171,12 @@ def test_a_step_of_means(server, report):
     content, probe = json.dumps(body).encode(), server.probe()
     for detail in ("rewards", "full"):
         cost = server.cost(content, JSON, f"/v1/reward?detail={detail}")
-        report(f"128 x 64 means, answers given, detail={detail}", f"{cost:.1f} ms CPU", f"{cost / probe:.0f} x an idle probe of {probe * 1e3:.0f} us", "at most 60 ms")
+        report(
+            f"128 x 64 means, answers given, detail={detail}",
+            f"{cost:.1f} ms CPU",
+            f"{cost / probe:.0f} x an idle probe of {probe * 1e3:.0f} us",
+            "at most 60 ms",
+        )
         assert cost < 600 * probe
         assert cost < 240
 
@@ -181,12 +200,22 @@ def test_health_while_a_large_frame_arrives(server, report):
                 time.sleep(0.002)
         thread.join()
         worst.append(slowest * 1e3)
-    report("slowest /health while a 96 MiB frame is received and scored", f"{min(worst):.0f} ms (runs: {', '.join(f'{w:.0f}' for w in worst)})", f"memcpy {memcpy(len(content)):.0f} ms", "at most 50 ms")
+    report(
+        "slowest /health while a 96 MiB frame is received and scored",
+        f"{min(worst):.0f} ms (runs: {', '.join(f'{w:.0f}' for w in worst)})",
+        f"memcpy {memcpy(len(content)):.0f} ms",
+        "at most 50 ms",
+    )
     assert min(worst) < 250
     extra = (server.memory("VmHWM") - idle) / len(content)
     report("peak memory for it above idle", f"{extra:.2f} x the body", "1 x", "at most 1.5 x")
     assert extra < 1.75
-    report("96 MiB frame, whole request", f"{server.cost(content, FRAME, runs=3):.0f} ms CPU", f"memcpy {memcpy(len(content)):.0f} ms", "")
+    report(
+        "96 MiB frame, whole request",
+        f"{server.cost(content, FRAME, runs=3):.0f} ms CPU",
+        f"memcpy {memcpy(len(content)):.0f} ms",
+        "",
+    )
 
 
 def test_json_of_token_entropies(server, report):
@@ -197,4 +226,9 @@ def test_json_of_token_entropies(server, report):
             rollout["token_entropies"] = row
     content = json.dumps(body).encode()
     cost = server.cost(content, JSON, runs=3)
-    report(f"JSON, 32 x 64 x 256 entropies ({len(content) / MIB:.0f} MiB)", f"{cost:.0f} ms CPU", f"memcpy {memcpy(len(content)):.1f} ms", "use a frame or means")
+    report(
+        f"JSON, 32 x 64 x 256 entropies ({len(content) / MIB:.0f} MiB)",
+        f"{cost:.0f} ms CPU",
+        f"memcpy {memcpy(len(content)):.1f} ms",
+        "use a frame or means",
+    )

@@ -6,8 +6,9 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Literal
 
-from .evaluate import BASE_DIGITS, POINTS, Value, charge, digits, evaluate, magnitude, point, rational, variables
-from .parse import Node
+from .evaluate import FAR, POINTS, bends_far_away, evaluate, point, variables
+from .nodes import Node
+from .numeric import BASE_DIGITS, Value, as_fraction, charge, digits, magnitude, rational
 from .tokens import Unreadable
 
 KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
@@ -30,7 +31,10 @@ def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
     names = sorted(variables(node))
     if not names:
         return [evaluate(node, {}, dps)]
-    return [evaluate(node, {name: point(name, j) for name in names}, dps) for j in range(POINTS)]
+    values = [evaluate(node, {name: point(name, j) for name in names}, dps) for j in range(POINTS)]
+    if bends_far_away(node):
+        values += [evaluate(node, dict.fromkeys(names, at), dps) for at in FAR]
+    return values
 
 
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
@@ -78,13 +82,12 @@ def _spelled(value: int | Fraction) -> str:
 
 
 def _rounded(value: Value, significant: int) -> Fraction:
-    text = digits(value)
-    mantissa, _, places = text.partition("e-")
-    number = Fraction(int(mantissa), 10 ** int(places or 0))
+    number = Fraction(value) if isinstance(value, int | Fraction) else as_fraction(value)
     if number == 0:
         return number
-    exponent = len(mantissa.lstrip("-")) - int(places or 0) - significant
-    unit = Fraction(10) ** exponent
+    exponent = int((abs(number.numerator).bit_length() - number.denominator.bit_length()) * 0.30103)
+    exponent += (abs(number) >= Fraction(10) ** (exponent + 1)) - (abs(number) < Fraction(10) ** exponent)
+    unit = Fraction(10) ** (exponent + 1 - significant)
     # Half away from zero, as in school.
     steps = (abs(number) / unit + Fraction(1, 2)).__floor__()
     return steps * unit * (1 if number > 0 else -1)

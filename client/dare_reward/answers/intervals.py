@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .evaluate import Value, as_fraction, charge, rational
 from .fingerprint import constant_key, require_real
+from .numeric import Value, as_fraction, charge, rational
 
 __all__ = [
     "MINUS_INFINITY",

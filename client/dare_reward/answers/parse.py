@@ -3,59 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
+from .cursor import Cursor
+from .literals import letters, number, refuse
+from .nodes import Constant, Node, Number, Op, Variable
 from .tokens import Token, Unreadable
-from .words import words
 
-__all__ = ["MAX_DIGITS", "Constant", "Node", "Number", "Op", "Variable", "number", "parse"]
+__all__ = ["Constant", "Node", "Number", "Op", "Variable", "parse"]
 
 MAX_DEPTH = 60
 MAX_POSTFIX = 5
 MAX_SIGNS = 3
 MAX_BARS = 2
-MAX_ZEROS = 40
-MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    value: int | Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    name: str  # pi e i
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    name: str
-    args: tuple[Node, ...]
-
-
-Node = Number | Variable | Constant | Op
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
-# Words that stand for something else than a product of their letters.
-_WORDS = frozenset(
-    words(
-        "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was",
-        "has had its per via yes all any one two six ten min max sum let now set get put men day how who why",
-        "its use new old odd",
-    )
-)
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
 
 
 def parse(tokens: Sequence[Token]) -> Node:
     """The tree of a whole expression."""
+    refuse(tokens)
     parser = _Parser(letters(tokens))
     node = parser.sum(0)
     if parser.take("choose"):
@@ -65,80 +34,7 @@ def parse(tokens: Sequence[Token]) -> Node:
     return node
 
 
-def number(text: str) -> int | Fraction:
-    """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
-    if len(text) > MAX_DIGITS:
-        raise Unreadable("too many digits")
-    if text.startswith("0" * MAX_ZEROS):
-        raise Unreadable("too many zeros")
-    mantissa, _, exponent = text.lower().partition("e")
-    if len(exponent) > 9 or (exponent and abs(int(exponent)) > MAX_DIGITS):
-        raise Unreadable("too large an exponent")
-    if "(" in mantissa:
-        whole, cycle = mantissa.rstrip(")").split("(")
-        places = len(whole.partition(".")[2])
-        value = Fraction(
-            int(whole.replace(".", "") + cycle) - int(whole.replace(".", "")), (10 ** len(cycle) - 1) * 10**places
-        )
-    elif "." in mantissa:
-        whole, decimals = mantissa.split(".")
-        value = Fraction(int(whole + decimals or "0"), 10 ** len(decimals))
-    else:
-        value = Fraction(int(mantissa))
-    if exponent:
-        value *= Fraction(10) ** int(exponent)
-    return value.numerator if value.denominator == 1 else value
-
-
-def letters(tokens: Sequence[Token]) -> list[Token]:
-    """Short runs of letters become products; longer ones are words, which no expression holds."""
-    out: list[Token] = []
-    for t in tokens:
-        if t.kind == "word":
-            out.extend(_split_letters(t))
-        else:
-            out.append(t)
-    return out
-
-
-def _split_letters(t: Token) -> list[Token]:
-    word = t.text
-    for name in ("arcsin", "arccos", "arctan", "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "ln"):
-        rest = word.removeprefix(name)
-        if rest != word and len(rest) <= 1:
-            return [Token("fn", name, t.space), *(Token("let", c) for c in rest)]
-    if word.startswith("pi") and len(word) == 3:
-        return [Token("let", "pi", t.space), Token("let", word[2])]
-    if len(word) > 3 or word.lower() in _WORDS:
-        raise Unreadable("a word")
-    return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
-
-
-class _Parser:
-    def __init__(self, tokens: list[Token]) -> None:
-        self.tokens = tokens
-        self.i = 0
-        self.after_command = -1  # where the last \frac or \binom ended: a number may follow it
-        self.stops: list[str] = []
-
-    def peek(self, ahead: int = 0) -> Token | None:
-        i = self.i + ahead
-        return self.tokens[i] if i < len(self.tokens) else None
-
-    def at(self, *texts: str, ahead: int = 0) -> bool:
-        t = self.peek(ahead)
-        return t is not None and t.kind == "op" and t.text in texts
-
-    def take(self, *texts: str) -> bool:
-        if self.at(*texts):
-            self.i += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        if not self.take(text):
-            raise Unreadable(f"{text} is missing")
-
+class _Parser(Cursor):
     def sum(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise Unreadable("too deep")
@@ -169,6 +65,8 @@ class _Parser:
                 here = self.tokens[self.i]
                 if here.kind == "num" and before.kind == "num" and self.i != self.after_command:
                     raise Unreadable("two numbers side by side")
+                if here.kind == "num" and before.kind == "let" and not here.space and self.i != self.after_command:
+                    raise Unreadable("an index or a power that lost its sign")  # x1 is not x, x2 not 2x
                 factors.append(self.power(depth))
             else:
                 return _product(factors)
@@ -284,22 +182,6 @@ class _Parser:
             return whole
         self.i += width + braced
         return Number(whole.value + Fraction(top, bottom))
-
-    def plain_fraction(self) -> tuple[int, int, int] | None:
-        parts = self.tokens[self.i : self.i + 3]
-        if len(parts) == 3 and parts[0].space and parts[0].kind == parts[2].kind == "num" and parts[1].text == "/":
-            return _small(parts[0].text), _small(parts[2].text), 3
-        return None
-
-    def latex_fraction(self) -> tuple[int, int, int] | None:
-        if not self.at("frac"):
-            return None
-        parts = [t.text for t in self.tokens[self.i + 1 : self.i + 7]]
-        if len(parts) == 6 and parts[0] == parts[3] == "{" and parts[2] == parts[5] == "}":
-            return _small(parts[1]), _small(parts[4]), 7
-        if parts and len(parts[0]) == 2 and parts[0].isdigit():
-            return int(parts[0][0]), int(parts[0][1]), 2
-        return None
 
     def argument(self, depth: int) -> Node:
         """What \\frac or \\binom takes: a group or one character, so that \\frac12 is a half."""
@@ -455,7 +337,3 @@ class _Parser:
 
 def _product(factors: Sequence[Node]) -> Node:
     return factors[0] if len(factors) == 1 else Op("mul", tuple(factors))
-
-
-def _small(text: str) -> int:
-    return int(text) if text.isdigit() and len(text) < 12 else 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from fractions import Fraction
-
 from .evaluate import evaluate, variables
 from .fingerprint import expression_key, short
-from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
-from .parse import Node, Number, Op, parse
-from .readings import Reading, depth_step, encoded, interval_reading, listing, name_of, split, tagged
-from .relations import RELATIONS, assignments, read_relation
+from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, Interval, endpoint, union, without
+from .lists import MAX_ITEMS, items_of, read_list
+from .nodes import Node, Number, Op
+from .numeric import charge
+from .parse import parse
+from .quantities import read_angle, read_base, read_infinity, read_number_set, read_ratio, read_residue
+from .readings import Reading, closes_at_end, encoded, interval_reading, listing, name_of, split
+from .relations import RELATIONS, read_relation
 from .rules import Rules
 from .text import text_value
 from .tokens import Token, Unreadable
@@ -18,34 +19,19 @@ from .units import split_unit
 
 __all__ = ["read"]
 
-MAX_ITEMS = 500
 MAX_CELLS = 400
 MAX_SIGNS = 4
 MAX_DEPTH = 12
 _CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
 _MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
 _ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
-_BASES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-    "sixteen": 16,
-}
-_DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
 
 
 def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     """What the tokens are. Raises Unreadable where they are nothing that this room knows."""
     if depth > MAX_DEPTH:
         raise Unreadable("too deep")
+    charge(4)
     tokens = _unwrapped(tokens)
     if all(t.kind == "text" for t in tokens):
         return _words(tokens)
@@ -54,12 +40,21 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     tokens = _minus_set(_rounded(tokens))
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
-        return _list(parts, connectives, rules, depth)
-    if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and _closes_at_end(tokens)):
+        return read_list(parts, connectives, rules, depth, read)
+    if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and closes_at_end(tokens)):
         return _signs(tokens, rules, depth)
-    if (residue := _residue(tokens, rules)) is not None:
+    if (residue := read_residue(tokens, rules)) is not None:
         return residue
-    for reader in (_related, _set_algebra, _bracketed, _infinity, _number_set, _base, _ratio):
+    for reader in (
+        _related,
+        _set_algebra,
+        _bracketed,
+        read_infinity,
+        read_number_set,
+        read_base,
+        read_angle,
+        read_ratio,
+    ):
         found = reader(tokens, rules, depth)
         if found is not None:
             return found
@@ -68,7 +63,7 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
 
 def _unwrapped(tokens: list[Token]) -> list[Token]:
     """Without braces around the whole, which only LaTeX sees, and without `...` alone at the end of nothing."""
-    while len(tokens) > 1 and tokens[0].text == "{" and _closes_at_end(tokens):
+    while len(tokens) > 1 and tokens[0].text == "{" and closes_at_end(tokens):
         tokens = tokens[1:-1]
     return tokens
 
@@ -92,7 +87,7 @@ def _related(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
         return None
     parts, cups = split(tokens, ("cup",))
     if cups and all(split(p, RELATIONS)[1] for p in parts):
-        return _list(parts, ["or"] * len(cups), rules, depth)
+        return read_list(parts, ["or"] * len(cups), rules, depth, read)
     return read_relation(tokens, rules, depth, read)
 
 
@@ -100,15 +95,6 @@ def _minus_set(tokens: list[Token]) -> list[Token]:
     """`R - {1}` as a difference of sets."""
     places = [n for n in range(1, len(tokens) - 1) if tokens[n].text == "-" and tokens[n + 1].text == "\\{"]
     return [Token("op", "setminus") if n in places and tokens[n - 1].kind == "set" else t for n, t in enumerate(tokens)]
-
-
-def _closes_at_end(tokens: list[Token]) -> bool:
-    depth = 0
-    for n, t in enumerate(tokens):
-        depth += depth_step(t)
-        if depth == 0:
-            return n == len(tokens) - 1
-    return False
 
 
 def _words(tokens: list[Token]) -> Reading:
@@ -119,7 +105,7 @@ def _words(tokens: list[Token]) -> Reading:
 
 def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     name = tokens[0].text.removeprefix("begin ")
-    if tokens[-1].text != f"end {name}" or not _closes_at_end(tokens):
+    if tokens[-1].text != f"end {name}" or not closes_at_end(tokens):
         return None
     body = tokens[1:-1]
     if name in _MATRICES:
@@ -127,7 +113,7 @@ def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | Non
     if name in _ROWS:
         rows = [[t for t in row if t.text != "&"] for row in split(body, ["row"])[0]]
         rows = [row[:-1] if row and row[-1].text == "," else row for row in rows]
-        return _list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth)
+        return read_list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth, read)
     raise Unreadable("an unknown environment")
 
 
@@ -153,96 +139,6 @@ def _cell(tokens: list[Token], rules: Rules, depth: int, factor: Node | None) ->
     return encoded(read(tokens, rules, depth + 1))
 
 
-def _list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth: int) -> Reading:
-    groups, _ = _outer(parts, connectives)
-    if groups is not None:
-        return _bare_list([_list(g, [","] * (len(g) - 1), rules, depth + 1) for g in groups], rules)
-    empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
-    parts = [p for p in parts if p]
-    if empty > 2:
-        raise Unreadable("separators without items")
-    if len(parts) == 1:
-        return read(parts[0], rules, depth + 1)
-    if not 0 < len(parts) <= MAX_ITEMS:
-        raise Unreadable("too many items")
-    sides = [_named_side(p) for p in parts]
-    if any(sides) and (named := _named_list(parts, sides, rules, depth)) is not None:
-        return named
-    readings = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
-    words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
-    if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
-        joined = _joined_solutions(readings, words.pop() if words else ",")
-        if joined is not None:
-            return joined
-    if {"land", "lor", "iff"} & set(connectives):
-        raise Unreadable("a formula of logic")
-    if any(t.text == "..." for p in parts for t in p):
-        return Reading("structured", listing(readings, ordered=True))
-    return _bare_list(readings, rules)
-
-
-def _named_list(
-    parts: list[list[Token]], sides: list[tuple[str, list[Token]] | None], rules: Rules, depth: int
-) -> Reading | None:
-    """`x = 1, y = 2`, `x = 1, x = 2` and `x = 1, 2`."""
-    names = [s[0] for s in sides if s is not None]
-    if len(names) == len(parts):
-        values = [read(s[1], rules, depth + 1) for s in sides if s is not None]
-        if len(set(names)) == len(names):
-            return assignments(names, values)
-        return tagged(_bare_list(values, rules), "name=" + names[0]) if len(set(names)) == 1 else None
-    if len(names) == 1 and sides[0] is not None:
-        rest = [r for p in [sides[0][1], *parts[1:]] for r in _items(p, read(p, rules, depth + 1))]
-        return tagged(_bare_list(rest, rules), "name=" + names[0])
-    return None
-
-
-def _outer(parts: list[list[Token]], connectives: list[str]) -> tuple[list[list[list[Token]]] | None, None]:
-    """`x=1, y=2 or x=3, y=4`: the alternatives, where each is a list of its own."""
-    if "or" not in connectives or connectives.count("or") == len(connectives):
-        return None, None
-    groups: list[list[list[Token]]] = [[parts[0]]]
-    for word, part in zip(connectives, parts[1:], strict=True):
-        if word == "or":
-            groups.append([part])
-        elif part:
-            groups[-1].append(part)
-    if all(len(g) > 1 and all(_named_side(p) is not None for p in g) for g in groups):
-        return groups, None
-    return None, None
-
-
-def _named_side(part: list[Token]) -> tuple[str, list[Token]] | None:
-    sides, ops = split(part, RELATIONS)
-    if ops not in (["="], ["~"]):
-        return None
-    name = name_of(sides[0])
-    return None if name is None or not sides[1] else (name, sides[1])
-
-
-def _bare_list(items: list[Reading], rules: Rules) -> Reading:
-    return Reading("structured", listing(items, ordered=rules.list_order == "keep"))
-
-
-def _items(part: list[Token], r: Reading) -> tuple[Reading, ...]:
-    """Both values of a `\\pm 1` in a list."""
-    return r.items if r.items is not None and any(t.text in {"+-", "-+"} for t in part) else (r,)
-
-
-def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
-    """`x < 1 or x > 2`, `x > 1 and x < 2`; a comma means what leaves more than nothing and less than everything."""
-    names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
-    if len(names) > 1 or (word == "," and not all(r.tags & names for r in readings)):
-        return None
-    both = any_ = list(readings[0].pieces or ())
-    for r in readings[1:]:
-        other = list(r.pieces or ())
-        both, any_ = intersect(both, other), union([*any_, *other])
-    if word == "and" or (word == "," and both):
-        return interval_reading(both, names)
-    return interval_reading(any_, names)
-
-
 def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     """Both signs of every \\pm; \\mp is the opposite of the \\pm beside it."""
     places = [n for n, t in enumerate(tokens) if t.text in {"+-", "-+"}]
@@ -262,31 +158,6 @@ def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     name = names.pop() if len(names) == 1 else frozenset()
     bare = [Reading(v.kind, v.value, v.tags - name) for v in values]
     return Reading("structured", listing(bare, ordered=False, distinct=True), name, items=tuple(bare))
-
-
-def _residue(tokens: list[Token], rules: Rules) -> Reading | None:
-    """`x \\equiv 10 \\pmod 7` is 3 with the modulus as its tag."""
-    at = next(
-        (n for n, t in enumerate(tokens) if t.text in {"pmod", "mod"} or (t.kind == "word" and t.text == "mod")), None
-    )
-    if at is None:
-        return None
-    left, right = tokens[:at], tokens[at + 1 :]
-    if left and left[-1].text == "(":
-        left = left[:-1]
-        right = right[:-1]
-    sides, _ = split(left, ["equiv", "="])
-    if len(sides) > 2:
-        raise Unreadable("a chain of residues")
-    name = name_of(sides[0]) if len(sides) == 2 else None
-    if len(sides) == 2 and name is None:
-        raise Unreadable("a residue without a name")
-    modulus = evaluate(parse(right), {})
-    value = evaluate(parse(sides[-1]), {})
-    if not isinstance(modulus, int) or not isinstance(value, int) or modulus < 1:
-        raise Unreadable("no residue")
-    tags = {f"unit=mod {modulus}"} | ({"name=" + name} if name else set())
-    return Reading(*expression_key(Number(value % modulus)), frozenset(tags))
 
 
 def _set_algebra(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
@@ -313,7 +184,7 @@ def _pieces(r: Reading) -> list[Interval]:
 
 def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     opener, closer = tokens[0].text, tokens[-1].text
-    if tokens[0].kind != "op" or len(tokens) < 2 or not _closes_at_end(tokens):
+    if tokens[0].kind != "op" or len(tokens) < 2 or not closes_at_end(tokens):
         return None
     body = tokens[1:-1]
     if opener == "\\{" and closer == "\\}":
@@ -378,7 +249,7 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     parts, _ = split(body, [",", ";"])
     if len(parts) > MAX_ITEMS or not all(parts):
         raise Unreadable("no set")
-    items = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
+    items = [r for p in parts for r in items_of(p, read(p, rules, depth + 1))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
     pieces = (
@@ -401,106 +272,12 @@ def _set_builder(body: list[Token], rules: Rules, depth: int) -> Reading:
     return Reading(inner.kind, inner.value, inner.tags - {"name=" + name}, inner.pieces)
 
 
-def _infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    texts = [t.text for t in tokens]
-    if texts in (["oo"], ["+", "oo"]):
-        return Reading("structured", "oo")
-    if texts == ["-", "oo"]:
-        return Reading("structured", "-oo")
-    if texts == ["empty"]:
-        return Reading("structured", "{}", pieces=())
-    if texts == ["..."]:
-        return Reading("structured", "...")
-    return None
-
-
-def _number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    if tokens[0].kind != "set":
-        return None
-    if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
-        return interval_reading(
-            [Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
-        )
-    if len(tokens) != 1:
-        return None
-    return interval_reading([REALS]) if tokens[0].text == "R" else Reading("structured", "set " + tokens[0].text)
-
-
-def _base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    """`204_5`: the digits, with the base as their tag."""
-    at = next(
-        (
-            n
-            for n, t in enumerate(tokens)
-            if t.text == "_" or (t.kind in {"word", "text"} and t.text.startswith("base"))
-        ),
-        None,
-    )
-    if at is None or at == 0:
-        return None
-    head, tail = tokens[:at], tokens[at:]
-    if head[0].text == "(" and head[-1].text == ")":
-        head = head[1:-1]
-    if not _is_numeral(head):
-        return None
-    base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
-    if base is None:
-        return None
-    word = "".join(t.text for t in head)
-    if word.lstrip("-").isdigit():
-        return Reading("exact", str(int(word)), frozenset({f"unit=base {base}"}))
-    return Reading("structured", word.upper(), frozenset({f"unit=base {base}"}))
-
-
-def _is_numeral(head: list[Token]) -> bool:
-    """Digits, letters after the first, and a sign before a plain number."""
-    if head and head[0].text == "-":
-        return len(head) == 2 and head[1].kind == "num"
-    digits = all(t.kind in {"num", "let", "word", "text"} and _DIGITS.fullmatch(t.text) for t in head)
-    return bool(head) and digits and head[0].kind == "num"
-
-
-def _base_of(text: str) -> int | None:
-    word = text.lower().removeprefix("base").strip()
-    if word.isdigit() and 2 <= int(word[:4]) <= 36:
-        return int(word)
-    return _BASES.get(word)
-
-
-def _ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    """`3:4` is a ratio, `3:45` may be a time and is left as it is."""
-    parts, colons = split(tokens, [":"])
-    if not colons:
-        return None
-    tag = ""
-    last = parts[-1]
-    if (
-        len(last) > 1
-        and last[-1].kind in {"word", "text"}
-        and (half := last[-1].text.lower().replace(".", "")) in {"am", "pm"}
-    ):
-        tag, parts[-1] = half, last[:-1]
-    if all(len(p) == 1 and p[0].text.isdigit() for p in parts) and (tag or _is_time([p[0].text for p in parts])):
-        value = ":".join([str(int(parts[0][0].text)), *(p[0].text for p in parts[1:])])
-        return Reading("structured", value, frozenset({"unit=" + tag} if tag else ()))
-    terms = [evaluate(parse(p), {}) for p in parts]
-    if tag or not all(isinstance(t, int | Fraction) and t > 0 for t in terms):
-        raise Unreadable("no ratio")
-    if len(terms) == 2:
-        return Reading(*expression_key(Number(Fraction(terms[0]) / terms[1])), frozenset({"unit=ratio"}))
-    return Reading("structured", short(":".join(str(Fraction(t) / terms[0]) for t in terms)))
-
-
-def _is_time(parts: list[str]) -> bool:
-    return len(parts) <= 3 and int(parts[0][:4]) < 25 and all(len(p) == 2 and int(p) < 60 for p in parts[1:])
-
-
 def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     """A number with a unit, a percentage, an amount of money, a multiple of a matrix, or a plain expression."""
     at = next((n for n, t in enumerate(tokens) if t.text.startswith("begin ")), None)
     if at is not None:
         end = tokens[-1].text.removeprefix("end ")
-        if end not in _MATRICES or not _closes_at_end(tokens[at:]):
+        if end not in _MATRICES or not closes_at_end(tokens[at:]):
             raise Unreadable("an environment inside an expression")
         head = tokens[:at][:-1] if tokens[at - 1].text == "*" else tokens[:at]
         factor = Number(-1) if [t.text for t in head] == ["-"] else parse(head)

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dare_reward.answers import ANSWERS_VERSION, Key, canonical, classify, grade
-from dare_reward.answers.evaluate import BUDGET, charge, digits, evaluate, point, rational, real, start_budget
+from dare_reward.answers.evaluate import evaluate, point
 from dare_reward.answers.fingerprint import constant_key, expression_key, short
 from dare_reward.answers.intervals import REALS, Endpoint, Interval, intersect, spelled, union, without
 from dare_reward.answers.keys import CACHE_CHARS
-from dare_reward.answers.parse import Number, Op, Variable, number, parse
+from dare_reward.answers.literals import number
+from dare_reward.answers.numeric import BUDGET, charge, digits, rational, real, start_budget
+from dare_reward.answers.parse import Number, Op, Variable, parse
 from dare_reward.answers.readings import name_of, split
 from dare_reward.answers.surface import MAX_CHARS, clean, fold, peel
 from dare_reward.answers.text import is_prose
@@ -464,3 +466,14 @@ def test_quadratic_inequalities(p, q):
     text = f"(x-({p}))(x-({q}))"
     assert grade(text + "<0", f"{low}<x<{high}" if low < high else r"\emptyset")
     assert grade(text + ">=0", rf"x\le{low} or x\ge{high}" if low < high else r"\mathbb{R}")
+
+
+@given(st.fractions(min_value=-(10**12), max_value=10**12).filter(bool), st.integers(1, 12))
+@settings(max_examples=200, deadline=None)
+def test_rounding_keeps_so_many_digits(q, n):
+    rounded = Fraction(constant_key(q, n)[1])
+    unit = Fraction(10) ** (len(str(int(abs(q)))) - n if abs(q) >= 1 else -n - 40)
+    if abs(q) >= 1:
+        assert abs(rounded - q) <= unit / 2
+        assert (rounded / unit).denominator == 1
+    assert abs(rounded - q) * 10 ** (n - 1) <= abs(q)

@@ -1,0 +1,118 @@
+"""Before training: will DARE's rewards beat a majority vote with this policy? From some fifty labelled prompts.
+
+The rule, with every interval a percentile bootstrap over prompts at `level`:
+
+    use          the interval of gain(dare) - gain(ttrl) lies above 0, and that of the within-group AUROC above 0.5
+    do not use   the interval of the difference lies below 0
+    undecided    anything else, and always below `MINIMUM` prompts with right and wrong rollouts
+
+gain is the first-order accuracy change of one step (`direction`). docs/study/preflight.md has how often it was right in
+the simulation that `level` was chosen on. On trained language models that is open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from ..groups import Groups
+from ..methods import find
+from ..segments import Floats, Ints
+from .auroc import group_auroc
+from .bootstrap import Interval, mean_interval
+from .direction import direction_gain, normalised
+from .labels import known_groups, mode_answers, right_answers
+
+__all__ = ["LEVEL", "MINIMUM", "Preflight", "Word", "confident_wrong", "decide", "preflight"]
+
+LEVEL = 0.8
+MINIMUM = 20
+
+Word = Literal["use", "do not use", "undecided"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was measured and what it says.
+
+    auroc              within-group P(entropy of a right rollout < entropy of a wrong one)
+    candidate, rival   first-order gain of each method, per unit step
+    difference         candidate minus rival, paired by prompt
+    confident_wrong    share of prompts whose most voted answer is wrong and less uncertain than the rest of its group
+    mixed              prompts with right and with wrong rollouts: only these say anything
+    """
+
+    auroc: Interval
+    candidate: Interval
+    rival: Interval
+    difference: Interval
+    confident_wrong: Interval
+    prompts: int
+    mixed: int
+    verdict: Word
+    reason: str
+
+
+def preflight(
+    groups: Groups,
+    correct_R: Floats,
+    *,
+    candidate: str = "dare",
+    rival: str = "ttrl",
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Preflight:
+    """Measure and decide. Groups with unknown truth, or that a method cannot score, are left out."""
+    gains = [_gain(groups, name, correct_R) for name in (candidate, rival)]
+    usable_P = ~np.isnan(gains[0]) & ~np.isnan(gains[1])
+    kept = [np.where(usable_P, g, np.nan) for g in gains]
+    auroc_P = np.where(usable_P, group_auroc(groups, groups.column("mean_entropy"), correct_R), np.nan)
+    wrong_P = np.where(usable_P, confident_wrong(groups, correct_R), np.nan)
+    auroc, first, second, difference, wrong = (
+        mean_interval(v, level=level, seed=seed) for v in (auroc_P, *kept, kept[0] - kept[1], wrong_P)
+    )
+    found = Preflight(auroc, first, second, difference, wrong, int(usable_P.sum()), auroc.prompts, "undecided", "")
+    verdict, reason = decide(auroc, difference, names=(candidate, rival))
+    return replace(found, verdict=verdict, reason=reason)
+
+
+def decide(auroc: Interval, difference: Interval, *, names: tuple[str, str] = ("dare", "ttrl")) -> tuple[Word, str]:
+    """The rule of this module on the two intervals."""
+    one, other = names
+    if auroc.prompts < MINIMUM:
+        return "undecided", f"{auroc.prompts} prompts have right and wrong rollouts; at least {MINIMUM} are needed"
+    if difference.high < 0:
+        return "do not use", f"one step of {one} gains less than one of {other}"
+    if difference.low <= 0:
+        return "undecided", f"the interval of the difference between {one} and {other} holds 0: label more prompts"
+    if auroc.low <= 0.5:
+        return "undecided", f"{one} gains more than {other} here, but entropy may say nothing of correctness"
+    return "use", f"one step of {one} gains more than one of {other}, and right rollouts have the lower entropy"
+
+
+def confident_wrong(groups: Groups, correct_R: Floats) -> Floats:
+    """1 where the most voted answer is wrong and its mean entropy is below that of the group's other answered rollouts.
+
+    0 elsewhere; NaN where truth is unknown.
+    """
+    entropy_R = np.nan_to_num(groups.column("mean_entropy"))
+    mode_A = mode_answers(groups)
+    inside_R = groups.spread(mode_A, fill=False)
+    other_R = groups.valid_R & ~inside_R
+    means = [
+        groups.sum_rollouts(np.where(at, entropy_R, 0.0)) / np.maximum(groups.sum_rollouts(at), 1)
+        for at in (inside_R, other_R)
+    ]
+    wrong_P = groups.sum_by_group(mode_A & (right_answers(groups, correct_R) < 0.5)) > 0
+    found_P = wrong_P & (groups.sum_rollouts(other_R) > 0) & (means[0] < means[1])
+    return np.where(known_groups(groups, correct_R), found_P.astype(np.float64), np.nan)
+
+
+def _gain(groups: Groups, name: str, correct_R: Floats) -> Floats:
+    found = find(name)(groups)
+    gain_P = direction_gain(groups, normalised(groups, found.rewards_R), correct_R)
+    failed: Ints = np.array(list(found.errors), np.int64)
+    gain_P[failed] = np.nan
+    return gain_P

@@ -1,0 +1,211 @@
+"""Numbers that are exact while they are rational, else computed; the precision, the budget of work, the digits.
+
+Nothing here knows a clock. Every step checks the size of what it is about to make, so the cost of any tree is bounded
+and its value does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from .tokens import Unreadable
+
+__all__ = [
+    "BASE_DIGITS",
+    "BUDGET",
+    "MAX_BITS",
+    "NOISE",
+    "Value",
+    "as_fraction",
+    "bounded",
+    "charge",
+    "check_angle",
+    "check_log",
+    "computed",
+    "context",
+    "digits",
+    "is_exact",
+    "is_zero",
+    "lock",
+    "magnitude",
+    "rational",
+    "real",
+    "start_budget",
+    "work",
+]
+
+Value = Any  # int | Fraction | mpf | mpc
+
+BUDGET = 8_000  # steps of about a microsecond that one answer may take
+
+BASE_DIGITS = 60
+
+KEY_DIGITS = 32
+
+MAX_BITS = 20_400  # 2,100! has 20,166
+
+MAX_LOG = 2_000
+
+MAX_ANGLE = 10**12
+
+MAX_MAG = int(MAX_LOG / math.log(2))
+
+_DECIMALS = 40
+
+_DECIMAL_BITS = 8_000
+
+NOISE = 45  # digits below the larger operand at which a difference is rounding error
+
+# One context behind one lock: mpmath keeps its constants in module-level caches that threads would race on, and
+# pure Python computes in one thread at a time anyway.
+lock = threading.RLock()
+
+
+class _Work(threading.local):
+    left = BUDGET
+    factor = 1  # what a function costs at the present precision
+
+
+work = _Work()
+
+
+def start_budget() -> None:
+    """Called once for each answer."""
+    work.left = BUDGET
+
+
+def charge(steps: int) -> None:
+    """Counts work that is about to be done. A count, unlike a clock, is the same on every machine."""
+    work.left -= steps
+    if work.left < 0:
+        raise Unreadable("over the budget of work")
+
+
+@lru_cache(maxsize=1)
+def context() -> Any:
+    from mpmath import MPContext  # noqa: PLC0415 - only fingerprints need it
+
+    ctx = MPContext()
+    # The constants at the highest precision that is ever asked for, so that their caches never change again.
+    ctx.dps = BASE_DIGITS + MAX_LOG
+    for constant in (ctx.pi, ctx.e, ctx.ln2, ctx.ln10):
+        _ = +constant
+    ctx.dps = BASE_DIGITS
+    return ctx
+
+
+def digits(value: Value) -> str:
+    """32 significant digits and 32 decimals at least, correctly rounded; the same for an exact and a computed value."""
+    charge(10)
+    if isinstance(value, int | Fraction):
+        return _exact_digits(value)
+    ctx = context()
+    if hasattr(value, "_mpc_"):
+        return f"{digits(value.real)},{digits(value.imag)}i"
+    if not ctx.isfinite(value):
+        raise Unreadable("not finite")
+    if value == 0:
+        return "0"
+    return _exact_digits(as_fraction(value))
+
+
+def rational(value: Value) -> int | Fraction | None:
+    """The rational number that a computed value is, if it is one with a small denominator."""
+    if isinstance(value, int | Fraction):
+        return value
+    if hasattr(value, "_mpc_"):
+        return None
+    exact = as_fraction(value)
+    if exact == 0:
+        return 0
+    near = exact.limit_denominator(10**9)
+    # Computed values have 60 digits and, where they are large, 40 decimals.
+    if abs(near - exact) * 10**NOISE > abs(exact) or abs(near - exact) * 10**_DECIMALS > 1:
+        return None
+    return near.numerator if near.denominator == 1 else near
+
+
+def magnitude(value: Value) -> int:
+    """Decimal digits before the point, 0 for values below one."""
+    if isinstance(value, int | Fraction):
+        return max(0, int((abs(value.numerator).bit_length() - value.denominator.bit_length()) * 0.302))
+    if hasattr(value, "_mpc_"):
+        return max(magnitude(value.real), magnitude(value.imag))
+    return max(0, int(context().mag(value) * 0.302)) if value else 0
+
+
+def as_fraction(value: Any) -> Fraction:
+    sign, man, exp, _ = value._mpf_
+    man = -int(man) if sign else int(man)
+    return Fraction(man * 2**exp) if exp >= 0 else Fraction(man, 2**-exp)
+
+
+def real(value: Fraction) -> Value:
+    """The computed number nearest to `value`, for one that came from computed numbers."""
+    with lock:
+        return context().mpf(value.numerator) / value.denominator
+
+
+def _exact_digits(value: int | Fraction) -> str:
+    if value == 0:
+        return "0"
+    value = Fraction(value)
+    below = value.denominator.bit_length() - abs(value.numerator).bit_length()
+    places = KEY_DIGITS + max(0, int(below * 0.30103))
+    scaled = round(value * 10**places)
+    # Python refuses decimal strings past 4,300 digits.
+    return f"{scaled}e-{places}" if scaled.bit_length() < _DECIMAL_BITS else f"{scaled:x}h-{places}"
+
+
+def bounded(value: Value) -> Value:
+    if isinstance(value, int | Fraction):
+        bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+        if bits > MAX_BITS:
+            raise Unreadable("too large")
+        charge(bits * bits >> 21)  # what a greatest common divisor of that size takes
+        return value.numerator if value.denominator == 1 else value
+    ctx = context()
+    charge(ctx.prec >> 6)
+    if hasattr(value, "_mpc_"):
+        re, im = value.real, value.imag
+        scale = max(abs(re), abs(im)) * ctx.mpf(10) ** -NOISE
+        if abs(im) <= scale:
+            return bounded(re)
+        if re and abs(re) <= scale:
+            value = ctx.mpc(0, im)
+    if not ctx.isfinite(value) or (value and abs(ctx.mag(value)) > MAX_MAG):
+        raise Unreadable("too large")
+    return value
+
+
+def is_exact(*values: Value) -> bool:
+    return all(isinstance(v, int | Fraction) for v in values)
+
+
+def computed(value: Value) -> Any:
+    ctx = context()
+    if isinstance(value, Fraction):
+        if value.numerator.bit_length() > MAX_MAG * 2 or value.denominator.bit_length() > MAX_MAG * 2:
+            raise Unreadable("too large")
+        return ctx.mpf(value.numerator) / value.denominator
+    if isinstance(value, int) and value.bit_length() > MAX_MAG:
+        raise Unreadable("too large")
+    return ctx.convert(value)
+
+
+def is_zero(a: Value) -> bool:
+    return bool(a == 0)
+
+
+def check_log(size: Value) -> None:
+    if size > MAX_LOG:
+        raise Unreadable("too large")
+
+
+def check_angle(x: Value) -> None:
+    if abs(x) > MAX_ANGLE:
+        raise Unreadable("too large an angle")
