@@ -374,6 +374,7 @@ def test_a_name_outside_of_ascii_is_no_lone_surrogate():
     with pytest.raises(FrameError, match="unknown tensor"):
         unpack(raw('{"é𝔘":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'.encode()))
     assert unpack(raw(b'{"__metadata__":{"request":"\\ud83d\\ude00"}}')).request == "😀".encode()
+    assert unpack(raw('{"__metadata__":{"request":"\ue000Ａ\uffff"}}'.encode())).request == "\ue000Ａ\uffff".encode()
 
 
 def test_a_header_of_8_mib_is_the_limit():
