@@ -166,12 +166,15 @@ def fold(s: str) -> str:
 
 
 _WORD = re.compile(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
+_GENOTYPE = re.compile(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2)){2,}")
 _SHORT = frozenset(words("no of in to or at by on an is it as be if we he me my so up do go am us"))
 
 
 def _fold_word(m: re.Match[str]) -> str:
     word = m[0]
     lower = word.lower()
+    if _GENOTYPE.fullmatch(word) or not (word.islower() or word.isupper() or word.istitle()):
+        return word  # AaBb is not aabb, NaCl not NACl
     if len(word) > 2 or lower in _SHORT or word[1:] == lower[1:]:
         return lower
     return word
