@@ -152,7 +152,7 @@ def _read(s: str, rules: Rules) -> Reading:
 
 def _written_out(s: str) -> Reading | None:
     """Dates, durations, ordinals, hexadecimal numbers: what would be read as arithmetic or a product of letters."""
-    if len(s) > 80:
+    if len(s) > 80 or ("\\" in s and "text" not in s and "rm" not in s):
         return None
     if m := _HEXADECIMAL.fullmatch(s):
         return read(tokenise(f"0{m[1].upper()}_{{16}}" if m[1] else f"{m[2]}_2"), DEFAULT)
