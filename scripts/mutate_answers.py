@@ -27,7 +27,15 @@ from mutate import PROFILE
 
 SOURCE = ROOT / "client" / "dare_reward"
 MODULES = Path("client", "dare_reward", "answers")
-TESTS = ("test_pairs.py", "test_keys.py", "test_classes.py", "test_choices.py", "test_extract.py", "test_official.py")
+TESTS = (
+    "test_tables.py",
+    "test_pairs.py",
+    "test_keys.py",
+    "test_classes.py",
+    "test_choices.py",
+    "test_extract.py",
+    "test_official.py",
+)
 Z = 1.96  # of a 95 % interval
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

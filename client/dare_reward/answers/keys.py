@@ -18,7 +18,7 @@ from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Signifi
 from .structures import read
 from .surface import MAX_CHARS, clean, fold, peel
 from .text import is_prose, opaque_value, spoken_number, text_value, unwrapped
-from .tokens import FUNCTIONS, Token, Unreadable, spell, tokenise
+from .tokens import ALIASES, FUNCTIONS, Token, Unreadable, spell, tokenise
 from .units import is_unit
 
 __all__ = ["ANSWERS_VERSION", "Key", "KeyKind", "Kind", "canonical", "key_of"]
@@ -177,7 +177,7 @@ def _plain_words(s: str) -> Reading | None:
         and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1
     ):
         return None
-    if " " in s and all(len(w) == 1 or w in FUNCTIONS or w == "pi" for w in s.split()):
+    if " " in s and all(len(w) == 1 or w in FUNCTIONS or w in ALIASES or w == "pi" for w in s.split()):
         return None
     longest = max(len(w) for w in re.split(r"[ '-]+", s))
     if (

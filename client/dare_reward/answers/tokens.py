@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .surface import GREEK
 from .words import words
 
-__all__ = ["FUNCTIONS", "MAX_TOKENS", "Token", "Unreadable", "group_end", "spell", "tokenise"]
+__all__ = ["ALIASES", "FUNCTIONS", "MAX_TOKENS", "Token", "Unreadable", "group_end", "spell", "tokenise"]
 
 MAX_TOKENS = 1_200
 
