@@ -34,7 +34,36 @@ from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
 
 FOLDER = ROOT / "build" / "fuzz_wire"
-WORDS = ["__metadata__", "request", "dtype", "shape", "data_offsets", "lengths", "mean_entropy", "num_tokens", "token_entropies", "token_mask", "F64", "F32", "BF16", "I64", "I32", "BOOL", "U8", "F16", "null", "true", "false", "NaN", "Infinity", "-1", "1e1", "1.0", "\\ud800", "\\u0000"]
+WORDS = [
+    "__metadata__",
+    "request",
+    "dtype",
+    "shape",
+    "data_offsets",
+    "lengths",
+    "mean_entropy",
+    "num_tokens",
+    "token_entropies",
+    "token_mask",
+    "F64",
+    "F32",
+    "BF16",
+    "I64",
+    "I32",
+    "BOOL",
+    "U8",
+    "F16",
+    "null",
+    "true",
+    "false",
+    "NaN",
+    "Infinity",
+    "-1",
+    "1e1",
+    "1.0",
+    "\\ud800",
+    "\\u0000",
+]
 seen: Counter[str] = Counter()
 
 
