@@ -1,13 +1,15 @@
 """Before training: will DARE's rewards beat a majority vote with this policy? From some fifty labelled prompts.
 
-The rule, with every interval a percentile bootstrap over prompts at `level`:
+The rule, with every interval a percentile bootstrap over prompts at `LEVEL`; difference is gain(dare) - gain(ttrl),
+gain the first-order accuracy change of one step (`direction`), AUROC that of entropy within groups:
 
-    use          the interval of gain(dare) - gain(ttrl) lies above 0, and that of the within-group AUROC above 0.5
-    do not use   the interval of the difference lies below 0
-    undecided    anything else, and always below `MINIMUM` prompts with right and wrong rollouts
+    rule       use                                         do not use
+    auroc      AUROC above 0.5, difference not below 0     AUROC below 0.5, difference not above 0
+    gain       difference above 0, AUROC above 0.5         difference below 0
 
-gain is the first-order accuracy change of one step (`direction`). docs/study/preflight.md has how often it was right in
-the simulation that `level` was chosen on. On trained language models that is open.
+"above" and "below" are of whole intervals. Anything else is undecided, and always below `MINIMUM` prompts with right
+and wrong rollouts. Rule and level were chosen on one half of the scenarios of a simulation; docs/study/preflight.md has
+how often they were right on the other half. On trained language models that is open.
 """
 
 from __future__ import annotations
@@ -25,9 +27,12 @@ from .bootstrap import Interval, mean_interval
 from .direction import direction_gain, normalised
 from .labels import known_groups, mode_answers, right_answers
 
-__all__ = ["LEVEL", "MINIMUM", "Preflight", "Word", "confident_wrong", "decide", "preflight"]
+__all__ = ["LEVEL", "MINIMUM", "RULE", "RULES", "Preflight", "Rule", "Word", "confident_wrong", "decide", "preflight"]
 
-LEVEL = 0.8
+Rule = Literal["auroc", "gain"]
+RULES: tuple[Rule, ...] = ("auroc", "gain")
+RULE: Rule = "auroc"
+LEVEL = 0.9
 MINIMUM = 20
 
 Word = Literal["use", "do not use", "undecided"]
@@ -61,6 +66,7 @@ def preflight(
     *,
     candidate: str = "dare",
     rival: str = "ttrl",
+    rule: Rule = RULE,
     level: float = LEVEL,
     seed: int = 0,
 ) -> Preflight:
@@ -74,22 +80,35 @@ def preflight(
         mean_interval(v, level=level, seed=seed) for v in (auroc_P, *kept, kept[0] - kept[1], wrong_P)
     )
     found = Preflight(auroc, first, second, difference, wrong, int(usable_P.sum()), auroc.prompts, "undecided", "")
-    verdict, reason = decide(auroc, difference, names=(candidate, rival))
+    verdict, reason = decide(auroc, difference, rule=rule, names=(candidate, rival))
     return replace(found, verdict=verdict, reason=reason)
 
 
-def decide(auroc: Interval, difference: Interval, *, names: tuple[str, str] = ("dare", "ttrl")) -> tuple[Word, str]:
-    """The rule of this module on the two intervals."""
+def decide(
+    auroc: Interval, difference: Interval, *, rule: Rule = RULE, names: tuple[str, str] = ("dare", "ttrl")
+) -> tuple[Word, str]:
+    """The verdict and its reason, from the two intervals."""
     one, other = names
     if auroc.prompts < MINIMUM:
         return "undecided", f"{auroc.prompts} prompts have right and wrong rollouts; at least {MINIMUM} are needed"
-    if difference.high < 0:
-        return "do not use", f"one step of {one} gains less than one of {other}"
-    if difference.low <= 0:
-        return "undecided", f"the interval of the difference between {one} and {other} holds 0: label more prompts"
-    if auroc.low <= 0.5:
-        return "undecided", f"{one} gains more than {other} here, but entropy may say nothing of correctness"
-    return "use", f"one step of {one} gains more than one of {other}, and right rollouts have the lower entropy"
+    more, less = difference.low > 0, difference.high < 0
+    low, high = auroc.low > 0.5, auroc.high < 0.5
+    use = low and not less if rule == "auroc" else low and more
+    avoid = high and not more if rule == "auroc" else less
+    if use:
+        return "use", f"right rollouts have the lower entropy, and one step of {one} gains {_words(difference, other)}"
+    if avoid:
+        lower = (
+            "right rollouts have the higher entropy" if high else f"one step of {one} gains less than one of {other}"
+        )
+        return "do not use", lower
+    if (low and less) or (high and more):
+        return "undecided", "entropy and the gain of one step contradict each other"
+    return "undecided", "the intervals are too wide: label more prompts"
+
+
+def _words(difference: Interval, other: str) -> str:
+    return f"more than one of {other}" if difference.low > 0 else f"no less than one of {other}"
 
 
 def confident_wrong(groups: Groups, correct_R: Floats) -> Floats:
