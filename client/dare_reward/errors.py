@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 __all__ = [
@@ -51,6 +52,10 @@ class RequestError(DareError, ValueError):
         self.message = message
         super().__init__(f"{path(self.loc)}: {message}" if self.loc else message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors cross processes (Ray, spawn): an exception is rebuilt from its arguments, not from its text."""
+        return partial(type(self), self.message, loc=self.loc, code=self.code), ()
+
 
 class FrameError(RequestError):
     status = 400
@@ -69,6 +74,9 @@ class GroupError(DareError, ValueError):
         self.group_id = group_id
         super().__init__(message if group_id is None else f"group {group_id!r}: {message}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.code, self.message, group_id=self.group_id), ()
+
 
 class ServiceError(DareError):
     status = 502
@@ -85,6 +93,9 @@ class RefusedError(ServiceError):
         self.status = status
         self.problem = problem
         super().__init__(f"{status}: {problem.get('detail') or problem.get('title') or 'refused'}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.status, self.problem)
 
 
 class ReplyError(ServiceError):

@@ -1,7 +1,7 @@
 """The one in-memory form of a batch of groups: flat arrays over P groups, R rollouts and A distinct answers.
 
-What an estimator may see, and nothing else: no texts, no prompts, no labels. (Method `gt`, whose entry asks for it, gets
-a column `label`: 1 for right rollouts.)
+What an estimator may see, and nothing else: no texts, no prompts, no labels. (Method `gt`, whose entry asks for it,
+gets a column `label`: 1 for right rollouts.)
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def texts():
 def configured(make_service, endpoint):
     local = make_service(embeddings_url=endpoint, embeddings_model="embedder", embeddings_token="secret")
     yield local
-    local.state.embedder.close()
+    local.state.scorer.embedder.close()
 
 
 def test_embeddings_come_from_the_operators_endpoint(configured):

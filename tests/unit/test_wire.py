@@ -137,6 +137,8 @@ BAD = {
         {"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (2,), 8, 10)},
         (2).to_bytes(8, "little") + b"\x01\x02",
     ),
+    "eight bytes": bytes(8),
+    "a header one byte longer than the frame": (3).to_bytes(8, "little") + b"{}",
     "deep nesting in an object": raw(b'{"a":' + b"[" * 100_000),
     "lone surrogate as a name": raw(b'{"\\udfff":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'),
     "lone surrogate in metadata nobody reads": raw(b'{"__metadata__":{"x":"a\\udc00"}}'),
@@ -170,6 +172,8 @@ BAD = {
 
 # The place, the code and the beginning of the message of each refusal: all of it, where it is not Python's.
 RULES = {
+    "eight bytes": ((), "frame", "header is not JSON: not an object"),
+    "a header one byte longer than the frame": ((), "frame", "header length 3 exceeds the frame or 8388608 bytes"),
     "nothing": ((), "frame", "0 bytes are no frame"),
     "seven bytes": ((), "frame", "7 bytes are no frame"),
     "header longer than the frame": ((), "frame", "header length 100 exceeds the frame or 8388608 bytes"),

@@ -6,23 +6,40 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import permutations
 
 from .functions import COSTS, RULES
+from .nodes import Constant, Node, Number, Op, Variable
 from .numeric import BASE_DIGITS, Value, bounded, charge, context, digits, lock, work
-from .parse import Constant, Node, Number, Op, Variable
 from .tokens import Unreadable
 
-__all__ = ["POINTS", "evaluate", "point", "variables"]
+__all__ = ["FAR", "POINTS", "bends_far_away", "evaluate", "point", "variables"]
 
 POINTS = 3
+FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))
 
 
 @lru_cache(maxsize=4096)
 def point(name: str, index: int) -> Fraction:
-    """Where a variable is evaluated: a hash of its name, with prime denominator, the last one negative."""
-    seed = int.from_bytes(blake2b(f"{name}/{index}".encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-    value = Fraction(seed % 90_001 + 30_011, 49_999)
-    return -value if index == POINTS - 1 else value
+    """Where a variable is evaluated: a hash of its name over a prime, the first near 1, the last negative.
+
+    The others are larger, so that |x - 3| is neither x - 3 nor 3 - x at all of them; and the numerators differ
+    modulo 4, so that (-1)^n and (-1)^{n(n+1)/2}, odd roots at such points, have both signs.
+    """
+    seed = _seed(f"{name}/{index}")
+    top = seed % 90_001 + 30_011 if index == 0 else seed % 80_001 + 160_009
+    at = 4 * _INTEGERS.index(name) if name in _INTEGERS else _seed(name) % len(_RESIDUES)
+    top += (_RESIDUES[at][index] - top) % 4
+    return Fraction(-top if index == POINTS - 1 else top, 49_999)
+
+
+# By parities, of which the usual names of integers have different ones: (-1)^n is not (-1)^m.
+_RESIDUES = sorted(permutations(range(4), POINTS), key=lambda residues: [r % 2 for r in residues])
+_INTEGERS = ("n", "m", "k", "x", "j", "r")
+
+
+def _seed(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
 def variables(node: Node, into: set[str] | None = None) -> set[str]:
@@ -33,6 +50,38 @@ def variables(node: Node, into: set[str] | None = None) -> set[str]:
         for arg in node.args:
             variables(arg, found)
     return found
+
+
+def bends_far_away(node: Node) -> bool:
+    """Whether an absolute value in `node` is one expression at all points and another one far from them: |x - 30|."""
+    if not isinstance(node, Op):
+        return False
+    folded = _folded(node)
+    if folded is not None and (inner := variables(folded)):
+        near = {_rises(folded, {name: point(name, j) for name in inner}) for j in range(POINTS)}
+        far = {_rises(folded, dict.fromkeys(inner, at)) for at in FAR}
+        if len(near) == 1 and near != far and None not in near | far:
+            return True
+    return any(bends_far_away(arg) for arg in node.args)
+
+
+def _folded(node: Op) -> Node | None:
+    """Of what `node` is the absolute value: |a|, sqrt(a^2)."""
+    arg = node.args[0]
+    if node.name == "abs":
+        return arg
+    if node.name == "sqrt" and isinstance(arg, Op) and arg.name == "pow" and arg.args[1] == Number(2):
+        return arg.args[0]
+    return None
+
+
+def _rises(node: Node, env: Mapping[str, Value]) -> bool | None:
+    """Whether a real value is positive; None where there is none."""
+    try:
+        value = evaluate(node, env)
+    except Unreadable:
+        return None
+    return None if hasattr(value, "_mpc_") else bool(value > 0)
 
 
 def evaluate(node: Node, env: Mapping[str, Value], dps: int = BASE_DIGITS) -> Value:
@@ -81,5 +130,4 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
 def _unknown(name: str, args: list[Value]) -> Fraction:
     """A function that nobody defined has a value of its own at each argument."""
     text = name + "(" + ";".join(digits(a) for a in args)
-    seed = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-    return Fraction(seed % 999_983 + 100_003, 99_991)
+    return Fraction(_seed(text) % 999_983 + 100_003, 99_991)

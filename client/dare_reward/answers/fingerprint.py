@@ -6,9 +6,9 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Literal
 
-from .evaluate import POINTS, evaluate, point, variables
+from .evaluate import FAR, POINTS, bends_far_away, evaluate, point, variables
+from .nodes import Node
 from .numeric import BASE_DIGITS, Value, as_fraction, charge, digits, magnitude, rational
-from .parse import Node
 from .tokens import Unreadable
 
 KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
@@ -31,7 +31,10 @@ def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
     names = sorted(variables(node))
     if not names:
         return [evaluate(node, {}, dps)]
-    return [evaluate(node, {name: point(name, j) for name in names}, dps) for j in range(POINTS)]
+    values = [evaluate(node, {name: point(name, j) for name in names}, dps) for j in range(POINTS)]
+    if bends_far_away(node):
+        values += [evaluate(node, dict.fromkeys(names, at), dps) for at in FAR]
+    return values
 
 
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:

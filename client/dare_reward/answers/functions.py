@@ -161,7 +161,7 @@ def _one(_: Value) -> Value:
 
 # Steps beside those for the size of the result.
 COSTS = dict.fromkeys(
-    words("exp ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow"), 30
+    words("exp cis ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow"), 30
 ) | {
     **dict.fromkeys(words("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom"), 60),
     "zeta": 400,
@@ -191,6 +191,7 @@ RULES: dict[str, tuple[int, Callable[..., Value]]] = {
     "max": (0, _extreme(max)),
     "min": (0, _extreme(min)),
     "exp": (1, exp),
+    "cis": (1, lambda a: exp(mul(context().j * 1, a))),
     "ln": (1, ln),
     "lg": (1, log10),
     "log": (0, log),

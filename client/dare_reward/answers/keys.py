@@ -10,13 +10,14 @@ from functools import lru_cache
 from typing import Literal
 
 from .choices import choice_letter
+from .dates import read_date, read_duration, read_ordinal
 from .fingerprint import short
 from .numeric import start_budget
 from .readings import KeyKind, Reading, ruled
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 from .structures import read
 from .surface import MAX_CHARS, clean, fold, peel
-from .text import NUMBER_WORDS, is_prose, opaque_value, text_value
+from .text import is_prose, opaque_value, spoken_number, text_value, unwrapped
 from .tokens import FUNCTIONS, Token, Unreadable, spell, tokenise
 from .units import is_unit
 
@@ -37,9 +38,12 @@ _WORDS = re.compile(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
 _OPTION = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
 _MERIDIEM = re.compile(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
 _LETTERS = frozenset("abcxyz")
-_PAIR = re.compile("[b-df-hj-np-tv-z]{2}")  # mn is a product, a word has a vowel
+_PAIR = re.compile("[b-df-hj-np-tv-z]{2}|[b-df-hj-np-tv-xz]{3}")  # mn is a product, a word has a vowel
 _READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
 _REALS = frozenset({"all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"})
+
+_EMPTY = frozenset({"empty set", "the empty set", "null set"})
+_HEXADECIMAL = re.compile(r"0x([0-9A-Fa-f]{1,40})|0b([01]{1,40})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,19 @@ def _fast(s: str, rules: Rules) -> Key | None:
 def _read(s: str, rules: Rules) -> Reading:
     if (_WORDS.fullmatch(s) or _OPTION.fullmatch(s)) and (word := _plain_words(s)) is not None:
         return word
+    if (s[0].isdigit() or s[0].isalpha() or s[:5] == "the ") and (found := _written_out(s)) is not None:
+        return found
     return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
+
+
+def _written_out(s: str) -> Reading | None:
+    """Dates, durations, ordinals, hexadecimal numbers: what would be read as arithmetic or a product of letters."""
+    if len(s) > 80:
+        return None
+    if m := _HEXADECIMAL.fullmatch(s):
+        return read(tokenise(f"0{m[1].upper()}_{{16}}" if m[1] else f"{m[2]}_2"), DEFAULT)
+    plain = " ".join(unwrapped(s).split())
+    return read_date(plain) or read_duration(plain) or read_ordinal(s)
 
 
 def _plain_words(s: str) -> Reading | None:
@@ -149,8 +165,10 @@ def _plain_words(s: str) -> Reading | None:
     lower = " ".join(s.lower().split())
     if m := _OPTION.fullmatch(s):
         return read(tokenise(m[1]), DEFAULT)
-    if lower in NUMBER_WORDS:
-        return Reading("exact", str(NUMBER_WORDS[lower]))
+    if (value := spoken_number(lower)) is not None:
+        return Reading("exact", str(value))
+    if lower in _EMPTY:
+        return read([Token("op", "empty")], DEFAULT)
     if lower in _REALS:
         return read([Token("set", "R")], DEFAULT)
     if (

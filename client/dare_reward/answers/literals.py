@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
 from .tokens import Token, Unreadable
 from .words import words
 
-__all__ = ["letters", "number", "small"]
+__all__ = ["letters", "number", "refuse", "small"]
 
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 MAX_ZEROS = 40
@@ -20,6 +21,10 @@ _WORDS = frozenset(
         "its use new old odd",
     )
 )
+
+_DERIVATIVE = re.compile(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
+_MARK = r"\^(?:\{-1\}|-1|\{?(?:T|\\top)\}?)"
+_MATRICES = re.compile(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[A-Z]\*?[A-Z]{_MARK}")
 
 
 def number(text: str) -> int | Fraction:
@@ -74,3 +79,17 @@ def _split_letters(t: Token) -> list[Token]:
 def small(text: str) -> int:
     """The value of a short run of digits, 0 for anything else."""
     return int(text) if text.isdigit() and len(text) < 12 else 0
+
+
+def refuse(tokens: Sequence[Token]) -> None:
+    """Raises on what looks like a product and is none: derivatives, and products of matrices."""
+    if any(t.text == "frac" for t in tokens) and _is_derivative(tokens):
+        raise Unreadable("a derivative")
+    if any(t.text == "^" for t in tokens) and _MATRICES.search("".join([t.text for t in tokens])):
+        raise Unreadable("a product of matrices")  # beside an inverse or transposed one a capital letter is a matrix
+
+
+def _is_derivative(tokens: Sequence[Token]) -> bool:
+    """`\\frac{d}{dx}` and `\\frac{dy}{dx}`, whose d is no factor."""
+    texts = "".join([t.text for t in tokens])
+    return "frac{d" in texts and _DERIVATIVE.search(texts) is not None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
-from .literals import letters, number, small
+from .cursor import Cursor
+from .literals import letters, number, refuse
+from .nodes import Constant, Node, Number, Op, Variable
 from .tokens import Token, Unreadable
 
 __all__ = ["Constant", "Node", "Number", "Op", "Variable", "parse"]
@@ -17,35 +18,13 @@ MAX_SIGNS = 3
 MAX_BARS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    value: int | Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    name: str  # pi e i
-
-
-@dataclass(frozen=True, slots=True)
-class Op:
-    name: str
-    args: tuple[Node, ...]
-
-
-Node = Number | Variable | Constant | Op
-
 _CLOSERS = {"(": ")", "[": "]", "{": "}", "\\{": "\\}", "lfloor": "rfloor", "lceil": "rceil"}
 _PRODUCT_FUNCTIONS = frozenset("fghFGHJYK")
 
 
 def parse(tokens: Sequence[Token]) -> Node:
     """The tree of a whole expression."""
+    refuse(tokens)
     parser = _Parser(letters(tokens))
     node = parser.sum(0)
     if parser.take("choose"):
@@ -55,31 +34,7 @@ def parse(tokens: Sequence[Token]) -> Node:
     return node
 
 
-class _Parser:
-    def __init__(self, tokens: list[Token]) -> None:
-        self.tokens = tokens
-        self.i = 0
-        self.after_command = -1  # where the last \frac or \binom ended: a number may follow it
-        self.stops: list[str] = []
-
-    def peek(self, ahead: int = 0) -> Token | None:
-        i = self.i + ahead
-        return self.tokens[i] if i < len(self.tokens) else None
-
-    def at(self, *texts: str, ahead: int = 0) -> bool:
-        t = self.peek(ahead)
-        return t is not None and t.kind == "op" and t.text in texts
-
-    def take(self, *texts: str) -> bool:
-        if self.at(*texts):
-            self.i += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        if not self.take(text):
-            raise Unreadable(f"{text} is missing")
-
+class _Parser(Cursor):
     def sum(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
             raise Unreadable("too deep")
@@ -110,6 +65,8 @@ class _Parser:
                 here = self.tokens[self.i]
                 if here.kind == "num" and before.kind == "num" and self.i != self.after_command:
                     raise Unreadable("two numbers side by side")
+                if here.kind == "num" and before.kind == "let" and not here.space and self.i != self.after_command:
+                    raise Unreadable("an index or a power that lost its sign")  # x1 is not x, x2 not 2x
                 factors.append(self.power(depth))
             else:
                 return _product(factors)
@@ -225,22 +182,6 @@ class _Parser:
             return whole
         self.i += width + braced
         return Number(whole.value + Fraction(top, bottom))
-
-    def plain_fraction(self) -> tuple[int, int, int] | None:
-        parts = self.tokens[self.i : self.i + 3]
-        if len(parts) == 3 and parts[0].space and parts[0].kind == parts[2].kind == "num" and parts[1].text == "/":
-            return small(parts[0].text), small(parts[2].text), 3
-        return None
-
-    def latex_fraction(self) -> tuple[int, int, int] | None:
-        if not self.at("frac"):
-            return None
-        parts = [t.text for t in self.tokens[self.i + 1 : self.i + 7]]
-        if len(parts) == 6 and parts[0] == parts[3] == "{" and parts[2] == parts[5] == "}":
-            return small(parts[1]), small(parts[4]), 7
-        if parts and len(parts[0]) == 2 and parts[0].isdigit():
-            return int(parts[0][0]), int(parts[0][1]), 2
-        return None
 
     def argument(self, depth: int) -> Node:
         """What \\frac or \\binom takes: a group or one character, so that \\frac12 is a half."""

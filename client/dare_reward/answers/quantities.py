@@ -8,12 +8,14 @@ from fractions import Fraction
 from .evaluate import evaluate
 from .fingerprint import expression_key, short
 from .intervals import PLUS_INFINITY, REALS, Endpoint, Interval
-from .parse import Number, parse
+from .literals import number
+from .nodes import Number
+from .parse import parse
 from .readings import Reading, interval_reading, name_of, split
 from .rules import Rules
 from .tokens import Token, Unreadable
 
-__all__ = ["read_base", "read_infinity", "read_number_set", "read_ratio", "read_residue"]
+__all__ = ["read_angle", "read_base", "read_infinity", "read_number_set", "read_ratio", "read_residue"]
 
 _BASES = {
     "two": 2,
@@ -29,6 +31,10 @@ _BASES = {
     "twelve": 12,
     "sixteen": 16,
 }
+HEXADECIMAL = 16
+MINUTES = 60
+_HEXADECIMAL = re.compile(r"[0-9A-F]{2,64}")
+_MARKS = ("deg'", "deg'" + "''")  # of two numbers, of three
 _DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
 
 
@@ -97,15 +103,13 @@ def read_base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     head, tail = tokens[:at], tokens[at:]
     if head[0].text == "(" and head[-1].text == ")":
         head = head[1:-1]
-    if not _is_numeral(head):
-        return None
     base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
-    if base is None:
-        return None
     word = "".join(t.text for t in head)
+    if base is None or not (_is_numeral(head) or (base == HEXADECIMAL and _HEXADECIMAL.fullmatch(word))):
+        return None
     if word.lstrip("-").isdigit():
         return Reading("exact", str(int(word)), frozenset({f"unit=base {base}"}))
-    return Reading("structured", word.upper(), frozenset({f"unit=base {base}"}))
+    return Reading("structured", word.upper().lstrip("0"), frozenset({f"unit=base {base}"}))
 
 
 def _is_numeral(head: list[Token]) -> bool:
@@ -121,6 +125,19 @@ def _base_of(text: str) -> int | None:
     if word.isdigit() and 2 <= int(word[:4]) <= 36:
         return int(word)
     return _BASES.get(word)
+
+
+def read_angle(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """`53^\\circ 30' 36''` in degrees."""
+    texts = [t.text for t in tokens]
+    if texts[1:2] != ["deg"] or "'" not in texts[3:]:
+        return None
+    parts = [Fraction(number(t.text)) for t in tokens if t.kind == "num"]
+    marks = "".join(t.text for t in tokens if t.kind != "num")
+    if marks not in _MARKS or len(parts) != _MARKS.index(marks) + 2 or any(part >= MINUTES for part in parts[1:]):
+        raise Unreadable("no angle")
+    value = sum((part / MINUTES**n for n, part in enumerate(parts)), Fraction(0))
+    return Reading(*expression_key(Number(value)), frozenset({"unit=deg"}))
 
 
 def read_ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:

@@ -15,6 +15,7 @@ __all__ = [
     "KeyKind",
     "Reader",
     "Reading",
+    "closes_at_end",
     "encoded",
     "interval_reading",
     "listing",
@@ -66,6 +67,16 @@ def split(tokens: Sequence[Token], at: Iterable[str]) -> tuple[list[list[Token]]
     return parts, found
 
 
+def closes_at_end(tokens: Sequence[Token]) -> bool:
+    """Whether the bracket at the start closes with the last token."""
+    depth = 0
+    for n, t in enumerate(tokens):
+        depth += depth_step(t)
+        if depth == 0:
+            return n == len(tokens) - 1
+    return False
+
+
 def encoded(r: Reading) -> str:
     """One string for an element of a larger structure."""
     return r.value + "".join(f"#{t}" for t in sorted(r.tags))
@@ -112,6 +123,7 @@ def _call(tag: str, rules: Rules) -> str:
 
 
 _DERIVATIVE = re.compile(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
+_QUOTIENT = re.compile(r"frac\{([a-w]|[A-Z]{1,2})\}\{([a-w]|[A-Z]{1,2})\}")  # of two names, not of coordinates
 _EVENTS = frozenset({",", "=", "<", ">", "<=", ">=", "|"})
 _DIFFERENTIAL = re.compile(r"d[A-Za-z]?/d[A-Za-z]")
 _SEGMENTS = frozenset(
@@ -138,7 +150,7 @@ def name_of(tokens: Sequence[Token]) -> str | None:
         return None  # |x| = 3 has two solutions, |AB| = 3 is a length
     if first.text in _SEGMENTS and all(t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens):
         return texts
-    m = _DERIVATIVE.fullmatch(texts)
+    m = _DERIVATIVE.fullmatch(texts) or _QUOTIENT.fullmatch(texts)
     return f"{m[1]}/{m[2]}" if m else None
 
 

@@ -8,13 +8,14 @@ from fractions import Fraction
 from .evaluate import POINTS, evaluate, point, variables
 from .fingerprint import expression_key, short, values_at, values_key
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
+from .nodes import Node, Number, Op, Variable
 from .numeric import Value, as_fraction, charge, digits, real
-from .parse import Node, Number, Op, Variable, parse
-from .readings import Reader, Reading, encoded, interval_reading, name_of, split, tagged
+from .parse import parse
+from .readings import Reader, Reading, encoded, interval_reading, listing, name_of, split, tagged
 from .rules import Rules
 from .tokens import Token, Unreadable
 
-__all__ = ["RELATIONS", "read_relation"]
+__all__ = ["RELATIONS", "assignments", "coordinates", "read_relation"]
 
 RELATIONS = ("=", "~", "<", ">", "<=", ">=", "!=", "in")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -53,15 +54,14 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int
         name, left, right = flipped, right, left
     if ops == ["~"] and name is None:
         return read(left, rules, depth + 1)
-    coordinates = _coordinates(left)
-    if coordinates is not None:
-        return _named_tuple(coordinates, read(right, rules, depth + 1))
+    if (names := coordinates(left)) is not None:
+        return _named_tuple(names, read(right, rules, depth + 1))
     if name is not None and not _is_plane_curve(left, right):
         return tagged(read(right, rules, depth + 1), "name=" + name)
     return _implicit(parse(left), parse(right), rules)
 
 
-def _coordinates(tokens: Sequence[Token]) -> list[str] | None:
+def coordinates(tokens: Sequence[Token]) -> list[str] | None:
     """The names of `(x, y)`."""
     if len(tokens) < 5 or tokens[0].text != "(" or tokens[-1].text != ")":
         return None
@@ -109,6 +109,8 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
         if solved is not None and (len(names) == 1 or len({digits(v) for v in solved}) > 1):
             kind, value = values_key(solved, rules.significant)
             return Reading(kind, value, frozenset({"name=" + name}))
+    if len(names) == 1 and (roots := _roots(difference, names[0], rules)) is not None:
+        return roots
     isolated = _isolated(left, right) or _isolated(right, left)
     if isolated is not None:
         kind, value = expression_key(isolated[1], rules.significant)
@@ -242,8 +244,29 @@ def _solutions(
     return _quadratic(difference, op, name, rules) if half is None else [half]
 
 
-def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[Interval] | None:
-    """Where a quadratic with rational coefficients has the wanted sign."""
+def _roots(difference: Node, name: str, rules: Rules) -> Reading | None:
+    """Both solutions of a quadratic equation, as a list of them reads; a double one is one solution."""
+    found = _coefficients(difference, name)
+    if found is None:
+        return None
+    tags = frozenset({"name=" + name})
+    ends = [expression_key(end, rules.significant) for end in _ends(*found)]
+    if ends[0] == ends[1]:
+        return Reading(*ends[0], tags)
+    items = tuple(Reading(*end) for end in ends)
+    return Reading("structured", listing(items, ordered=False, distinct=True), tags, items=items)
+
+
+def _ends(a: Fraction, b: Fraction, c: Fraction) -> tuple[Node, Node]:
+    """The two roots of a quadratic."""
+    spread = Op("sqrt", (Number(b * b - 4 * a * c),))
+    low, high = (Op("div", (Op("add", (Number(-b), side)), Number(2 * a))) for side in (Op("neg", (spread,)), spread))
+    return low, high
+
+
+def _coefficients(difference: Node, name: str) -> tuple[Fraction, Fraction, Fraction] | None:
+    """a, b, c of a quadratic a x^2 + b x + c with rational coefficients, which a polynomial of no other degree is."""
+    charge(30)
     try:
         values = [evaluate(difference, {name: probe}) for probe in (0, 1, -1, Fraction(7, 3), Fraction(-19, 5))]
     except Unreadable:
@@ -256,13 +279,20 @@ def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[Inter
         a * x * x + b * x + c != v for x, v in ((Fraction(7, 3), values[3]), (Fraction(-19, 5), values[4]))
     ):
         return None
+    return a, b, c
+
+
+def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[Interval] | None:
+    """Where a quadratic with rational coefficients has the wanted sign."""
+    found = _coefficients(difference, name)
+    if found is None:
+        return None
+    a, b, c = found
     outside = (op[0] == ">") == (a > 0)
     closed = op.endswith("=")
-    discriminant = b * b - 4 * a * c
-    if discriminant < 0:
+    if b * b < 4 * a * c:
         return [REALS] if outside else []
-    spread = Op("sqrt", (Number(discriminant),))
-    ends = [Op("div", (Op("add", (Number(-b), side)), Number(2 * a))) for side in (Op("neg", (spread,)), spread)]
+    ends = _ends(a, b, c)
     low, high = (endpoint(evaluate(end, {}), rules.significant) for end in (ends if a > 0 else ends[::-1]))
     if outside:
         return union([

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from .evaluate import evaluate, variables
 from .fingerprint import expression_key, short
-from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, Interval, endpoint, intersect, union, without
+from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, Interval, endpoint, union, without
+from .lists import MAX_ITEMS, items_of, read_list
+from .nodes import Node, Number, Op
 from .numeric import charge
-from .parse import Node, Number, Op, parse
-from .quantities import read_base, read_infinity, read_number_set, read_ratio, read_residue
-from .readings import Reading, depth_step, encoded, interval_reading, listing, name_of, split, tagged
-from .relations import RELATIONS, assignments, read_relation
+from .parse import parse
+from .quantities import read_angle, read_base, read_infinity, read_number_set, read_ratio, read_residue
+from .readings import Reading, closes_at_end, encoded, interval_reading, listing, name_of, split
+from .relations import RELATIONS, read_relation
 from .rules import Rules
 from .text import text_value
 from .tokens import Token, Unreadable
@@ -17,7 +19,6 @@ from .units import split_unit
 
 __all__ = ["read"]
 
-MAX_ITEMS = 500
 MAX_CELLS = 400
 MAX_SIGNS = 4
 MAX_DEPTH = 12
@@ -39,12 +40,21 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
     tokens = _minus_set(_rounded(tokens))
     parts, connectives = split(tokens, _CONNECTIVES)
     if connectives:
-        return _list(parts, connectives, rules, depth)
-    if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and _closes_at_end(tokens)):
+        return read_list(parts, connectives, rules, depth, read)
+    if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and closes_at_end(tokens)):
         return _signs(tokens, rules, depth)
     if (residue := read_residue(tokens, rules)) is not None:
         return residue
-    for reader in (_related, _set_algebra, _bracketed, read_infinity, read_number_set, read_base, read_ratio):
+    for reader in (
+        _related,
+        _set_algebra,
+        _bracketed,
+        read_infinity,
+        read_number_set,
+        read_base,
+        read_angle,
+        read_ratio,
+    ):
         found = reader(tokens, rules, depth)
         if found is not None:
             return found
@@ -53,7 +63,7 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
 
 def _unwrapped(tokens: list[Token]) -> list[Token]:
     """Without braces around the whole, which only LaTeX sees, and without `...` alone at the end of nothing."""
-    while len(tokens) > 1 and tokens[0].text == "{" and _closes_at_end(tokens):
+    while len(tokens) > 1 and tokens[0].text == "{" and closes_at_end(tokens):
         tokens = tokens[1:-1]
     return tokens
 
@@ -77,7 +87,7 @@ def _related(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
         return None
     parts, cups = split(tokens, ("cup",))
     if cups and all(split(p, RELATIONS)[1] for p in parts):
-        return _list(parts, ["or"] * len(cups), rules, depth)
+        return read_list(parts, ["or"] * len(cups), rules, depth, read)
     return read_relation(tokens, rules, depth, read)
 
 
@@ -85,15 +95,6 @@ def _minus_set(tokens: list[Token]) -> list[Token]:
     """`R - {1}` as a difference of sets."""
     places = [n for n in range(1, len(tokens) - 1) if tokens[n].text == "-" and tokens[n + 1].text == "\\{"]
     return [Token("op", "setminus") if n in places and tokens[n - 1].kind == "set" else t for n, t in enumerate(tokens)]
-
-
-def _closes_at_end(tokens: list[Token]) -> bool:
-    depth = 0
-    for n, t in enumerate(tokens):
-        depth += depth_step(t)
-        if depth == 0:
-            return n == len(tokens) - 1
-    return False
 
 
 def _words(tokens: list[Token]) -> Reading:
@@ -104,7 +105,7 @@ def _words(tokens: list[Token]) -> Reading:
 
 def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     name = tokens[0].text.removeprefix("begin ")
-    if tokens[-1].text != f"end {name}" or not _closes_at_end(tokens):
+    if tokens[-1].text != f"end {name}" or not closes_at_end(tokens):
         return None
     body = tokens[1:-1]
     if name in _MATRICES:
@@ -112,7 +113,7 @@ def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | Non
     if name in _ROWS:
         rows = [[t for t in row if t.text != "&"] for row in split(body, ["row"])[0]]
         rows = [row[:-1] if row and row[-1].text == "," else row for row in rows]
-        return _list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth)
+        return read_list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth, read)
     raise Unreadable("an unknown environment")
 
 
@@ -136,96 +137,6 @@ def _cell(tokens: list[Token], rules: Rules, depth: int, factor: Node | None) ->
     if factor is not None:
         return expression_key(Op("mul", (factor, parse(tokens))), rules.significant)[1]
     return encoded(read(tokens, rules, depth + 1))
-
-
-def _list(parts: list[list[Token]], connectives: list[str], rules: Rules, depth: int) -> Reading:
-    groups, _ = _outer(parts, connectives)
-    if groups is not None:
-        return _bare_list([_list(g, [","] * (len(g) - 1), rules, depth + 1) for g in groups], rules)
-    empty = sum(not p for p in parts)  # "2, and 3" has an empty part, "2," a last one
-    parts = [p for p in parts if p]
-    if empty > 2:
-        raise Unreadable("separators without items")
-    if len(parts) == 1:
-        return read(parts[0], rules, depth + 1)
-    if not 0 < len(parts) <= MAX_ITEMS:
-        raise Unreadable("too many items")
-    sides = [_named_side(p) for p in parts]
-    if any(sides) and (named := _named_list(parts, sides, rules, depth)) is not None:
-        return named
-    readings = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
-    words = {w.removeprefix("l") for w in connectives} - {",", ";", "row"}
-    if len(words) <= 1 and all(r.pieces is not None and r.items is None for r in readings):
-        joined = _joined_solutions(readings, words.pop() if words else ",")
-        if joined is not None:
-            return joined
-    if {"land", "lor", "iff"} & set(connectives):
-        raise Unreadable("a formula of logic")
-    if any(t.text == "..." for p in parts for t in p):
-        return Reading("structured", listing(readings, ordered=True))
-    return _bare_list(readings, rules)
-
-
-def _named_list(
-    parts: list[list[Token]], sides: list[tuple[str, list[Token]] | None], rules: Rules, depth: int
-) -> Reading | None:
-    """`x = 1, y = 2`, `x = 1, x = 2` and `x = 1, 2`."""
-    names = [s[0] for s in sides if s is not None]
-    if len(names) == len(parts):
-        values = [read(s[1], rules, depth + 1) for s in sides if s is not None]
-        if len(set(names)) == len(names):
-            return assignments(names, values)
-        return tagged(_bare_list(values, rules), "name=" + names[0]) if len(set(names)) == 1 else None
-    if len(names) == 1 and sides[0] is not None:
-        rest = [r for p in [sides[0][1], *parts[1:]] for r in _items(p, read(p, rules, depth + 1))]
-        return tagged(_bare_list(rest, rules), "name=" + names[0])
-    return None
-
-
-def _outer(parts: list[list[Token]], connectives: list[str]) -> tuple[list[list[list[Token]]] | None, None]:
-    """`x=1, y=2 or x=3, y=4`: the alternatives, where each is a list of its own."""
-    if "or" not in connectives or connectives.count("or") == len(connectives):
-        return None, None
-    groups: list[list[list[Token]]] = [[parts[0]]]
-    for word, part in zip(connectives, parts[1:], strict=True):
-        if word == "or":
-            groups.append([part])
-        elif part:
-            groups[-1].append(part)
-    if all(len(g) > 1 and all(_named_side(p) is not None for p in g) for g in groups):
-        return groups, None
-    return None, None
-
-
-def _named_side(part: list[Token]) -> tuple[str, list[Token]] | None:
-    sides, ops = split(part, RELATIONS)
-    if ops not in (["="], ["~"]):
-        return None
-    name = name_of(sides[0])
-    return None if name is None or not sides[1] else (name, sides[1])
-
-
-def _bare_list(items: list[Reading], rules: Rules) -> Reading:
-    return Reading("structured", listing(items, ordered=rules.list_order == "keep"))
-
-
-def _items(part: list[Token], r: Reading) -> tuple[Reading, ...]:
-    """Both values of a `\\pm 1` in a list."""
-    return r.items if r.items is not None and any(t.text in {"+-", "-+"} for t in part) else (r,)
-
-
-def _joined_solutions(readings: list[Reading], word: str) -> Reading | None:
-    """`x < 1 or x > 2`, `x > 1 and x < 2`; a comma means what leaves more than nothing and less than everything."""
-    names = frozenset(t for r in readings for t in r.tags if t.startswith("name="))
-    if len(names) > 1 or (word == "," and not all(r.tags & names for r in readings)):
-        return None
-    both = any_ = list(readings[0].pieces or ())
-    for r in readings[1:]:
-        other = list(r.pieces or ())
-        both, any_ = intersect(both, other), union([*any_, *other])
-    if word == "and" or (word == "," and both):
-        return interval_reading(both, names)
-    return interval_reading(any_, names)
 
 
 def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
@@ -273,7 +184,7 @@ def _pieces(r: Reading) -> list[Interval]:
 
 def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     opener, closer = tokens[0].text, tokens[-1].text
-    if tokens[0].kind != "op" or len(tokens) < 2 or not _closes_at_end(tokens):
+    if tokens[0].kind != "op" or len(tokens) < 2 or not closes_at_end(tokens):
         return None
     body = tokens[1:-1]
     if opener == "\\{" and closer == "\\}":
@@ -338,7 +249,7 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     parts, _ = split(body, [",", ";"])
     if len(parts) > MAX_ITEMS or not all(parts):
         raise Unreadable("no set")
-    items = [r for p in parts for r in _items(p, read(p, rules, depth + 1))]
+    items = [r for p in parts for r in items_of(p, read(p, rules, depth + 1))]
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
     pieces = (
@@ -366,7 +277,7 @@ def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
     at = next((n for n, t in enumerate(tokens) if t.text.startswith("begin ")), None)
     if at is not None:
         end = tokens[-1].text.removeprefix("end ")
-        if end not in _MATRICES or not _closes_at_end(tokens[at:]):
+        if end not in _MATRICES or not closes_at_end(tokens[at:]):
             raise Unreadable("an environment inside an expression")
         head = tokens[:at][:-1] if tokens[at - 1].text == "*" else tokens[:at]
         factor = Number(-1) if [t.text for t in head] == ["-"] else parse(head)

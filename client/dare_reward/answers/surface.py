@@ -92,14 +92,42 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
-    s = peel(s)
+    s = _plain_braces(peel(s))
     s = _UNION.sub(r"\\cup ", s) if "U" in s else s
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
     if m := _GOES_ON.fullmatch(s):
         return f"{m[1]}.{m[2]}({m[4] or m[5]})"
+    if "C_" in s or "C^" in s:
+        s = _CHINESE.sub(_chosen, s)
     return _COMBINATIONS.sub(lambda m: f"\\binom{{{m[1] or m[3]}}}{{{m[2] or m[4]}}}", s)
 
 
+def _chosen(m: re.Match[str]) -> str:
+    """`C_5^2`: of five, two. `C_1^2` is the square of a constant."""
+    top, bottom = m[1] or m[4], m[2] or m[3]
+    return f"\\binom{{{top}}}{{{bottom}}}" if int(top) > int(bottom) else m[0]
+
+
+def _plain_braces(s: str) -> str:
+    """Without colours and empty texts; `{11 \\over 4}` as a \\frac, `3{:}45` without the braces that set blanks."""
+    if "\\" in s:
+        if "color" in s:
+            s = peel(_COLOUR.sub("", s))
+        for _ in range(4 if "\\over" in s else 0):
+            s = _OVER.sub(_fraction, s)
+        s = _TEXT_STOP.sub("", s)
+    return s.replace("{:}", ":")
+
+
+def _fraction(m: re.Match[str]) -> str:
+    return f"\\frac{{{m[1] or m[3] or ''}}}{{{m[2] or m[4] or ''}}}"
+
+
+_COLOUR = re.compile(r"\\(?:text)?color\s*+(?:\[[a-zA-Z]++\]\s*+)?\{[^{}]*+\}")
+_OVER = re.compile(
+    r"\{([^{}\\]*+(?:\\(?!over(?![A-Za-z]))[^{}\\]*+)*+)\\over([^{}]*+)\}|^([^{}\\]*+)\\over(?![A-Za-z])([^{}]*+)$"
+)
+_TEXT_STOP = re.compile(r"\\text\s*+\{\s*+[.,;]?\s*+\}$")
 _UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
 _ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
 # 0.333... and 0.1212...: what is repeated goes on. 3.14... does not say how.
@@ -107,9 +135,12 @@ _GOES_ON = re.compile(r"(-?\d{1,9})\.(\d{0,9}?)((\d)\4{2,20}|(\d{2,6})\5{1,3})\s
 _COMBINATIONS = re.compile(
     r"(?:^([0-9]{1,4})C([0-9]{1,4})$)|(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])"
 )
+_CHINESE = re.compile(
+    r"(?<![A-Za-z\\_^])C(?:_\{?(\d{1,3})\}?\^\{?(\d{1,3})\}?|\^\{?(\d{1,3})\}?_\{?(\d{1,3})\}?)(?!\d)"
+)
 
 
-_TIMES = re.compile(r"(?<=\d)\s*+x\s*+(?=10\s?\^)")
+_TIMES = re.compile(r"(?<=\d)(?:\s*+x\s*+(?=10\s?\^)|\s++x\s++(?=\d))")
 
 
 def peel(s: str) -> str:

@@ -26,7 +26,7 @@ class Token(NamedTuple):
 FUNCTIONS = frozenset(
     words(
         "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch",
-        "arsinh arcosh artanh ln log lg exp sqrt cbrt abs floor ceil gcd lcm max min Gamma zeta",
+        "arsinh arcosh artanh cis ln log lg exp sqrt cbrt abs floor ceil gcd lcm max min Gamma zeta",
     )
 )
 ALIASES = {
@@ -54,7 +54,7 @@ _SKIPPED = frozenset(
         "left right bigl bigr Bigl Bigr biggl biggr Biggl Biggr big Big bigg Bigg middle displaystyle",
         "textstyle scriptstyle limits nolimits quad qquad enspace thinspace medspace thickspace negthinspace",
         "hfill nonumber notag rm bf it sf tt small large Large normalsize hspace vspace phantom allowbreak",
-        "nobreak mathstrut strut dfrac@",
+        "nobreak mathstrut strut underline dfrac@",
     )
 )
 _TEXTUAL = frozenset(words("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc"))
@@ -70,7 +70,7 @@ _NEST = {"(": 1, "[": 1, "\\{": 1, ")": -1, "]": -1, "\\}": -1}
 
 _TOKEN = re.compile(
     r"(?P<space>(?:\s|~|\\[,;:! >]|\\\n)++)"
-    r"|(?P<row>\\\\)"
+    r"|(?P<row>\\\\\*?(?:\s*+\[-?[\d.]++\s?(?:pt|em|ex|mm|cm|in)\])?)"
     r"|\\(?P<cmd>[A-Za-z]++\*?)"
     r"|\\(?P<esc>[{}%$#&_|'\-/])"
     r"|(?P<num>(?:\d++(?:\.\d++)?|\.\d++)(?:[eE][+-]?\d++(?![A-Za-z\d^(\\{]))?)"
@@ -83,6 +83,11 @@ _MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\!|\\,|\\;|\\ |~)\d{3
 _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
 _REPEATING = re.compile(
     r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
+)
+# The product of two vectors that is a vector: \\cross is in no expression, so the two products stay apart.
+_CROSS = re.compile(
+    r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\s*+(?:\{\s*+\\?[A-Za-z]++\s*+\}|[A-Za-z])(?:_\{?\w\}?)?+\s*+"
+    r"(?=\\times\s*+\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b)"
 )
 _NAME = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
 _ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
@@ -113,6 +118,8 @@ def tokenise(s: str) -> list[Token]:
     depth = 0
     space = False
     i = 0
+    if "\\times" in s:
+        s = _CROSS.sub(lambda m: m[0] + "\\cross ", s)
     if m := _SPACED_THOUSANDS.match(s):
         s = s[: m.start(1)] + m[1].replace(" ", "") + s[m.end(1) :]
     while i < len(s):
@@ -292,10 +299,10 @@ def _degrees(tokens: list[Token]) -> list[Token]:
     i = 0
     while i < len(tokens):
         here = [t.text for t in tokens[i : i + 4]]
-        if here[:2] == ["^", "\\circ"]:
+        if here[:2] == ["^", "\\circ"] or (here[:2] == ["^", "o"] and out and out[-1].kind == "num"):
             out.append(Token("op", "deg", tokens[i].space))
             i += 2
-        elif here == ["^", "{", "\\circ", "}"]:
+        elif here == ["^", "{", "\\circ", "}"] or (here == ["^", "{", "o", "}"] and out and out[-1].kind == "num"):
             out.append(Token("op", "deg", tokens[i].space))
             i += 4
         else:

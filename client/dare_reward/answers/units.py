@@ -7,7 +7,7 @@ import re
 from .tokens import Token
 from .words import words
 
-__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit"]
+__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit", "unit_of"]
 
 CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "yen"}
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
@@ -41,9 +41,14 @@ _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *w
     "USD": "usd",
     "EUR": "eur",
 }
+# Prefixes tell units apart by their case: 5 mW is not 5 MW.
+_PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
+_UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
 _SPACED_LETTERS = frozenset(words("m s g h N J W V K L T Omega"))
-_TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit"))
+_TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit")) | (
+    frozenset(w for w in _PREFIXED if len(w) == 2) - frozenset(words("kJ kW kN MW mV mA"))
+)
 # Words after a number that are not the name of what was counted.
 _NOT_NOUNS = frozenset(
     words(
@@ -51,7 +56,7 @@ _NOT_NOUNS = frozenset(
         "a an is are was below above between but with without for in on at as it negative positive factorial",
         "squared cubed mod base modulo equals equal choose january february march april may june july august",
         "september october november december st nd rd th remainder r repeating approximately about which",
-        "where each then since because",
+        "where each then since because third thirds fourth fourths fifth fifths half halves",
     )
 )
 MAX_STARTS = 4
@@ -167,6 +172,8 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     if len(tail) == 1 and tail[0].kind == "let":
         plain = len(head) == 1 and head[0].kind == "num"
         return _UNITS.get(tail[0].text) if plain and spaced and tail[0].text in _SPACED_LETTERS else None
+    if all(t.kind == "let" for t in (*head, *tail)):
+        return None  # m g h
     text = " ".join(t.text for t in tail)
     if tail[0].kind == "word" and not spaced and tail[0].text in _TWO_LETTER_PRODUCTS:
         return None
@@ -186,7 +193,7 @@ def _counts(head: list[Token]) -> bool:
 
 def _noun(text: str) -> str | None:
     """What was counted, in lower case and singular: `12 red apples`."""
-    words = text.lower().replace("-", " ").split()
+    words = [w if w[1:] != w[1:].lower() else w.lower() for w in text.replace("-", " ").split()]  # MPa is not mPa
     if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
         return None
     if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
@@ -211,7 +218,7 @@ def _known(text: str) -> str | None:
             if w in _HEAT and parts[-1] != "deg":
                 return None
             parts[-1] += _SUFFIXES.get(w, w)
-        elif (unit := _unit_of(w)) is None or len(parts) == MAX_PARTS:
+        elif (unit := unit_of(w)) is None or len(parts) == MAX_PARTS:
             return None
         else:
             parts.append(("/" if below else "") + unit + power)
@@ -222,7 +229,7 @@ def _known(text: str) -> str | None:
     return {"mi /h": "mph", "km /h": "kmh"}.get(name, name)
 
 
-def _unit_of(word: str) -> str | None:
+def unit_of(word: str) -> str | None:
     return _UNITS.get(word) or _UNITS.get(word.lower() if len(word) > 2 else word)
 
 

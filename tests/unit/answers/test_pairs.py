@@ -9,9 +9,12 @@ import pytest
 
 from dare_reward.answers import canonical, classify, grade
 
-PAIRS = [
-    json.loads(line) for line in (Path(__file__).parents[2] / "data" / "answer_pairs.jsonl").read_text().splitlines()
-]
+DATA = Path(__file__).parents[2] / "data"
+SETS = {
+    name: [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text().splitlines()]
+    for name in ("answer_pairs", "answer_pairs_blind")
+}
+PAIRS = [pair for pairs in SETS.values() for pair in pairs]
 
 
 def options_of(pair):
@@ -24,7 +27,8 @@ def test_the_set_is_large_and_mixed():
     share = sum(p["equal"] for p in PAIRS) / len(PAIRS)
     assert 0.4 < share < 0.8
     assert all(p["reason"] and p["category"] for p in PAIRS)
-    assert max(Counter((p["a"], p["b"], p["kind"], str(p.get("options"))) for p in PAIRS).values()) == 1
+    for pairs in SETS.values():
+        assert max(Counter((p["a"], p["b"], p["kind"], str(p.get("options"))) for p in pairs).values()) == 1
 
 
 @pytest.mark.parametrize("category", sorted({p["category"] for p in PAIRS}))
