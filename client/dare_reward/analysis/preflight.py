@@ -32,7 +32,7 @@ __all__ = ["LEVEL", "MINIMUM", "RULE", "RULES", "Preflight", "Rule", "Word", "co
 Rule = Literal["auroc", "gain"]
 RULES: tuple[Rule, ...] = ("auroc", "gain")
 RULE: Rule = "auroc"
-LEVEL = 0.9
+LEVEL = 0.8
 MINIMUM = 20
 
 Word = Literal["use", "do not use", "undecided"]
