@@ -6,7 +6,9 @@ gain the first-order accuracy change of one step (`direction`), AUROC that of en
     rule       use                                         do not use
     auroc      AUROC above 0.5, difference not below 0     AUROC below 0.5, difference not above 0
     gain       difference above 0, AUROC above 0.5         difference below 0
+    difference difference above 0                          difference below 0
 
+`difference` is for methods that do not look at entropies, and is taken for them whatever was asked.
 "above" and "below" are of whole intervals. Anything else is undecided, and always below `MINIMUM` prompts with right
 and wrong rollouts. Rule and level were chosen on one half of the scenarios of a simulation; docs/study/preflight.md has
 how often they were right on the other half. On trained language models that is open.
@@ -25,11 +27,11 @@ from ..segments import Floats, Ints
 from .auroc import group_auroc
 from .bootstrap import Interval, mean_interval
 from .direction import direction_gain, normalised
-from .labels import known_groups, mode_answers, right_answers
+from .labels import known_groups, mode_answers, right_answers, share_right
 
 __all__ = ["LEVEL", "MINIMUM", "RULE", "RULES", "Preflight", "Rule", "Word", "confident_wrong", "decide", "preflight"]
 
-Rule = Literal["auroc", "gain"]
+Rule = Literal["auroc", "gain", "difference"]
 RULES: tuple[Rule, ...] = ("auroc", "gain")
 RULE: Rule = "auroc"
 LEVEL = 0.8
@@ -79,7 +81,11 @@ def preflight(
     auroc, first, second, difference, wrong = (
         mean_interval(v, level=level, seed=seed) for v in (auroc_P, *kept, kept[0] - kept[1], wrong_P)
     )
-    found = Preflight(auroc, first, second, difference, wrong, int(usable_P.sum()), auroc.prompts, "undecided", "")
+    share_P = share_right(groups, correct_R)
+    mixed = int((usable_P & (share_P > 0) & (share_P < 1)).sum())
+    found = Preflight(auroc, first, second, difference, wrong, int(usable_P.sum()), mixed, "undecided", "")
+    if not {"mean_entropy", "token_entropies"} & find(candidate).inputs:
+        rule, auroc = "difference", replace(auroc, prompts=mixed)
     verdict, reason = decide(auroc, difference, rule=rule, names=(candidate, rival))
     return replace(found, verdict=verdict, reason=reason)
 
@@ -92,17 +98,18 @@ def decide(
     if auroc.prompts < MINIMUM:
         return "undecided", f"{auroc.prompts} prompts have right and wrong rollouts; at least {MINIMUM} are needed"
     more, less = difference.low > 0, difference.high < 0
-    low, high = auroc.low > 0.5, auroc.high < 0.5
+    low, high = (True, False) if rule == "difference" else (auroc.low > 0.5, auroc.high < 0.5)
     use = low and not less if rule == "auroc" else low and more
     avoid = high and not more if rule == "auroc" else less
     if use:
-        return "use", f"right rollouts have the lower entropy, and one step of {one} gains {_words(difference, other)}"
+        cause = "" if rule == "difference" else "right rollouts have the lower entropy, and "
+        return "use", f"{cause}one step of {one} gains {_words(difference, other)}"
     if avoid:
         lower = (
             "right rollouts have the higher entropy" if high else f"one step of {one} gains less than one of {other}"
         )
         return "do not use", lower
-    if (low and less) or (high and more):
+    if rule != "difference" and ((low and less) or (high and more)):
         return "undecided", "entropy and the gain of one step contradict each other"
     return "undecided", "the intervals are too wide: label more prompts"
 

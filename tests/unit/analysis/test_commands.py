@@ -175,6 +175,18 @@ def test_preflight_of_a_method_against_itself_is_undecided():
     assert found.verdict == "undecided"
 
 
+def test_a_method_without_entropies_is_judged_by_the_difference(tmp_path, capsys):
+    """The right answer is second: its share of votes is paid above the mean, the vote pays it nothing."""
+    answers = ["8"] * 5 + ["7"] * 4 + ["9"] * 2 + ["10"]
+    groups = [{"label": "7", "rollouts": [{"answer": a} for a in answers]} for _ in range(30)]
+    assert main(["preflight", file_of(tmp_path, groups), "--method", "empo"]) == 0
+    assert "verdict: use (one step of empo gains more than one of ttrl)" in capsys.readouterr().out
+    assert main(["preflight", file_of(tmp_path, groups), "--method", "ttrl", "--against", "empo", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["verdict"] == "do not use"
+    assert main(["preflight", file_of(tmp_path, groups[:19]), "--method", "empo"]) == 1
+    assert "19 prompts have right and wrong rollouts" in capsys.readouterr().out
+
+
 def test_confident_wrong_by_hand():
     groups = Groups.of(
         [["w", "w", "r"], ["w", "w", "r"], ["r", "r", "w"], ["w", "w", None]],
