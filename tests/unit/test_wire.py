@@ -137,6 +137,12 @@ BAD = {
         {"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (2,), 8, 10)},
         (2).to_bytes(8, "little") + b"\x01\x02",
     ),
+    "a mask of 255": raw(
+        {"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (1,), 8, 9)}, (1).to_bytes(8, "little") + b"\xff"
+    ),
+    "a BOOL of 255": raw(
+        {"lengths": tensor("I64", (1,)), "token_mask": tensor("BOOL", (1,), 8, 9)}, (1).to_bytes(8, "little") + b"\xff"
+    ),
     "eight bytes": bytes(8),
     "a header one byte longer than the frame": (3).to_bytes(8, "little") + b"{}",
     "deep nesting in an object": raw(b'{"a":' + b"[" * 100_000),
@@ -172,6 +178,8 @@ BAD = {
 
 # The place, the code and the beginning of the message of each refusal: all of it, where it is not Python's.
 RULES = {
+    "a mask of 255": (("token_mask",), "value", "a mask holds 0 and 1"),
+    "a BOOL of 255": (("token_mask",), "value", "a mask holds 0 and 1"),
     "eight bytes": ((), "frame", "header is not JSON: not an object"),
     "a header one byte longer than the frame": ((), "frame", "header length 3 exceeds the frame or 8388608 bytes"),
     "nothing": ((), "frame", "0 bytes are no frame"),
@@ -366,6 +374,7 @@ def test_a_name_outside_of_ascii_is_no_lone_surrogate():
     with pytest.raises(FrameError, match="unknown tensor"):
         unpack(raw('{"é𝔘":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'.encode()))
     assert unpack(raw(b'{"__metadata__":{"request":"\\ud83d\\ude00"}}')).request == "😀".encode()
+    assert unpack(raw('{"__metadata__":{"request":"\ue000Ａ\uffff"}}'.encode())).request == "\ue000Ａ\uffff".encode()
 
 
 def test_a_header_of_8_mib_is_the_limit():
