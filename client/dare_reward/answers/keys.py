@@ -145,7 +145,7 @@ def _fast(s: str, rules: Rules) -> Key | None:
 def _read(s: str, rules: Rules) -> Reading:
     if (_WORDS.fullmatch(s) or _OPTION.fullmatch(s)) and (word := _plain_words(s)) is not None:
         return word
-    if (s[0].isdigit() or s[0].isalpha() or s[:5] == "the ") and (found := _written_out(s)) is not None:
+    if s[0].isalnum() and (found := _written_out(s)) is not None:
         return found
     return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
 
