@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import uuid4
 
 import schemathesis
 
@@ -35,6 +36,10 @@ def before_call(ctx: Any, case: Any, kwargs: Any) -> None:
     generation = getattr(case.meta, "generation", None)
     if generation is None or not generation.mode.is_positive or not isinstance(case.body, dict):
         return
+    if "rollout" in case.body:
+        case.body |= {"group_id": uuid4().hex, "group_size": 1, "index": 0}
+        if isinstance(case.body["rollout"], dict):
+            _agree(case.body["rollout"])
     groups = case.body.get("groups")
     if not isinstance(groups, list) or len(json.dumps(groups, default=str)) % 4 == 0:
         return

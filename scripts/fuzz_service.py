@@ -18,6 +18,8 @@ import sys
 import _venv
 from _venv import ROOT, say
 
+# Nobody sends the siblings of a rollout that a fuzzer makes up: it is sent away at once.
+HOLDS = {"DARE_JOIN_HOLD": "0.2", "DARE_JOIN_DEADLINE": "0.5", "DARE_ROLLOUTS_HOLD": "0.2"}
 CONFIG = ROOT / "scripts" / "fuzz_service.toml"
 
 
@@ -29,7 +31,7 @@ def main() -> int:
     arguments, rest = parser.parse_known_args()
     if importlib.util.find_spec("schemathesis") is None:
         _venv.enter("test", ["-e .[service,cli]"], groups=["test", "lint"])
-    env = {**{k: v for k, v in os.environ.items() if not k.startswith("DARE_")}, "DARE_LOG": "error"}
+    env = {**{k: v for k, v in os.environ.items() if not k.startswith("DARE_")}, "DARE_LOG": "error", **HOLDS}
     serve = [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())", "serve"]
     with subprocess.Popen([*serve, "--port", "0"], env=env, stdout=subprocess.PIPE, text=True) as server:
         try:

@@ -10,7 +10,7 @@ import sys
 
 import _venv  # ends a Python that is too old
 
-REQUIREMENTS = ["-e .[service,cli]"]  # never the trainer extra: it brings torch
+REQUIREMENTS = ["-e .[service,cli,plots]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
 CHECKS = (
     ("ruff check", ["ruff", "check", "."]),

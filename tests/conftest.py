@@ -1,7 +1,71 @@
-"""Settings of all tests."""
+"""Settings of all tests, and groups that carry every input, so that tests can run over all methods."""
 
+import numpy as np
+import pytest
 from hypothesis import settings
+
+from dare_reward.methods import find
 
 # A deadline per example measures the machine's other work; what must be quick has a test of its own.
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
+
+RESTRAIN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0}
+
+
+def params_of(method, **others):
+    """What a request must set to use the method at all."""
+    allow = {"allow_experimental": True} if find(method).experimental else {}
+    return {**allow, **(RESTRAIN if method == "restrain" else {}), **others}
+
+
+def make_rollout(rng, answers=4, invalid=0.15, k=3):
+    count = int(rng.integers(1, 25))
+    probs = rng.dirichlet(np.ones(k + 2), count)
+    logs = np.log(np.sort(probs, axis=1)[:, ::-1][:, :k])
+    ends = sorted(set(rng.integers(1, count + 1, 3).tolist()))
+    return {
+        "answer": None if rng.random() < invalid else str(rng.integers(0, answers)),
+        "token_entropies": rng.gamma(0.4, 1.0, count).tolist(),
+        "token_logprobs": (-rng.gamma(0.4, 1.0, count)).tolist(),
+        "token_self_certainty": rng.gamma(4.0, 2.0, count).tolist(),
+        "topk_logprobs": logs.tolist(),
+        "step_ends": ends,
+        "token_ids": rng.integers(0, 9, count).tolist(),
+        "ref_token_probs": rng.random(int(rng.integers(1, 5))).tolist(),
+        "base_ref_mean_prob": float(rng.random()) * 0.3,
+        "format": float(rng.integers(0, 2)),
+        "verified": int(rng.integers(0, 2)),
+        "pass_rate": float(rng.random()),
+        "embedding": rng.normal(size=5).tolist(),
+        "trained": bool(rng.random() < 0.8),
+    }
+
+
+def make_groups(seed=0, count=5, size=9, **options):
+    rng = np.random.default_rng(seed)
+    groups = []
+    for p in range(count):
+        others = [{"answer": str(rng.integers(0, 4))} for _ in range(int(rng.integers(2, 7)))]
+        groups.append(
+            {
+                "group_id": f"g{p}",
+                "label": "2",
+                "reference": "2",
+                "prompt_weight": float(rng.random()),
+                "second_group": others,
+                "teacher_group": [*others, {"answer": None}],
+                "rollouts": [make_rollout(rng, **options) for _ in range(size)],
+            }
+        )
+    return groups
+
+
+@pytest.fixture(scope="session")
+def full_groups():
+    return make_groups
+
+
+@pytest.fixture(scope="session")
+def needed_params():
+    return params_of

@@ -23,7 +23,7 @@ import httpx
 
 from ._version import __version__
 from .answers import ANSWERS_VERSION
-from .errors import ConfigError, DareError, RefusedError, ReplyError, UnavailableError
+from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .payload import Part, Sending, parts
 from .reply import Reply
 from .scoring import estimate
@@ -137,7 +137,8 @@ class _Base:
             if self.fallback != "local":
                 raise
             logger.warning("the reward service is away (%s): scoring in process", error)
-            reply = estimate(groups, method=method, **params)
+            asked = {k: v for k, v in labels.items() if k in {"seed", "advantage", "shadow"}}
+            reply = estimate(groups, method=method, **asked, **params)
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
             self._check_pin(method, params, reply)
@@ -195,10 +196,12 @@ class Client(_Base):
         run: str | None = None,
         step: int | None = None,
         seed: int | None = None,
+        advantage: str | None = None,
+        shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
         """The reply for `groups`. Raises RefusedError, UnavailableError, ReplyError or ConfigError."""
-        conversation = self._converse(groups, method, _labels(run, step, seed), params)
+        conversation = self._converse(groups, method, _labels(run, step, seed, advantage, shadow), params)
         outcome: Outcome = None
         while True:
             try:
@@ -263,10 +266,12 @@ class AsyncClient(_Base):
         run: str | None = None,
         step: int | None = None,
         seed: int | None = None,
+        advantage: str | None = None,
+        shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
         """The reply for `groups`. Raises RefusedError, UnavailableError, ReplyError or ConfigError."""
-        conversation = self._converse(groups, method, _labels(run, step, seed), params)
+        conversation = self._converse(groups, method, _labels(run, step, seed, advantage, shadow), params)
         outcome: Outcome = None
         while True:
             try:
@@ -322,8 +327,11 @@ class AsyncClient(_Base):
         return response
 
 
-def _labels(run: str | None, step: int | None, seed: int | None) -> dict[str, Any]:
-    return {k: v for k, v in {"run": run, "step": step, "seed": seed}.items() if v is not None}
+def _labels(
+    run: str | None, step: int | None, seed: int | None, advantage: str | None, shadow: Sequence[str]
+) -> dict[str, Any]:
+    given = {"run": run, "step": step, "seed": seed, "advantage": advantage, "shadow": list(shadow) or None}
+    return {k: v for k, v in given.items() if v is not None}
 
 
 def _pause(attempt: int, outcome: Outcome) -> float:
@@ -358,13 +366,15 @@ def _read(response: httpx.Response, part: Part) -> Reply:
     for group, size in zip(reply.groups, part.sizes, strict=True):
         if group.error is not None:
             continue
-        rewards = group.rewards
-        if rewards is None or len(rewards) != size:
+        values = group.rewards if reply.output == "rewards" else group.advantages
+        if values is None or len(values) != size:
             raise ReplyError(
-                f"group {group.group_id!r}: {0 if rewards is None else len(rewards)} rewards for {size} rollouts"
+                f"group {group.group_id!r}: {0 if values is None else len(values)} {reply.output} for {size} rollouts"
             )
-        if not all(isinstance(r, int | float) and math.isfinite(r) for r in rewards):
-            raise ReplyError(f"group {group.group_id!r}: a reward is not a finite number")
+        # An advantage is null for a rollout that only votes; a reward never is.
+        known = values if reply.output == "rewards" else [v for v in values if v is not None]
+        if not all(isinstance(v, int | float) and math.isfinite(v) for v in known):
+            raise ReplyError(f"group {group.group_id!r}: a value of its {reply.output} is not a finite number")
     return reply
 
 
@@ -382,5 +392,7 @@ def _merge(replies: Sequence[Reply]) -> Reply:
 
 
 def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:
+    if reply.output != "rewards":
+        raise RequestError(f"{reply.method} returns {reply.output}: call reward() and read its groups", loc=("method",))
     sizes = [len(g["rollouts"]) for g in groups]
     return [list(g.rewards) if g.rewards is not None else [None] * n for g, n in zip(reply.groups, sizes, strict=True)]

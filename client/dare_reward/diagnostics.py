@@ -8,19 +8,32 @@ correctness), `ground_truth_ratio` (share of right rollouts).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from math import comb
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .analysis.auroc import group_auroc
+from .analysis.passk import pass_at_k
 from .answers import grade
 from .groups import Groups
+from .overlap import KINDS, rollout_overlap
 from .request import Prepared
 from .segments import Bools, Floats, offsets
 
-__all__ = ["correctness", "describe_groups", "describe_request", "entropy_auroc", "pass_at_k"]
+__all__ = [
+    "correctness",
+    "describe_groups",
+    "describe_overlap",
+    "describe_request",
+    "entropy_auroc",
+    "entropy_flags",
+    "pass_at_k",
+]
+
+
+LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
+MOST = 64  # rollouts of a group whose overlap is measured
 
 
 def correctness(prepared: Prepared) -> NDArray[np.float64]:
@@ -61,12 +74,45 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     return out
 
 
+def describe_overlap(groups: Groups) -> list[dict[str, float]]:
+    """Overlap of the rollouts of each group that sent `token_ids` (`dare_reward.overlap`); empty for the others.
+
+    Over at most the first 64 rollouts: the cost grows with their square.
+    """
+    ids = groups.ragged("token_ids")
+    starts, ends = offsets(groups.sizes_P), offsets(ids.lengths)
+    sent_P = groups.sum_rollouts(ids.lengths) > 0
+    return [
+        rollout_overlap(
+            [ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], min(starts[p + 1], starts[p] + MOST))]
+        )
+        if sent
+        else {}
+        for p, sent in enumerate(sent_P.tolist())
+    ]
+
+
+def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
+    """Groups with an answer whose mean entropy is suspiciously low, and with one above 1 nat, whatever the method.
+
+    A group that lacks the entropy of an answered rollout is called neither.
+    """
+    entropy_R = groups.column("mean_entropy")
+    whole_P = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) == 0
+    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / groups.votes_A
+    low_P: Bools = whole_P & (groups.sum_by_group(mean_A < LOW_ENTROPY) > 0)
+    high_P: Bools = whole_P & (groups.sum_by_group(mean_A > 1) > 0)
+    return low_P, high_P
+
+
 def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:
     """Means over the groups, and what only a whole request has: `entropy_auroc`, `pass@k`."""
     out: dict[str, Any] = {"groups": len(entries), "rollouts": len(prepared.correct_R)}
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
         if values := [e[name] for e in entries if name in e]:
             out[name] = float(np.mean(values))
+    if overlaps := [e["overlap"] for e in entries if "overlap" in e]:
+        out["overlap"] = {kind: float(np.mean([o[kind] for o in overlaps])) for kind in KINDS}
     if np.isnan(correct_R).all():
         return out
     out["entropy_auroc"] = entropy_auroc(prepared.groups, correct_R)
@@ -80,21 +126,8 @@ def entropy_auroc(groups: Groups, correct_R: Floats) -> float | None:
     Within groups, because a pooled figure measures how hard the prompts are. Groups with only right or only wrong
     rollouts say nothing; None if there is no other.
     """
-    entropy_R = groups.column("mean_entropy")
-    starts = offsets(groups.sizes_P)
-    values = []
-    for low, high in pairwise(starts.tolist()):
-        known = ~np.isnan(entropy_R[low:high]) & ~np.isnan(correct_R[low:high]) & groups.valid_R[low:high]
-        entropy, right = entropy_R[low:high][known], correct_R[low:high][known] > 0
-        if right.any() and not right.all():
-            difference = entropy[right][:, None] - entropy[~right][None, :]
-            values.append(float(np.mean((difference < 0) + 0.5 * (difference == 0))))
-    return float(np.mean(values)) if values else None
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Probability that one of k rollouts drawn from n without replacement is among the c right ones."""
-    return 1.0 - comb(n - c, k) / comb(n, k)
+    values_P = group_auroc(groups, groups.column("mean_entropy"), correct_R)
+    return None if np.isnan(values_P).all() else float(np.nanmean(values_P))
 
 
 def _pass_at(groups: Groups, correct_R: Floats) -> dict[str, float]:

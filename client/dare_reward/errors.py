@@ -14,7 +14,9 @@ DareError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 __all__ = [
@@ -50,6 +52,10 @@ class RequestError(DareError, ValueError):
         self.message = message
         super().__init__(f"{path(self.loc)}: {message}" if self.loc else message)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Errors cross processes (Ray, spawn): an exception is rebuilt from its arguments, not from its text."""
+        return partial(type(self), self.message, loc=self.loc, code=self.code), ()
+
 
 class FrameError(RequestError):
     status = 400
@@ -68,6 +74,9 @@ class GroupError(DareError, ValueError):
         self.group_id = group_id
         super().__init__(message if group_id is None else f"group {group_id!r}: {message}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), self.code, self.message, group_id=self.group_id), ()
+
 
 class ServiceError(DareError):
     status = 502
@@ -85,6 +94,9 @@ class RefusedError(ServiceError):
         self.problem = problem
         super().__init__(f"{status}: {problem.get('detail') or problem.get('title') or 'refused'}")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.status, self.problem)
+
 
 class ReplyError(ServiceError):
     pass
@@ -92,6 +104,12 @@ class ReplyError(ServiceError):
 
 class ConfigError(DareError):
     status = 409
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """A message for a name that is none of `known`, with the likeliest ones meant."""
+    near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.5)
+    return f"unknown {what} {name[:64]!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
 
 
 def path(loc: Sequence[str | int]) -> str:

@@ -1,6 +1,7 @@
 """The one in-memory form of a batch of groups: flat arrays over P groups, R rollouts and A distinct answers.
 
-What an estimator may see, and nothing else: no texts, no prompts, no labels.
+What an estimator may see, and nothing else: no texts, no prompts, no labels. (Method `gt`, whose entry asks for it,
+gets a column `label`: 1 for right rollouts.)
 """
 
 from __future__ import annotations
@@ -16,17 +17,29 @@ from numpy.typing import NDArray
 
 from .errors import RequestError
 from .fields import FIELDS
-from .segments import Bools, Floats, Ints, offsets
+from .segments import Bools, Floats, Ints, offsets, segment_sums
 
-__all__ = ["Groups", "Ragged"]
+__all__ = ["Groups", "Ragged", "View"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:
-    """One value per token: `values` of shape [sum(lengths)], `lengths` of shape [R]."""
+    """One value (or row of k) per token: `values` [sum(lengths)] or [sum(lengths), k], `lengths` [R]."""
 
     values: NDArray[Any]
     lengths: Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """Every group pooled with a second one of the same prompt (a paraphrase, a teacher), own rollouts first.
+
+    pooled    the pooled groups; their answers are numbered in common
+    own_R     the pooled rollout is of the group itself
+    """
+
+    pooled: Groups
+    own_R: Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +50,11 @@ class Groups:
     answer_R    index of each rollout's answer in 0..A-1, -1 for no answer
     support_P   distinct answers of each group; the answers of a group are numbered in first-seen order
     text_A      the answer as a string (its class's representative)
-    columns     further inputs by field name: float64 [R] with NaN where missing, or `Ragged`
+    columns     further inputs by field name: float64 [R] or [R, D] with NaN where missing, or `Ragged`
     trained_R   false: the rollout only votes
+    views       pooled with a second group, by the name of the request's field
+    reference_P the group has a reference answer
+    prompt_weight_P  weight of the prompt, NaN where not given
     """
 
     sizes_P: Ints
@@ -47,6 +63,9 @@ class Groups:
     text_A: tuple[str, ...]
     columns: Mapping[str, NDArray[Any] | Ragged] = field(default_factory=lambda: MappingProxyType({}))
     trained_R: Bools | None = None
+    views: Mapping[str, View] = field(default_factory=lambda: MappingProxyType({}))
+    reference_P: Bools | None = None
+    prompt_weight_P: Floats | None = None
 
     @classmethod
     def of(cls, answers: Sequence[Sequence[Hashable | None]], **columns: Sequence[Sequence[float | None]]) -> Groups:
@@ -94,10 +113,47 @@ class Groups:
         """n(y), Eq. 8."""
         return self.sum_by_answer(np.ones(len(self.answer_R)))
 
+    @cached_property
+    def trains_R(self) -> Bools:
+        """The rollout is trained on, not a vote only."""
+        return np.ones(len(self.answer_R), bool) if self.trained_R is None else self.trained_R
+
+    @cached_property
+    def weights_P(self) -> Floats:
+        """The prompts' weights, NaN where not given."""
+        return np.full(len(self.sizes_P), np.nan) if self.prompt_weight_P is None else self.prompt_weight_P
+
     def column(self, name: str) -> Floats:
         """A scalar input, NaN where missing."""
         found = self.columns.get(name)
         return np.full(len(self.answer_R), np.nan) if found is None or isinstance(found, Ragged) else found
+
+    def ragged(self, name: str) -> Ragged:
+        """A per-token or list input; length 0 where missing."""
+        found = self.columns.get(name)
+        return found if isinstance(found, Ragged) else Ragged(np.zeros(0), np.zeros(len(self.answer_R), np.int64))
+
+    def generated(self, name: str) -> Ragged:
+        """A per-token input without the tokens that `token_mask` leaves out."""
+        found, mask = self.ragged(name), self.columns.get("token_mask")
+        if not isinstance(mask, Ragged):
+            return found
+        # The mask covers every rollout with tokens; this input may be missing for some of them.
+        inside_T = np.repeat(found.lengths > 0, mask.lengths)
+        keep_T = mask.values[inside_T]
+        return Ragged(
+            found.values[keep_T], segment_sums(mask.values, mask.lengths).astype(np.int64) * (found.lengths > 0)
+        )
+
+    def has(self, name: str) -> Bools:
+        """The rollout has this input."""
+        found = self.columns.get(name)
+        if found is None:
+            return np.zeros(len(self.answer_R), bool)
+        if isinstance(found, Ragged):
+            return found.lengths > 0
+        present_R: Bools = ~np.isnan(found if found.ndim == 1 else found[:, 0])
+        return present_R
 
     def sum_by_answer(self, values_R: NDArray[Any]) -> Floats:
         """Sum over the rollouts of each answer."""
@@ -113,6 +169,17 @@ class Groups:
     def sum_rollouts(self, values_R: NDArray[Any]) -> Floats:
         """Sum over the rollouts of each group."""
         return np.bincount(self.group_R, values_R, minlength=len(self.sizes_P)).astype(np.float64, copy=False)
+
+    def mean_rollouts(self, values_R: NDArray[Any], where_R: Bools) -> Floats:
+        """Mean over the chosen rollouts of each group; 0 where there is none."""
+        count_P = self.sum_rollouts(where_R)
+        return self.sum_rollouts(np.where(where_R, values_R, 0.0)) / np.maximum(count_P, 1)
+
+    def max_rollouts(self, values_R: NDArray[Any]) -> Floats:
+        """Greatest value among the rollouts of each group."""
+        out = np.full(len(self.sizes_P), -np.inf)
+        np.maximum.at(out, self.group_R, values_R)
+        return out
 
     def max_by_group(self, values_A: NDArray[Any]) -> Floats:
         """Greatest value among the answers of each group; -inf for a group without answers."""
@@ -134,7 +201,7 @@ class Groups:
         out[self.valid_R] = values_A[self.answer_R[self.valid_R]]
         return out
 
-    def with_column(self, name: str, column: NDArray[Any]) -> Groups:
+    def with_column(self, name: str, column: NDArray[Any] | Ragged) -> Groups:
         return replace(self, columns={**self.columns, name: column})
 
 
@@ -144,10 +211,15 @@ def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> No
     length = len(column.lengths) if isinstance(column, Ragged) else len(column)
     if length != rollouts:
         raise RequestError(f"{length} values for {rollouts} rollouts", loc=("groups", name), code="shape")
-    if rule is None or isinstance(column, Ragged) or not len(values):
+    if rule is None or not values.size:
+        return
+    if rule.ragged != isinstance(column, Ragged) or values.ndim != (2 if rule.shape in {"matrix", "vector"} else 1):
+        raise RequestError(f"is one value per {rule.unit}", loc=("groups", name), code="shape")
+    if isinstance(column, Ragged):
         return
     good = np.isnan(values)
     good |= np.isfinite(values) & (values >= (-np.inf if rule.ge is None else rule.ge))
     good &= ~(values > (np.inf if rule.le is None else rule.le))
     if not good.all():
-        raise RequestError(f"must be {rule.rule}", loc=("groups", name, int(np.argmin(good))), code="value")
+        at = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))
+        raise RequestError(f"must be {rule.rule}", loc=("groups", name, at), code="value")

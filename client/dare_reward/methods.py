@@ -2,56 +2,105 @@
 
 A method is a pure function `f(groups, *, parameters) -> Estimate` in a module of `dare_reward.estimators`, with a
 `METHODS` tuple beside it that names it. Adding one is one file: the registry finds it, and validation, `GET /methods`,
-the command line and the documentation are made from its signature.
+the command line and the documentation are made from its entry and its signature.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .errors import GroupError, RequestError
-from .groups import Groups
-from .params import Spec, parameters, resolve
-from .segments import Bools, Floats
+import numpy as np
 
-__all__ = ["Estimate", "Evidence", "Method", "find", "methods"]
+from .errors import GroupError, RequestError
+from .fields import FIELDS
+from .groups import Groups, Ragged
+from .params import Spec, parameters, resolve
+from .segments import Bools, Floats, offsets
+
+__all__ = [
+    "EXPERIMENTAL",
+    "Estimate",
+    "Evidence",
+    "Method",
+    "When",
+    "find",
+    "methods",
+    "missing_inputs",
+    "require_rewards",
+]
 
 Evidence = Literal["verified against official code", "from the paper", "experimental"]
+Output = Literal["rewards", "advantages"]
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+EXPERIMENTAL = Spec(
+    "allow_experimental",
+    bool,
+    False,
+    doc="accept a method with constants or signs that could not be verified",
+    source="docs/methods.md",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """What a method says of a batch. Arrays are over rollouts (R), answers (A) or groups (P) of the batch.
 
-    rewards_R   one finite value per rollout
+    rewards_R   one finite value per rollout; advantages where the method's output is advantages
     keep_R      the rollout's answer was not pruned
     support_A   columns of the support table: kept, reward, and what the method computes of p_hat, p, bonus, uncertainty
                 (NaN: not defined)
+    used_entropy_P   entropies entered this group's rewards
+    label_A     answers that may be the pseudo-label, if that is not every kept one
+    label_P     the pseudo-label as text where no rollout of the group itself may have it (paired groups)
     flags_P     named conditions of a group
     errors      groups that cannot be scored, by index
-    label_A     answers that may be the pseudo-label, if that is not every kept one
-    used_entropy_P   entropies entered this group's rewards
+    second_R    rewards of the second group's rollouts, in the order of its groups
+    token_mask  tokens to train on, for the rollouts that sent per-token inputs
+    extra_P     further numbers of a group for its diagnostics, NaN where not defined
     """
 
     rewards_R: Floats
     keep_R: Bools
     support_A: Mapping[str, Floats | Bools]
     used_entropy_P: Bools
+    label_A: Bools | None = None
+    label_P: tuple[str | None, ...] | None = None
     flags_P: Mapping[str, Bools] = field(default_factory=lambda: NOTHING)
     errors: Mapping[int, GroupError] = field(default_factory=lambda: NOTHING)
-    label_A: Bools | None = None
+    second_R: Floats | None = None
+    token_mask: Ragged | None = None
+    extra_P: Mapping[str, Floats] = field(default_factory=lambda: NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """An input that only some parameters need: `words` say which, `holds` decides."""
+
+    name: str
+    words: str
+    holds: Callable[[Mapping[str, Any]], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registry entry. `defaults` are what a preset changes in the function's own defaults."""
+    """A registry entry.
+
+    requires  inputs: names of FIELDS, `answer`, `label`, `reference`, `prompt_weight`,
+              `second_group`, `teacher_group`; `a|b` is either.
+              With `answer` among them, rollouts without an answer need nothing else.
+    when      inputs that only some parameters need
+    imputes   required inputs whose absence the function itself deals with
+    defaults  what a preset changes in the function's own defaults
+    cost      what the inputs cost to produce, in words for the documentation
+    unverified  what could not be checked, in words for the documentation
+    """
 
     name: str
     function: Callable[..., Estimate]
@@ -59,8 +108,12 @@ class Method:
     paper: str
     evidence: Evidence
     requires: tuple[str, ...] = ("answer",)
-    output: Literal["rewards", "advantages"] = "rewards"
+    when: tuple[When, ...] = ()
+    imputes: frozenset[str] = frozenset()
+    output: Output = "rewards"
     defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    cost: str = "none: answers are there anyway"
+    unverified: str = ""
 
     @property
     def specs(self) -> tuple[Spec, ...]:
@@ -68,26 +121,96 @@ class Method:
         own = parameters(self.function)
         return tuple(replace(s, default=self.defaults.get(s.name, s.default)) for s in own)
 
+    @property
+    def experimental(self) -> bool:
+        return self.evidence == "experimental"
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Every input that it may look at, alternatives included."""
+        return frozenset(n for entry in (*self.requires, *(w.name for w in self.when)) for n in entry.split("|"))
+
     def resolve(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return resolve(self.specs, params, loc=("params",))
 
+    def run(self, groups: Groups, params: Mapping[str, Any]) -> Estimate:
+        """The estimate with the value of every parameter given; groups that lack an input carry an error."""
+        needed = [*self.requires, *(w.name for w in self.when if w.holds(params))]
+        lacking = missing_inputs(
+            groups, [n for n in needed if n not in self.imputes], answered="answer" in self.requires
+        )
+        result = self.function(groups, **params)
+        return replace(result, errors={**result.errors, **lacking}) if lacking else result
+
     def __call__(self, groups: Groups, **params: Any) -> Estimate:
-        return self.function(groups, **self.resolve(params))
+        return self.run(groups, self.resolve(params))
 
 
 @cache
 def methods() -> Mapping[str, Method]:
-    """Every method by name, in the order of their modules."""
+    """Every method by name: dare and its presets, then in the order of their modules."""
     estimators = importlib.import_module(".estimators", __package__)
     modules = [
         importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)
     ]
+    modules.sort(key=lambda module: not module.__name__.endswith(".dare"))
     return MappingProxyType({m.name: m for module in modules for m in getattr(module, "METHODS", ())})
 
 
-def find(name: str) -> Method:
+def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
     try:
         return methods()[name]
     except KeyError:
         known = ", ".join(methods())
-        raise RequestError(f"unknown method {name[:64]!r}; known: {known}", loc=("method",), code="method") from None
+        raise RequestError(f"unknown method {name[:64]!r}; known: {known}", loc=loc, code="method") from None
+
+
+def require_rewards(method: Method, *, consumer: str) -> None:
+    """RequestError if `consumer`, which normalises what it gets, cannot take this method's output."""
+    if method.output == "advantages":
+        raise RequestError(
+            f"{method.name} returns advantages and {consumer} would normalise them again, which undoes the method: "
+            "use it where advantages are passed on unchanged, or choose a method that returns rewards",
+            loc=("method",),
+            code="output",
+        )
+
+
+def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> dict[int, GroupError]:
+    """One error per group that lacks something, which lists all that it lacks.
+
+    Inputs of rollouts are needed of each rollout that generated something; if `answered`, of each that has an answer.
+    """
+    needed_R = groups.valid_R if answered else groups.column("num_tokens") != 0
+    lacks: dict[int, list[str]] = {}
+    starts = offsets(groups.sizes_P)
+    for entry in names:
+        options = entry.split("|")
+        if FIELDS.keys().isdisjoint(options) and entry != "label":
+            for p in np.flatnonzero(_absent(groups, entry)):
+                lacks.setdefault(int(p), []).append(f"no {entry}")
+            continue
+        missing_R = needed_R & ~np.logical_or.reduce([groups.has(n) for n in options])
+        for p in np.flatnonzero(groups.sum_rollouts(missing_R)):
+            at = np.flatnonzero(missing_R[starts[p] : starts[p + 1]])
+            where = ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
+            lacks.setdefault(int(p), []).append(f"no {_words(options)} for {len(at)} rollouts ({where})")
+    return {p: GroupError("missing_input", "; ".join(parts)) for p, parts in sorted(lacks.items())}
+
+
+def _absent(groups: Groups, entry: str) -> Bools:
+    """Groups without an input that belongs to a whole group."""
+    if entry == "reference":
+        return np.ones(len(groups.sizes_P), bool) if groups.reference_P is None else ~groups.reference_P
+    if entry == "prompt_weight":
+        return np.isnan(groups.weights_P)
+    if entry in {"second_group", "teacher_group"}:
+        view = groups.views.get(entry)
+        return np.ones(len(groups.sizes_P), bool) if view is None else view.pooled.sizes_P == groups.sizes_P
+    return np.zeros(len(groups.sizes_P), bool)  # answers: a rollout without one is legal
+
+
+def _words(options: list[str]) -> str:
+    """The inputs, and the per-token inputs that would give them."""
+    sources = [f.name for f in FIELDS.values() if f.gives and f.gives[0] in options and f.name not in options]
+    return " or ".join([*options, *sources])

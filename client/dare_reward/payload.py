@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from .columns import full_mask
 from .errors import RequestError
 from .fields import FIELDS
 from .groups import Ragged
 from .methods import find
-from .request import READING, check_shape, kind_of, option_tuple, read_answers
-from .segments import segment_means
+from .request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
+from .segments import segment_means, segment_sums
 from .wire import MEDIA_TYPES, pack
 
 __all__ = ["Part", "Sending", "parts"]
@@ -22,8 +23,8 @@ __all__ = ["Part", "Sending", "parts"]
 JSON = Mapping[str, Any]
 COPIED: Final = ("id", "finish_reason", "trained", "correct")
 SCALARS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
-TOKENS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "tokens")
-GROUP_COPIED: Final = ("kind", "options", "label", "reference", "entropy_source", "entropy_mode")
+ARRAYS: Final = tuple(f.name for f in FIELDS.values() if f.shape != "scalar")
+GROUP_COPIED: Final = ("kind", "options", "label", "reference", "prompt_weight", "entropy_source", "entropy_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def parts(
 ) -> Iterator[Part]:
     """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there."""
     check_shape(groups)
-    wanted = _token_fields(head["method"], sending)
+    wanted = _wanted([head["method"], *head.get("shadow", ())], sending)
     reading = {k: v for k, v in head["params"].items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
@@ -80,13 +81,15 @@ def parts(
         yield _part(run, head)
 
 
-def _token_fields(method: str, sending: Sending) -> tuple[str, ...]:
-    """The per-token inputs that travel as arrays. A method that this version does not know gets all."""
+def _wanted(names: Sequence[str], sending: Sending) -> tuple[str, ...]:
+    """The array inputs that travel. A method that this version does not know gets all."""
     try:
-        required = find(method).requires
+        inputs = frozenset[str]().union(*(find(name).inputs for name in names))
     except RequestError:
-        return TOKENS
-    return tuple(name for name in TOKENS if sending.tokens or name in required)
+        return ARRAYS
+    fields = [f for f in FIELDS.values() if f.shape != "scalar" and (sending.tokens or f.name in inputs)]
+    masked = any(f.per_token for f in fields)
+    return tuple(f.name for f in FIELDS.values() if f in fields or (masked and f.name == "token_mask"))
 
 
 def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], reading: Mapping[str, Any]) -> _Group:
@@ -97,8 +100,11 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         for target, rollout in zip(out, rollouts, strict=True):
             if rollout.get(name) is not None:
                 target[name] = rollout[name]
-    if "token_entropies" not in wanted:
-        _put_means(out, rollouts)
+    _put_derived(out, rollouts, wanted)
+    if "embedding" in wanted:
+        for target, rollout in zip(out, rollouts, strict=True):
+            if rollout.get("embedding") is None and rollout.get("text"):
+                target["text"] = _portable(rollout["text"])
     arrays = {
         name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
     }
@@ -107,10 +113,14 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
     }
     body["rollouts"] = out
+    for view in VIEWS:
+        if group.get(view) is not None:
+            body[view] = [{k: r[k] for k in ("id", "finish_reason") if r.get(k) is not None} for r in group[view]]
+            _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading)
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
     size = (
         len(json.dumps(body, default=_plain))
-        + sum(8 * len(x) for a in arrays.values() for x in a if x is not None)
+        + sum(8 * np.size(x) for a in arrays.values() for x in a if x is not None)
         + 300
     )
     return _Group(body, arrays, size)
@@ -128,18 +138,23 @@ def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, r
         target["answer"] = _portable(found.answer)
 
 
-def _put_means(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
-    """Mean and number of the token entropies, by the same sums as the service's."""
+def _put_derived(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON], wanted: Sequence[str]) -> None:
+    """What follows from per-token inputs that do not travel, by the same sums as the service's."""
     for target, rollout in zip(out, rollouts, strict=True):
-        tokens = rollout.get("token_entropies")
-        if tokens is None:
-            continue
-        values = _array("token_entropies", tokens)
         mask = rollout.get("token_mask")
-        lengths = np.array([len(values)])
-        means, counts = segment_means(values, lengths, mask_T=None if mask is None else _array("token_mask", mask))
-        target["mean_entropy"] = None if np.isnan(means[0]) else float(means[0])
-        target["num_tokens"] = int(counts[0])
+        for field in FIELDS.values():
+            tokens = rollout.get(field.name)
+            if field.name in wanted or field.gives is None or tokens is None:
+                continue
+            values = _array(field.name, tokens)
+            mask_T = None if mask is None else _array("token_mask", mask)
+            means, counts = segment_means(values, np.array([len(values)]), mask_T=mask_T)
+            name, how = field.gives
+            if how == "sum":
+                target[name] = float(segment_sums(values, np.array([len(values)]), mask_T=mask_T)[0])
+            else:
+                target[name] = None if np.isnan(means[0]) else float(means[0])
+            target["num_tokens"] = int(counts[0])
 
 
 def _part(run: Sequence[_Group], head: JSON) -> Part:
@@ -150,25 +165,31 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
     if not names:
         return Part(json.dumps(request, separators=(",", ":"), default=_plain).encode(), "application/json", ids, sizes)
     request = json.loads(json.dumps(request, default=_plain))
-    columns = {
-        name: _ragged(name, [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))])
-        for name in names
-    }
-    if "token_mask" in columns and "token_entropies" in columns:
-        columns["token_mask"] = _whole_mask(columns["token_mask"], columns["token_entropies"])
+    columns: dict[str, Any] = {}
+    for name in names:
+        rows = [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))]
+        if FIELDS[name].ragged:
+            columns[name] = _ragged(name, rows)
+        elif any(row is None for row in rows):  # a tensor has no gaps
+            _put_rows(name, rows, [r for body in request["groups"] for r in body["rollouts"]])
+        else:
+            columns[name] = np.stack([_array(name, row) for row in rows])
+    if "token_mask" in columns:
+        tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
+        columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
     return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes)
+
+
+def _put_rows(name: str, rows: Sequence[Any], rollouts: Sequence[dict[str, Any]]) -> None:
+    for rollout, row in zip(rollouts, rows, strict=True):
+        if row is not None:
+            rollout[name] = _array(name, row).tolist()
 
 
 def _ragged(name: str, rows: Sequence[Any]) -> Ragged:
     lengths = np.array([0 if x is None else len(x) for x in rows], np.int64)
-    return Ragged(np.concatenate([_array(name, x) for x in rows if x is not None]), lengths)
-
-
-def _whole_mask(mask: Ragged, tokens: Ragged) -> Ragged:
-    """The frame's arrays share one `lengths`: a rollout that sent no mask gets a full one."""
-    values = np.ones(len(tokens.values), np.bool_)
-    values[np.repeat(mask.lengths > 0, tokens.lengths)] = mask.values
-    return Ragged(values, tokens.lengths)
+    parts = [_array(name, x) for x in rows if x is not None and len(x)]
+    return Ragged(np.concatenate(parts) if parts else _array(name, []), lengths)
 
 
 def _array(name: str, tokens: Any) -> Any:

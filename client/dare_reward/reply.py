@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from .errors import ReplyError
+import numpy as np
+
+from .errors import FrameError, ReplyError
+from .groups import Ragged
+from .segments import offsets
+from .wire import pack, unpack
 
 __all__ = ["GroupReply", "Problem", "Reply", "Support"]
 
@@ -46,7 +52,13 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class GroupReply:
-    """One group. With `error` set, every field but `group_id` is None."""
+    """One group. With `error` set, every field but `group_id` is None.
+
+    rewards            one per rollout; None if the method's output is advantages
+    advantages         one per rollout, None for a rollout that only votes; None if none were asked for
+    second_rewards     those of `second_group`'s rollouts, from methods on paired groups; `second_advantages` likewise
+    token_mask         tokens to train on, from methods that choose; None for a rollout that sent no tokens
+    """
 
     group_id: str
     rewards: tuple[float, ...] | None = None
@@ -57,6 +69,9 @@ class GroupReply:
     pseudo_label: str | None = None
     entropy_source: str | None = None
     support: tuple[Support, ...] | None = None
+    second_rewards: tuple[float, ...] | None = None
+    second_advantages: tuple[float, ...] | None = None
+    token_mask: tuple[tuple[bool, ...] | None, ...] | None = None
     flags: tuple[str, ...] | None = None
     diagnostics: Mapping[str, Any] | None = None
     error: Problem | None = None
@@ -75,7 +90,7 @@ class Reply:
     request_id: str | None = None
 
     def to_json(self, *, detail: str = "full") -> dict[str, Any]:
-        """The JSON object; `detail="rewards"` keeps ids, rewards, valid and errors only."""
+        """The JSON object; `detail="rewards"` keeps ids, rewards (or advantages), valid and errors."""
         head = {
             "request_id": self.request_id,
             "version": self.version,
@@ -92,6 +107,28 @@ class Reply:
             "diagnostics": dict(self.diagnostics),
             "groups": [_full(g) for g in self.groups],
         }
+
+    def to_frame(self, *, detail: str = "full") -> bytes:
+        """The frame (`dare_reward.wire`): the JSON object, with token masks as one tensor over the scored rollouts."""
+        scored = [g for g in self.groups if g.token_mask is not None]
+        bare = replace(self, groups=tuple(replace(g, token_mask=None) for g in self.groups))
+        columns: dict[str, Ragged] = {}
+        if scored and detail == "full":
+            masks = [m or () for g in scored for m in g.token_mask or ()]
+            lengths = np.array([len(m) for m in masks], np.int64)
+            columns["token_mask"] = Ragged(np.array([t for m in masks for t in m], np.bool_), lengths)
+        return pack(bare.to_json(detail=detail), columns, content="reply")
+
+    @classmethod
+    def from_frame(cls, buffer: bytes) -> Reply:
+        """The reply that such a frame holds; ReplyError if it holds none."""
+        try:
+            frame = unpack(buffer, content="reply")
+            reply = cls.from_json(json.loads(frame.request))
+            mask = frame.columns.get("token_mask")
+            return reply if not isinstance(mask, Ragged) else replace(reply, groups=_masked(reply.groups, mask))
+        except (FrameError, ValueError) as error:
+            raise ReplyError(f"not a frame of this service: {error}") from None
 
     @classmethod
     def from_json(cls, body: Any) -> Reply:
@@ -117,9 +154,25 @@ GROUP_FIELDS = tuple(GroupReply.__slots__)
 SUPPORT_FIELDS = tuple(Support.__slots__)
 
 
+def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...]:
+    """The scored groups with their rollouts' masks."""
+    ends, flat, at, out = offsets(mask.lengths).tolist(), mask.values.tolist(), 0, []
+    for group in groups:
+        if group.valid is None:
+            out.append(group)
+            continue
+        part = range(at, at + len(group.valid))
+        at = part.stop
+        rows = tuple(tuple(flat[ends[i] : ends[i + 1]]) if mask.lengths[i] else None for i in part)
+        out.append(replace(group, token_mask=rows))
+    return tuple(out)
+
+
 def _short(group: GroupReply) -> dict[str, Any]:
     error = None if group.error is None else asdict(group.error)
-    return {"group_id": group.group_id, "rewards": group.rewards, "valid": group.valid, "error": error}
+    short = {"group_id": group.group_id, "rewards": group.rewards, "valid": group.valid, "error": error}
+    asked = {name: getattr(group, name) for name in ("advantages", "second_rewards", "second_advantages")}
+    return short | {name: value for name, value in asked.items() if value is not None}
 
 
 def _full(group: GroupReply) -> dict[str, Any]:
@@ -133,9 +186,11 @@ def _full(group: GroupReply) -> dict[str, Any]:
 
 def _group(body: Mapping[str, Any]) -> GroupReply:
     values = {name: body[name] for name in GROUP_FIELDS if name in body}
-    for name in ("rewards", "keep", "valid", "answers", "advantages", "flags"):
+    for name in ("rewards", "keep", "valid", "answers", "advantages", "second_rewards", "second_advantages", "flags"):
         if values.get(name) is not None:
             values[name] = tuple(values[name])
+    if values.get("token_mask") is not None:
+        values["token_mask"] = tuple(None if m is None else tuple(m) for m in values["token_mask"])
     if values.get("support") is not None:
         values["support"] = tuple(Support(**s) for s in values["support"])
     if values.get("error") is not None:

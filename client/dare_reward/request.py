@@ -6,15 +6,13 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .answers import (
     Classes,
@@ -26,11 +24,12 @@ from .answers import (
     official_key,
     option_letters,
 )
-from .errors import LimitError, RequestError
-from .fields import FIELDS, Field
-from .groups import Groups, Ragged
+from .columns import Columns, Where, check_types, read_columns
+from .errors import LimitError, RequestError, unknown_name
+from .fields import FIELDS
+from .groups import Groups, View
 from .params import Param, parameters
-from .segments import Bools, Ints, blocks, offsets, segment_means
+from .segments import Bools, Ints, offsets
 
 __all__ = [
     "ANSWER_SPECS",
@@ -47,7 +46,6 @@ __all__ = [
     "read_answers",
 ]
 
-Columns = Mapping[str, "NDArray[Any] | Ragged"]
 JSON = Mapping[str, Any]
 
 KINDS: Final = get_args(Kind)
@@ -61,12 +59,18 @@ GROUP_KEYS: Final = frozenset(
         "prompt",
         "label",
         "reference",
+        "prompt_weight",
         "entropy_source",
         "entropy_mode",
         "rollouts",
+        "second_group",
+        "teacher_group",
         "meta",
     }
 )
+MAX_WEIGHT: Final = 1e6
+VIEWS: Final = ("second_group", "teacher_group")
+VIEW_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "meta"})
 ROLLOUT_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "trained", "correct", "meta", *FIELDS})
 
 
@@ -113,7 +117,7 @@ def prepare(
     rollouts = check_shape(groups, limits=limits)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
     where = _locator(sizes_P)
-    arrays = _columns(rollouts, columns, where)
+    arrays = read_columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
     classes, guessed_P = _classify(groups, silent_R, options, params)
@@ -125,6 +129,13 @@ def prepare(
             tuple(chain.from_iterable(c.answers for c in classes)),
             arrays,
             np.array([r.get("trained", True) for r in rollouts], bool),
+            {
+                name: _view(groups, name, silent_R, options, params)
+                for name in VIEWS
+                if any(g.get(name) for g in groups)
+            },
+            np.array([bool((g.get("reference") or "").strip()) for g in groups], bool),
+            np.array([np.nan if g.get("prompt_weight") is None else g["prompt_weight"] for g in groups], np.float64),
         ),
         group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
         keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
@@ -138,8 +149,6 @@ def prepare(
 
 
 # --- structure -------------------------------------------------------------------------------------------------------
-
-Where = Callable[[int], tuple[str | int, ...]]
 
 
 def _locator(sizes_P: Ints) -> Where:
@@ -191,9 +200,41 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         _check_choice(group, "kind", KINDS, loc)
         _check_choice(group, "entropy_source", SOURCES, loc)
         _check_choice(group, "entropy_mode", MODES, loc)
-        for key in ("label", "reference", "prompt"):
-            if not isinstance(group.get(key), str | None):
-                raise RequestError("must be a string or null", loc=(*loc, key), code="type")
+        _check_extras(group, limits, loc)
+
+
+def _check_extras(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """What only some methods and diagnostics read."""
+    weight = group.get("prompt_weight")
+    if weight is not None and not (type(weight) in {int, float} and 0 <= weight <= MAX_WEIGHT):
+        raise RequestError(f"must be a number >= 0 and <= {MAX_WEIGHT:g}", loc=(*loc, "prompt_weight"), code="value")
+    for name in VIEWS:
+        _check_view(group.get(name), limits, (*loc, name))
+    for key in ("label", "reference", "prompt"):
+        if not isinstance(group.get(key), str | None):
+            raise RequestError("must be a string or null", loc=(*loc, key), code="type")
+
+
+def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """A second group: a list of rollouts of which only the answers count."""
+    if rollouts is None:
+        return
+    if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
+        raise RequestError("must be a list of at least one rollout, or null", loc=loc, code="empty_group")
+    if len(rollouts) > limits.rollouts:
+        raise LimitError(f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=loc, code="rollouts")
+    for i, rollout in enumerate(rollouts):
+        _check_keys(rollout, VIEW_KEYS, (*loc, i))
+    _check_strings(rollouts, limits, lambda i: (*loc, i))
+
+
+def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> None:
+    for key in ("answer", "text", "finish_reason", "id"):
+        column = [r.get(key) for r in rollouts]
+        check_types(column, {str, type(None)}, "a string or null", key, where)
+        long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
+        if long is not None:
+            raise LimitError(f"longer than {limits.text} characters", loc=(*where(long), key), code="text")
 
 
 def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -> None:
@@ -202,7 +243,7 @@ def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -
     unknown = next((key for key in value if key not in known), None)
     if unknown is not None:
         raise RequestError(
-            f"unknown field {str(unknown)[:64]!r}; known: {', '.join(sorted(known))}; put your own data into meta",
+            f"{unknown_name('field', str(unknown), known)}; put your own data into meta",
             loc=loc,
             code="unknown_field",
         )
@@ -217,14 +258,9 @@ def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Wher
     for i, rollout in enumerate(rollouts):
         if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
             _check_keys(rollout, ROLLOUT_KEYS, where(i))
-    for key in ("answer", "text", "finish_reason", "id"):
-        column = [r.get(key) for r in rollouts]
-        _check_types(column, {str, type(None)}, "a string or null", key, where)
-        long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
-        if long is not None:
-            raise LimitError(f"longer than {limits.text} characters", loc=(*where(long), key), code="text")
-    _check_types([r.get("trained", True) for r in rollouts], {bool}, "true or false", "trained", where)
-    _check_types([r.get("correct") for r in rollouts], {bool, type(None)}, "true, false or null", "correct", where)
+    _check_strings(rollouts, limits, where)
+    check_types([r.get("trained", True) for r in rollouts], {bool}, "true or false", "trained", where)
+    check_types([r.get("correct") for r in rollouts], {bool, type(None)}, "true, false or null", "correct", where)
     for p, group in enumerate(groups):
         ids = [r.get("id") for r in group["rollouts"]]
         named = [x for x in ids if x is not None]
@@ -233,12 +269,6 @@ def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Wher
             raise RequestError(
                 "is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id"
             )
-
-
-def _check_types(column: Sequence[Any], types: set[type], words: str, key: str, where: Where) -> None:
-    if not set(map(type, column)) <= types:
-        i = next(i for i, x in enumerate(column) if type(x) not in types)
-        raise RequestError(f"must be {words}", loc=(*where(i), key), code="type")
 
 
 def kind_of(group: JSON) -> Kind:
@@ -256,169 +286,6 @@ def _options(group: JSON, p: int) -> tuple[str, ...] | None:
         return option_tuple(group)
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
-
-
-# --- numbers ---------------------------------------------------------------------------------------------------------
-
-
-def _columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
-    """Every array input, checked; mean entropies and token counts derived from token entropies where sent."""
-    present = set(chain.from_iterable(rollouts)) & FIELDS.keys()
-    if both := present & given.keys():
-        raise RequestError(f"{min(both)} is given as a tensor and in a rollout", loc=("groups",), code="conflict")
-    arrays: dict[str, NDArray[Any] | Ragged] = {}
-    for name, column in given.items():
-        if name not in FIELDS:
-            raise RequestError(f"unknown tensor {name[:64]!r}; known: {', '.join(FIELDS)}, lengths", code="tensor")
-        arrays[name] = _check_tensor(FIELDS[name], column, len(rollouts), where)
-    for name in present:
-        build = _scalar if FIELDS[name].shape == "scalar" else _ragged
-        arrays[name] = build(FIELDS[name], [r.get(name) for r in rollouts], where)
-    _derive(arrays, where)
-    return arrays
-
-
-def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
-    allowed = {type(None)} | ({int} if field.type == "int" else {int, float})
-    _check_types(column, allowed | _numpy_types(column, field), f"{field.rule} or null", field.name, where)
-    try:
-        values = np.array([np.nan if x is None else x for x in column], np.float64)
-    except OverflowError:
-        values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
-    missing = np.array([x is None for x in column], bool)
-    _check_range(field, np.where(missing, 0.0, values), lambda i: (*where(i), field.name))
-    return values
-
-
-def _numpy_types(column: Sequence[Any], field: Field) -> set[type]:
-    """NumPy's scalar types, so that a mean straight from an array is welcome in process."""
-    base = np.integer if field.type == "int" else (np.integer, np.floating)
-    return {t for t in set(map(type, column)) if issubclass(t, base)}
-
-
-def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
-    lengths = np.array(
-        [0 if x is None else _length(field, x, (*where(i), field.name)) for i, x in enumerate(column)], np.int64
-    )
-    parts = [_tokens(field, x, (*where(i), field.name)) for i, x in enumerate(column) if x is not None]
-    return Ragged(np.concatenate(parts) if parts else np.zeros(0), lengths)
-
-
-def _length(field: Field, tokens: Any, loc: tuple[str | int, ...]) -> int:
-    if isinstance(tokens, str | bytes) or not isinstance(tokens, Sequence | np.ndarray):
-        raise RequestError(f"must be a list: {field.rule} per token", loc=loc, code="type")
-    return len(tokens)
-
-
-def _tokens(field: Field, tokens: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
-    if isinstance(tokens, np.ndarray):
-        values, good = tokens, tokens.ndim == 1 and tokens.dtype.kind in ("b" if field.type == "bool" else "fiu")
-    else:
-        good = set(map(type, tokens)) <= ({bool} if field.type == "bool" else {int, float})
-        try:
-            values = np.array(tokens, np.bool_ if field.type == "bool" else np.float64) if good else np.zeros(0)
-        except OverflowError:
-            good, values = False, np.zeros(0)
-    if not good:
-        raise RequestError(f"must be a list: {field.rule} per token", loc=loc, code="type")
-    _check_range(field, values, lambda i: (*loc, i))
-    return values
-
-
-def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, where: Where) -> NDArray[Any] | Ragged:
-    if isinstance(column, Ragged) != (field.shape == "tokens"):
-        raise RequestError(
-            f"{field.name} is one value per {'token' if field.shape == 'tokens' else 'rollout'}", code="shape"
-        )
-    if isinstance(column, Ragged):
-        _check_count(field.name, len(column.lengths), rollouts)
-        starts = offsets(column.lengths)
-
-        def place(t: int) -> tuple[str | int, ...]:
-            i = int(np.searchsorted(starts, t, side="right")) - 1
-            return (*where(i), field.name, int(t - starts[i]))
-
-        for _, part in blocks(column.lengths):
-            _check_range(field, column.values[part], partial(_shifted, place, part.start))
-        return column
-    _check_count(field.name, len(column), rollouts)
-    values = column.astype(np.float64)
-    _check_range(field, values, lambda i: (*where(i), field.name))
-    return values
-
-
-def _shifted(place: Callable[[int], tuple[str | int, ...]], start: int, t: int) -> tuple[str | int, ...]:
-    return place(start + t)
-
-
-def _check_count(name: str, found: int, rollouts: int) -> None:
-    if found != rollouts:
-        raise RequestError(f"{name} has {found} entries for {rollouts} rollouts", loc=("groups",), code="length")
-
-
-def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tuple[str | int, ...]]) -> None:
-    """Finite and in range; `min` and `max` pass NaN on, so two scans see everything."""
-    if field.type == "bool" or not len(values) or _surely_in_range(field, values):
-        return
-    floor, ceiling = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
-    low, high = float(values.min()), float(values.max())
-    if np.isfinite(low) and np.isfinite(high) and low >= floor and high <= ceiling:
-        return
-    good = np.isfinite(values) & (values >= floor) & (values <= ceiling)
-    if not good.all():
-        raise RequestError(f"must be {field.rule}", loc=place(int(np.argmin(good))), code="value")
-
-
-def _surely_in_range(field: Field, values: NDArray[Any]) -> bool:
-    """One scan instead of two: read as unsigned integers, floats >= 0 keep their order, negative ones, infinity and
-    NaN come after all of them, so the greatest integer decides. (-0.0 does too: the slow path lets it pass.)
-    """
-    if field.ge != 0 or field.le is None or values.dtype not in (np.float32, np.float64):
-        return False
-    integer = np.uint32 if values.dtype == np.float32 else np.uint64
-    return bool(values.view(integer).max() <= values.dtype.type(field.le).view(integer))
-
-
-def _derive(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None:
-    entropies, mask = arrays.get("token_entropies"), arrays.get("token_mask")
-    if isinstance(entropies, Ragged) and isinstance(mask, Ragged):
-        sent = mask.lengths > 0
-        if (bad := sent & (mask.lengths != entropies.lengths)).any():
-            i = int(np.argmax(bad))
-            raise RequestError(
-                f"{mask.lengths[i]} entries for {entropies.lengths[i]} token entropies",
-                loc=(*where(i), "token_mask"),
-                code="length",
-            )
-        mask = _full_mask(mask, entropies.lengths)
-    elif isinstance(mask, Ragged):
-        raise RequestError("token_mask needs token_entropies", loc=("groups",), code="conflict")
-    if not isinstance(entropies, Ragged):
-        return
-    means, counts = segment_means(
-        entropies.values, entropies.lengths, mask_T=mask.values if isinstance(mask, Ragged) else None
-    )
-    sent = entropies.lengths > 0
-    stated = arrays.get("mean_entropy")
-    if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated)).any():
-        raise RequestError(
-            "give mean_entropy or token_entropies, not both", loc=where(int(np.argmax(bad))), code="conflict"
-        )
-    length = arrays.get("num_tokens")
-    if isinstance(length, np.ndarray) and (bad := sent & ~np.isnan(length) & (length != counts)).any():
-        i = int(np.argmax(bad))
-        raise RequestError(f"is not the {counts[i]} token entropies", loc=(*where(i), "num_tokens"), code="length")
-    arrays["mean_entropy"] = np.where(sent, means, stated if isinstance(stated, np.ndarray) else np.nan)
-    arrays["num_tokens"] = np.where(sent, counts, length if isinstance(length, np.ndarray) else np.nan)
-
-
-def _full_mask(mask: Ragged, lengths: Ints) -> Ragged:
-    """A rollout that sent no mask generated all of its tokens."""
-    if (mask.lengths == lengths).all():
-        return mask
-    values = np.ones(int(lengths.sum()), np.bool_)
-    values[np.repeat(mask.lengths > 0, lengths)] = mask.values
-    return Ragged(values, lengths)
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -510,6 +377,29 @@ def _classify(
             classes.append(classify(raws, kind=kind, options=letters, **rules))
         guessed.append(any(e.source == "fallback" for e in found))
     return classes, np.array(guessed, bool)
+
+
+def _view(
+    groups: Sequence[JSON],
+    name: str,
+    silent_R: Bools,
+    options: Sequence[tuple[str, ...] | None],
+    params: Mapping[str, Any],
+) -> View:
+    """Each group pooled with its second one; the answers of both are compared with each other."""
+    sizes = [(len(g["rollouts"]), len(g.get(name) or ())) for g in groups]
+    pooled = [{**g, "rollouts": [*g["rollouts"], *(g.get(name) or ())]} for g in groups]
+    own_R = np.array([own for m, n in sizes for own in [True] * m + [False] * n], bool)
+    silent = np.zeros(len(own_R), bool)
+    silent[own_R] = silent_R
+    classes, _ = _classify(pooled, silent, options, params)
+    flat = Groups(
+        np.array([m + n for m, n in sizes], np.int64),
+        _flat_index(classes),
+        np.array([len(c.answers) for c in classes], np.int64),
+        tuple(chain.from_iterable(c.answers for c in classes)),
+    )
+    return View(flat, own_R)
 
 
 def _flat_index(classes: Sequence[Classes]) -> Ints:

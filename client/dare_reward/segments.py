@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "Bools", "Floats", "Ints", "blocks", "offsets", "segment_means", "segment_sums"]
+__all__ = [
+    "BLOCK",
+    "Bools",
+    "Floats",
+    "Ints",
+    "blocks",
+    "offsets",
+    "segment_means",
+    "segment_quantiles",
+    "segment_sort",
+    "segment_sums",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,3 +71,26 @@ def segment_means(
     counts = lengths_N.astype(np.int64) if mask_T is None else segment_sums(mask_T, lengths_N).astype(np.int64)
     sums = segment_sums(values_T, lengths_N, mask_T=mask_T)
     return np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0), counts
+
+
+def segment_sort(values_T: NDArray[Any], lengths_N: NDArray[Any]) -> Floats:
+    """The values of each segment in ascending order."""
+    out = np.empty(len(values_T), np.float64)
+    for segments, elements in blocks(lengths_N):
+        lengths = lengths_N[segments]
+        values = values_T[elements].astype(np.float64)
+        out[elements] = values[np.lexsort((values, np.repeat(np.arange(len(lengths)), lengths)))]
+    return out
+
+
+def segment_quantiles(values_T: NDArray[Any], lengths_N: NDArray[Any], q: float) -> Floats:
+    """The q-quantile of each segment, linear between order statistics; NaN for an empty one."""
+    ordered, starts = segment_sort(values_T, lengths_N), offsets(lengths_N)[:-1]
+    out = np.full(len(lengths_N), np.nan)
+    full = lengths_N > 0
+    place = q * (lengths_N[full] - 1)
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, lengths_N[full] - 1)
+    below, above = ordered[starts[full] + low], ordered[starts[full] + high]
+    out[full] = below + (above - below) * (place - low)
+    return out

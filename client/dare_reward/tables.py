@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .reply import GroupReply, Support
 
-__all__ = ["group_table", "table"]
+__all__ = ["group_table", "short_answer", "table"]
 
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
 WIDTH = 32
@@ -35,7 +35,7 @@ def _heading(group: GroupReply) -> str:
     rewards, valid = group.rewards or (), group.valid or ()
     parts = [
         f"{group.group_id}: {len(rewards)} rollouts, {sum(valid)} with an answer",
-        f"pseudo-label {_short(group.pseudo_label) if group.pseudo_label is not None else 'none'}",
+        f"pseudo-label {short_answer(group.pseudo_label) if group.pseudo_label is not None else 'none'}",
         f"entropies {group.entropy_source}",
     ]
     if group.flags:
@@ -46,7 +46,7 @@ def _heading(group: GroupReply) -> str:
 def _row(s: Support) -> list[str]:
     kept = "yes" if s.kept else "pruned"
     return [
-        _short(s.answer),
+        short_answer(s.answer),
         str(s.count),
         _number(s.uncertainty),
         _number(s.p_hat),
@@ -61,7 +61,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _short(text: str) -> str:
+def short_answer(text: str) -> str:
     """One printable line: control characters and lone surrogates escaped, long answers cut."""
     safe = text if text.isprintable() else text.encode("unicode_escape", "surrogatepass").decode("ascii")
     return safe if len(safe) <= WIDTH else safe[: WIDTH - 3] + "..."

@@ -5,9 +5,11 @@
     rest      the tensors, little-endian, row major, in the order of their offsets, no holes
 
 `__metadata__.request` is the JSON body of `POST /reward` without the array inputs. A tensor is one array input by its
-field name over all rollouts in request order: shape [R] for one value per rollout; for one value per token shape
-[sum(lengths)], with the tensor `lengths` of shape [R]. Types: F64, F32 and BF16 for numbers, I64 and I32 for counts,
-BOOL and U8 for masks. BF16 is widened; everything else is a view of the buffer.
+field name over all rollouts in request order: shape [R] for one value per rollout, [R, D] for a vector of each. Ragged
+inputs have shape [sum(lengths)], or [sum(lengths), k] for a row per token, with the tensor `lengths` of shape [R]; one
+with other lengths than the rest has them in `<name>.lengths`. Types: F64, F32 and BF16 for numbers, I64 and I32 for
+counts, BOOL and U8 for masks. BF16 is widened; everything else is a view of the buffer. A reply travels the same way,
+with `__metadata__.reply`.
 
 Goals: reading costs no copy and no value-sized allocation; whatever the safetensors library refuses is refused; so are
 duplicate keys, unknown keys, other types, and lengths that do not add up. Values are checked where all inputs are.
@@ -22,12 +24,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import FrameError
+from .errors import FrameError, unknown_name
 from .fields import FIELDS
 from .groups import Ragged
 
@@ -44,12 +46,21 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 ACCEPTED: Final = MappingProxyType({"float": ("F64", "F32", "BF16"), "int": ("I64", "I32"), "bool": ("BOOL", "U8")})
 LENGTHS: Final = "lengths"
+SHAPES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "scalar": ("R",),
+        "vector": ("R", "D"),
+        "tokens": ("sum(lengths)",),
+        "list": ("sum(lengths)",),
+        "matrix": ("sum(lengths)", "k"),
+    }
+)
 LONE: Final = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can escape it, UTF-8 cannot write it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """What a frame holds: the JSON text of the request and the array inputs by field name."""
+    """What a frame holds: the JSON text of the request (or reply) and the arrays by field name."""
 
     request: bytes
     columns: Mapping[str, NDArray[Any] | Ragged]
@@ -64,18 +75,23 @@ class _Tensor:
     end: int
 
 
-def pack(request: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged]) -> bytes:
-    """The frame of a request: its JSON without array inputs, and these inputs. Ragged columns share one `lengths`."""
+Content = Literal["request", "reply"]
+
+
+def pack(
+    body: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged], *, content: Content = "request"
+) -> bytes:
+    """The frame of a request (or reply): its JSON, and its arrays. Ragged ones share `lengths` where they can."""
     tensors: dict[str, NDArray[Any]] = {}
     for name, column in columns.items():
         if not isinstance(column, Ragged):
             tensors[name] = column
             continue
-        if LENGTHS in tensors and not np.array_equal(tensors[LENGTHS], column.lengths):
-            raise FrameError("per-token inputs of one frame have the same lengths", loc=(name,), code="length")
-        tensors[LENGTHS] = column.lengths
+        shared = np.array_equal(tensors.setdefault(LENGTHS, column.lengths), column.lengths)
+        if not shared:
+            tensors[f"{name}.{LENGTHS}"] = column.lengths
         tensors[name] = column.values
-    head: dict[str, Any] = {"__metadata__": {"request": json.dumps(request, separators=(",", ":"))}}
+    head: dict[str, Any] = {"__metadata__": {content: json.dumps(body, separators=(",", ":"))}}
     end = 0
     for name, array in tensors.items():
         dtype = NAMES.get(array.dtype.name)
@@ -94,7 +110,7 @@ def pack(request: Mapping[str, Any], columns: Mapping[str, NDArray[Any] | Ragged
     return b"".join([len(text).to_bytes(8, "little"), text, *(a.data.cast("B") if a.size else b"" for a in raw)])
 
 
-def unpack(buffer: bytes | bytearray | memoryview) -> Frame:
+def unpack(buffer: bytes | bytearray | memoryview, *, content: Content = "request") -> Frame:
     """The frame in `buffer`, which must outlive the arrays. FrameError names what is wrong with it."""
     view = memoryview(buffer).cast("B")
     if len(view) < 8:
@@ -107,7 +123,7 @@ def unpack(buffer: bytes | bytearray | memoryview) -> Frame:
     if (end := tensors[-1].end if tensors else 0) != len(data):
         raise FrameError(f"tensors end at byte {end}, the data at {len(data)}", code="frame")
     arrays = {t.name: _array(t, data) for t in tensors}
-    return Frame(metadata.get("request", "{}").encode(), _columns(arrays, {t.name: t.dtype for t in tensors}))
+    return Frame(metadata.get(content, "{}").encode(), _columns(arrays, {t.name: t.dtype for t in tensors}))
 
 
 def _header(text: bytes) -> tuple[Mapping[str, str], Sequence[_Tensor]]:
@@ -155,30 +171,37 @@ def _array(tensor: _Tensor, data: memoryview) -> NDArray[Any]:
 
 
 def _columns(arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, str]) -> Mapping[str, NDArray[Any] | Ragged]:
-    lengths = arrays.get(LENGTHS)
-    if lengths is not None:
-        if dtypes[LENGTHS] not in ACCEPTED["int"] or lengths.ndim != 1 or (lengths < 0).any():
-            raise FrameError("lengths are natural numbers, I64 or I32, of shape [R]", loc=(LENGTHS,), code="length")
-        lengths = lengths.astype(np.int64)
+    lengths = {name: _lengths(name, a, dtypes[name]) for name, a in arrays.items() if _counts(name)}
     columns: dict[str, NDArray[Any] | Ragged] = {}
     for name, array in arrays.items():
-        if name == LENGTHS:
+        if _counts(name):
             continue
         field = FIELDS.get(name)
         if field is None:
-            raise FrameError(f"unknown tensor; known: {', '.join(FIELDS)}, {LENGTHS}", loc=(name[:64],), code="tensor")
+            raise FrameError(unknown_name("tensor", name, [*FIELDS, LENGTHS]), loc=(name[:64],), code="tensor")
         if dtypes[name] not in ACCEPTED[field.type]:
             raise FrameError(f"dtype must be one of {', '.join(ACCEPTED[field.type])}", loc=(name,), code="dtype")
-        if array.ndim != 1:
-            raise FrameError(
-                f"shape must be [{'R' if field.shape == 'scalar' else 'sum(lengths)'}]", loc=(name,), code="shape"
-            )
+        if array.ndim != len(SHAPES[field.shape]):
+            raise FrameError(f"shape must be [{', '.join(SHAPES[field.shape])}]", loc=(name,), code="shape")
+        values = _mask(name, array) if field.type == "bool" else array
         columns[name] = (
-            array
-            if field.shape == "scalar"
-            else _ragged(name, _mask(name, array) if field.type == "bool" else array, lengths)
+            _ragged(name, values, lengths.pop(f"{name}.{LENGTHS}", lengths.get(LENGTHS))) if field.ragged else values
         )
+    if stray := lengths.keys() - {LENGTHS}:
+        raise FrameError("lengths of a tensor that is not there", loc=(min(stray)[:64],), code="tensor")
     return columns
+
+
+def _counts(name: str) -> bool:
+    """The tensor holds lengths, of all ragged tensors or of one."""
+    field = FIELDS.get(name.removesuffix(f".{LENGTHS}"))
+    return name == LENGTHS or (name.endswith(f".{LENGTHS}") and field is not None and field.ragged)
+
+
+def _lengths(name: str, array: NDArray[Any], dtype: str) -> NDArray[np.int64]:
+    if dtype not in ACCEPTED["int"] or array.ndim != 1 or (array < 0).any():
+        raise FrameError("lengths are natural numbers, I64 or I32, of shape [R]", loc=(name,), code="length")
+    return array.astype(np.int64)
 
 
 def _mask(name: str, array: NDArray[Any]) -> NDArray[np.bool_]:

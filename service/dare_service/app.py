@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
+import os
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 from fastapi import FastAPI, Request, Response
-from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from dare_reward import Reply, __version__, estimate, methods
+from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.errors import RequestError
-from dare_reward.methods import Method, find
+from dare_reward.methods import Method
 from dare_reward.scoring import settle, specs
-from dare_reward.wire import unpack
+from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
 from .body import Admission, Form, form, receive, stated_length
+from .grouped import Call, Outcome, Scorer, work
+from .intake import authorise, query, stopping
 from .metrics import Metrics
 from .middleware import Observe
-from .problems import RefusalError, response
-from .schema import REQUEST_KEYS, parser
+from .openrlhf import OpenRLHF, looks_like
+from .problems import response
+from .rollouts import Rollouts
+from .runs import Runs
 from .settings import Settings
+from .workers import join_refusal
 
 __all__ = ["State", "create_app"]
 
 # Below this a body is scored on the event loop: a thread costs 0.2 ms, 8 KiB of the hardest answers under 50 ms.
 INLINE_BYTES = 8 << 10
-QUERY_KEYS = ("detail", "token", "method")
+SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token"})
 
 
 @dataclass(slots=True, eq=False)
@@ -47,14 +50,28 @@ class State:
     metrics: Metrics = field(default_factory=Metrics)
     admission: Admission = field(init=False)
     executor: ThreadPoolExecutor = field(init=False)
-    body: TypeAdapter[dict[str, Any]] = field(init=False)
+    openrlhf: OpenRLHF = field(init=False)
+    rollouts: Rollouts = field(init=False)
+    scorer: Scorer = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
-        self.body = parser(self.settings.limits)
+        self.scorer = Scorer.of(self.settings)
+        runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
+        if refusal:
+            runs.line("", "join_refused", refusal)
+        self.openrlhf = OpenRLHF(self.settings, self.metrics, self.executor, runs, refusal)
+        self.rollouts = Rollouts(self.settings, self.metrics, self.executor, refusal)
+        self.metrics.watch("openrlhf", self.openrlhf.join)
+        self.metrics.watch("rollouts", self.rollouts.join)
+
+    def stop_joins(self) -> None:
+        """Whoever waits for siblings is told to come back: they will not come to this process any more."""
+        self.openrlhf.join.stop()
+        self.rollouts.join.stop()
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -69,6 +86,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add = partial(app.add_api_route, response_model=None)
     for route in ("/reward", "/v1/reward"):
         add(route, reward, methods=["POST"], name=route, summary="Score groups of rollouts", **openapi.REWARD)
+    add("/get_reward", get_reward, methods=["POST"], summary="OpenRLHF's remote reward model", **openapi.OPENRLHF)
+    add("/v1/rollouts", rollouts, methods=["POST"], summary="Join one rollout with its siblings", **openapi.ROLLOUTS)
     add("/methods", list_methods, methods=["GET"], summary="The methods with their parameters")
     add("/health", health, methods=["GET"], summary="The process lives")
     add("/ready", ready, methods=["GET"], summary="Requests are welcome", **openapi.READY)
@@ -86,115 +105,45 @@ async def reward(request: Request) -> Response:
     """Score groups of rollouts: one reward per rollout, in request order.
 
     The body is JSON, or a frame (safetensors layout) with the array inputs as tensors. Every parameter of the method
-    may also stand in the URL's query, where it wins.
+    may also stand in the URL's query, where it wins. OpenRLHF's body (query, prompts, labels) goes to /get_reward.
     """
     state: State = request.app.state.dare
-    settings, started = state.settings, time.perf_counter()
-    _authorise(request, settings)
-    if state.draining:
-        raise RefusalError(503, "stopping", code="draining", headers={"Retry-After": "1"})
-    query = _query(request)
-    kind = form(request.headers, settings)
-    size = stated_length(request.headers, kind)
-    with state.admission.hold(size or 0) as lease:
-        body = await receive(request.receive, size, kind, lease, seconds=settings.deadline)
-        received = time.perf_counter()
-        work = partial(_work, state, body, kind, query, request.scope["state"]["request_id"])
-        if len(body) <= INLINE_BYTES:
-            outcome = work()
-        else:
-            outcome = await asyncio.get_running_loop().run_in_executor(state.executor, work)
-    phases = {"recv": 1e3 * (received - started), "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
-    timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in phases.items())
+    started = time.perf_counter()
+    _admit(request, state)
+    kind = form(request.headers, state.settings)
+    async with _body(request, state, kind) as body:
+        received = time.perf_counter() - started
+        if kind.name == "frame" or not looks_like(body):
+            return await _grouped(request, state, body, kind, received)
+        question = await state.openrlhf.read(request, body)
+    del body  # whoever waits for siblings holds none
+    return await state.openrlhf.answer(request, question)
+
+
+async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
+    wanted = _reply_form(request)
+    scored = partial(work, state.scorer, Call(body, kind, query(request), request.scope["state"]["request_id"], wanted))
+    if len(body) <= INLINE_BYTES and state.scorer.embedder is None:
+        outcome = scored()
+    else:
+        outcome = await asyncio.get_running_loop().run_in_executor(state.executor, scored)
+    spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
+    timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
     _observe(state, outcome.reply, kind, len(body), outcome)
-    request.scope["state"]["notes"].update(outcome.notes, bytes=len(body))
-    return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
+    request.scope["state"]["notes"].update(outcome.notes)
+    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing})
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    content: bytes
-    reply: Reply
-    decode_ms: float
-    estimate_ms: float
-    notes: Mapping[str, Any]
+def _reply_form(request: Request) -> str:
+    """The media type of the reply: a frame for those who ask for one, JSON for all others."""
+    asked = request.headers.get("accept", "").lower()
+    return MEDIA_TYPES[0] if MEDIA_TYPES[0] in asked else "application/json"
 
 
-def _work(state: State, body: bytearray, kind: Form, query: Mapping[str, str], request_id: str) -> Outcome:
-    """What needs the CPU: from the body to the reply's bytes."""
-    begun = time.perf_counter()
-    columns: Mapping[str, Any] = {}
-    text: bytes | bytearray = body
-    if kind.name == "frame":
-        frame = unpack(body)
-        text, columns = frame.request, frame.columns
-    content = state.body.validate_json(text)
-    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
-    if unknown is not None:
-        known = ", ".join(sorted(REQUEST_KEYS))
-        raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
-    method, params = _configuration(state.settings, content, query)
-    decoded = time.perf_counter()
-    reply = estimate(content["groups"], method=method, columns=columns, limits=state.settings.limits, **params)
-    stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
-    flags = ("answers_version",) if stale else ()
-    reply = replace(reply, request_id=request_id, flags=flags)
-    out = to_json(reply.to_json(detail=query.get("detail", "full")), inf_nan_mode="null")
-    notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
-    notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": method}
-    return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
-
-
-def _configuration(
-    settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]
-) -> tuple[str, dict[str, Any]]:
-    """Method and parameters: the URL's, else the body's, else the server's."""
-    method = query.get("method", content.get("method", settings.method))
-    known = {s.name: s for s in specs(find(method))}
-    params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
-    params.update(content.get("params", {}))
-    for name, text in query.items():
-        if name in QUERY_KEYS:
-            continue
-        if name not in known:
-            names = ", ".join([*QUERY_KEYS, *known])
-            raise RequestError(
-                f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
-            )
-        params[name] = known[name].parse(text, loc=("query",))
-    return method, params
-
-
-def _query(request: Request) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
-        if name in out:
-            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
-        out[name] = value
-    if out.get("detail", "full") not in {"full", "rewards"}:
-        raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
-    return out
-
-
-def _authorise(request: Request, settings: Settings) -> None:
-    """Both sides hashed, so that neither content nor length shows in the time that the comparison takes."""
-    if not settings.token:
-        return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    # A header arrives as latin-1, whatever the caller wrote its bytes in; a query is decoded already.
-    raw = given.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
-    digests = (hashlib.sha256(x).digest() for x in (raw, settings.token.encode()))
-    if not secrets.compare_digest(*digests):
-        raise RefusalError(
-            401,
-            "send the token as Authorization: Bearer or as ?token=",
-            code="token",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
-
-
-def _query_token(request: Request) -> bytes:
-    return request.query_params.get("token", "").encode("utf-8", "replace")
+def _admit(request: Request, state: State) -> None:
+    authorise(request, state.settings)
+    if state.draining:
+        raise stopping()
 
 
 def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome) -> None:
@@ -202,15 +151,37 @@ def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome
     m.bytes.labels(kind.name).observe(size)
     m.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
     m.estimate_seconds.observe(outcome.estimate_ms / 1e3)
-    m.groups.labels(reply.method).inc(len(reply.groups))
-    m.rollouts.labels(reply.method).inc(reply.diagnostics["rollouts"])
-    for group in reply.groups:
-        if group.error is not None:
-            m.group_errors.labels(group.error.code).inc()
-        elif group.rewards:
-            m.size.observe(len(group.rewards))
-            m.majority.observe((group.diagnostics or {}).get("majority_ratio", 0.0))
-            m.reward.observe(float(np.mean(group.rewards)))
+    m.observe_groups(reply)
+
+
+async def get_reward(request: Request) -> Response:
+    """OpenRLHF's remote reward model: one rollout a request, joined with its siblings, or a whole step."""
+    state: State = request.app.state.dare
+    _admit(request, state)
+    async with _body(request, state, form(request.headers, state.settings, frames=False)) as body:
+        question = await state.openrlhf.read(request, body)
+    del body
+    return await state.openrlhf.answer(request, question)
+
+
+async def rollouts(request: Request) -> Response:
+    """One rollout of a group. The reply comes when all siblings are there, or is 504 and names the missing ones."""
+    state: State = request.app.state.dare
+    _admit(request, state)
+    async with _body(request, state, form(request.headers, state.settings, frames=False)) as body:
+        arrival = await state.rollouts.read(request, body)
+    del body
+    return await state.rollouts.answer(request, arrival)
+
+
+@asynccontextmanager
+async def _body(request: Request, state: State, kind: Form) -> AsyncIterator[bytearray]:
+    """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
+    size = stated_length(request.headers, kind)
+    with state.admission.hold(size or 0) as lease:
+        body = await receive(request.receive, size, kind, lease, seconds=state.settings.deadline)
+        request.scope["state"]["notes"].update(bytes=len(body))
+        yield body
 
 
 async def list_methods(request: Request) -> Response:
@@ -239,6 +210,9 @@ def _describe(method: Method) -> dict[str, Any]:
         "evidence": method.evidence,
         "output": method.output,
         "requires": method.requires,
+        "requires_when": [{"input": w.name, "when": w.words} for w in method.when],
+        "cost": method.cost,
+        "unverified": method.unverified,
         "parameters": parameters,
     }
 
@@ -256,7 +230,7 @@ async def ready(request: Request) -> Response:
 
 async def info(request: Request) -> Response:
     state: State = request.app.state.dare
-    settings = {k: v for k, v in asdict(state.settings).items() if k not in {"token", "host", "port"}}
+    settings = {k: v for k, v in asdict(state.settings).items() if k not in SECRET}
     content = {
         "version": __version__,
         "answers_version": ANSWERS_VERSION,

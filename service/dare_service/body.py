@@ -73,8 +73,8 @@ class Form:
     variable: str
 
 
-def form(headers: Mapping[str, str], settings: Settings) -> Form:
-    """From the media type, or RefusalError 415."""
+def form(headers: Mapping[str, str], settings: Settings, *, frames: bool = True) -> Form:
+    """From the media type, or RefusalError 415; `frames`: the route takes them."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"", "identity"}:
         raise RefusalError(
@@ -83,9 +83,10 @@ def form(headers: Mapping[str, str], settings: Settings) -> Form:
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media == "application/json":
         return Form("json", min(settings.max_json_bytes, settings.max_body_bytes), "DARE_MAX_JSON_BYTES")
-    if media in MEDIA_TYPES:
+    if frames and media in MEDIA_TYPES:
         return Form("frame", settings.max_body_bytes, "DARE_MAX_BODY_BYTES")
-    raise RefusalError(415, f"Content-Type must be application/json or {MEDIA_TYPES[0]}", code="media_type")
+    known = f"application/json or {MEDIA_TYPES[0]}" if frames else "application/json"
+    raise RefusalError(415, f"Content-Type must be {known}", code="media_type")
 
 
 def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:

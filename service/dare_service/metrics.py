@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from dare_reward import __version__
+from dare_reward import Reply, __version__
+
+from .join import Join
 
 __all__ = ["Metrics"]
 
@@ -41,7 +46,36 @@ class Metrics:
             "dare_majority_share", "Votes of a group's most voted answer over M", buckets=SHARES, registry=r
         )
         self.reward = Histogram("dare_reward_mean", "Mean reward of a group", buckets=SHARES, registry=r)
+        self.join_waiting = Gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"], registry=r)
+        self.join_open = Gauge("dare_join_open_groups", "Groups that are not complete", ["route"], registry=r)
+        self.join_groups = Counter("dare_join_groups_total", "Joined groups by why they closed", ["reason"], registry=r)
+        self.join_seconds = Histogram(
+            "dare_join_score_seconds", "From the last sibling to the rewards", buckets=SECONDS, registry=r
+        )
+        self.join_addresses = Counter(
+            "dare_join_address_conflicts_total",
+            "Two clients' addresses under one run, or in one group",
+            ["scope"],
+            registry=r,
+        )
         Gauge("dare_build_info", "Always 1", ["version"], registry=r).labels(__version__).set(1)
+
+    def observe_groups(self, reply: Reply) -> None:
+        """What was scored."""
+        self.groups.labels(reply.method).inc(len(reply.groups))
+        self.rollouts.labels(reply.method).inc(reply.diagnostics["rollouts"])
+        for group in reply.groups:
+            if group.error is not None:
+                self.group_errors.labels(group.error.code).inc()
+            elif group.rewards:
+                self.size.observe(len(group.rewards))
+                self.majority.observe((group.diagnostics or {}).get("majority_ratio", 0.0))
+                self.reward.observe(float(np.mean(group.rewards)))
+
+    def watch(self, route: str, join: Join[Any]) -> None:
+        """A join's state is read when the metrics are."""
+        self.join_waiting.labels(route).set_function(lambda: join.waiting)
+        self.join_open.labels(route).set_function(lambda: join.groups.open_groups)
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

@@ -27,6 +27,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 logger = logging.getLogger("dare_service")
+EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
@@ -100,10 +101,15 @@ class _Exchange:
         route = path if path in self.outer.routes else "other"
         self.outer.metrics.requests.labels(route, self.status).inc()
         self.outer.metrics.seconds.labels(route).observe(seconds)
-        level = logging.ERROR if self.status >= 500 else logging.DEBUG if path in PROBES else logging.INFO
+        level = self.level(path)
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}
             logger.log(level, "request", extra={"fields": {**fields, "ms": round(seconds * 1e3, 3), **self.notes}})
+
+    def level(self, path: str) -> int:
+        if self.status >= 500 and self.notes.get("refused") not in EXPECTED:
+            return logging.ERROR
+        return logging.DEBUG if path in PROBES else logging.INFO
 
 
 def _request_id(scope: Scope) -> str:

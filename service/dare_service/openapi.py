@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
 
+from dare_reward.params import Spec
+
+from .configuration import EXPLICIT_SPECS, URL_SPECS
+from .openrlhf_reply import LOGS
 from .problems import MEDIA_TYPE, TITLES
 from .schema import components
 
-__all__ = ["DESCRIPTION", "METRICS", "READY", "REWARD", "install"]
+__all__ = ["DESCRIPTION", "METRICS", "OPENRLHF", "READY", "REWARD", "ROLLOUTS", "install"]
 
 DESCRIPTION = "Rewards for label-free reinforcement learning, estimated from groups of rollouts."
 PROBLEM = {
@@ -40,7 +45,7 @@ def _ref(name: str) -> dict[str, Any]:
 
 
 def _problem(status: int) -> dict[str, Any]:
-    return {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": _ref("Problem")}}}
+    return {"description": TITLES[status], "content": {MEDIA_TYPE: {"schema": _ref("ProblemDocument")}}}
 
 
 def _parameter(name: str, doc: str, **schema: Any) -> dict[str, Any]:
@@ -49,7 +54,13 @@ def _parameter(name: str, doc: str, **schema: Any) -> dict[str, Any]:
 
 REWARD: dict[str, Any] = {
     "responses": {
-        200: {"description": "Rewards", "content": {"application/json": {"schema": _ref("Reply")}}},
+        200: {
+            "description": "Rewards; a frame for those who accept one",
+            "content": {
+                "application/json": {"schema": _ref("Reply")},
+                "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
         **{status: _problem(status) for status in (400, 401, 408, 413, 415, 422, 503)},
     },
     "openapi_extra": {
@@ -63,8 +74,99 @@ REWARD: dict[str, Any] = {
         "parameters": [
             _parameter("method", "as in the body, and wins over it; so does every parameter of the method"),
             _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
+            _parameter("advantage", "also return advantages"),
+            _parameter("shadow", "methods to compare with, separated by commas"),
+            _parameter("seed", "for methods that draw", pattern="^[0-9]+$"),
             _parameter("token", "the bearer token, for clients that own only a URL"),
         ],
+    },
+}
+
+
+def _list(doc: str, **items: Any) -> dict[str, Any]:
+    return {"type": "array", "description": doc, "items": items}
+
+
+def _json(required: list[str], properties: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": {"type": "object", "required": required, "properties": properties}}}
+
+
+def _own(specs: Sequence[Spec]) -> list[dict[str, Any]]:
+    """Parameters of a URL; the method and its parameters stand beside them."""
+    own = [_parameter(s.name, f"{s.doc}: {s.accepts}") for s in specs]
+    return [
+        _parameter("method", "see GET /methods; each of its parameters may stand beside it"),
+        *own,
+        _parameter("token", "the bearer token"),
+    ]
+
+
+NUMBERS = {"type": "number"}
+OPENRLHF: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "One entry per query",
+            "content": _json(
+                ["rewards", "scores"],
+                {
+                    "rewards": _list("multiples of 2^-16", **NUMBERS),
+                    "scores": _list("1: agrees with the plurality", **NUMBERS),
+                    "extra_logs": {
+                        "type": "object",
+                        "properties": {name: _list(doc, **NUMBERS) for name, doc in LOGS.items()},
+                    },
+                },
+            ),
+        },
+        **{status: _problem(status) for status in (400, 401, 408, 409, 413, 415, 422, 503)},
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": _json(
+                ["query", "prompts"],
+                {
+                    "query": _list("prompt and response, decoded", type="string"),
+                    "prompts": _list("the prompts", type="string"),
+                    "labels": _list("decide whether a rollout is graded: see docs/openrlhf.md"),
+                },
+            ),
+        },
+        "parameters": _own(URL_SPECS),
+    },
+}
+ROLLOUTS: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "The rollout's reward",
+            "content": _json(
+                ["reward", "valid", "keep", "answer", "flags"],
+                {
+                    "reward": NUMBERS,
+                    "valid": {"type": "boolean"},
+                    "keep": {"type": "boolean"},
+                    "answer": {"type": ["string", "null"]},
+                    "flags": _list("conditions of the group", type="string"),
+                },
+            ),
+        },
+        **{status: _problem(status) for status in (400, 401, 408, 409, 413, 415, 422, 503, 504)},
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": _json(
+                ["run", "group_id", "group_size", "index", "rollout"],
+                {
+                    "run": {"type": "string", "minLength": 1, "maxLength": 256},
+                    "group_id": {"type": "string", "minLength": 1, "maxLength": 256},
+                    "group_size": {"type": "integer", "minimum": 1},
+                    "index": {"type": "integer", "minimum": 0},
+                    "rollout": _ref("Rollout"),
+                },
+            ),
+        },
+        "parameters": _own(EXPLICIT_SPECS),
     },
 }
 READY: dict[str, Any] = {"responses": {503: _problem(503)}}
@@ -84,7 +186,7 @@ def install(app: FastAPI) -> None:
                 **reply.pop("$defs"),
                 "RewardRequest": request,
                 "Reply": reply,
-                "Problem": PROBLEM,
+                "ProblemDocument": PROBLEM,
             }
             out["components"] = {"schemas": dict(sorted(schemas.items()))}
             app.openapi_schema = out

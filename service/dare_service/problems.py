@@ -21,11 +21,13 @@ TITLES = {
     404: "No such route",
     405: "Method not allowed",
     408: "The body did not arrive in time",
+    409: "Contradicts an earlier request",
     413: "Larger than the limit",
     415: "Media type not supported",
     422: "The request means nothing",
     500: "A bug of the service",
     503: "Busy or stopping",
+    504: "The group did not fill in time",
 }
 
 

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from dare_reward.fields import FIELDS, Field
 from dare_reward.reply import Reply
-from dare_reward.request import KINDS, LIMITS, MODES, SOURCES, Limits
+from dare_reward.request import KINDS, LIMITS, MAX_WEIGHT, MODES, SOURCES, Limits
 
 __all__ = ["REQUEST_KEYS", "components", "parser"]
 
@@ -38,6 +38,8 @@ def _field(field: Field) -> Any:
     value = _value(field)
     if field.shape == "scalar":
         return Annotated[value | None, Rule(description=field.doc)]
+    if field.shape == "matrix":
+        value = Annotated[_list(value), Rule(min_length=1, fail_fast=True)]
     return Annotated[_list(value) | None, Rule(description=field.doc, fail_fast=True)]
 
 
@@ -49,16 +51,20 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
 
 
 def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict[str, Any]]:
+    said: dict[str, Any] = {
+        "id": Annotated[str | None, Rule(description="default: the rollout's index")],
+        "answer": Annotated[str | None, Rule(description="final answer; wins over text; null: no answer")],
+        "text": Annotated[str | None, Rule(description="generated text, from which the answer is extracted")],
+        "finish_reason": Annotated[str | None, Rule(description="length: cut off, see the parameter truncated")],
+        "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
+    }
+    answered = _dictionary("AnsweredRollout", said, extra)
     rollout = _dictionary(
         "Rollout",
         {
-            "id": Annotated[str | None, Rule(description="default: the rollout's index")],
-            "answer": Annotated[str | None, Rule(description="final answer; wins over text; null: no answer")],
-            "text": Annotated[str | None, Rule(description="generated text, from which the answer is extracted")],
-            "finish_reason": Annotated[str | None, Rule(description="length: cut off, see the parameter truncated")],
+            **said,
             "trained": Annotated[bool, Rule(description="false: a vote only")],
             "correct": Annotated[bool | None, Rule(description="for diagnostics only")],
-            "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
             **{f.name: _field(f) for f in FIELDS.values()},
         },
         extra,
@@ -72,13 +78,26 @@ def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict
                 list[str] | int | None, Rule(description="kind=choice: letters or their number; default A-J")
             ],
             "prompt": Annotated[str | None, Rule(description="ignored")],
-            "label": Annotated[str | None, Rule(description="right answer, for diagnostics only")],
+            "label": Annotated[str | None, Rule(description="right answer, for diagnostics only (and method gt)")],
             "reference": Annotated[str | None, Rule(description="for methods that need a reference answer")],
+            "prompt_weight": Annotated[
+                float | None, Rule(ge=0, le=MAX_WEIGHT, allow_inf_nan=False, description="u_x of restrain")
+            ],
             "entropy_source": Annotated[
                 Literal[SOURCES] | None, Rule(description="how entropies were made; default exact")
             ],
             "entropy_mode": Annotated[Literal[MODES] | None, Rule(description="distribution that they are of")],
             "rollouts": Required[Annotated[_list(rollout), Rule(min_length=1, max_length=limits.rollouts), FailFast()]],
+            "second_group": Annotated[
+                _list(answered) | None,
+                FailFast(),
+                Rule(max_length=limits.rollouts, description="rollouts of a paraphrase, for paired methods"),
+            ],
+            "teacher_group": Annotated[
+                _list(answered) | None,
+                FailFast(),
+                Rule(max_length=limits.rollouts, description="rollouts of a teacher, for co_rewarding_2"),
+            ],
             "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
         },
         extra,
@@ -92,6 +111,12 @@ def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict
                 "run": Annotated[str | None, StringConstraints(max_length=256), Rule(description="label for logs")],
                 "step": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="label for logs")],
                 "seed": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="for methods that draw")],
+                "advantage": Annotated[
+                    str | None,
+                    StringConstraints(max_length=64),
+                    Rule(description="also return advantages, see docs/advantages.md"),
+                ],
+                "shadow": Annotated[list[str], Rule(description="methods to compare with, in the diagnostics")],
                 "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
                 "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
                 "groups": Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]],
@@ -106,7 +131,9 @@ def parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
     return _body("allow", limits)
 
 
-REQUEST_KEYS = frozenset({"method", "params", "run", "step", "seed", "answers_version", "meta", "groups"})
+REQUEST_KEYS = frozenset(
+    {"method", "params", "run", "step", "seed", "advantage", "shadow", "answers_version", "meta", "groups"}
+)
 
 
 def components() -> tuple[dict[str, Any], dict[str, Any]]:

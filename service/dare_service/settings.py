@@ -44,6 +44,11 @@ class Settings:
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
     max_text: int = _setting(256 << 10, "Characters of one text or answer.")
+    embeddings_url: str = _setting(
+        "", "Base URL of an OpenAI-compatible API (ends in /v1) for methods that need embeddings. Never from a request."
+    )
+    embeddings_model: str = _setting("", "The model that the embeddings endpoint is asked for.")
+    embeddings_token: str = _setting("", "Sent to the embeddings endpoint as a bearer token.")
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
     )
@@ -51,6 +56,26 @@ class Settings:
         1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503."
     )
     grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.")
+    join_hold: float = _setting(
+        170.0,
+        "Seconds that an OpenRLHF rollout waits for its siblings: its client gives up after 180 s and comes back.",
+    )
+    join_deadline: float = _setting(
+        800.0,
+        "Seconds after which a group closes with what has arrived. Its first rollout gives up after 5 x join_hold.",
+    )
+    join_stale: float = _setting(
+        30.0, "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote."
+    )
+    join_keep: float = _setting(
+        120.0, "Seconds that rewards wait for a client whose connection broke before it had them."
+    )
+    rollouts_hold: float = _setting(
+        100.0, "Seconds that POST /v1/rollouts waits; then 504. Below the 120 s after which slime gives up."
+    )
+    rollouts_keep: float = _setting(
+        900.0, "Seconds that groups of POST /v1/rollouts are remembered, open or closed, after their last request."
+    )
     backlog: int = _setting(
         8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
     )
@@ -78,6 +103,12 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
     settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
+    if not 0 < settings.join_hold < 180:
+        raise SettingsError("DARE_JOIN_HOLD must be above 0 and below 180, when OpenRLHF's client gives a try up")
+    if not 0 < settings.join_deadline < 5 * settings.join_hold:
+        raise SettingsError(
+            f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
+        )
     return settings
 
 

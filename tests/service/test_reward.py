@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dare_reward
+from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
@@ -52,13 +53,56 @@ FRAME = {"content-type": "application/vnd.safetensors"}
 
 @pytest.mark.parametrize("method", list(methods()))
 @pytest.mark.parametrize("path", ["/reward", "/v1/reward"])
-def test_json_equals_in_process_bit_for_bit(service, method, path):
-    sent = groups()
-    found = Reply.from_json(service.post({"method": method, "groups": sent}, path).json())
-    local = dare_reward.estimate(sent, method=method)
+def test_json_equals_in_process_bit_for_bit(service, full_groups, needed_params, method, path):
+    sent, params = full_groups(), needed_params(method)
+    found = Reply.from_json(service.post({"method": method, "params": params, "groups": sent}, path).json())
+    local = dare_reward.estimate(sent, method=method, **params)
+    assert all(g.error is None for g in local.groups)
     assert found.groups == local.groups
     assert found.config_id == local.config_id
     assert found.diagnostics == local.diagnostics
+
+
+ARRAYS = [f for f in FIELDS.values() if f.shape != "scalar"]
+
+
+def as_frame(sent, **head):
+    """Every array input as a tensor, the rest as JSON."""
+    names = {f.name for f in ARRAYS}
+    bare = [{**g, "rollouts": [{k: v for k, v in r.items() if k not in names} for r in g["rollouts"]]} for g in sent]
+    columns = {}
+    for field in ARRAYS:
+        rows = [r.get(field.name) for g in sent for r in g["rollouts"]]
+        if all(row is None for row in rows):
+            continue
+        kind = {"float": np.float64, "int": np.int64, "bool": np.bool_}[field.type]
+        arrays = [np.array(row, kind) for row in rows]
+        lengths = np.array([len(a) for a in arrays])
+        columns[field.name] = Ragged(np.concatenate(arrays), lengths) if field.ragged else np.array(arrays)
+    return pack({**head, "groups": bare}, columns)
+
+
+@pytest.mark.parametrize("method", list(methods()))
+def test_frames_carry_every_methods_inputs_bit_for_bit(service, full_groups, needed_params, method):
+    sent, params = full_groups(), needed_params(method)
+    found = Reply.from_json(service.post(as_frame(sent, method=method, params=params), headers=FRAME).json())
+    assert found.groups == dare_reward.estimate(sent, method=method, **params).groups
+
+
+def test_frames_and_json_carry_masks(service, full_groups, needed_params):
+    sent = full_groups()
+    for group in sent:
+        for rollout in group["rollouts"]:
+            count = len(rollout["token_entropies"])
+            rollout["token_mask"] = [i % 3 != 1 for i in range(count)]
+    for method in ("dare", "spine", "deepconf", "scope", "compass", "em_rl_sequence", "intuitor"):
+        params = needed_params(method)
+        local = dare_reward.estimate(sent, method=method, **params)
+        assert all(g.error is None for g in local.groups)
+        frame_ = service.post(as_frame(sent, method=method, params=params), headers=FRAME).json()
+        assert Reply.from_json(frame_).groups == local.groups
+        json_ = service.post({"method": method, "params": params, "groups": sent}).json()
+        assert Reply.from_json(json_).groups == local.groups
 
 
 @pytest.mark.parametrize("tokens", [True, False])

@@ -11,6 +11,7 @@ import pytest
 
 import dare_reward
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
+from dare_reward.methods import methods
 from dare_reward.payload import Sending, parts
 from dare_reward.scoring import estimate
 from dare_reward.wire import unpack
@@ -444,3 +445,37 @@ def test_groups_are_not_changed():
 
 def test_version_is_exported():
     assert dare_reward.__version__.count(".") == 2
+
+
+@pytest.mark.parametrize("method", list(methods()))
+@pytest.mark.parametrize("tokens", [False, True])
+def test_every_method_over_the_wire_is_what_it_is_in_process(method, tokens, full_groups, needed_params):
+    sent, params = full_groups(), needed_params(method)
+    asked = {"advantage": None if method in {"restrain", "cocov"} else "rloo", "shadow": ["ttrl", "rent"], "seed": 4}
+    wire = Wire()
+    with Client(transport=wire, send_tokens=tokens) as client:
+        found = client.reward(sent, method=method, **asked, **params)
+    local = estimate(sent, method=method, **asked, **params)
+    for one, two in zip(found.groups, local.groups, strict=True):
+        assert one.error is None
+        for name in ("rewards", "advantages", "second_rewards", "token_mask", "support", "pseudo_label", "flags"):
+            assert getattr(one, name) == getattr(two, name), name
+        assert one.diagnostics["shadow"] == two.diagnostics["shadow"]
+
+
+def test_an_array_input_with_gaps_travels(full_groups):
+    sent = full_groups(count=2)
+    sent[0]["rollouts"][1] |= {"answer": None, "embedding": None}
+    sent[1]["rollouts"][0] |= {"answer": None, "topk_logprobs": None, "token_entropies": None}
+    wire = Wire()
+    with Client(transport=wire) as client:
+        for method in ("evol_rl", "deepconf"):
+            found, local = client.reward(sent, method=method), estimate(sent, method=method)
+            assert [g.rewards for g in found.groups] == [g.rewards for g in local.groups]
+
+
+def test_a_method_that_returns_advantages_has_no_rewards(full_groups):
+    with Client(transport=Wire()) as client:
+        with pytest.raises(RequestError, match="advantages"):
+            client.rewards(full_groups(), method="cocov")
+        assert client.reward(full_groups(), method="cocov").groups[0].advantages

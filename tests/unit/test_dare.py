@@ -319,7 +319,7 @@ def test_frequency_is_for_the_groups_that_lack_an_entropy_alone():
     assert [s.uncertainty for s in lacking.support] == [None, None]
     assert "missing_entropy_frequency" in lacking.flags
     assert lacking.entropy_source == "none"
-    # 1 / (0.1 + 0.05) and 2 / (0.7 + 0.05)
+    # By hand: one vote over 0.1 + 0.05, two votes over 0.7 + 0.05.
     assert [s.p_hat for s in whole.support] == pytest.approx([5 / 7, 2 / 7])
     assert [s.uncertainty for s in whole.support] == [0.1, 0.7]
     assert "missing_entropy_frequency" not in whole.flags
@@ -401,8 +401,13 @@ def test_a_preset_says_what_it_is():
         paper="arXiv:2601.21804",
         evidence="from the paper",
         requires=("answer", "mean_entropy"),
+        imputes=frozenset({"mean_entropy"}),
         defaults={"eps": 0.5, "weight": "sqrt"},
+        cost=preset.cost,
+        unverified=preset.unverified,
     )
+    assert "entropy" in preset.cost
+    assert "tau" in preset.unverified
 
 
 def test_the_presets():

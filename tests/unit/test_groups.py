@@ -135,6 +135,12 @@ def test_arrays_that_disagree(sizes, answers, support, texts, expected):
     assert refuse(lambda: Groups(np.array(sizes), np.array(answers), np.array(support), tuple(texts))) == expected
 
 
+def test_without_columns_there_is_nothing_to_change():
+    groups = Groups(np.array([1]), np.array([0]), np.array([1]), ("a",))
+    with pytest.raises(TypeError):
+        groups.columns["mean_entropy"] = np.zeros(1)
+
+
 def test_arrays_that_agree():
     Groups(np.array([1, 1]), np.array([0, 1]), np.array([1, 1]), ("a", "b"))
     Groups(np.array([1, 1]), np.array([-1, 1]), np.array([1, 1]), ("a", "b"))

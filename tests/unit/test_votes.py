@@ -125,6 +125,12 @@ def test_ties_of_two_answers_and_silence(tie, clean, official):
         assert ("no_answer_label" in found[1].flags) == (None in winners)
 
 
+def test_the_least_string_is_the_least_by_code_points():
+    """Strings as Python compares them: NumPy's own strings would drop the NUL and see a tie."""
+    found = dare_reward.estimate(Groups.of([["a\0", "a", "b"]]), method="ttrl", tie="lexicographic").groups[0]
+    assert found.rewards == (0.0, 1.0, 0.0)
+
+
 def test_the_empty_string_takes_its_place_among_the_answers():
     """Its number is that of its first rollout, in each group by itself."""
     groups = Groups.of([["a"], [None, "b", "a", "b"], ["a", None, "b"], []])

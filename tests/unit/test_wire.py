@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward.errors import FrameError
+from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
 from dare_reward.wire import MAX_HEADER, pack, unpack
 
@@ -136,6 +137,14 @@ BAD = {
         {"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (2,), 8, 10)},
         (2).to_bytes(8, "little") + b"\x01\x02",
     ),
+    "a mask of 255": raw(
+        {"lengths": tensor("I64", (1,)), "token_mask": tensor("U8", (1,), 8, 9)}, (1).to_bytes(8, "little") + b"\xff"
+    ),
+    "a BOOL of 255": raw(
+        {"lengths": tensor("I64", (1,)), "token_mask": tensor("BOOL", (1,), 8, 9)}, (1).to_bytes(8, "little") + b"\xff"
+    ),
+    "eight bytes": bytes(8),
+    "a header one byte longer than the frame": (3).to_bytes(8, "little") + b"{}",
     "deep nesting in an object": raw(b'{"a":' + b"[" * 100_000),
     "lone surrogate as a name": raw(b'{"\\udfff":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'),
     "lone surrogate in metadata nobody reads": raw(b'{"__metadata__":{"x":"a\\udc00"}}'),
@@ -169,6 +178,10 @@ BAD = {
 
 # The place, the code and the beginning of the message of each refusal: all of it, where it is not Python's.
 RULES = {
+    "a mask of 255": (("token_mask",), "value", "a mask holds 0 and 1"),
+    "a BOOL of 255": (("token_mask",), "value", "a mask holds 0 and 1"),
+    "eight bytes": ((), "frame", "header is not JSON: not an object"),
+    "a header one byte longer than the frame": ((), "frame", "header length 3 exceeds the frame or 8388608 bytes"),
     "nothing": ((), "frame", "0 bytes are no frame"),
     "seven bytes": ((), "frame", "7 bytes are no frame"),
     "header longer than the frame": ((), "frame", "header length 100 exceeds the frame or 8388608 bytes"),
@@ -202,7 +215,7 @@ RULES = {
     "unknown tensor": (
         ("entropy",),
         "tensor",
-        "unknown tensor; known: mean_entropy, num_tokens, token_entropies, token_mask, lengths",
+        "unknown tensor 'entropy'; did you mean mean_entropy or token_entropies?",
     ),
     "a matrix": (("mean_entropy",), "shape", "shape must be [R]"),
     "integer entropies": (("mean_entropy",), "dtype", "dtype must be one of F64, F32, BF16"),
@@ -233,7 +246,7 @@ RULES = {
     "a long name of an unknown tensor": (
         ("x" * 64,),
         "tensor",
-        "unknown tensor; known: mean_entropy, num_tokens, token_entropies, token_mask, lengths",
+        f"unknown tensor '{'x' * 64}'",
     ),
     "nine dimensions": (("mean_entropy",), "frame", "shape and data_offsets are lists of natural numbers"),
     "eight dimensions": (("mean_entropy",), "shape", "shape must be [R]"),
@@ -361,6 +374,7 @@ def test_a_name_outside_of_ascii_is_no_lone_surrogate():
     with pytest.raises(FrameError, match="unknown tensor"):
         unpack(raw('{"é𝔘":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'.encode()))
     assert unpack(raw(b'{"__metadata__":{"request":"\\ud83d\\ude00"}}')).request == "😀".encode()
+    assert unpack(raw('{"__metadata__":{"request":"\ue000Ａ\uffff"}}'.encode())).request == "\ue000Ａ\uffff".encode()
 
 
 def test_a_header_of_8_mib_is_the_limit():
@@ -371,7 +385,7 @@ def test_a_header_of_8_mib_is_the_limit():
         unpack(raw(text + b" " * 16))
 
 
-def test_packing_refuses_other_types_and_other_lengths():
+def test_packing_refuses_other_types():
     with pytest.raises(FrameError) as caught:
         pack({}, {"mean_entropy": np.zeros(2, np.float16)})
     assert (caught.value.loc, caught.value.code, caught.value.message) == (
@@ -379,13 +393,33 @@ def test_packing_refuses_other_types_and_other_lengths():
         "dtype",
         "arrays of float16 do not travel; known: float64, float32, int64, int32, bool, uint8",
     )
-    with pytest.raises(FrameError) as caught:
-        pack({}, {"token_entropies": TOKENS, "token_mask": Ragged(np.ones(3, bool), np.array([2, 1]))})
-    assert (caught.value.loc, caught.value.code, caught.value.message) == (
-        ("token_mask",),
-        "length",
-        "per-token inputs of one frame have the same lengths",
-    )
+
+
+def test_other_lengths_travel_beside_the_shared_ones():
+    columns = {"token_entropies": TOKENS, "token_ids": Ragged(np.arange(3), np.array([2, 1]))}
+    packed = pack({}, columns)
+    assert b'"token_ids.lengths"' in packed
+    assert b'"token_entropies.lengths"' not in packed
+    found = unpack(packed).columns
+    for name, column in columns.items():
+        np.testing.assert_array_equal(found[name].values, column.values)
+        np.testing.assert_array_equal(found[name].lengths, column.lengths)
+
+
+@pytest.mark.parametrize("name", ["mean_entropy", "embedding", "token_entropies", "topk_logprobs", "token_ids"])
+def test_every_shape_travels(name):
+    shapes = {"scalar": (2,), "vector": (2, 3), "tokens": (5,), "matrix": (5, 3), "list": (5,)}
+    values = np.arange(np.prod(shapes[FIELDS[name].shape])).reshape(shapes[FIELDS[name].shape])
+    values = values if FIELDS[name].type == "int" else values * 0.5
+    column = Ragged(values, np.array([2, 3])) if FIELDS[name].ragged else values
+    found = unpack(pack({}, {name: column})).columns[name]
+    assert isinstance(found, Ragged) == FIELDS[name].ragged
+    np.testing.assert_array_equal(found.values if FIELDS[name].ragged else found, values)
+
+
+def test_lengths_of_nothing_are_refused():
+    with pytest.raises(FrameError, match="not there"):
+        unpack(pack({}, {"mean_entropy": np.zeros(1)} | {"token_ids.lengths": np.zeros(1, np.int64)}))
 
 
 def test_big_endian_and_strided_arrays_travel():

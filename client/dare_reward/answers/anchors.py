@@ -13,24 +13,26 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["Anchor", "anchors", "descending", "fold"]
+__all__ = ["NEAR", "Anchor", "anchors", "descending", "fold"]
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back"]
 
 TRIES = 48
+NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
+LONGEST = 16  # no stem is longer
 
 _EN = (
     r"(?:s|e?d)?+(?![a-z])(?:\s(?:choice|option|letter)(?![a-z]))?+"
     r"[\"'*_`}\])]{0,6}+(?:[^\S\n]*+\((?![A-Za-z]\))[^()\n]{0,60}\))?+"
     r"(?:,(?!\s*+[-−$\\(\d])[^.\n:]{0,60}?,|\s(?:to|for|of|in|as|after|from|we|i|that|you|here|value|rounded"
     r"|when|based)(?![a-z])[^.:\n?!]{0,100}?(?=\s(?:is|are|equals)\s|\s*[:：]))?"
-    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：]|[-=]>|→)|(?P<dot>\.\**+[^\S\n]++(?=\S))"
+    r"(?:[^\S\n]*+\**+[^\S\n]*+(?P<colon>[:：]|[-=]>|→)|(?P<dot>\.\**+[^\S\n]++(?=\S))|(?P<dash>[^\S\n]++[-–—][^\S\n]++)"
     r"|\s++(?P<neg>(?:can(?:no|')t|could(?:n't| not)|would(?:n't| not)|should(?:n't| not)) be|(?:is|are"
     r"|was)(?:n['’]t| not))(?![a-z])"
     r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
     r"|comes out to(?: be)?|can be (?:written|expressed) as|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
     r"|[^\S\n]*+(?P<equals>=)(?![=>])|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
-    r"|(?P<of>(?:['’]s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
+    r"|(?P<of>(?:(?:(?<=')|['’])s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d)|(?:(?<=')|['’])s\s++(?=\(?[b-j]\)?(?![a-z])))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
 )
 
 
@@ -62,6 +64,8 @@ _TAILS: dict[str, str] = {
     "risposta": _plain(r"è|é|e'", r"finale|corretta|giusta|esatta|definitiva"),
     "reponse": _plain(r"est", r"finale|correcte|exacte"),
     "antwoord": _plain(r"is", r""),
+    "cevap": _plain(r"x"),
+    "jawaban": _plain(r"adalah", r"akhir|yang benar"),
     "dap an": _plain(r"la", r"dung|cuoi cung"),
 }
 _WIDE: dict[str, str] = {
@@ -70,6 +74,7 @@ _WIDE: dict[str, str] = {
     "đáp án": _plain(r"là|:", r"đúng|cuối cùng|chính xác|đúng nhất|cần tìm"),
     "đáp số": _plain(r"là", r"đúng|cuối cùng"),
     "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
+    "odpowiedź": _plain(r"to|brzmi", r"końcowa|prawidłowa"),
     "ответ": _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
     "答案": _joined(r"(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)"),
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
@@ -126,30 +131,34 @@ def fold(text: str) -> str:
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
 
-def descending(low: str, stems: Iterable[str], tries: int) -> Iterator[tuple[int, str]]:
-    """The last `tries` places where one of `stems` stands in `low`, last first."""
-    places = {stem: at for stem in stems if (at := low.rfind(stem)) >= 0}
-    for _ in range(tries):
-        if not places:
-            return
+def descending(
+    low: str, stems: Iterable[str], tries: int, start: int = 0, end: int | None = None
+) -> Iterator[tuple[int, str]]:
+    """The last `tries` places from `start` on and before `end` where one of `stems` stands in `low`, last first."""
+    part = low[start:] if end is None else low[start : end + LONGEST]
+    places = {stem: at for stem in stems if (at := part.rfind(stem)) >= 0}
+    size = len(part) if end is None else end - start
+    while places and tries:
         stem = max(places, key=places.__getitem__)
         at = places[stem]
-        yield at, stem
-        before = low.rfind(stem, 0, at)
+        if at < size:
+            yield start + at, stem
+            tries -= 1
+        before = part.rfind(stem, 0, at)
         if before < 0:
             del places[stem]
         else:
             places[stem] = before
 
 
-def anchors(text: str, low: str) -> Iterator[Anchor]:
-    """The announcements of `text`, last first; `low` is `fold(text)`."""
+def anchors(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Anchor]:
+    """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `fold(text)`."""
     stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
-    for at, stem in descending(low, stems, TRIES):
+    for at, stem in descending(low, stems, TRIES, start, end):
         anchor = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
         if anchor is not None:
             yield anchor
-    if (first := _line(low, 0)) is not None:
+    if not start and (first := _line(low, 0)) is not None:
         yield first
 
 
@@ -175,8 +184,9 @@ def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     elif "colon" in found:
         link = "colon"
     elif "equals" in found:
-        link = None if low.count("```", 0, at) % 2 else "equals"  # an assignment in code is no announcement
-    elif found & {"cell", "heading", "dot"}:
+        code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
+        link = None if code else "equals"  # an assignment in code is no announcement
+    elif found & {"cell", "heading", "dot", "dash"}:
         line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
         if "cell" in found:
             link = "cell" if "|" in line else None

@@ -45,7 +45,8 @@ _EXPLAINS = re.compile(
     r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
     r"|rational|decimal|prime|list)|at (?!least|most)|wait"
     r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
-    r"|ready|in the)\b",
+    r"|ready|in the"
+    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if))\b",
     re.IGNORECASE,
 )
 _REAL = re.compile(
@@ -57,6 +58,8 @@ _CLAUSE = re.compile(
     r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b"
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
+_AGAIN = re.compile(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
+_CJK_LIST = re.compile(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
 _VERDICT = re.compile(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
 _SUBJECT = re.compile(
     r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
@@ -78,9 +81,9 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     sentence = sentence.strip().strip('*_`"“”«»').strip()
     if sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence):
         return None  # a span that never closes is cut off
-    sentence = _MONEY.sub("", sentence)
+    sentence = _CJK_LIST.sub(", ", _MONEY.sub("", sentence))
     sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
-    other = re.search(r",\s+or\s", sentence)
+    other = _AGAIN.search(sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
     if ratio := _RATIO.match(sentence):
@@ -217,7 +220,12 @@ def _from_words(sentence: str, *, fresh: bool) -> str | None:
     if number is not None:
         return number
     content = COPULA.sub("", sentence.strip(_TAIL_JUNK)).rstrip("}")
-    if explains or len(content.split()) > WORDS or (fresh and sentence.endswith(":")) or content == "null":
+    if (
+        explains
+        or len(content.split()) > WORDS
+        or (fresh and sentence.endswith(":"))
+        or content in {"null", "TBD", "TBA", "N/A"}
+    ):
         return None
     return content if any(c.isalnum() for c in content) else None
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from .anchors import anchors, fold
-from .boxes import boxes, last_mark
+from .anchors import NEAR, anchors, fold
+from .boxes import Mark, boxes, last_mark
 from .choices import choice_letter, option_letters
+from .expressions import plain_content
 from .letters import announced_letter, last_letter, names_several
+from .lone import lone_letter, lone_value
 from .phrases import Phrase, exact_phrase, math_phrase, text_phrase
 from .turns import final_turn, questions
 
@@ -30,6 +33,9 @@ Source = Literal["box", "tag", "phrase", "fallback", "given", "none"]
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = re.compile(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
+
+_SENTENCE = re.compile(r"(?:[^\W\d_]{2,}\s++){2}")
+_OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ def extract(
        languages. math takes a maths span, else an expression or number, else a few words; text the line or sentence;
        exact the line, code point for code point.
     4. choice: box, tag and announcement must name one letter of `options`.
+    5. Without any of these, a reply that is nothing but a letter, an option, a number or a maths span.
 
     `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
     (choice) is taken at last, with source "fallback".
@@ -94,6 +101,8 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
     if closed_only:
         return _NONE
     phrase = _phrase(text, kind)
+    if phrase is None and kind == "math":
+        phrase = lone_value(text)
     return _NONE if phrase is None else Extraction(phrase, "phrase")
 
 
@@ -103,13 +112,25 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _NONE
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return Extraction(letter, mark.source)
+            return _NONE if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
         if names_several(mark.content, letters):
             return _NONE
         if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
             return Extraction(letter, mark.source)
     letter = None if closed_only else announced_letter(text, letters)
+    if letter is None and mark is None and not closed_only:
+        letter = lone_letter(text, letters)
     return _NONE if letter is None else Extraction(letter, "phrase")
+
+
+def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
+    r"""Whether the last box is one of two: "\boxed{A} or \boxed{B}"."""
+    content = mark.content or ""
+    if text.count("box", max(0, mark.end - len(content) - 60), mark.end) < 2:
+        return False
+    both = boxes(text, 2)
+    pair = [choice_letter(box.content or "", letters) for box in both]
+    return len(pair) == 2 and None not in pair and pair[0] != pair[1] and _OR.match(text, both[1].end) is not None
 
 
 def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:
@@ -123,7 +144,8 @@ def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...])
 def _phrase(text: str, kind: Kind) -> str | None:
     """The last announcement's content; one that a later "the answer is not …" takes back does not count."""
     read, denied = _READERS[kind], set[str]()
-    for anchor in anchors(text, fold(text)):
+    low, near = fold(text), max(0, len(text) - NEAR)
+    for anchor in chain(anchors(text, low, near), anchors(text, low, 0, near) if near else ()):
         phrase: Phrase | None = read(text, anchor)
         if phrase is None:
             continue
@@ -141,7 +163,10 @@ def _inside(content: str, kind: Kind) -> str | None:
     if kind == "math":
         if span := _SPAN.fullmatch(content):
             return (span[1] or span[2] or span[3] or content).strip()
-        return _phrase(content, kind) or content
+        phrase = _phrase(content, kind)
+        if phrase is None and _SENTENCE.match(content):
+            phrase = plain_content(content, strict=False, fresh=False)
+        return phrase or content
     return content
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .anchors import anchors, descending, fold
+from .anchors import NEAR, anchors, descending, fold
 from .choices import plain
+from .lone import stands_alone
+from .praise import PRAISE, praised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["announced_letter", "last_letter", "names_several"]
 
 READ = 300  # characters after an announcement in which its letter may stand
+APART = 120  # two announcements farther apart than this do not contradict each other
 EVENTS = 24  # announcements looked at, from the end
 
 # Words that announce a letter, with what must follow them and what must stand before them.
 _IS = (
-    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
+    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are)(?=[\s*_\"'$(]++[a-z](?![a-z]))"
+    r"|[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
     r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
 )
 _ES = (
@@ -32,13 +36,21 @@ _ES = (
     r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
 )
 _NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
-_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante")
+_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante", "letra", "lettre", "lettera")
 _OTHER_WIDE = (
     "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
     "選択肢", "选项", "選項", "보기", "선택지",
 )  # fmt: skip
-_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for")
-_SUBJECT = re.compile(r"(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s\Z")
+_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for", "choosing", "selecting", "picking")
+_SUBJECT = re.compile(
+    r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
+    r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
+)
+# "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
+_LEFT = ("leaves", "leaving", "left with")
+_WENT = re.compile(
+    r"eliminat|exclud|exclusion|rul(?:e|ing)|discard|reject|cross|remov|wrong|incorrect|process|out\b|not\b|fail"
+)
 _GOOD = re.compile(
     r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
 )
@@ -46,8 +58,10 @@ _TAILS: dict[str, re.Pattern[str]] = (
     {noun: re.compile(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
     | {noun: re.compile(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
     | {verb: re.compile(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {word: re.compile(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
     | {
         "closest": re.compile(_IS),
+        "response": re.compile(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
         "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
         "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
         "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
@@ -55,24 +69,29 @@ _TAILS: dict[str, re.Pattern[str]] = (
         "выбираю": re.compile(r"\s"),
     }
 )
-_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, "closest", "one ")
-_AFFIRMING = ("correct", "better", "right", "best", "closest", "appropriate", "likely", "plausible", "answer")
-_AFFIRM = re.compile(
-    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z])(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
-    r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
-    r"(?:(?:most )?(?:correct|right|best|better|closest|answer)"
-    r"|(?:most )?(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))"
-    r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
-    r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
-)
+_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
 _MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
-_MENTIONED = (*_NOUNS, *_OTHER_ASCII, "answer", "antwort", "matches", "corresponds to")
+_MENTIONED = (
+    *_NOUNS,
+    *_OTHER_ASCII,
+    "answer",
+    "antwort",
+    "reponse",
+    "respuesta",
+    "resposta",
+    "risposta",
+    "matches",
+    "corresponds to",
+)
 _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
     r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
     r"|also|the|la|el|die|l'|option|choice|letter"
     r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант"
     r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
+    r"|réponse|respuesta|resposta|risposta|antwort|letra|lettre|lettera|buchstabe|a(?= letra)"
+    r"|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
+    r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?"
     r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
@@ -80,14 +99,14 @@ _DRESS = (
     r"|```[a-z]*\n|\{(?=\\))"
 )
 _AT = re.compile(
-    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,3}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
+    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
     rf"|choice)\s++)?+)?{_DRESS}*+"
-    r"(?P<open>[(\[{（【<]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
+    r"(?P<open>[(\[{（【<「『]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
     r"(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+"
-    r"(?P<close>[ ]?[)\]}）】>])?+"
+    r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
 _FORMULA = re.compile(
-    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+/×·]\s?[\w(]|-\s?(?:\d|[A-Za-z](?![a-z]))|\\(?:cdot|times|frac|cap|cup|to)"
+    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = re.compile(
@@ -96,12 +115,10 @@ _JOINED = re.compile(
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
 _QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
-_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B[).:]")
-_SUPPOSED = re.compile(
-    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
-    r"|answer\s)?\Z",
-    re.IGNORECASE,
-)
+_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
+# "statement b)" and "b), i.e. option A": a label inside the question, no option.
+_LABELS = re.compile(r"(?:statement|sentence|claim|assertion)", re.IGNORECASE)
+_CAPITAL = re.compile(r"[^.\n]{0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
 _ARTICLE = re.compile(
     r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
     r"|out|per|according)\b)[a-zà-ÿ]"
@@ -117,11 +134,17 @@ _DENIED_BEFORE = re.compile(
     r"|consider)\s++\Z",
     re.IGNORECASE,
 )
+_INSTEAD = re.compile(
+    r"[*_\"'`$)}\]\s.,;:—–-]{0,8}+(?:(?:but(?: rather)?|rather|instead|sondern|sino|mais|it is|it's|it must be|es ist)"
+    r"(?![a-z])[,\s]*+){1,3}+",
+    re.IGNORECASE,
+)
 _TAKEN_BACK = re.compile(
     r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
     r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
     r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
-    r"|\bstill\b|not quite|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
+    r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
+    r"|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
 )
 _LONE = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
 _JOINERS = re.compile(
@@ -141,17 +164,25 @@ class Said:
 
 def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter that the last announcement names; else the only option mentioned by name; else None."""
-    said = _said(text, letters)
+    near = max(0, len(text) - NEAR)
+    said = _said(text, letters, near)
+    if near and ((at := _holding(said)) is None or said[at].start < near + APART):
+        said = _said(text, letters, 0, None if said else near)
+    if not said:
+        return _only_mention(text, letters)
+    at = _holding(said)
+    return None if at is None or _contradicted(text, said, at) else said[at].letter
+
+
+def _holding(said: list[Said]) -> int | None:
+    """The place in `said` of the last announcement that nothing after it takes back."""
     denied: set[str | None] = set()
     for i, last in enumerate(said):
         if last.denied:
             denied.add(last.letter)
-        elif last.letter is None:
-            return None
-        elif last.letter not in denied:
-            before = next((s for s in said[i + 1 :] if not s.denied and s.end <= last.start), None)
-            return None if before is not None and _contradicts(text, before, last) else last.letter
-    return None if said else _only_mention(text, letters)
+        elif last.letter is None or last.letter not in denied:
+            return i
+    return None
 
 
 def last_letter(text: str, letters: Sequence[str]) -> str | None:
@@ -185,44 +216,30 @@ def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
     return len(standing) == len(rest) or set(rest) <= set(letters)
 
 
-def _said(text: str, letters: Sequence[str]) -> list[Said]:
-    """Announcements from the last to the first."""
+def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
+    """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
     low = fold(text)
     found: dict[int, Said] = {}
-    for count, anchor in enumerate(anchors(text, low)):
+    for count, anchor in enumerate(anchors(text, low, start, end)):
         if count >= EVENTS:
             break
         said = _letter_at(text, anchor.start, anchor.end, letters) or _letter_closing(
             text, anchor.start, anchor.end, letters
         )
         if said is not None:
-            found[said.end] = Said(said.start, said.end, said.letter, denied=True) if anchor.negated else said
-    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS):
+            found |= _with_instead(text, replace(said, denied=True) if anchor.negated else said, letters)
+    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
             continue
         said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
-    for at, _ in descending(low, _AFFIRMING, EVENTS):
-        said = _affirmed(text, at, letters)
-        if said is not None:
-            found.setdefault(said.end, said)
+    for at, _ in descending(low, PRAISE, EVENTS, start, end):
+        if (match := praised(text, at)) is not None:
+            letter = match["letter"].upper() if match["letter"].upper() in letters else None
+            found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
-
-
-def _affirmed(text: str, at: int, letters: Sequence[str]) -> Said | None:
-    """The letter of "(C) is the correct answer", where the praise stands at `at`."""
-    match = None
-    for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
-        if found.start() > at:
-            break
-        match = found
-    if match is None or match.end() <= at or (match["open"] and not match["close"]):
-        return None
-    if _SUPPOSED.search(text, max(0, match.start() - 24), match.start()):
-        return None
-    return Said(match.start(), match.end("letter"), match["letter"] if match["letter"] in letters else None)
 
 
 def _introduced(low: str, at: int, stem: str) -> bool:
@@ -231,6 +248,8 @@ def _introduced(low: str, at: int, stem: str) -> bool:
         return _SUBJECT.search(low, max(0, at - 12), at) is not None
     if stem == "one ":
         return _GOOD.search(low, max(0, at - 16), at) is not None
+    if stem in _LEFT:
+        return _WENT.search(low, max(0, at - 160), at) is not None
     return not (stem.isascii() and at and low[at - 1].isalpha())
 
 
@@ -240,8 +259,12 @@ def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said 
     if match is None:
         return None
     letter = unicodedata.normalize("NFKC", match["letter"])
+    if letter.islower() and (_LABELS.search(text, max(0, start - 2), end) or _CAPITAL.match(text, match.end())):
+        return None
     after = match.end()
-    if not _stands(text, after, letter, bracketed=bool(match["close"])):
+    if not _stands(text, after, letter, bracketed=bool(match["close"])) and not (
+        letter.islower() and stands_alone(text, match.start("letter"), after)
+    ):
         return None
     letter = letter.upper()
     if match["no"]:
@@ -264,6 +287,13 @@ def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
     return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
 
 
+def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Said]:
+    """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
+    match = _INSTEAD.match(text, said.end, said.end + READ) if said.denied else None
+    instead = None if match is None else _letter_at(text, match.end(), match.end(), letters)
+    return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
+
+
 def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
     """ "The answer is 5 m (C)." and "The answer is 5 m, which is option C": the letter at the end of the sentence."""
     line_end = text.find("\n", end)
@@ -277,12 +307,14 @@ def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> 
     return None
 
 
-def _contradicts(text: str, before: Said, last: Said) -> bool:
-    """Two letters in neighbouring announcements, and nothing that says which one holds."""
-    if before.letter == last.letter:
+def _contradicted(text: str, said: list[Said], at: int) -> bool:
+    """Whether the announcement next to it names another letter, and nothing says which one holds."""
+    last = said[at]
+    before = next((s for s in said[at + 1 :] if not s.denied and s.end <= last.start), None)
+    if before is None or before.letter == last.letter:
         return False
     between = text[before.end : last.end].lower()
-    return len(between) <= 120 and _TAKEN_BACK.search(between) is None
+    return len(between) <= APART and _TAKEN_BACK.search(between) is None
 
 
 def _only_mention(text: str, letters: Sequence[str]) -> str | None:
@@ -299,7 +331,7 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
 def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
-    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE), EVENTS):
+    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE, "réponse"), EVENTS):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue

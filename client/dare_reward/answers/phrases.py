@@ -16,7 +16,9 @@ __all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
 
 WINDOW = 2_000  # characters of content that are read
 
-_DRESS = re.compile(r"(?:\s|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+")
+_DRESS = re.compile(
+    r"(?:\s|={3,}|-{3,}|</?(?:b|strong|em|i|u|p|br|span|h[1-6])\s?/?>|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+"
+)
 _BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
@@ -30,6 +32,15 @@ _NOT = re.compile(
     r"(?:definitely |certainly |simply )?(?:not|never|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
 )
 _NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_UNABLE = re.compile(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
+_INSTEAD = re.compile(
+    r"(?:[\s,;](?:but(?: rather)?|sondern|sino|mais)|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
+    re.IGNORECASE,
+)
+# "The answer is **Lima**, the capital of Peru": the dress before it is off already.
+_BOLD_FIRST = re.compile(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
+# By far the most common content, a number and nothing else on its line: what the long way would find too.
+_NUMBER = re.compile(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
 _KEY = re.compile(r"[\"']\s*:\s*\Z")
 _STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
 _ESCAPE = re.compile(r"\\([\"'\\/])")
@@ -42,6 +53,10 @@ _EQUALS = re.compile(r"\s*+=\s*+")
 _JOINTS = frozenset(
     {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
 )
+_OR = frozenset({"or", ", or", "oder", "ou", "o", "или", "或"})
+_DECIMAL = re.compile(r"[-−]?\d*+\.\d++\s?\\?%?")  # "$\frac{9}{16}$ or $0.5625$" says one value twice
+_REPEATING = re.compile(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
+_ABOUT = re.compile(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
 _SAYS = re.compile(r"[^\W_]|[∅∞√]")
 
 
@@ -57,7 +72,15 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
     if anchor.link == "back":
         return _before(text, anchor)
+    if anchor.link in {"is", "colon"} and not anchor.negated and (number := _NUMBER.match(text, anchor.end)):
+        return Phrase(number[1])
+    return _math_words(text, anchor)
+
+
+def _math_words(text: str, anchor: Anchor) -> Phrase | None:
     body, fresh = _body(text, anchor)
+    if not anchor.negated and (repeating := _REPEATING.match(body)):
+        return Phrase(repeating[0])
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None
@@ -70,13 +93,20 @@ def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
     if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
-        word = "cannot be " if "can" in text[anchor.start : anchor.end].lower() else "not "
+        can = "can" in text[anchor.start : anchor.end].lower()
+        if can and _UNABLE.match(said, start):
+            return None
+        word = "cannot be " if can else "not "
         return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
     content = _span_content(said, start, found)
     if content is None:
         content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
     if not content or (anchor.link == "hash" and not _is_result(text, anchor, line, content)):
         return None
+    if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
+        said = sentence(line[instead.end() :], [])[0]
+        content = _span_content(said, 0, spans(said)) or plain_content(said, strict=True, fresh=False) or content
+        denied = False
     return Phrase(content, denied)
 
 
@@ -94,6 +124,8 @@ def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
         if asked:
             return None
         line = _FOLLOWS.sub("", said.strip(), count=1) if _FOLLOWS.match(said.strip()) else said
+    if line.count("**") % 2 and (bold := _BOLD_FIRST.match(line)):
+        line = bold[1]
     line = _undressed(COPULA.sub("", line.strip().rstrip("。।")))
     if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
@@ -189,13 +221,14 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     if lead:
         if _LEFT_SIDE.fullmatch(lead):
             return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
-        if NUMBER.match(lead):
+        if NUMBER.match(lead) or _ABOUT.search(lead):
             return None
         link = tail_link(said, start)
         first = next((span for span in inside if 0 <= link <= span[0]), first)
     parts, end = [first[2]], first[1]
     for here, stop, content in inside[inside.index(first) + 1 :]:
-        if said[end:here].strip().lower() not in _JOINTS:
+        joint = said[end:here].strip().lower()
+        if joint not in _JOINTS or (joint in _OR and _DECIMAL.fullmatch(content) and not _DECIMAL.fullmatch(parts[-1])):
             break
         parts.append(content)
         end = stop

@@ -13,7 +13,7 @@ _END = re.compile(
 )
 _END_ENDS = ("|>", "/s>", "eos>", "_turn>", "｜>")
 _OPENING = re.compile(
-    r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|im_end|end_of_text)\|>|s>|start_of_turn>"
+    r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant)\|>|s>|start_of_turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
@@ -34,6 +34,7 @@ _QUESTION = re.compile(
     r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
     r"|问题|题目|Frage|Pregunta|Вопрос)"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
+    r"|\n(?:#{1,6}[ \t]|\*\*)(?:Problem|Question|Exercise|Example)[ \t]++\d++\.?\**+[ \t]*+(?=\n)"
 )
 
 
@@ -63,7 +64,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
 
 def questions(text: str) -> list[int]:
     """Where up to eight lines begin that open another question."""
-    if ":" not in text and "：" not in text:
+    if ":" not in text and "：" not in text and "#" not in text and "*" not in text:
         return []
     found = []
     for match in _QUESTION.finditer(text):

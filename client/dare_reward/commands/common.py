@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,18 +28,24 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_params(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The `--param` values, typed and checked by the method's own declarations."""
-    known = {s.name: s for s in specs(find(arguments.method))}
-    params = {}
+def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """The `--param` values for each method, typed and checked by its own declarations.
+
+    With several methods a parameter goes to those that have it; one that none has is an error.
+    """
+    names = list(methods) or [arguments.method]
+    known = {m: {s.name: s for s in specs(find(m))} for m in names}
+    params: dict[str, dict[str, Any]] = {m: {} for m in names}
     for text in arguments.param:
         name, equals, value = text.partition("=")
-        if not equals or name not in known:
-            raise RequestError(
-                f"--param {name}: write NAME=VALUE with one of {', '.join(known)}", code="unknown_parameter"
-            )
-        params[name] = known[name].parse(value)
-    settle(arguments.method, params)
+        owners = [m for m in names if name in known[m]]
+        if not equals or not owners:
+            every = ", ".join(dict.fromkeys(n for m in names for n in known[m]))
+            raise RequestError(f"--param {name}: write NAME=VALUE with one of {every}", code="unknown_parameter")
+        for m in owners:
+            params[m][name] = known[m][name].parse(value)
+    for m in names:
+        settle(m, params[m])
     return params
 
 

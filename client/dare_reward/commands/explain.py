@@ -27,6 +27,13 @@ FLAGS: Mapping[str, str] = {
     "missing_entropy_imputed": "missing entropies were filled with the group's mean",
     "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
     "no_answer_label": "the rollouts without an answer won the vote",
+    "no_positive": "no answer leads clearly enough for a positive label",
+    "few_valid": "fewer than two rollouts are valid: all rewards are -1",
+    "no_common_answer": "the two groups have no answer in common: all rewards are 0",
+    "penalised": "the leading answer has too few votes: all advantages are the penalty",
+    "verified_label": "the votes scatter: self-verifications chose the label",
+    "no_label": "there is no label: all advantages are 0",
+    "pseudo_reference": "no reference was sent: the probabilities are taken to be the majority answer's",
 }
 
 
@@ -40,7 +47,7 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 explained; 1 the group cannot be scored; 2 there is no such group."""
-    params = chosen_params(arguments)
+    params = chosen_params(arguments)[arguments.method]
     group = _find(arguments.file, arguments.group)
     reply = estimate([group], method=arguments.method, **params)
     found = reply.groups[0]
@@ -68,10 +75,16 @@ def _find(path: str, group_id: str) -> Mapping[str, Any]:
 
 
 def _rollouts(group: Mapping[str, Any], found: GroupReply) -> str:
+    values = found.rewards if found.rewards is not None else found.advantages
     rows = [
-        [str(rollout.get("id", i)), answer if answer is not None else "(none)", f"{reward:.6f}", "" if keep else "no"]
-        for i, (rollout, answer, reward, keep) in enumerate(
-            zip(group["rollouts"], found.answers or (), found.rewards or (), found.keep or (), strict=True)
+        [
+            str(rollout.get("id", i)),
+            (answer if answer is not None else "(none)")[:40],
+            "-" if value is None else f"{value:.6f}",
+            "" if keep else "no",
+        ]
+        for i, (rollout, answer, value, keep) in enumerate(
+            zip(group["rollouts"], found.answers or (), values or (), found.keep or (), strict=True)
         )
     ]
-    return table(("rollout", "answer", "reward", "kept"), [[r[0], r[1][:40], r[2], r[3]] for r in rows])
+    return table(("rollout", "answer", "reward" if found.rewards is not None else "advantage", "kept"), rows)

@@ -6,7 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from dare_reward.methods import Method, find, methods
+from dare_reward.advantages import ADVANTAGES, Advantage
+from dare_reward.fields import FIELDS, Field
+from dare_reward.methods import EXPERIMENTAL, Method, find, methods
 from dare_reward.params import Spec
 from dare_reward.request import ANSWER_SPECS
 from dare_reward.tables import table
@@ -14,33 +16,41 @@ from dare_reward.tables import table
 __all__ = ["markdown", "register"]
 
 
+METHOD_HEAD = ("method", "what", "needs", "paper", "evidence")
+CHOICE_HEAD = ("method", "needs", "what that costs", "gives", "evidence", "not verified")
+PARAMETER_HEAD = ("parameter", "default", "accepts", "meaning", "source")
+INPUT_HEAD = ("input", "shape", "range", "meaning", "methods")
+ADVANTAGE_HEAD = ("name", "formula", "OpenRLHF", "verl", "over")
+
+
 def register(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser("methods", help="list the estimators, or one's parameters")
     parser.add_argument("name", nargs="?", help="a method")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--choose", action="store_true", help="what each needs, costs and gives, and what is unverified")
+    what.add_argument("--inputs", action="store_true", help="the inputs of a rollout and which methods need them")
+    what.add_argument("--advantages", action="store_true", help="advantage estimators and their names in the stacks")
     parser.add_argument("--markdown", action="store_true", help="as the tables of the documentation")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.name is None:
-        print(
-            _render(
-                arguments, ("method", "what", "needs", "paper", "evidence"), [_method(m) for m in methods().values()]
-            )
-        )
-        return 0
-    method = find(arguments.name)
-    print(f"{method.name}: {method.summary} [{method.paper}; {method.evidence}]\n")
-    print(
-        _render(arguments, ("parameter", "default", "accepts", "meaning", "source"), [_spec(s) for s in method.specs])
-    )
-    if "answer" in method.requires:
+    render = markdown if arguments.markdown else table
+    if arguments.advantages:
+        print(render(ADVANTAGE_HEAD, [_advantage(a) for a in ADVANTAGES.values()] + [PASS_AT_K]))
+    elif arguments.inputs:
+        print(render(INPUT_HEAD, [_input(f) for f in FIELDS.values()]))
+    elif arguments.choose:
+        print(render(CHOICE_HEAD, [_choice(m) for m in methods().values()]))
+    elif arguments.name is None:
+        print(render(METHOD_HEAD, [_method(m) for m in methods().values()]))
+    else:
+        method = find(arguments.name)
+        print(f"{method.name}: {method.summary} [{method.paper}; {method.evidence}]\n")
+        consent = [EXPERIMENTAL] if method.experimental else []
+        print(render(PARAMETER_HEAD, [_spec(s) for s in [*method.specs, *consent]]))
         print("\nhow answers are read and compared\n")
-        print(
-            _render(
-                arguments, ("parameter", "default", "accepts", "meaning", "source"), [_spec(s) for s in ANSWER_SPECS]
-            )
-        )
+        print(render(PARAMETER_HEAD, [_spec(s) for s in ANSWER_SPECS]))
     return 0
 
 
@@ -50,12 +60,31 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells))
 
 
-def _render(arguments: argparse.Namespace, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return markdown(head, rows) if arguments.markdown else table(head, rows)
+def needs(m: Method) -> str:
+    """The inputs in words: alternatives by "or", conditions in brackets."""
+    always = [n.replace("|", " or ") for n in m.requires]
+    return ", ".join([*always, *(f"{w.name.replace('|', ' or ')} ({w.words})" for w in m.when)])
 
 
 def _method(m: Method) -> list[str]:
-    return [m.name, m.summary, ", ".join(m.requires), m.paper, m.evidence]
+    return [m.name, m.summary, needs(m), m.paper, m.evidence]
+
+
+def _choice(m: Method) -> list[str]:
+    return [m.name, needs(m), m.cost, m.output, m.evidence, m.unverified or "-"]
+
+
+def _input(f: Field) -> list[str]:
+    needing = [m.name for m in methods().values() if f.name in m.inputs and not m.defaults]
+    gives = f"; gives {f.gives[0]}" if f.gives else ""
+    return [f.name, f"one per {f.unit}", f.rule, f.doc + gives, ", ".join(needing) or "-"]
+
+
+PASS_AT_K = ["pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", "group"]
+
+
+def _advantage(a: Advantage) -> list[str]:
+    return [a.name, a.formula, a.openrlhf, a.verl, a.over]
 
 
 def _spec(s: Spec) -> list[str]:

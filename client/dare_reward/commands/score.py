@@ -19,6 +19,7 @@ from dare_reward.scoring import estimate
 from dare_reward.tables import group_table
 
 from .common import add_method, chosen_params, lines, read_groups, warn
+from .compare import comparison
 
 __all__ = ["register"]
 
@@ -38,6 +39,9 @@ def register(subparsers: Any) -> None:
     where.add_argument("--url", help="score with a running service (default: DARE_URL, else in process)")
     where.add_argument("--local", action="store_true", help="score in process, whatever DARE_URL says")
     add_method(parser)
+    parser.add_argument(
+        "--compare", metavar="METHODS", help="methods side by side on the same rollouts: dare,ttrl,scrl"
+    )
     parser.add_argument("--out", help="write here instead of to standard output")
     parser.add_argument("--table", action="store_true", help="readable tables instead of JSONL")
     parser.set_defaults(run=run)
@@ -45,12 +49,16 @@ def register(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Score the file; see EPILOG for the exit codes."""
-    params = chosen_params(arguments)
+    names = [n for n in (arguments.compare or "").split(",") if n]
+    params = chosen_params(arguments, methods=names)
     with ExitStack() as stack:
-        scorer = _scorer(arguments, params, stack)
+        scorers = {m: _scorer(arguments, m, own, stack) for m, own in params.items()}
         out = stack.enter_context(Path(arguments.out).open("w", encoding="utf-8")) if arguments.out else sys.stdout
+        if names:
+            return _compare(arguments, scorers, out)
         done, failed = 0, 0
-        for number, group in _progress(_score_all(read_groups(arguments.file), scorer), arguments.file):
+        scored = _score_all(read_groups(arguments.file), scorers[arguments.method])
+        for number, group in _progress(scored, arguments.file):
             if isinstance(group, DareError):
                 warn(f"line {number}: {group}")
                 failed += 1
@@ -60,17 +68,35 @@ def run(arguments: argparse.Namespace) -> int:
                 failed += 1
             done += 1
             _write(group, out, table=arguments.table)
+    return _exit_code(done, failed)
+
+
+def _exit_code(done: int, failed: int) -> int:
     return 2 if failed and not done else int(failed > 0)
 
 
-def _scorer(arguments: argparse.Namespace, params: Mapping[str, Any], stack: ExitStack) -> Scorer:
+def _compare(arguments: argparse.Namespace, scorers: Mapping[str, Scorer], out: IO[str]) -> int:
+    """Every method on every line; a line that is no group is left out for all."""
+    source = list(read_groups(arguments.file))
+    found = {m: dict(_score_all(iter(source), scorer)) for m, scorer in scorers.items()}
+    bad = {n: str(r) for replies in found.values() for n, r in replies.items() if isinstance(r, DareError)}
+    for number, text in sorted(bad.items()):
+        warn(f"line {number}: {text}")
+    good = [n for n, _ in source if n not in bad]
+    if good:
+        results = {m: [r for n in good if isinstance(r := replies[n], GroupReply)] for m, replies in found.items()}
+        out.write(comparison(results) + "\n")
+    return _exit_code(len(good), len(bad))
+
+
+def _scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], stack: ExitStack) -> Scorer:
     url = None if arguments.local else arguments.url or os.environ.get("DARE_URL")
     if not url:
-        return partial(estimate, method=arguments.method, **params)
+        return partial(estimate, method=method, **params)
     from dare_reward.client import Client  # noqa: PLC0415  (httpx is not needed in process)
 
     client = stack.enter_context(Client(url, token=os.environ.get("DARE_TOKEN")))
-    return partial(client.reward, method=arguments.method, **params)
+    return partial(client.reward, method=method, **params)
 
 
 def _score_all(

@@ -16,6 +16,7 @@ is silent or its readings differ, the choice is a parameter; docs/parameters.md 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -26,12 +27,12 @@ from ..methods import Estimate, Method
 from ..params import Param
 from ..segments import Bools, Floats
 
-__all__ = ["METHODS", "dare"]
+__all__ = ["METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 
 TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not fall to a rounding error
-LOW_ENTROPY = 0.02
 
 Weight = Literal["linear", "sqrt", "exp", "log", "none"]
+Missing = Literal["error", "group_mean", "frequency"]
 Bonus = Literal["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"]
 
 
@@ -107,7 +108,7 @@ def dare(
         ),
     ] = "zero",
     missing_entropy: Annotated[
-        Literal["error", "group_mean", "frequency"],
+        Missing,
         Param(
             "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
             source="ours",
@@ -119,15 +120,8 @@ def dare(
     Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an
     answer is no part of n, u, p^ and M, and gets 0.
     """
-    entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
-    lacking_P = _any(groups, groups.valid_R & np.isnan(entropy_R))
-    counted_P = lacking_P & (missing_entropy == "frequency")
-    n_A = groups.votes_A
-    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
-    u_A = np.where(lacking_P[groups.group_A], 0.0, np.maximum(mean_A, u_floor))
-
-    relative_A = np.where(counted_P[groups.group_A], 1.0, _confidence(groups, u_A, weight=weight, eps=eps, lam=lam))
-    p_hat_A = _share(groups, n_A * relative_A)
+    d = distribution(groups, weight=weight, eps=eps, lam=lam, u_floor=u_floor, missing_entropy=missing_entropy)
+    n_A, p_hat_A, u_A = groups.votes_A, d.p_hat_A, d.u_A
     kept_A = p_hat_A >= tau - TAU_SLACK
     all_pruned_P = (groups.support_P > 0) & ~_any_answer(groups, kept_A)
     if on_all_pruned != "skip":
@@ -135,7 +129,7 @@ def dare(
         kept_A = kept_A | (instead & all_pruned_P[groups.group_A])
 
     p_A = _share(groups, p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
-    q_A = np.where(counted_P[groups.group_A], 0.0, _bonus_uncertainty(u_A, u_norm, vocab_size))
+    q_A = np.where(d.counted_P[groups.group_A], 0.0, _bonus_uncertainty(u_A, u_norm, vocab_size))
     m_P = {
         "retained": groups.sum_by_group(n_A * kept_A),
         "valid": groups.sum_by_group(n_A),
@@ -148,23 +142,59 @@ def dare(
         neutral_P = groups.sum_by_group(n_A * reward_A) / survivors_P
         reward_A = np.where(kept_A, reward_A, neutral_P[groups.group_A])
 
-    unknown_A = lacking_P[groups.group_A]
     return Estimate(
         rewards_R=groups.spread(reward_A),
         keep_R=groups.spread(kept_A, fill=False),
         support_A={
-            "uncertainty": np.where(unknown_A, np.nan, u_A),
+            "uncertainty": d.uncertainty_A,
             "p_hat": p_hat_A,
             "p": p_A,
             "bonus": np.where(kept_A, bonus_A, np.nan),
             "reward": reward_A,
             "kept": kept_A,
         },
-        used_entropy_P=~lacking_P & (groups.support_P > 0),
+        used_entropy_P=d.used_P,
+        flags_P={"all_pruned": all_pruned_P, **d.flags_P},
+        errors=d.errors,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Distribution:
+    """p^ of Eq. 10 and what it was made of.
+
+    u_A         u(y) as it entered the weight: floored, 0 where entropies are not used
+    counted_P   the group was scored by votes alone for lack of entropies
+    used_P      entropies entered
+    """
+
+    p_hat_A: Floats
+    u_A: Floats
+    uncertainty_A: Floats
+    counted_P: Bools
+    used_P: Bools
+    flags_P: Mapping[str, Bools]
+    errors: Mapping[int, GroupError]
+
+
+def distribution(
+    groups: Groups, *, weight: Weight, eps: float, lam: float, u_floor: float, missing_entropy: Missing
+) -> Distribution:
+    """The distribution of answers, weighted by entropy: p^(y), Eqs. 8-10."""
+    entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
+    lacking_P = _any(groups, groups.valid_R & np.isnan(entropy_R))
+    counted_P = lacking_P & (missing_entropy == "frequency")
+    n_A, unknown_A = groups.votes_A, lacking_P[groups.group_A]
+    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
+    u_A = np.where(unknown_A, 0.0, np.maximum(mean_A, u_floor))
+    relative_A = np.where(counted_P[groups.group_A], 1.0, _confidence(groups, u_A, weight=weight, eps=eps, lam=lam))
+    return Distribution(
+        p_hat_A=_share(groups, n_A * relative_A),
+        u_A=u_A,
+        uncertainty_A=np.where(unknown_A, np.nan, u_A),
+        counted_P=counted_P,
+        used_P=~lacking_P & (groups.support_P > 0),
         flags_P={
-            "all_pruned": all_pruned_P,
-            "low_entropy": _any_answer(groups, ~unknown_A & (mean_A < LOW_ENTROPY)),
-            "u_gt_1": _any_answer(groups, ~unknown_A & (mean_A > 1)),
             "missing_entropy_imputed": imputed_P,
             "missing_entropy_frequency": counted_P,
         },
@@ -270,7 +300,10 @@ def _preset(name: str, summary: str, **defaults: Any) -> Method:
         paper="arXiv:2601.21804",
         evidence="from the paper",
         requires=("answer", "mean_entropy"),
+        imputes=frozenset({"mean_entropy"}),
         defaults=defaults,
+        cost="one entropy per token from the engine or the trainer, averaged",
+        unverified="eps, tau: the paper gives no values; no official code was found",
     )
 
 

@@ -11,7 +11,7 @@ from ..methods import Estimate, Method
 from ..params import Param
 from ..segments import Bools, Ints
 
-__all__ = ["METHODS", "ttrl"]
+__all__ = ["METHODS", "majority", "ttrl"]
 
 
 def ttrl(
@@ -38,7 +38,7 @@ def ttrl(
     that "answer" has the most votes, its rollouts get 1 and all others 0.
     """
     voting, place_A = _with_blank(groups) if no_answer == "official" else (groups, np.arange(len(groups.text_A)))
-    label = _label(voting, tie).astype(np.float64)
+    label = majority(voting, tie).astype(np.float64)
     n_A = groups.votes_A
     share_A = n_A / np.maximum(groups.sum_by_group(n_A), 1.0)[groups.group_A]
     blank_won_P = voting.sum_by_group(label) > groups.sum_by_group(label[place_A])
@@ -52,8 +52,8 @@ def ttrl(
     )
 
 
-def _label(groups: Groups, tie: str) -> Bools:
-    """Which answers are the label."""
+def majority(groups: Groups, tie: str = "first") -> Bools:
+    """Which answers have the most votes."""
     votes_A = groups.votes_A
     best_A: Bools = votes_A == groups.max_by_group(votes_A)[groups.group_A]
     if tie == "all":

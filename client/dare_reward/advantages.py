@@ -1,0 +1,208 @@
+"""Advantages from rewards, as the training stacks compute them: pure functions on flat arrays.
+
+`rewards_R` are the rewards of the trained rollouts, `sizes_P` how many each group has. m and s are the mean and the
+standard deviation (ddof 1 unless said otherwise) of a group's rewards.
+
+Names differ between the stacks; the table in docs/advantages.md is made from `ADVANTAGES`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import comb, sqrt
+from types import MappingProxyType
+
+import numpy as np
+
+from .errors import RequestError
+from .segments import Bools, Floats, Ints
+
+__all__ = [
+    "ADVANTAGES",
+    "Advantage",
+    "advantages",
+    "dr_grpo",
+    "find_advantage",
+    "grpo_openrlhf",
+    "grpo_population",
+    "grpo_verl",
+    "pass_at_k_advantage",
+    "pass_at_k_pair",
+    "reinforce",
+    "reinforce_pp",
+    "reinforce_pp_baseline",
+    "rloo",
+]
+
+LEAST_VARIANCE = 1e-8  # OpenRLHF's clamp in the normalisation over a batch
+
+
+def grpo_verl(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """(r - m)/(s + 1e-6); a group of one keeps r/(1 + 1e-6), as verl sets m = 0 and s = 1 there."""
+    mean_R, deviation_R = _moments(rewards_R, sizes_P, ddof=1)
+    alone_R = _spread(sizes_P == 1, sizes_P)
+    return np.where(alone_R, rewards_R / (1 + 1e-6), (rewards_R - mean_R) / (deviation_R + 1e-6))
+
+
+def grpo_openrlhf(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """(r - m)/(s + 1e-9); 0 in a group of one, where OpenRLHF's own value is not a number."""
+    mean_R, deviation_R = _moments(rewards_R, sizes_P, ddof=1)
+    return (rewards_R - mean_R) / (deviation_R + 1e-9)
+
+
+def grpo_population(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """(r - m)/(s + 1e-6) with the population standard deviation (ddof 0)."""
+    mean_R, deviation_R = _moments(rewards_R, sizes_P, ddof=0)
+    return (rewards_R - mean_R) / (deviation_R + 1e-6)
+
+
+def dr_grpo(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """r - m."""
+    return rewards_R - _moments(rewards_R, sizes_P, ddof=1)[0]
+
+
+def rloo(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """r minus the mean of the other rewards = (r - m) M/(M - 1); a group of one keeps r, as in verl."""
+    size_R = _spread(sizes_P, sizes_P).astype(np.float64)
+    others = dr_grpo(rewards_R, sizes_P) * size_R / np.maximum(size_R - 1, 1)
+    return np.where(size_R == 1, rewards_R, others)
+
+
+def reinforce(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """r: Williams' REINFORCE without a baseline. OpenRLHF's `reinforce` is REINFORCE++."""
+    return rewards_R.copy()
+
+
+def reinforce_pp(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """(r - mean)/std over the whole request: REINFORCE++ without a KL term, each rollout one sample.
+
+    The stacks take each token as a sample, so there long rollouts weigh more in mean and std; with equal lengths it is
+    the same. Population std, at least 1e-4. Depends on every group of the request.
+    """
+    if not len(rewards_R):
+        return rewards_R.copy()
+    centred_R = rewards_R - rewards_R.mean()
+    out: Floats = centred_R / np.sqrt(max(float(np.mean(centred_R**2)), LEAST_VARIANCE))
+    return out
+
+
+def reinforce_pp_baseline(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """REINFORCE++-baseline: r - m, then normalised over the whole request like `reinforce_pp`."""
+    return reinforce_pp(dr_grpo(rewards_R, sizes_P), sizes_P)
+
+
+def pass_at_k_pair(rollouts: int, failed: int, k: int) -> tuple[float, float]:
+    """Advantages A+ of a success and A- of a failure for pass@k, with N rollouts of which F failed.
+
+    R = 1 - C(F, k)/C(N, k), s = sqrt(R (1 - R)), A+ = (1 - R)/s, A- = (1 - R - C(F-1, k-1)/C(N-1, k-1))/s; 0 if s = 0.
+    """
+    fail = comb(failed, k) / comb(rollouts, k) if k <= rollouts else 0.0
+    deviation = sqrt((1 - fail) * fail)
+    if deviation < 1e-6 or not failed:
+        return 0.0, 0.0
+    conditional = comb(failed - 1, k - 1) / comb(rollouts - 1, k - 1)
+    return fail / deviation, (fail - conditional) / deviation
+
+
+def pass_at_k_advantage(rewards_R: Floats, sizes_P: Ints, *, k: int) -> Floats:
+    """A+ for reward 1, A- for reward 0 (`pass_at_k_pair`). Other rewards are a RequestError."""
+    if not np.isin(rewards_R, (0.0, 1.0)).all():
+        raise RequestError(f"pass@{k} needs rewards of 0 and 1", loc=("advantage",), code="rewards")
+    right_P = np.bincount(_groups(sizes_P), rewards_R, minlength=len(sizes_P)).astype(np.int64)
+    pairs = [pass_at_k_pair(n, n - c, k) for n, c in zip(sizes_P.tolist(), right_P.tolist(), strict=True)]
+    plus_P, minus_P = np.array(pairs, np.float64).reshape(-1, 2).T
+    return np.where(rewards_R > 0, _spread(plus_P, sizes_P), _spread(minus_P, sizes_P))
+
+
+Function = Callable[[Floats, Ints], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Advantage:
+    """An advantage estimator: what the stacks call it, and whether it looks beyond the group."""
+
+    name: str
+    function: Function
+    formula: str
+    openrlhf: str = "-"
+    verl: str = "-"
+    over: str = "group"
+
+
+ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
+    {
+        a.name: a
+        for a in (
+            Advantage("grpo", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo"),
+            Advantage("grpo_verl", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo"),
+            Advantage("grpo_openrlhf", grpo_openrlhf, "(r - m)/(s + 1e-9)", openrlhf="group_norm"),
+            Advantage("grpo_population", grpo_population, "(r - m)/(s + 1e-6), s with ddof 0"),
+            Advantage("dr_grpo", dr_grpo, "r - m", openrlhf="dr_grpo", verl="grpo without std"),
+            Advantage("rloo", rloo, "(r - m) M/(M - 1)", openrlhf="rloo", verl="rloo"),
+            Advantage("reinforce", reinforce, "r"),
+            Advantage(
+                "reinforce_pp",
+                reinforce_pp,
+                "(r - mean)/std over the request",
+                openrlhf="reinforce",
+                verl="reinforce_plus_plus",
+                over="request",
+            ),
+            Advantage(
+                "reinforce_pp_baseline",
+                reinforce_pp_baseline,
+                "r - m, then as reinforce_pp",
+                openrlhf="reinforce_baseline",
+                verl="reinforce_plus_plus_baseline",
+                over="request",
+            ),
+        )
+    }
+)
+
+
+def find_advantage(name: str) -> Function:
+    """The estimator of that name; `pass@4` and the like for pass@k."""
+    if name in ADVANTAGES:
+        return ADVANTAGES[name].function
+    if found := re.fullmatch(r"pass@([1-9]\d{0,3})", name):
+        return partial(pass_at_k_advantage, k=int(found[1]))
+    known = ", ".join([*ADVANTAGES, "pass@k with a number for k"])
+    raise RequestError(f"unknown advantage {name[:64]!r}; known: {known}", loc=("advantage",), code="advantage")
+
+
+def advantages(name: str, rewards_R: Floats, sizes_P: Ints, *, trained_R: Bools | None = None) -> Floats:
+    """Advantages by name. Rollouts that are not trained enter neither means nor deviations and get NaN."""
+    function = find_advantage(name)
+    if trained_R is None or trained_R.all():
+        return function(rewards_R, sizes_P)
+    counts_P = np.bincount(_groups(sizes_P), trained_R, minlength=len(sizes_P)).astype(np.int64)
+    out = np.full(len(rewards_R), np.nan)
+    out[trained_R] = function(rewards_R[trained_R], counts_P)
+    return out
+
+
+def _groups(sizes_P: Ints) -> Ints:
+    return np.repeat(np.arange(len(sizes_P)), sizes_P)
+
+
+def _spread(values_P: Floats | Ints | Bools, sizes_P: Ints) -> Floats:
+    return np.repeat(values_P, sizes_P)
+
+
+def _moments(rewards_R: Floats, sizes_P: Ints, *, ddof: int) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each rollout's group. Exactly m = r and s = 0 where all rewards are equal."""
+    group_R = _groups(sizes_P)
+    first_R = _spread(_first(rewards_R, sizes_P), sizes_P)
+    shift_P = np.bincount(group_R, rewards_R - first_R, minlength=len(sizes_P)) / np.maximum(sizes_P, 1)
+    mean_R = first_R + shift_P[group_R]
+    square_P = np.bincount(group_R, (rewards_R - mean_R) ** 2, minlength=len(sizes_P)) / np.maximum(sizes_P - ddof, 1)
+    return mean_R, np.sqrt(square_P)[group_R]
+
+
+def _first(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    starts = np.cumsum(sizes_P) - sizes_P
+    return rewards_R[np.minimum(starts, max(len(rewards_R) - 1, 0))] if len(rewards_R) else np.zeros(len(sizes_P))

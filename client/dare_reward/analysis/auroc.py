@@ -1,0 +1,103 @@
+"""Does low entropy mean right? The go/no-go diagnostic for DARE.
+
+Within groups: a figure pooled over prompts measures how hard the prompts are, which group normalisation erases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ..groups import Groups
+from ..segments import Bools, Floats, offsets
+from .bootstrap import Interval, mean_interval, ratio_interval
+
+__all__ = ["EntropyAuroc", "entropy_auroc", "group_auroc", "matched_pairs", "pooled_auroc"]
+
+WIDTH = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class EntropyAuroc:
+    """P(entropy of a right rollout < entropy of a wrong one), ties one half.
+
+    within       mean over groups that have both; with a bootstrap interval over prompts
+    pooled       over all pairs of rollouts of all prompts: for comparison only
+    controlled   over the pairs of a group whose lengths differ by at most 10 per cent; NaN without lengths
+    pairs        share of the within-group pairs that this keeps
+    length       the same figure with length in place of entropy: P(a right rollout is shorter)
+    """
+
+    within: Interval
+    pooled: float
+    controlled: Interval
+    pairs: float
+    length: Interval
+
+
+def entropy_auroc(groups: Groups, correct_R: Floats, *, level: float = 0.95, seed: int = 0) -> EntropyAuroc:
+    """All figures from the columns `mean_entropy` and `num_tokens`; rollouts without an answer are left out."""
+    entropy_R, length_R = groups.column("mean_entropy"), groups.column("num_tokens")
+    usable_R = groups.valid_R & ~np.isnan(correct_R)
+    wins_P, matched_P, all_P = matched_pairs(groups, entropy_R, length_R, np.where(usable_R, correct_R, np.nan))
+    return EntropyAuroc(
+        within=mean_interval(group_auroc(groups, entropy_R, correct_R), level=level, seed=seed),
+        pooled=pooled_auroc(entropy_R[usable_R], correct_R[usable_R]),
+        controlled=ratio_interval(wins_P, matched_P, level=level, seed=seed),
+        pairs=float(matched_P.sum() / all_P.sum()) if all_P.sum() else np.nan,
+        length=mean_interval(group_auroc(groups, length_R, correct_R), level=level, seed=seed),
+    )
+
+
+def group_auroc(groups: Groups, score_R: Floats, correct_R: Floats) -> Floats:
+    """P(score of a right rollout < score of a wrong one) of each group, ties one half (Mann-Whitney U).
+
+    Over rollouts with an answer, a score and a truth; NaN for a group with only right or only wrong ones.
+    """
+    starts = offsets(groups.sizes_P).tolist()
+    usable_R = groups.valid_R & ~np.isnan(score_R) & ~np.isnan(correct_R)
+    out = np.full(len(groups.sizes_P), np.nan)
+    for p, (low, high) in enumerate(pairwise(starts)):
+        inside = usable_R[low:high]
+        score, right = score_R[low:high][inside], correct_R[low:high][inside] > 0
+        if right.any() and not right.all():
+            out[p] = _mann_whitney(score, right)
+    return out
+
+
+def pooled_auroc(score_N: Floats, correct_N: Floats) -> float:
+    """The same over one list of scores; NaN if all or none are right."""
+    usable = ~np.isnan(score_N) & ~np.isnan(correct_N)
+    score, right = score_N[usable], correct_N[usable] > 0
+    return _mann_whitney(score, right) if right.any() and not right.all() else np.nan
+
+
+def _mann_whitney(score: Floats, right: Bools) -> float:
+    """Share of (right, wrong) pairs with the right one lower, ties one half, by sorting."""
+    wrong = np.sort(score[~right])
+    below = np.searchsorted(wrong, score[right], side="left")
+    through = np.searchsorted(wrong, score[right], side="right")
+    return float((len(wrong) - (below + through) / 2).mean() / len(wrong))
+
+
+def matched_pairs(
+    groups: Groups, score_R: Floats, length_R: Floats, correct_R: Floats, *, width: float = WIDTH
+) -> tuple[Floats, Floats, Floats]:
+    """Pairs of a right and a wrong rollout of equal length, |ln(La/Lb)| <= `width`, in each group.
+
+    Returns, per group: pairs with the right one lower (ties one half), matched pairs, all pairs.
+    """
+    starts = offsets(groups.sizes_P).tolist()
+    log_R = np.log(np.maximum(length_R, 1.0))
+    usable_R = ~np.isnan(score_R) & ~np.isnan(correct_R) & ~np.isnan(log_R)
+    wins, matched, pairs = np.zeros((3, len(groups.sizes_P)))
+    for p, (low, high) in enumerate(pairwise(starts)):
+        inside = usable_R[low:high]
+        score, log, right = score_R[low:high][inside], log_R[low:high][inside], correct_R[low:high][inside] > 0
+        near = np.abs(log[right][:, None] - log[~right]) <= width
+        difference = score[right][:, None] - score[~right]
+        wins[p] = (near * ((difference < 0) + 0.5 * (difference == 0))).sum()
+        matched[p], pairs[p] = near.sum(), near.size
+    return wins, matched, pairs

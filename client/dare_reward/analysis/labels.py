@@ -1,0 +1,32 @@
+"""Which answer a group's reward picks, and whether it is right. Truth stays on this side of the estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..groups import Groups
+from ..segments import Bools, Floats
+
+__all__ = ["known_groups", "mode_answers", "right_answers", "share_right"]
+
+
+def known_groups(groups: Groups, correct_R: Floats) -> Bools:
+    """Groups in which every rollout's truth is known."""
+    known_P: Bools = (groups.sum_rollouts(np.isnan(correct_R)) == 0) & (groups.sizes_P > 0)
+    return known_P
+
+
+def right_answers(groups: Groups, correct_R: Floats) -> Floats:
+    """Share of the rollouts of each answer that are right: 0 or 1 where truth belongs to the answer."""
+    return groups.sum_by_answer(np.nan_to_num(correct_R)) / np.maximum(groups.votes_A, 1)
+
+
+def mode_answers(groups: Groups) -> Bools:
+    """The first-seen answer with the most votes, Eq. 1."""
+    return groups.first_max(groups.votes_A)
+
+
+def share_right(groups: Groups, correct_R: Floats) -> Floats:
+    """mean(R) of each group, over all its rollouts; NaN where truth is not known."""
+    share_P = groups.sum_rollouts(np.nan_to_num(correct_R)) / np.maximum(groups.sizes_P, 1)
+    return np.where(known_groups(groups, correct_R), share_P, np.nan)

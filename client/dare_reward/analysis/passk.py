@@ -1,0 +1,78 @@
+"""pass@k and maj@k from n sampled rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from zlib import crc32
+
+import numpy as np
+
+from ..groups import Groups
+from ..segments import Floats, Ints, offsets
+from .bootstrap import Interval, mean_interval
+from .labels import known_groups, right_answers
+
+__all__ = ["majority_at_k", "pass_at_k", "pass_at_k_interval", "standard_error"]
+
+DRAWS = 200
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Probability that one of k rollouts drawn from n without replacement is among the c right ones.
+
+    1 - C(n-c, k)/C(n, k) (Chen et al. 2021, unbiased for 1 - (1-p)^k); pass@1 is c/n.
+    """
+    return 1.0 - comb(n - c, k) / comb(n, k)
+
+
+def pass_at_k_interval(
+    n_P: Sequence[int] | Ints, c_P: Sequence[int] | Ints, k: int, *, resamples: int = 2000, seed: int = 0
+) -> Interval:
+    """Mean over the prompts with n >= k, with a bootstrap interval over prompts."""
+    values = [pass_at_k(int(n), int(c), k) for n, c in zip(n_P, c_P, strict=True) if n >= k]
+    return mean_interval(np.array(values, np.float64), resamples=resamples, seed=seed)
+
+
+def standard_error(values_P: Floats) -> float:
+    """Standard error of a mean over prompts, s/sqrt(P) with ddof 1; NaN for fewer than two."""
+    known = values_P[~np.isnan(values_P)]
+    return float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else np.nan
+
+
+def majority_at_k(groups: Groups, correct_R: Floats, k: int, *, draws: int = DRAWS, seed: int = 0) -> Floats:
+    """maj@k of each group: chance that the most voted answer of k of its rollouts is right.
+
+    Equally many votes share the chance. k = 1 and k = M are exact; between, the mean over `draws` random subsets
+    without replacement. A subset without an answer is wrong. NaN where truth is unknown or M < k.
+    """
+    right_A = right_answers(groups, correct_R)
+    starts, answers = offsets(groups.sizes_P), offsets(groups.support_P)
+    usable_P = known_groups(groups, correct_R) & (groups.sizes_P >= k)
+    out = np.full(len(groups.sizes_P), np.nan)
+    for p in np.flatnonzero(usable_P):
+        index = groups.answer_R[starts[p] : starts[p + 1]]
+        local = np.where(index < 0, int(groups.support_P[p]), index - answers[p])
+        right = right_A[answers[p] : answers[p + 1]]
+        # A generator of the group's own: its value does not depend on which groups stand beside it.
+        rng = np.random.default_rng((seed, k, crc32(local.tobytes())))
+        out[p] = _majority(local, right, k, draws, rng)
+    return out
+
+
+def _majority(local: Ints, right: Floats, k: int, draws: int, rng: np.random.Generator) -> float:
+    """`local` numbers the answers 0..K-1, with K for none."""
+    width = len(right) + 1
+    if not len(right):
+        return 0.0
+    if k == 1:
+        return float(np.append(right, 0.0)[local].mean())
+    if k == len(local):
+        subsets = local[None, :]
+    else:
+        subsets = rng.permuted(np.broadcast_to(local, (draws, len(local))), axis=1)[:, :k]
+    rows = np.arange(len(subsets))[:, None] * width
+    votes = np.bincount((rows + subsets).ravel(), minlength=width * len(subsets)).reshape(-1, width)[:, :-1]
+    top = votes.max(axis=1, keepdims=True)
+    winners = (votes == top) & (top > 0)
+    return float((winners @ right / np.maximum(winners.sum(axis=1), 1)).mean())

@@ -1,0 +1,106 @@
+"""Figures of an analysis as PNG files (the extra `plots` brings matplotlib, which is loaded here alone)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import ConfigError
+from ..groups import Groups
+from ..segments import Floats
+from .auroc import group_auroc
+
+__all__ = ["draw"]
+
+Numbers = Mapping[str, Any]
+RIGHT, WRONG = "#2b7a4b", "#b5442e"
+
+
+def draw(folder: Path, numbers: Numbers, groups: Groups, correct_R: Floats) -> list[Path]:
+    """Write the figures that the data allow and return their paths. ConfigError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise ConfigError("figures need matplotlib: pip install 'dare-reward[plots]'") from None
+    entropy_R = groups.column("mean_entropy")
+    usable_R = groups.valid_R & ~np.isnan(entropy_R) & ~np.isnan(correct_R)
+    auroc_P = group_auroc(groups, entropy_R, correct_R)
+    figures: dict[str, tuple[bool, Callable[[Any], None]]] = {
+        "accuracy": (bool(numbers["accuracy"]["pass"]), lambda axes: _accuracy(axes, numbers["accuracy"])),
+        "direction": (_any_gain(numbers), lambda axes: _direction(axes, numbers["methods"])),
+        "information": (_any_gain(numbers), lambda axes: _information(axes, numbers["methods"])),
+        "entropy": (bool(usable_R.any()), lambda axes: _entropy(axes, entropy_R[usable_R], correct_R[usable_R] > 0)),
+        "auroc": (bool((~np.isnan(auroc_P)).any()), lambda axes: _auroc(axes, auroc_P[~np.isnan(auroc_P)])),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, (possible, plot) in figures.items():
+        if possible:
+            figure = Figure(figsize=(6, 4), layout="constrained")
+            plot(figure.add_subplot())
+            figure.savefig(folder / f"{name}.png", dpi=150)
+            written.append(folder / f"{name}.png")
+    return written
+
+
+def _any_gain(numbers: Numbers) -> bool:
+    return any(m["scored"] for m in numbers["methods"].values())
+
+
+def _accuracy(axes: Any, accuracy: Numbers) -> None:
+    for name, label in (("pass", "pass@k"), ("majority", "maj@k")):
+        ks = np.array([int(k) for k in accuracy[name]])
+        rows = np.array([[v["estimate"], v["low"], v["high"]] for v in accuracy[name].values()])
+        axes.plot(ks, rows[:, 0], marker="o", label=label)
+        axes.fill_between(ks, rows[:, 1], rows[:, 2], alpha=0.2)
+    axes.set_xscale("log", base=2)
+    axes.set(xlabel="k", ylabel="accuracy", ylim=(0, 1.02), title="95% intervals over prompts")
+    axes.legend()
+
+
+def _direction(axes: Any, methods: Numbers) -> None:
+    rows = {n: m["direction_gain"] for n, m in methods.items() if m["scored"]}
+    place = np.arange(len(rows))
+    middle = np.array([g["estimate"] for g in rows.values()])
+    ends = np.array([[g["estimate"] - g["low"], g["high"] - g["estimate"]] for g in rows.values()]).T
+    axes.errorbar(middle, place, xerr=np.maximum(ends, 0), fmt="o", capsize=4)
+    axes.set_yticks(place, list(rows))
+    axes.invert_yaxis()
+    axes.axvline(0, color="grey", linewidth=1)
+    axes.set(xlabel="first-order gain of accuracy per unit step", title="95% intervals over prompts")
+
+
+def _information(axes: Any, methods: Numbers) -> None:
+    rows = {n: m for n, m in methods.items() if m["scored"]}
+    place = np.arange(len(rows))
+    raw = [m["information"]["bits"] if "information" in m else 0.0 for m in rows.values()]
+    axes.barh(place + 0.2, raw, 0.4, label="I(R; r), rewards")
+    axes.barh(
+        place - 0.2, [m["information_advantage"]["bits"] for m in rows.values()], 0.4, label="I(R; A), advantages"
+    )
+    axes.set_yticks(place, list(rows))
+    axes.invert_yaxis()
+    axes.set(xlabel="bits")
+    axes.legend()
+
+
+def _entropy(axes: Any, entropy: Floats, right: Any) -> None:
+    edges = np.linspace(0, float(np.quantile(entropy, 0.99)) + 1e-9, 40)
+    for at, label, colour in ((right, "right", RIGHT), (~right, "wrong", WRONG)):
+        if at.any():
+            axes.hist(entropy[at], edges, weights=np.full(at.sum(), 1 / at.sum()), alpha=0.5, label=label, color=colour)
+    axes.set(
+        xlabel="mean token entropy of a rollout (nats)", ylabel="share of these rollouts", title="all prompts pooled"
+    )
+    axes.legend()
+
+
+def _auroc(axes: Any, auroc: Floats) -> None:
+    axes.hist(auroc, np.linspace(0, 1, 21))
+    axes.axvline(0.5, color="grey", linewidth=1)
+    axes.axvline(float(auroc.mean()), color=WRONG, linewidth=1.5, label=f"mean {auroc.mean():.2f}")
+    axes.set(xlabel="P(a right rollout has the lower entropy), one prompt", ylabel="prompts")
+    axes.legend()

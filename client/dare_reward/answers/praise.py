@@ -1,0 +1,66 @@
+"""Praise of an option that names its letter first: "(C) is the correct answer", "B seems more plausible"."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["PRAISE", "praised"]
+
+PRAISE = (
+    "correct",
+    "better",
+    "right",
+    "best",
+    "closest",
+    "appropriate",
+    "likely",
+    "plausible",
+    "answer",
+    "正确",
+    "正確",
+)
+_AFFIRM = re.compile(
+    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?:(?<=ption \()|(?<=hoice \())[a-z](?=\)))"
+    r"(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
+    r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
+    r"(?:(?:most )?(?:correct|right|best|better|closest|answer)"
+    r"|(?:most )?(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))"
+    r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
+    r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+)
+# Praise with the option's text between: "(C) 0.25 is the closest value".
+_AFFIRM_TEXT = re.compile(
+    r"\((?P<letter>[A-Z])\)[*_]*+\s[^\n;:()?]{1,50}?\s(?:is|are) (?:therefore |thus |clearly |indeed )?the (?:most )?"
+    r"(?:only correct|correct|right|best|closest|nearest|appropriate|likely|suitable)"
+    r"(?: (?:answer|option|choice|one|match|value))?"
+    r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+)
+_AFFIRM_ZH = re.compile(
+    r"(?<![A-Za-z、和或])(?P<letter>[A-Z])\s?(?:选项|選項|项|項)?(?:是|为|為)?(?:最|唯一)?(?P<good>正确|正確)(?:的|答案|选项|選項|。|，|\Z)"
+)
+_BOTH = re.compile(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,| and| or| nor)) *\(?\Z")
+_SUPPOSED = re.compile(
+    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
+    r"|answer\s)?\Z",
+    re.IGNORECASE,
+)
+
+
+def praised(text: str, at: int) -> re.Match[str] | None:
+    """The match of "(C) is the correct answer" with its `letter`, where the praise stands at `at`."""
+    if not text[at].isascii():
+        return _AFFIRM_ZH.search(text, max(0, at - 8), at + 6)
+    match = None
+    for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
+        if found.start() > at:
+            break
+        match = found
+    if match is not None and match["open"] and not match["close"]:
+        return None
+    if match is None or match.end() <= at:
+        match = _AFFIRM_TEXT.search(text, max(0, at - 70), at + 60)
+    if match is None or match.end() <= at or _BOTH.search(text, max(0, match.start() - 12), match.start()):
+        return None
+    if _SUPPOSED.search(text, max(0, match.start() - 24), match.start()):
+        return None
+    return match

@@ -1,0 +1,51 @@
+"""What several families share: the frame of an estimate for methods that score answers, or rollouts one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..groups import Groups
+from ..methods import Estimate
+from ..segments import Bools, Floats
+
+__all__ = ["by_answer", "by_rollout", "no_groups", "share_of", "share_of_votes"]
+
+
+def share_of_votes(groups: Groups, m_P: NDArray[Any] | None = None) -> Floats:
+    """n(y)/M; M is the rollouts with an answer unless given."""
+    m_P = groups.sum_by_group(groups.votes_A) if m_P is None else m_P
+    return groups.votes_A / np.maximum(m_P, 1)[groups.group_A]
+
+
+def share_of(groups: Groups, values_A: Floats) -> Floats:
+    """Each value over its group's sum; 0 where that is 0."""
+    total_A = groups.sum_by_group(values_A)[groups.group_A]
+    return np.divide(values_A, total_A, out=np.zeros(len(values_A)), where=total_A > 0)
+
+
+def no_groups(groups: Groups) -> Bools:
+    return np.zeros(len(groups.sizes_P), bool)
+
+
+def by_answer(groups: Groups, reward_A: NDArray[Any], **others: Any) -> Estimate:
+    """Every rollout gets its answer's reward, one without an answer 0. `others` are fields of the estimate."""
+    support = {"reward": reward_A, "kept": np.ones(len(reward_A), bool), **others.pop("support", {})}
+    support.setdefault("p_hat", share_of_votes(groups))
+    support.setdefault("p", support["p_hat"])
+    fields = {
+        "rewards_R": groups.spread(reward_A.astype(np.float64)),
+        "keep_R": groups.valid_R,
+        "used_entropy_P": no_groups(groups),
+        **others,
+    }
+    return Estimate(support_A=support, **fields)
+
+
+def by_rollout(groups: Groups, rewards_R: Floats, **others: Any) -> Estimate:
+    """Rollouts are scored one by one: no pseudo-label; an answer's reward in the table is the mean of its rollouts'."""
+    reward_A = groups.sum_by_answer(rewards_R) / groups.votes_A
+    fields = {"label_A": np.zeros(len(reward_A), bool), **others}
+    return by_answer(groups, reward_A, **{"rewards_R": rewards_R, **fields})

@@ -1,0 +1,195 @@
+"""SCOPE: labels for subgroups of the rollouts, by confidence-weighted votes of random draws (arXiv:2512.15146).
+
+For a subgroup size g, the M rollouts are cut into blocks of g consecutive ones. For each block `votes` of the M
+rollouts are drawn without replacement; the block's label is the answer with the greatest sum of confidence among the
+drawn, and r_i = 1[a_i = label of i's block]. Of g = 1, 2, 4, ..., M the one is taken that lies nearest to the ideal
+point among the Pareto-optimal pairs (mean reward, number of distinct labels), both scaled to [0, 1], at the distance
+sqrt(lam (1 - reward)^2 + (1 - lam) (1 - diversity)^2); then labels are drawn anew.
+
+Deviations from the official code, which chooses g for the whole batch, draws without a seed, pairs confidences with
+answers after leaving out missing answers (so they are misaligned), and asks the engine for the sampled token's
+log-probability only (so its "confidence" is surprisal): here g is chosen per prompt unless `choose=batch`, draws follow
+`seed`, confidences belong to their rollouts, and k >= 2 is required. Ties: the answer first seen in the group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+
+from ..groups import Groups, Ragged
+from ..methods import Estimate, Method, When
+from ..params import Param
+from ..segments import Floats, Ints, offsets
+from .common import by_answer, share_of
+from .traces import generated_ends, narrow_groups, step_confidence, token_confidence
+
+__all__ = ["METHODS", "scope"]
+
+
+def scope(
+    groups: Groups,
+    *,
+    choose: Annotated[
+        Literal["prompt", "batch"],
+        Param(
+            "the subgroup size is chosen per prompt, or for the whole request, which makes groups depend on each other",
+            source="ours; official code: batch",
+        ),
+    ] = "prompt",
+    votes: Annotated[
+        float,
+        Param("share of the rollouts that are drawn for each label", gt=0, le=1, source="official script: 32 of 64"),
+    ] = 0.5,
+    pareto_lam: Annotated[
+        float, Param("weight of the mean reward against diversity", ge=0, le=1, source="official script")
+    ] = 0.7,
+    steps: Annotated[
+        Literal["given", "whole"],
+        Param(
+            "confidence is averaged per step by step_ends, or over the whole trace",
+            source="official code: steps end in a blank line",
+        ),
+    ] = "given",
+    rounded: Annotated[bool, Param("token confidences to three digits", source="official code")] = True,
+    seed: Annotated[
+        int,
+        Param(
+            "of the draws; the same for every group", ge=0, lt=2**63, source="ours: the official code draws unseeded"
+        ),
+    ] = 0,
+) -> Estimate:
+    """Rewards 0 or 1. The pseudo-label is the label of most rollouts; `subgroup_size` is in the diagnostics."""
+    topk = groups.generated("topk_logprobs")
+    none = Ragged(np.zeros(0, np.int64), np.zeros(len(topk.lengths), np.int64))
+    ends = generated_ends(groups) if steps == "given" else none
+    made_R = step_confidence(token_confidence(topk, rounded=rounded), topk.lengths, ends)
+    weight_R = np.nan_to_num(np.where(topk.lengths > 0, made_R, groups.column("confidence")), nan=0.0)
+    parts = [_part(groups, p, weight_R) for p in range(len(groups.sizes_P))]
+    measured = [_measure(part, votes, seed) for part in parts]
+    size_P = _sizes(measured, pareto_lam, choose)
+    label_R = [_redraw(part, size, votes, seed) for part, size in zip(parts, size_P.tolist(), strict=True)]
+    label = np.concatenate([np.zeros(0, np.int64), *label_R])
+    rewards_R = ((label == groups.answer_R) & groups.valid_R).astype(np.float64)
+    count_A = np.bincount(label[label >= 0], minlength=len(groups.text_A)).astype(np.float64)
+    return by_answer(
+        groups,
+        groups.sum_by_answer(rewards_R) / groups.votes_A,
+        rewards_R=rewards_R,
+        support={"p_hat": share_of(groups, groups.sum_by_answer(weight_R))},
+        label_A=groups.first_max(count_A) & (count_A > 0),
+        errors=narrow_groups(groups, topk),
+        extra_P={"subgroup_size": size_P.astype(np.float64)},
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One group: answer and weight of each rollout, the index of its first answer, and how many it has."""
+
+    answer_M: Ints
+    weight_M: Floats
+    first: int
+    answers: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Draw:
+    """Who is drawn for each block: pairs of a block and a rollout, block by block."""
+
+    block: Ints
+    rollout: Ints
+    blocks: int
+
+
+def _part(groups: Groups, p: int, weight_R: Floats) -> _Part:
+    low, high = offsets(groups.sizes_P)[p : p + 2]
+    first = int(offsets(groups.support_P)[p])
+    return _Part(groups.answer_R[low:high], weight_R[low:high], first, int(groups.support_P[p]))
+
+
+def _candidates(rollouts: int) -> list[int]:
+    return [1 << i for i in range(rollouts.bit_length())]
+
+
+@lru_cache(maxsize=16)
+def _draws(rollouts: int, votes: float, seed: int) -> tuple[tuple[_Draw, ...], tuple[_Draw, ...]]:
+    """For each subgroup size the draws of its blocks: once to measure, once to label."""
+    rng = np.random.default_rng([seed, rollouts])
+    number = max(round(votes * rollouts), 1)
+
+    def draw(size: int) -> _Draw:
+        blocks = -(-rollouts // size)
+        order = rng.permuted(np.tile(np.arange(rollouts), (blocks, 1)), axis=1)
+        block, rollout = np.nonzero(order < number)
+        return _Draw(block, rollout, blocks)
+
+    sizes = _candidates(rollouts)
+    return tuple(draw(s) for s in sizes), tuple(draw(s) for s in sizes)
+
+
+def _labels(part: _Part, drawn: _Draw, size: int) -> Ints:
+    """The label of each rollout as an answer's index in its group, -1 for none."""
+    if not part.answers:
+        return np.full(len(part.answer_M), -1)
+    answered = part.answer_M[drawn.rollout] >= 0
+    place = drawn.block * part.answers + part.answer_M[drawn.rollout] - part.first
+    weights = part.weight_M[drawn.rollout]
+    flat = np.bincount(place[answered], weights[answered], minlength=drawn.blocks * part.answers)
+    sums_BK = flat.reshape(drawn.blocks, part.answers)
+    label_B = np.where(sums_BK.max(axis=1) > 0, sums_BK.argmax(axis=1), -1)
+    return np.repeat(label_B, size)[: len(part.answer_M)]
+
+
+def _measure(part: _Part, votes: float, seed: int) -> Floats:
+    """Mean reward and number of distinct labels for each subgroup size: shape [G, 2]."""
+    rollouts = len(part.answer_M)
+    rows = []
+    for size, drawn in zip(_candidates(rollouts), _draws(rollouts, votes, seed)[0], strict=True):
+        label = _labels(part, drawn, size)
+        hit = (label >= 0) & (label + part.first == part.answer_M)
+        rows.append((hit.mean(), len(set(label.tolist()))))
+    return np.array(rows, np.float64)
+
+
+def _sizes(measured: list[Floats], lam: float, choose: str) -> Ints:
+    if choose == "prompt" or not measured:
+        return np.array([1 << _nearest(m, lam) for m in measured], np.int64)
+    common = min(len(m) for m in measured)
+    mean = np.mean([m[:common] for m in measured], axis=0)
+    return np.full(len(measured), 1 << _nearest(mean, lam), np.int64)
+
+
+def _nearest(points: Floats, lam: float) -> int:
+    """Index of the Pareto-optimal point nearest to the ideal one; ties: the smallest subgroups."""
+    above, below = points[None] > points[:, None], points[None] < points[:, None]
+    better = np.any(above, axis=2) & ~np.any(below, axis=2)
+    front = np.flatnonzero(~better.any(axis=1))
+    low, high = points[front].min(axis=0), points[front].max(axis=0)
+    scaled = (points[front] - low) / (high - low + 1e-8)
+    distance = np.sqrt(lam * (1 - scaled[:, 0]) ** 2 + (1 - lam) * (1 - scaled[:, 1]) ** 2)
+    return int(front[np.argmin(distance)])
+
+
+def _redraw(part: _Part, size: int, votes: float, seed: int) -> Ints:
+    """The final labels of a group's rollouts as answers of the batch."""
+    label = _labels(part, _draws(len(part.answer_M), votes, seed)[1][size.bit_length() - 1], size)
+    return np.where(label >= 0, label + part.first, -1)
+
+
+METHODS = (
+    Method(
+        name="scope",
+        function=scope,
+        summary="a label for each subgroup of rollouts, from confidence-weighted votes of random draws",
+        paper="arXiv:2512.15146",
+        evidence="verified against official code",
+        requires=("answer", "confidence|topk_logprobs"),
+        when=(When("confidence|step_ends", "steps=given", lambda p: p["steps"] == "given"),),
+        cost="top-k log-probabilities (k >= 2) of each token and where steps end",
+        unverified="per-prompt choice of the subgroup size is ours; the official choice is choose=batch",
+    ),
+)

@@ -1,0 +1,42 @@
+"""T3RL: votes count more where an external check agrees (arXiv:2603.02203). Experimental."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from ..groups import Groups
+from ..methods import Estimate, Method
+from ..params import Param
+from .common import by_answer, share_of
+
+__all__ = ["METHODS", "t3rl"]
+
+
+def t3rl(
+    groups: Groups,
+    *,
+    verified_weight: Annotated[
+        float, Param("votes of a verified rollout; others have one", gt=0, source="notes on the paper")
+    ] = 5.0,
+) -> Estimate:
+    """r = 1 for the answer with the greatest weighted vote (ties: first seen), else 0."""
+    verified_R = np.nan_to_num(groups.column("verified"), nan=0.0) > 0
+    share_A = share_of(groups, groups.sum_by_answer(np.where(verified_R, verified_weight, 1.0)))
+    label_A = groups.first_max(share_A)
+    return by_answer(groups, label_A.astype(np.float64), support={"p_hat": share_A}, label_A=label_A)
+
+
+METHODS = (
+    Method(
+        name="t3rl",
+        function=t3rl,
+        summary="majority vote in which verified rollouts count more",
+        paper="arXiv:2603.02203",
+        evidence="experimental",
+        requires=("answer", "verified"),
+        cost="an external verdict per rollout, such as running its code",
+        unverified="the weight 5, from notes on the paper",
+    ),
+)

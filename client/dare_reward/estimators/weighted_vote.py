@@ -1,0 +1,70 @@
+"""The hard label of DARE's distribution: entropy-weighted majority vote.
+
+With `ttrl` (hard label of votes), `empo` (shares of votes) and `dare_dist` (shares weighted by entropy) it completes
+the two-by-two of hard or soft label, with or without entropy (Eq. 10 of arXiv:2601.21804).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+
+from ..groups import Groups
+from ..methods import Estimate, Method
+from ..params import Param
+from .dare import Missing, Weight, distribution
+
+__all__ = ["METHODS", "weighted_vote"]
+
+
+def weighted_vote(
+    groups: Groups,
+    *,
+    weight: Annotated[
+        Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="as dare")
+    ] = "linear",
+    eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, source="as dare")] = 0.05,
+    lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="as dare")] = 1.0,
+    u_floor: Annotated[float, Param("u(y) is at least this", ge=0, source="as dare")] = 0.0,
+    missing_entropy: Annotated[
+        Missing,
+        Param(
+            "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
+            source="ours",
+        ),
+    ] = "error",
+) -> Estimate:
+    """r = 1 for the rollouts whose answer has the greatest p^ (ties: first seen), else 0."""
+    d = distribution(groups, weight=weight, eps=eps, lam=lam, u_floor=u_floor, missing_entropy=missing_entropy)
+    label_A = groups.first_max(d.p_hat_A) & (d.p_hat_A > 0)
+    return Estimate(
+        rewards_R=groups.spread(label_A.astype(np.float64)),
+        keep_R=groups.valid_R,
+        support_A={
+            "uncertainty": d.uncertainty_A,
+            "p_hat": d.p_hat_A,
+            "p": d.p_hat_A,
+            "reward": label_A.astype(np.float64),
+            "kept": np.ones(len(label_A), bool),
+        },
+        used_entropy_P=d.used_P,
+        label_A=label_A,
+        flags_P=d.flags_P,
+        errors=d.errors,
+    )
+
+
+METHODS = (
+    Method(
+        name="weighted_vote",
+        function=weighted_vote,
+        summary="1 for the answer with the greatest entropy-weighted share, else 0",
+        paper="arXiv:2601.21804, Eq. 10",
+        evidence="from the paper",
+        requires=("answer", "mean_entropy"),
+        imputes=frozenset({"mean_entropy"}),
+        cost="one entropy per token from the engine or the trainer, averaged",
+        unverified="ours: the ablation cell that the paper leaves out",
+    ),
+)

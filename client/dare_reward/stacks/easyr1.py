@@ -1,0 +1,91 @@
+"""EasyR1:
+
+    worker.reward.reward_function=$(python -m dare_reward.stacks.easyr1):reward
+    worker.reward.reward_function_kwargs.url=http://127.0.0.1:8000
+
+EasyR1 reorders rows before it calls a reward function and does not tell it which row is whose, so the manager's call is
+wrapped to remember each row's uid. Validation rows have none: they are graded against their ground truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from functools import cache, wraps
+from typing import Any
+
+from dare_reward.answers import extract, grade
+from dare_reward.errors import RequestError
+from dare_reward.stacks.common import Scorer, certain, group, groups_by, spread
+
+__all__ = ["REWARD_NAME", "REWARD_TYPE", "install", "reward"]
+
+REWARD_NAME, REWARD_TYPE = "dare", "batch"
+UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
+
+
+def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: str = "math") -> list[dict[str, float]]:
+    """One {"overall": reward} per row, in the rows' order."""
+    uids = UIDS.get()
+    if uids is None:
+        return [{"overall": float(right), "accuracy": float(right)} for right in (_right(row, kind) for row in inputs)]
+    if len(uids) != len(inputs):
+        raise RequestError(f"EasyR1 passed {len(inputs)} rows for {len(uids)} uids", code="length")
+    members = groups_by(uids)
+    labels = {u: inputs[at[0]]["ground_truth"] for u, at in members.items()}
+    groups = [
+        group(
+            u,
+            [{"text": inputs[i]["response"], "num_tokens": int(inputs[i]["response_length"])} for i in at],
+            kind=kind,
+            label=labels[u] or None,
+        )
+        for u, at in members.items()
+    ]
+    rewards, _ = _scorer(url).score(groups)
+    return [{"overall": value} for value in certain(spread(rewards, members.values(), len(inputs)))]
+
+
+@cache
+def _scorer(url: str) -> Scorer:
+    return Scorer.of(url).certain("EasyR1")
+
+
+def _right(row: dict[str, Any], kind: Any) -> bool:
+    return grade(extract(row["response"], kind=kind).answer, row["ground_truth"], kind=kind)
+
+
+def _remembering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    @wraps(original)
+    def compute_reward_batch(self: Any, data: Any) -> Any:
+        uids = data.non_tensor_batch.get("uid")
+        token = UIDS.set(None if uids is None else [str(u) for u in uids])
+        try:
+            return original(self, data)
+        finally:
+            UIDS.reset(token)
+
+    return compute_reward_batch
+
+
+def install() -> None:
+    """Wrap the manager of this process; EasyR1 loads this file in the process where rewards are computed.
+
+    Ray makes a class of its own from the manager, with copies of its methods: those are wrapped too.
+    """
+    from verl.workers.reward.function import BatchFunctionRewardManagerMixin as Manager
+
+    for kind in _family(Manager):
+        if "compute_reward_batch" in vars(kind):
+            kind.compute_reward_batch = _remembering(vars(kind)["compute_reward_batch"])  # type: ignore[attr-defined]
+
+
+def _family(kind: type) -> list[type]:
+    below: list[type] = type.__subclasses__(kind)
+    return [kind, *(c for one in below for c in _family(one))]
+
+
+if __name__ == "custom_reward_fn":  # the name under which EasyR1 loads it
+    install()
+elif __name__ == "__main__":
+    print(__file__)

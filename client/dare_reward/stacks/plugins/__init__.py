@@ -1,0 +1,1 @@
+"""Files that a stack loads by their path."""

@@ -1,0 +1,66 @@
+"""ms-swift:
+
+DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins $(python -m dare_reward.stacks.swift) --reward_funcs dare
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import RequestError
+from .common import Scorer, from_environment, group, groups_by, spread
+from .ranks import scored_together
+
+__all__ = ["DareORM", "register"]
+
+
+class DareORM:
+    """An AsyncORM of ms-swift. Groups are rows of one `prompt_id`, over all ranks; a `request_id` counts once.
+
+    A multi-turn scheduler may put `token_entropies` or `logprobs` (and `token_mask`) into `rollout_infos`.
+    """
+
+    def __init__(self, args: Any = None, **_: Any) -> None:
+        self.args = args
+        self.scorer: Scorer = from_environment("ms-swift", on_error="abstain")
+
+    async def __call__(self, completions: Sequence[str], **columns: Any) -> list[float | None]:
+        """It does not yield: ms-swift makes an event loop per step, and ranks must gather in one order."""
+        from accelerate import PartialState
+
+        if missing := {"prompt_id", "request_id"} - columns.keys():
+            raise RequestError(f"ms-swift did not pass {min(missing)}; version 4.6 or later is needed")
+        names = ("prompt_id", "request_id", "finish_reason", "rollout_infos")
+        given = [columns.get(n) or [None] * len(completions) for n in names]
+        rows = [_row(text, *values) for text, *values in zip(completions, *given, strict=True)]
+        state = PartialState()
+        return scored_together(rows, self._score, rank=state.process_index, ranks=state.num_processes)
+
+    def _score(self, rows: list[dict[str, Any]]) -> list[float | None]:
+        once = list({r["request_id"]: r for r in rows}.values())
+        members = groups_by(r["prompt_id"] for r in once)
+        groups = [group(p, [once[i]["rollout"] for i in at]) for p, at in members.items()]
+        rewards, _ = self.scorer.score(groups)
+        by_request = dict(
+            zip((r["request_id"] for r in once), spread(rewards, members.values(), len(once)), strict=True)
+        )
+        return [by_request[r["request_id"]] for r in rows]
+
+
+def _row(text: str, prompt_id: Any, request_id: Any, finish_reason: Any, infos: Any) -> dict[str, Any]:
+    rollout = {"text": text, "finish_reason": finish_reason if isinstance(finish_reason, str) else None}
+    rollout |= {k: v for k, v in (infos or {}).items() if k in {"token_entropies", "logprobs", "token_mask"}}
+    return {"prompt_id": prompt_id, "request_id": request_id, "rollout": rollout}
+
+
+def register() -> None:
+    """Make `--reward_funcs dare` known."""
+    from swift.rewards import orms
+
+    orms["dare"] = DareORM
+
+
+if __name__ == "__main__":
+    print(Path(__file__).parent / "plugins" / "dare_swift.py")

@@ -1,0 +1,123 @@
+"""TRL: `reward_funcs=DareReward("http://127.0.0.1:8000")` for GRPOTrainer and RLOOTrainer; also AsyncDareReward.
+
+TRL passes a rank's rows and not how many of them are a group, and a group may be split over ranks. So rows are gathered
+from all ranks, scored at one place, and each rank gets its own rewards back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, Literal
+
+from ..errors import RequestError
+from .common import Scorer, group, numbers
+from .ranks import scored_together
+from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
+
+__all__ = ["AsyncDareReward", "DareReward"]
+
+# What a rollout_func may bring. A dataset column of one of these names would be taken for it.
+EXTRAS = ("token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs", "vote_only")
+SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
+
+
+class DareReward:
+    """A reward function. `settings` are those of `Scorer.of`; if the service stays away it returns None (abstains).
+
+    num_generations   only where the trainer does not call it itself (async_grpo): rollouts of a group
+    entropy           forward: the trainer's own forward, unless a rollout_func brings entropies; none: votes alone
+    label             a dataset column with the true answer, for diagnostics only
+    kind              math, choice, text or exact
+    """
+
+    def __init__(
+        self, url: str, *, num_generations: int | None = None, entropy: Literal["forward", "none"] = "forward",
+        label: str | None = None, kind: str | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
+        self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings})
+        self.num_generations, self.entropy, self.label, self.kind = num_generations, entropy, label, kind
+
+    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
+        trainer = _trainer(columns)
+        rows = self._rows(trainer, prompts, completions, columns)
+        return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+
+    def _rows(
+        self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        ids = columns.get("completion_ids") or [None] * len(completions)
+        rows = [rollout(trainer, text_of(c), i) for c, i in zip(completions, ids, strict=True)]
+        given = {k: columns[k] for k in EXTRAS if k in columns}
+        if self.entropy == "forward" and trainer is not None and not given.keys() & SOURCES:
+            given["token_entropies"] = forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
+        if self.label is not None:
+            given["label"] = [None if x is None else str(x) for x in columns[self.label]]
+        for name, column in given.items():
+            for row, value in zip(rows, column, strict=True):
+                row[FIELD.get(name, name)] = value
+        return rows
+
+    def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Consecutive rows; after a group's own come its votes, which are scored and not trained."""
+        size = self._size(trainer)
+        if not size or len(rows) % size:
+            raise RequestError(
+                f"{len(rows)} completions are not whole groups of num_generations={size}; pass num_generations"
+            )
+        out = []
+        for start in range(0, len(rows), size):
+            own = rows[start : start + size]
+            members = [{k: v for k, v in r.items() if k not in {"vote_only", "label"}} for r in own]
+            votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in own)]
+            out.append(group(str(start // size), members + votes, label=own[0].get("label"), kind=self.kind))
+        return out
+
+    def _size(self, trainer: Any) -> int | None:
+        if trainer is None or self.num_generations:
+            return self.num_generations
+        return int(trainer.num_generations if trainer.model.training else trainer.num_generations_eval)
+
+    def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[float | None]:
+        groups = self._groups(trainer, rows)
+        return self._report(trainer, columns, *self.scorer.score(groups, step=_step(columns)))
+
+    def _report(
+        self, trainer: Any, columns: Mapping[str, Any], rewards: Sequence[Sequence[float | None]], reply: Any
+    ) -> list[float | None]:
+        for name, value in numbers(reply).items():
+            columns.get("log_metric", lambda *_: None)(f"dare/{name}", value)
+        return [reward for of_group in rewards for reward in of_group[: self._size(trainer)]]
+
+
+class AsyncDareReward(DareReward):
+    """The same as a coroutine: it runs beside other asynchronous reward functions. On several ranks it does not yield,
+    because two functions that gather between awaits would wait for each other."""
+
+    async def __call__(  # type: ignore[override]
+        self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
+    ) -> list[float | None]:
+        trainer = _trainer(columns)
+        rows = self._rows(trainer, prompts, completions, columns)
+        if _place(trainer)["ranks"] > 1:
+            return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+        return self._report(
+            trainer, columns, *await self.scorer.score_async(self._groups(trainer, rows), step=_step(columns))
+        )
+
+
+def _trainer(columns: Mapping[str, Any]) -> Any:
+    """The trainer that calls: `log_metric` is its method. None where something else calls (async_grpo)."""
+    owner = getattr(columns.get("log_metric"), "__self__", None)
+    return owner if hasattr(owner, "num_generations") else None
+
+
+def _place(trainer: Any) -> dict[str, int]:
+    if trainer is None:
+        return {"rank": 0, "ranks": 1}
+    return {"rank": trainer.accelerator.process_index, "ranks": trainer.accelerator.num_processes}
+
+
+def _step(columns: Mapping[str, Any]) -> int | None:
+    state = columns.get("trainer_state")
+    return None if state is None else int(state.global_step)

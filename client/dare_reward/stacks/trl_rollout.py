@@ -1,0 +1,133 @@
+"""TRL: token entropies by the trainer's own forward; `VoteRollout`, a rollout_func with completions that only vote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from ..errors import RequestError
+
+__all__ = ["FIELD", "VoteRollout", "forward_entropies", "prompt_ids_of", "rollout", "text_of"]
+
+# TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
+FIELD: Final = {"sampled_logprobs": "logprobs"}
+
+
+class VoteRollout:
+    """`rollout_func=VoteRollout(extra=1)`: beside each trained completion, `extra` more that only vote.
+
+    With num_generations=32 and extra=1 the label comes from 64 votes and 32 are trained, as in TTRL. They come from the
+    trainer's own generation, whichever that is. GRPOTrainer only: RLOOTrainer has no rollout_func.
+
+    entropy    forward: by one more forward of the trainer; logprob: estimated by the log-probabilities of vLLM
+    """
+
+    def __init__(self, extra: int = 1, *, entropy: Literal["forward", "logprob"] = "forward") -> None:
+        if extra < 0:
+            raise RequestError(f"extra={extra}: a number of completions per trained one, 0 or more", code="parameter")
+        self.extra, self.entropy = extra, entropy
+
+    def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
+        ids = prompt_ids_of(trainer, prompts)
+        size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
+        rounds = [trainer._generate_single_turn(ids, None, {}, size) for _ in range(self.extra + 1)]  # noqa: SLF001
+        informed = [self._inform(trainer, ids, *one) for one in rounds]
+        votes = [_votes(trainer, one[0], fields) for one, fields in zip(rounds[1:], informed[1:], strict=True)]
+        return {
+            "prompt_ids": ids,
+            "completion_ids": rounds[0][0],
+            "logprobs": rounds[0][1],
+            "vote_only": [[more[i] for more in votes] for i in range(len(prompts))],
+            **informed[0],
+        }
+
+    def _inform(
+        self, trainer: Any, ids: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], logprobs: Any
+    ) -> dict[str, list[Any]]:
+        if self.entropy == "forward":
+            return {"token_entropies": forward_entropies(trainer, ids, completions)}
+        if logprobs is None:
+            raise RequestError(
+                "this generation gives no log-probabilities (only vLLM does): use VoteRollout(entropy='forward')"
+            )
+        return {"sampled_logprobs": logprobs}
+
+
+def _votes(
+    trainer: Any, completions: Sequence[Sequence[int]], fields: Mapping[str, Sequence[Any]]
+) -> list[dict[str, Any]]:
+    texts = trainer.processing_class.batch_decode(completions, skip_special_tokens=True)
+    rows = [rollout(trainer, text, ids) for text, ids in zip(texts, completions, strict=True)]
+    for name, column in fields.items():
+        for row, value in zip(rows, column, strict=True):
+            row[FIELD.get(name, name)] = value
+    return rows
+
+
+def rollout(trainer: Any, text: str, ids: Sequence[int] | None) -> dict[str, Any]:
+    """Text and how it ended: without a last token that ends, it was cut off."""
+    if trainer is None or ids is None:
+        return {"text": text}
+    ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}  # noqa: SLF001
+    return {"text": text, "finish_reason": "stop" if len(ids) and int(ids[-1]) in ends else "length"}
+
+
+def text_of(completion: Any) -> str:
+    """The text of a completion: a string, or messages whose last one by the assistant is it."""
+    if isinstance(completion, str):
+        return completion
+    said = [m.get("content") for m in completion if m.get("role") == "assistant"]
+    last = said[-1] if said else None
+    if isinstance(last, Sequence) and not isinstance(last, str):
+        return "".join(_block(part) for part in last)
+    return last or ""
+
+
+def _block(part: Mapping[str, Any] | str) -> str:
+    return part if isinstance(part, str) else str(part.get("text") or "")
+
+
+def prompt_ids_of(trainer: Any, prompts: Sequence[Any]) -> list[list[int]]:
+    """The prompts as the trainer tokenises them."""
+    ids, images, _ = trainer._tokenize_prompts(prompts)  # noqa: SLF001
+    if images is not None or getattr(trainer, "tools", None):
+        raise RequestError(
+            "with tools or images, a rollout_func of your own must bring token_entropies, or pass entropy='none'"
+        )
+    return list(ids)
+
+
+def forward_entropies(
+    trainer: Any, prompt_ids: Sequence[Sequence[int]], completion_ids: Sequence[Sequence[int]]
+) -> list[Any]:
+    """H of each generated token in nats, full vocabulary, the trainer's temperature: a float32 array per completion.
+
+    One more forward without gradients, by the trainer's helper and in its chunks.
+    """
+    import torch
+    from trl.trainer.utils import pad
+
+    lengths = list(map(len, completion_ids))
+    width, device = max([1, *lengths]), trainer.accelerator.device
+    pieces = []
+    for rows, side in ((prompt_ids, "left"), (completion_ids, "right")):
+        tensors = [torch.tensor(list(r), dtype=torch.long) for r in rows]
+        filler = trainer._tokenizer.pad_token_id  # noqa: SLF001
+        pieces.append((pad(tensors, filler, side), pad([torch.ones_like(t) for t in tensors], 0, side)))
+    ids, mask = (torch.cat(part, dim=1).to(device) for part in zip(*pieces, strict=True))
+    arguments = trainer.args
+    chunk = arguments.per_device_train_batch_size if trainer.model.training else arguments.per_device_eval_batch_size
+    with torch.no_grad(), _plain_checkpointing(trainer):
+        forward = trainer._get_per_token_logps_and_entropies  # noqa: SLF001
+        entropies = forward(trainer.model, ids, mask, width, batch_size=chunk, compute_entropy=True)[1]
+    if entropies is None:
+        raise RequestError(
+            "this trainer gives no entropies (Unsloth replaces its forward); use DareReward(..., entropy='none')"
+        )
+    return [row[:n] for row, n in zip(entropies.float().clamp(min=0).cpu().numpy(), lengths, strict=True)]
+
+
+def _plain_checkpointing(trainer: Any) -> Any:
+    from trl.models.utils import disable_gradient_checkpointing
+
+    return disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs)

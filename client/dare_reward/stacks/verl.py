@@ -1,0 +1,158 @@
+"""verl 0.9:
+
+    DARE_URL=http://127.0.0.1:8000 VERL_USE_EXTERNAL_MODULES=dare_reward.stacks.verl python -m verl.trainer.main_ppo ...
+
+verl computes rewards one rollout at a time and before entropies. So this hooks the trainer's advantage step, which has
+whole groups and full-vocabulary entropies, and writes the rewards there. Without DARE_URL it does nothing.
+
+DARE_TRAINED=32: of each prompt's rollouts the first 32 are trained, the others only vote (TTRL: 64 votes, 32 trained).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import ConfigError
+from .common import Scorer, certain, from_environment, group, groups_by, numbers, spread
+
+__all__ = ["TESTED", "drop_votes", "final_rows", "install", "score_batch"]
+
+TESTED: Final = "0.9"
+FIELDS: Final = ["uid", "responses", "response_mask", "entropy", "rollout_log_probs", "reward_model"]
+
+
+def install(scorer: Scorer, trained: int | None = None) -> None:
+    """Hook `PPOTrainer._compute_advantage`, once."""
+    found = sys.modules["verl"].__version__
+    if not found.startswith(f"{TESTED}."):
+        raise ConfigError(
+            f"dare_reward.stacks.verl hooks verl {TESTED}.*, not {found}: install 'verl=={TESTED}.*' or unset DARE_URL"
+        )
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+
+    original = PPOTrainer._compute_advantage  # noqa: SLF001
+    if getattr(original, "scorer", None) is not None:
+        return
+
+    def compute_advantage(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
+        metrics.update(score_batch(scorer, self, batch, trained))
+        return original(self, batch if trained is None else drop_votes(self, batch, metrics, trained), metrics)
+
+    compute_advantage.scorer = scorer  # type: ignore[attr-defined]
+    PPOTrainer._compute_advantage = compute_advantage  # noqa: SLF001
+
+
+def score_batch(scorer: Scorer, trainer: Any, batch: Any, trained: int | None = None) -> dict[str, float]:
+    """Score the last output of each session, write the session's reward to all its rows, and return diagnostics."""
+    import torch
+    import transfer_queue as tq
+    from verl.utils import tensordict_utils as tu
+
+    if (trainer.config.algorithm.get("filter_groups") or {}).get("enable"):
+        raise ConfigError(
+            "algorithm.filter_groups filters by rewards before there are any: disable it, or do not use DARE_URL"
+        )
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=FIELDS)
+    columns = {k: data[k].unbind() for k in ("responses", "response_mask", "entropy", "rollout_log_probs") if k in data}
+    padding = [
+        bool(tag.get("is_padding")) or not int(m.sum())
+        for tag, m in zip(batch.tags, columns["response_mask"], strict=True)
+    ]
+    last = final_rows(batch.keys, padding)
+    at = list(last.values())
+    members = groups_by(data["uid"][i] for i in at)
+    labels = [_label(data, at[rows[0]]) for rows in members.values()]
+    rollouts = [
+        _rollout(trainer, columns, i) | {"trained": trained is None or _number(key) < trained}
+        for key, i in last.items()
+    ]
+    rewards, reply = scorer.score(
+        [group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)]
+    )
+    of_session = dict(zip(last, certain(spread(rewards, members.values(), len(at))), strict=True))
+    scores = []
+    for key, response in zip(batch.keys, columns["responses"], strict=True):
+        scores.append(torch.zeros(len(response), dtype=torch.float32))
+        scores[-1][-1] = of_session.get(_session(key), 0.0)
+    fields = tu.get_tensordict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
+    tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+    return {f"dare/{name}": value for name, value in numbers(reply).items()}
+
+
+def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: int) -> Any:
+    """The batch without the rollouts that only voted, balanced over the ranks again."""
+    import transfer_queue as tq
+
+    kept = [
+        k
+        for k, tag in zip(batch.keys, batch.tags, strict=True)
+        if not tag.get("is_padding") and _number(_session(k)) < trained
+    ]
+    ranks = max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1  # noqa: SLF001
+    multiple = trainer._get_required_batch_multiple(ranks)  # noqa: SLF001
+    if len(kept) % multiple:
+        raise ConfigError(
+            f"DARE_TRAINED={trained} leaves {len(kept)} rollouts; verl trains multiples of {multiple} "
+            "(of the ranks and of ppo_mini_batch_size * rollout.n)"
+        )
+    tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)
+    return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
+
+
+def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
+    """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.
+
+    In the order of the sessions, not of the rows, which verl shuffles: a tie goes to the answer that was seen first.
+    """
+    order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
+    found = {_session(keys[i]): i for i in order}
+    return dict(sorted(found.items(), key=lambda item: _number(item[0])))
+
+
+def _session(key: str) -> str:
+    return key.rsplit("_", 1)[0]
+
+
+def _number(session: str) -> int:
+    return int(session.rsplit("_", 1)[1])
+
+
+def _rollout(trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
+    """Text, mask, and entropies: the full vocabulary's, else (rollout_correction.bypass_mode) the log-probabilities."""
+    response, limit = columns["responses"][i], trainer.config.data.max_response_length
+    row = {
+        "text": trainer.tokenizer.decode(response.tolist(), skip_special_tokens=True),
+        "finish_reason": "length" if len(response) >= limit else "stop",
+        "token_mask": columns["response_mask"][i].bool().cpu().numpy(),
+    }
+    for name, field in (("token_entropies", "entropy"), ("logprobs", "rollout_log_probs")):
+        if field in columns:
+            return row | {name: columns[field][i].float().cpu().numpy()}
+    return {k: v for k, v in row.items() if k != "token_mask"}
+
+
+def _label(data: Any, i: int) -> str | None:
+    """The ground truth, for diagnostics only."""
+    truth = data["reward_model"][i].get("ground_truth") if "reward_model" in data else None
+    return truth if isinstance(truth, str) else None
+
+
+def _load() -> None:
+    """What both loaders of verl (VERL_USE_EXTERNAL_MODULES and the entry point) run. verl swallows an exception of an
+    entry point and would train on without rewards, so a failure ends the process."""
+    if os.environ.get("DARE_URL") and "verl" in sys.modules:
+        try:
+            trained = os.environ.get("DARE_TRAINED")
+            install(from_environment("verl").certain("verl"), int(trained) if trained else None)
+        except (ConfigError, ValueError, ImportError, AttributeError) as error:
+            raise SystemExit(f"dare-reward: {error}") from error
+
+
+_load()
+
+if __name__ == "__main__":
+    print(Path(__file__).parent / "plugins" / "verl_score.py")

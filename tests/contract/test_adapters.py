@@ -1,0 +1,472 @@
+"""The adapters with light stand-ins of their stacks' objects; tests/stacks drives them by the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import json
+import pickle
+import subprocess
+import sys
+import types
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+import dare_reward
+from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
+from dare_reward.stacks import common, easyr1, slime, swift, verl
+from dare_reward.stacks.ranks import scored_together
+from dare_reward.stacks.trl import AsyncDareReward, DareReward
+from dare_reward.stacks.trl_rollout import VoteRollout, text_of
+
+URL = "http://service"
+SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """Clients without a network; `service.bodies` is what was sent, `service.change` alters replies, `service.down` ends it."""
+    state = SimpleNamespace(bodies=[], change=lambda reply: reply, down=False)
+
+    def answer(request):
+        if state.down:
+            raise httpx.ConnectError("nobody there")
+        if request.url.path == "/info":
+            return httpx.Response(200, json={"settings": SETTINGS})
+        body = json.loads(request.content)
+        state.bodies.append(body)
+        reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"]).to_json()
+        return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
+
+    class Quiet(httpx.MockTransport):
+        pass
+
+    from dare_reward import client
+
+    for kind in ("Client", "AsyncClient"):
+        original = getattr(client, kind)
+        monkeypatch.setattr(
+            client,
+            kind,
+            lambda *a, _original=original, **k: _original(*a, **{"retries": 0, **k}, transport=Quiet(answer)),
+        )
+    common._client.cache_clear()
+    slime._scorer.cache_clear()
+    easyr1._scorer.cache_clear()
+    yield state
+    common._client.cache_clear()
+
+
+def rollouts(answers, **columns):
+    return [{"text": f"\\boxed{{{a}}}", **{k: v[i] for k, v in columns.items()}} for i, a in enumerate(answers)]
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def test_one_url_carries_everything():
+    scorer = common.Scorer.of(
+        "http://h:1/prefix?method=dare&alpha=0.3&weight=sqrt&fallback=local&retries=2&timeout=9&token=x&on_error=zero"
+    )
+    assert (scorer.url, scorer.method, scorer.on_error) == ("http://h:1/prefix", "dare", "zero")
+    assert dict(scorer.params) == {"alpha": 0.3, "weight": "sqrt"}
+    assert dict(scorer.options) == {"timeout": 9.0, "retries": 2, "fallback": "local", "token": "x"}
+    assert common.Scorer.of("http://h?alpha=0.3", alpha=0.5).params == (("alpha", 0.5),)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("127.0.0.1:8000", "like http://"),
+        ("http://h?alhpa=1", "unknown setting 'alhpa' for dare"),
+        ("http://h?alpha=2", "alpha must be"),
+        ("http://h?method=dear", "unknown method 'dear'"),
+        ("http://h?on_error=ignore", "on_error must be one of raise, abstain, zero"),
+    ],
+)
+def test_a_wrong_url_is_one_sentence(url, words):
+    with pytest.raises(RequestError, match=words) as caught:
+        common.Scorer.of(url)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_environment(monkeypatch):
+    monkeypatch.delenv("DARE_URL", raising=False)
+    with pytest.raises(RequestError, match="verl: set DARE_URL"):
+        common.from_environment("verl")
+    monkeypatch.setenv("DARE_URL", "http://h?on_error=zero")
+    assert common.from_environment("x", on_error="abstain").on_error == "zero"
+    monkeypatch.setenv("DARE_URL", "http://h")
+    assert common.from_environment("x", on_error="abstain").on_error == "abstain"
+    with pytest.raises(RequestError, match="not abstain"):
+        common.from_environment("x", on_error="abstain").certain("x")
+
+
+def test_everything_pickles(service, monkeypatch):
+    monkeypatch.setenv("DARE_URL", URL)
+    for thing in (
+        DareReward(URL),
+        AsyncDareReward(URL),
+        VoteRollout(1),
+        swift.DareORM(),
+        common.Scorer.of(URL),
+        slime.reward,
+        easyr1.reward,
+    ):
+        pickle.loads(pickle.dumps(thing))
+    reward = DareReward(URL, num_generations=2, method="ttrl")
+    reward(["p", "p"], ["\\boxed{1}", "\\boxed{1}"])
+    assert pickle.loads(pickle.dumps(reward))(["p", "p"], ["\\boxed{1}", "\\boxed{1}"]) == [1, 1], "after use, too"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RequestError("must be a list", loc=("groups", 0), code="type"),
+        dare_reward.RefusedError(422, {"detail": "no"}),
+        dare_reward.GroupError("entropy", "lacks one", group_id="g"),
+        UnavailableError("away"),
+    ],
+)
+def test_errors_cross_processes(error):
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+def test_importing_an_adapter_loads_no_stack():
+    code = (
+        "import sys; from dare_reward.stacks import trl, verl, slime, swift, easyr1; "
+        "print(sorted(set(sys.modules) & {'torch', 'trl', 'verl', 'swift', 'slime', 'accelerate', 'httpx', 'transfer_queue'}))"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+# --- entropies -------------------------------------------------------------------------------------------------------
+
+
+def test_sources_are_never_mixed():
+    exact = common.group("g", rollouts("12", token_entropies=[[0.1], [0.2]], logprobs=[[-5.0], [-5.0]]))
+    assert [set(r) for r in exact["rollouts"]] == [{"text", "token_entropies"}] * 2
+    assert "entropy_source" not in exact
+    half = [{"text": "a", "token_entropies": [0.1], "logprobs": [-1.0]}, {"text": "b", "logprobs": [-3.0, -1.0]}]
+    estimated = common.group("g", half)
+    assert estimated["entropy_source"] == "logprob"
+    assert estimated["rollouts"] == [
+        {"text": "a", "mean_entropy": 1.0, "num_tokens": 1},
+        {"text": "b", "mean_entropy": 2.0, "num_tokens": 2},
+    ]
+    lacking = common.group("g", [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}])
+    assert lacking["rollouts"] == [{"text": "a", "token_entropies": [0.1]}, {"text": "b"}]
+
+
+def test_log_probabilities():
+    assert common.with_estimate({"logprobs": [-1.0, -9.0, -2.0], "token_mask": [1, 0, 1]}) == {
+        "mean_entropy": 1.5,
+        "num_tokens": 2,
+    }
+    assert common.with_estimate({"logprobs": [1e-9]}) == {"mean_entropy": 0.0, "num_tokens": 1}
+    assert common.with_estimate({"logprobs": []}) == {"mean_entropy": None, "num_tokens": 0}
+    assert common.with_estimate({}) == {}
+    with pytest.raises(RequestError, match="not a finite number"):
+        common.with_estimate({"logprobs": [-1.0, float("-inf")]})
+    with pytest.raises(RequestError, match="2 entries of token_mask for 1"):
+        common.with_estimate({"logprobs": [-1.0], "token_mask": [1, 1]})
+
+
+def test_top_k_entropies_are_labelled(service):
+    """Who has top-k entropies says so; the label travels and comes back."""
+    group = common.group(
+        "g", rollouts("112", mean_entropy=[0.1, 0.2, 0.3], num_tokens=[1, 1, 1]), entropy_source="topk"
+    )
+    _, reply = common.Scorer.of(URL).score([group])
+    assert service.bodies[0]["groups"][0]["entropy_source"] == "topk"
+    assert reply.groups[0].entropy_source == "topk"
+
+
+def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
+    group = common.group("g", rollouts("112"))
+    ((one, two, three),), _ = common.Scorer.of(URL).score([group])
+    assert one == two > three
+    with pytest.raises(ReplyError, match="was not scored"):
+        common.Scorer.of(URL, missing_entropy="error").score([group])
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_away(service):
+    service.down = True
+    group = common.group("g", rollouts("112"))
+    with pytest.raises(UnavailableError):
+        common.Scorer.of(URL).score([group])
+    assert common.Scorer.of(URL, on_error="abstain").score([group]) == ([[None] * 3], None)
+    assert common.Scorer.of(URL, on_error="zero").score([group]) == ([[0.0] * 3], None)
+    rewards, reply = common.Scorer.of(URL, fallback="local", method="ttrl").score([group])
+    assert rewards == [[1, 1, 0]]
+    assert "local_fallback" in reply.flags
+
+
+def cut(reply):
+    reply["groups"][0]["rewards"].pop()
+    return reply
+
+
+def poison(reply):
+    reply["groups"][0]["rewards"][0] = float("nan")
+    return reply
+
+
+def rename(reply):
+    reply["groups"][0]["group_id"] = "another"
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(cut, "2 rewards for 3"), (poison, "not a finite"), (rename, "other groups")]
+)
+@pytest.mark.parametrize("on_error", common.ON_ERROR)
+def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, change, words, on_error):
+    service.change = change
+    with pytest.raises(ReplyError, match=words):
+        common.Scorer.of(URL, on_error=on_error).score([common.group("g", rollouts("112"))])
+
+
+def test_a_method_that_gives_no_rewards_is_refused():
+    name = next(n for n, m in dare_reward.methods().items() if m.output != "rewards")
+    with pytest.raises(ConfigError, match=f"{name} gives advantages"):
+        common.Scorer.of(URL, method=name)
+
+
+# --- the adapters ----------------------------------------------------------------------------------------------------
+
+
+def test_trl_without_a_trainer(service):
+    texts = [f"\\boxed{{{a}}}" for a in "11221122"]
+    logged = {}
+    reward = DareReward(URL, num_generations=4, method="ttrl", label="gold", kind="math")
+    found = reward(["p"] * 8, texts, gold=["1"] * 8, log_metric=logged.__setitem__)
+    assert found == [1, 1, 0, 0, 1, 1, 0, 0]
+    assert [g["label"] for g in service.bodies[0]["groups"]] == ["1", "1"]
+    assert logged["dare/label_accuracy"] == 1
+    assert asyncio.run(AsyncDareReward(URL, num_generations=4, method="ttrl")(["p"] * 8, texts)) == found
+    with pytest.raises(RequestError, match="8 completions are not whole groups of num_generations=3"):
+        DareReward(URL, num_generations=3)(["p"] * 8, texts)
+
+
+def test_trl_extras_of_a_rollout_func(service):
+    reward = DareReward(URL, num_generations=2)
+    texts = ["\\boxed{1}", "\\boxed{2}"]
+    votes = [[{"text": "\\boxed{2}", "mean_entropy": 0.3, "num_tokens": 1}], []]
+    found = reward(
+        ["p"] * 2, texts, token_entropies=[[0.1, 0.3], [0.2]], token_mask=[[True, False], [True]], vote_only=votes
+    )
+    (group,) = service.bodies[0]["groups"]
+    assert [r["mean_entropy"] for r in group["rollouts"]] == [0.1, 0.2, 0.3]
+    assert [r.get("trained", True) for r in group["rollouts"]] == [True, True, False]
+    answers = [{"answer": a, "mean_entropy": h, "num_tokens": 1} for a, h in zip("122", (0.1, 0.2, 0.3), strict=True)]
+    assert found == list(dare_reward.estimate([{"group_id": "0", "rollouts": answers}]).groups[0].rewards[:2])
+    reward(["p"] * 2, texts, sampled_logprobs=[[-1.0], [-2.0]])
+    assert service.bodies[1]["groups"][0]["entropy_source"] == "logprob"
+
+
+@pytest.mark.parametrize(
+    ("completion", "text"),
+    [
+        ("plain", "plain"),
+        ([{"role": "assistant", "content": "said"}], "said"),
+        (
+            [
+                {"role": "assistant", "content": "a"},
+                {"role": "tool", "content": "t"},
+                {"role": "assistant", "content": "b"},
+            ],
+            "b",
+        ),
+        ([{"role": "assistant", "content": None}], ""),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "x"}, {"type": "image"}]}], "x"),
+        ([], ""),
+    ],
+)
+def test_conversational_completions(completion, text):
+    assert text_of(completion) == text
+
+
+def sample(index, answer, **more):
+    given = {
+        "rollout_log_probs": [-0.1, -0.3],
+        "loss_mask": None,
+        "remove_sample": False,
+        "label": None,
+        "group_index": 1,
+        "status": "completed",
+        **more,
+    }
+    return SimpleNamespace(
+        index=index, response=f"\\boxed{{{answer}}}", **{**given, "status": SimpleNamespace(value=given["status"])}
+    )
+
+
+def test_slime(service):
+    args = SimpleNamespace(rm_url=f"{URL}?method=ttrl")
+    given = [sample(0, 1), sample(1, 2), sample(2, 2), sample(3, 1, status="aborted"), sample(4, 1, status="failed")]
+    assert asyncio.run(slime.reward(args, given)) == [0, 1, 1, 0, 0]
+    assert service.bodies[0]["groups"][0]["entropy_source"] == "logprob"
+    for wrong in (given[0], [[given[0]], [given[1]]]):
+        with pytest.raises(RequestError, match="--group-rm"):
+            asyncio.run(slime.reward(args, wrong))
+
+
+@pytest.fixture
+def one_rank(monkeypatch):
+    module = types.ModuleType("accelerate")
+    module.PartialState = lambda: SimpleNamespace(process_index=0, num_processes=1)
+    monkeypatch.setitem(sys.modules, "accelerate", module)
+    monkeypatch.setenv("DARE_URL", f"{URL}?method=ttrl")
+
+
+def test_swift(service, one_rank):
+    columns = {"prompt_id": ["a", "b", "a", "b", "a", "a"], "request_id": ["1", "2", "3", "4", "5", "1"]}
+    texts = [f"\\boxed{{{x}}}" for x in "232433"]
+    texts[5] = texts[0]
+    assert asyncio.run(swift.DareORM()(texts, **columns)) == [1, 1, 1, 0, 0, 1]
+    assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [3, 2], "request 1 counts once"
+    with pytest.raises(RequestError, match="did not pass request_id"):
+        asyncio.run(swift.DareORM()(texts, prompt_id=columns["prompt_id"]))
+
+
+def test_easyr1(service):
+    rows = [{"response": f"\\boxed{{{x}}}", "response_length": 2, "ground_truth": "2"} for x in "1222"]
+    assert easyr1.reward(rows, url=URL) == [{"overall": r, "accuracy": r} for r in (0.0, 1.0, 1.0, 1.0)]
+    assert service.bodies == [], "validation asks no service"
+    manager = type(
+        "Manager", (), {"compute_reward_batch": lambda self, data: easyr1.reward(rows, url=f"{URL}?method=ttrl")}
+    )
+    wrapped = easyr1._remembering(manager.compute_reward_batch)
+    found = wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a", "a"]}))
+    assert [r["overall"] for r in found] == [0, 1, 1, 1]
+    with pytest.raises(RequestError, match="4 rows for 3 uids"):
+        wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a"]}))
+
+
+def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):
+    class Manager:
+        def compute_reward_batch(self, data):
+            return easyr1.UIDS.get()
+
+    class Actor(Manager):
+        def compute_reward_batch(self, data):
+            return easyr1.UIDS.get()
+
+    for name in ("verl", "verl.workers", "verl.workers.reward", "verl.workers.reward.function"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules["verl.workers.reward.function"].BatchFunctionRewardManagerMixin = Manager
+    easyr1.install()
+    data = SimpleNamespace(non_tensor_batch={"uid": ["a"]})
+    assert Manager().compute_reward_batch(data) == Actor().compute_reward_batch(data) == ["a"]
+
+
+def test_verl_last_outputs():
+    keys = ["u_1_1_0", "u_1_0_0", "u_1_0_1", "pad_0_0", "u_1_1_1", "u_1_10_0"]
+    assert verl.final_rows(keys, [False, False, False, True, False, False]) == {"u_1_0": 2, "u_1_1": 4, "u_1_10": 5}
+    assert list(verl.final_rows(keys, [False] * 3 + [True] + [False] * 2)) == ["u_1_0", "u_1_1", "u_1_10"], (
+        "in the order of sessions"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "url", "words"),
+    [
+        ("0.8.0", URL, r"hooks verl 0\.9\.\*, not 0\.8\.0"),
+        ("0.9.1", "nowhere", "like http://"),
+        ("0.9.1", f"{URL}?on_error=abstain", "not abstain"),
+    ],
+)
+def test_verl_ends_rather_than_train_without_rewards(monkeypatch, version, url, words):
+    """verl swallows what a plugin raises; a process that ends cannot be overlooked."""
+    module = types.ModuleType("verl")
+    module.__version__ = version
+    monkeypatch.setitem(sys.modules, "verl", module)
+    monkeypatch.setenv("DARE_URL", url)
+    with pytest.raises(SystemExit, match=words):
+        importlib.reload(verl)
+    monkeypatch.delenv("DARE_URL")
+    importlib.reload(verl)
+
+
+def test_verl_finds_the_plugin():
+    from importlib.metadata import entry_points
+
+    (entry,) = [e for e in entry_points(group="verl.plugins") if e.name == "dare_reward"]
+    assert entry.load() is verl
+
+
+# --- ranks -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def gloo(monkeypatch, parts: Sequence[list[int]]):
+    """accelerate's two calls, for ranks that run one after the other: rank 0 first."""
+    sent: list = []
+    module, utils = types.ModuleType("accelerate"), types.ModuleType("accelerate.utils")
+    utils.gather_object = lambda rows: list(parts)
+    utils.broadcast_object_list = lambda values: (
+        sent.append(list(values)) if not sent else values.__setitem__(slice(None), sent[0])
+    )
+    monkeypatch.setitem(sys.modules, "accelerate", module)
+    monkeypatch.setitem(sys.modules, "accelerate.utils", utils)
+    yield
+
+
+def test_ranks_of_different_size(monkeypatch):
+    parts = [[1, 2, 3], [4], [5, 6]]
+    with gloo(monkeypatch, parts):
+        found = [
+            scored_together(p, lambda rows: [10.0 * r for r in rows], rank=i, ranks=3) for i, p in enumerate(parts)
+        ]
+    assert found == [[10, 20, 30], [40], [50, 60]]
+
+
+def test_a_failure_reaches_every_rank(monkeypatch):
+    def fail(rows):
+        raise ValueError("bad reply")
+
+    parts = [[1], [2]]
+    with gloo(monkeypatch, parts):
+        for rank in (0, 1):
+            with pytest.raises(dare_reward.ServiceError, match="ValueError: bad reply"):
+                scored_together(parts[rank], fail, rank=rank, ranks=2)
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+def test_the_recipes_are_python_and_use_what_exists():
+    """They were never run in their stacks; here they compile, and what they take from this package is there."""
+    import re
+    from pathlib import Path
+
+    folder = Path(__file__).parents[2] / "docs" / "stacks"
+    blocks = [b for f in sorted(folder.glob("*.md")) for b in re.findall(r"```py\n(.*?)```", f.read_text(), re.DOTALL)]
+    assert len(blocks) >= 9
+    for block in blocks:
+        compile(block, "recipe", "exec")
+    for line in re.findall(r"from (dare_reward\S*) import (.*)", "\n".join(blocks)):
+        for name in line[1].split(", "):
+            assert hasattr(importlib.import_module(line[0]), name), line
+
+
+def test_the_first_recipe_runs(service):
+    group = common.group(
+        "prompt 7",
+        [{"text": "\\boxed{4}", "logprobs": [-0.1, -0.2]}, {"text": "\\boxed{5}", "logprobs": [-0.9, -0.4]}],
+        label="4",
+    )
+    (rewards,), reply = common.Scorer.of(f"{URL}?method=dare&alpha=0.1").score([group])
+    assert rewards[0] > rewards[1]
+    assert reply.groups[0].entropy_source == "logprob"

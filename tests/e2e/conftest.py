@@ -1,0 +1,67 @@
+"""What the slow tests share: a tiny model and an environment without network or home folder."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent / "openrlhf"
+
+
+@pytest.fixture(scope="session")
+def cache():
+    """Compiled kernels survive between runs if DARE_TEST_CACHE names a folder: the first run costs 100 s more."""
+    folder = Path(os.environ.get("DARE_TEST_CACHE") or Path(os.environ.get("TMPDIR", "/tmp")) / "dare-openrlhf-cache")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def quiet(cache):
+    settings = {
+        "HF_HUB_OFFLINE": "1",
+        "HF_HOME": str(cache / "hf"),
+        "VLLM_CACHE_ROOT": str(cache / "vllm"),
+        "TORCH_EXTENSIONS_DIR": str(cache / "torch"),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
+        "TRITON_HOME": str(cache / "triton"),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="session")
+def tiny(cache, quiet):
+    """Made once per cache."""
+    folder = cache / "tiny"
+    if not (folder / "config.json").is_file():
+        subprocess.run(
+            [sys.executable, str(HERE / "tiny_model.py"), str(folder)], check=True, capture_output=True, timeout=600
+        )
+    return folder
+
+
+@pytest.fixture
+def v2_runner(tmp_path):
+    """Variables that run vLLM's V2 model runner through Triton's interpreter. vLLM 0.29 asks for a distribution named vllm."""
+    path = [str(HERE / "v2_runner")]
+    try:
+        version("vllm")
+    except PackageNotFoundError:
+        release = version("vllm-cpu")
+        made = tmp_path / "distribution" / f"vllm-{release}+cpu.dist-info"
+        made.mkdir(parents=True)
+        (made / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {release}+cpu\n")
+        path.append(str(made.parent))
+    return {"PYTHONPATH": os.pathsep.join(path), "TRITON_INTERPRET": "1", "VLLM_USE_V2_MODEL_RUNNER": "1"}

@@ -1,0 +1,213 @@
+"""Our side against a released OpenRLHF's own client code; prints one JSON object.
+
+    PYTHONPATH=<purelib of a wheel>:tests/trainer python contract.py WHAT URL FOLDER
+
+agent   the real `_load_agent_executor` and `generate_responses` with our agent: 8 prompts x 64 rollouts, two of them the
+        same prompt, a lost member, an evaluation; then the real conversion into an Experience
+url     the real SingleTurnAgentExecutor with our additions, posting to a server in this process
+"""
+
+import asyncio
+import copy
+import json
+import sys
+import types
+from pathlib import Path
+
+from fakes import Engine, Tokenizer
+
+PROMPTS, SAMPLES = 8, 64
+
+
+class Torchlike(Tokenizer):
+    """Releases ask with and without tensors."""
+
+
+def say(number):
+    return ["so \\boxed{7}", "so \\boxed{7}", "so \\boxed{5}", "hm"][number % 4]
+
+
+def actor(executor, engine):
+    """What `generate_responses` needs of the Ray actor's class, without Ray."""
+    from openrlhf.trainer.ray import vllm_engine
+
+    kind = getattr(vllm_engine, "RolloutRayActor", None) or vllm_engine.LLMRayActor
+    kind = getattr(kind, "__ray_metadata__", None).modified_class if hasattr(kind, "__ray_metadata__") else kind
+    self = types.SimpleNamespace(executor=executor, generate=engine.generate, llm=engine.llm)
+
+    def call(**arguments):
+        # Ray hands each call objects of its own.
+        arguments["sampling_params"] = copy.deepcopy(arguments["sampling_params"])
+        return kind.generate_responses(self, **arguments)
+
+    return call
+
+
+async def agent(url, folder):
+    from openrlhf.trainer.ray.vllm_engine import _load_agent_executor
+    from vllm import SamplingParams
+
+    executor = _load_agent_executor(str(folder / "agent.py"))
+    engine = Engine(say)
+    call = actor(executor, engine)
+    shared = SamplingParams(temperature=1.0, max_tokens=64)
+    common = {"max_length": 256, "hf_tokenizer": Torchlike(), "num_samples": SAMPLES}
+    prompts = [f"prompt {max(i, 1)}" for i in range(PROMPTS)]  # the first two are the same
+    groups = await asyncio.gather(*[call(prompt=p, label="7", sampling_params=shared, **common) for p in prompts])
+    evaluation = await call(
+        prompt="eval", label='{"answer": "7", "split": "eval"}', sampling_params=shared, **{**common, "num_samples": 4}
+    )
+
+    def broken(number):
+        if number == 5:
+            raise RuntimeError("lost")
+        return "\\boxed{7}"
+
+    engine = Engine(broken)
+    try:
+        await actor(executor, engine)(prompt="lost", label="7", sampling_params=shared, **common)
+        lost = "survived"
+    except RuntimeError as error:
+        lost = str(error)
+    await asyncio.sleep(0.1)
+    out = {
+        "sizes": [len(g) for g in groups],
+        "members": sorted({r["extra_logs"]["members"] for g in groups for r in g}),
+        "rewards": [[r["reward"] for r in g] for g in groups],
+        "fallbacks": sum(r["extra_logs"]["reward_fallback"] for g in groups for r in g),
+        "evaluation": [r["reward"] for r in evaluation],
+        "lost": lost,
+        "left": len(executor._executor._siblings),
+        "running": engine.running,
+        "tasks": len(asyncio.all_tasks()) - 1,
+        "experience": experience([r for g in groups for r in g]),
+    }
+    await executor._executor.close()
+    return out
+
+
+def experience(responses):
+    """Through the release's own conversion, and its advantages where they stand alone."""
+    import torch
+
+    try:
+        from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+    except ImportError:  # before 0.9.9
+        from openrlhf.trainer.ppo_utils.experience_maker import SamplesGenerator
+
+    self = types.SimpleNamespace(args=None)
+    convert = SamplesGenerator._process_response_into_experience
+    made = [convert(self, r, max_len=256) for r in responses]
+    rewards = torch.cat([m.rewards for m in made]).reshape(-1, SAMPLES).float()
+    advantages = (rewards - rewards.mean(-1, keepdim=True)) / (rewards.std(-1, keepdim=True) + 1e-9)
+    out = {
+        "keys": sorted(made[0].info),
+        "same_keys": all(m.info.keys() == made[0].info.keys() for m in made),
+        "finite": bool(torch.isfinite(advantages).all()),
+        "dtype": str(rewards.dtype),
+        "actions": [int(m.action_mask.sum()) for m in made[:4]],
+    }
+    out["real_advantages"] = real_advantages(made, advantages)
+    return out
+
+
+def real_advantages(made, wanted):
+    """`compute_advantages_and_returns` of the release; None where it wants more than a CPU has."""
+    import torch
+    from openrlhf.trainer.ppo_utils import experience_maker
+
+    maker = getattr(experience_maker, "RemoteExperienceMaker", None)
+    args = namespace(
+        {
+            "algo.advantage.estimator": "group_norm",
+            "algo.advantage.gamma": 1.0,
+            "algo.advantage.lambd": 1.0,
+            "algo.advantage.no_std_norm": False,
+            "rollout.n_samples_per_prompt": SAMPLES,
+            "reward.clip_range": (-10, 10),
+            "reward.overlong_buffer_len": None,
+            "reward.overlong_penalty_factor": 1.0,
+            "reward.stop_properly_penalty_coef": None,
+            "rollout.max_new_tokens": 64,
+            "data.max_len": 256,
+        }
+    )
+    self = types.SimpleNamespace(
+        strategy=types.SimpleNamespace(args=args),
+        kl_ctl=types.SimpleNamespace(value=0.0),
+        advantage_estimator="group_norm",
+    )
+    self.get_cumulative_returns = maker.get_cumulative_returns.__get__(self)
+    for i, m in enumerate(made):
+        m.index = [i]
+        m.kl = torch.zeros_like(m.action_mask, dtype=torch.float32)
+        m.info.setdefault("return", None)
+    maker.compute_advantages_and_returns.__get__(self)(made)
+    found = torch.stack([m.advantages[m.action_mask.bool()][0] for m in made]).reshape(-1, SAMPLES)
+    return float((found - wanted).abs().max())
+
+
+def namespace(values):
+    """Both dialects: `args.rollout.n_samples_per_prompt` and `args.n_samples_per_prompt`."""
+    flat = {
+        "algo.advantage.estimator": "advantage_estimator",
+        "algo.advantage.no_std_norm": "no_advantage_std_norm",
+        "reward.clip_range": "reward_clip_range",
+    }
+    root = types.SimpleNamespace()
+    for name, value in values.items():
+        at = root
+        *path, last = name.split(".")
+        for part in path:
+            if not hasattr(at, part):
+                setattr(at, part, types.SimpleNamespace())
+            at = getattr(at, part)
+        setattr(at, last, value)
+        setattr(root, flat.get(name, last), value)
+    return root
+
+
+async def url(_, __):
+    from aiohttp import web
+    from openrlhf.utils import agent as released
+    from vllm import SamplingParams
+
+    from dare_trainer import single_turn
+
+    bodies = []
+
+    async def answer(request):
+        bodies.append(await request.json())
+        if len(bodies) == 3:
+            return web.Response(status=503)
+        return web.json_response({"rewards": [0.5], "scores": [1.0], "extra_logs": {"a": [0.25]}})
+
+    app = web.Application()
+    app.router.add_post("/reward", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = site._server.sockets[0].getsockname()[1]
+    patched = single_turn.patch()
+    executor = released.SingleTurnAgentExecutor(f"http://127.0.0.1:{port}/reward?group_size=4")
+    engine = Engine(say, entropy=lambda n: 0.125 * (n + 1))
+    call = actor(executor, engine)
+    shared = SamplingParams(temperature=1.0, max_tokens=64)
+    common = {"max_length": 256, "hf_tokenizer": Torchlike(), "num_samples": 4}
+    groups = await asyncio.gather(*[call(prompt="p", label="7", sampling_params=shared, **common) for _ in range(2)])
+    await runner.cleanup()
+    return {
+        "patched": patched,
+        "bodies": bodies,
+        "logprobs": [p.logprobs for p in engine.asked],
+        "shared": shared.logprobs,
+        "rewards": [r["reward"] for g in groups for r in g],
+        "log_probs": [r["rollout_log_probs"] for g in groups for r in g],
+        "left": len(single_turn._calls),
+    }
+
+
+if __name__ == "__main__":
+    what = {"agent": agent, "url": url}[sys.argv[1]]
+    print(json.dumps(asyncio.run(what(sys.argv[2], Path(sys.argv[3])))))

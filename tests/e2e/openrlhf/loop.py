@@ -1,0 +1,215 @@
+"""Run the released OpenRLHF on this machine against a service, and read what both wrote."""
+
+import ast
+import base64
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dare_reward.wire import unpack
+
+HERE = Path(__file__).parent
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Exchange:
+    """One reward request with its reply."""
+
+    path: str
+    status: int
+    body: dict
+    reply: dict | None
+    columns: dict = field(default_factory=dict)
+
+
+@dataclass
+class Run:
+    code: int
+    log: str
+    steps: list[dict]
+    evaluations: list[dict]
+    exchanges: list[Exchange]
+    seconds: float
+
+    @property
+    def scored(self):
+        return [x for x in self.exchanges if x.status == 200 and "handshake" not in json.dumps(x.body)]
+
+
+class Service:
+    """`dare-reward serve` that can be killed and started again on its port."""
+
+    def __init__(self, **environment):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            self.port = s.getsockname()[1]
+        self.environment = (
+            {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | environment | {"DARE_LOG": "error"}
+        )
+        self.process = None
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self):
+        code = "import sys; from dare_reward.cli import main; sys.exit(main())"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, "serve", "--port", str(self.port)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+        )
+        assert "listens" in self.process.stdout.readline()
+        return self
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
+@contextmanager
+def recording(upstream, file):
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "recorder.py"), upstream, str(file)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.wait(30)
+        process.stdout.close()
+
+
+def write_prompts(path, split, count):
+    rows = []
+    for a in range(4):
+        for sign in "+-*":
+            for b in range(4):
+                answer = {"+": a + b, "-": a - b, "*": a * b}[sign]
+                label = json.dumps({"answer": str(answer), "split": split})
+                rows.append(json.dumps({"input": f"What is {a} {sign} {b}?", "label": label, "datasource": "sums"}))
+    path.write_text("\n".join(rows[:count]) + "\n")
+    return path
+
+
+def flags(model, folder, *, prompts=24, samples=4, batch=8, lr=1e-3):
+    """A run of prompts / batch steps."""
+    return {
+        "actor.num_nodes": 1,
+        "actor.num_gpus_per_node": 1,
+        "ref.num_nodes": 1,
+        "ref.num_gpus_per_node": 1,
+        "vllm.num_engines": 1,
+        "vllm.tensor_parallel_size": 1,
+        "vllm.gpu_memory_utilization": 0.1,
+        "vllm.enforce_eager": True,
+        "vllm.sync_backend": "gloo",
+        "train.colocate_all": True,
+        "actor.model_name_or_path": str(model),
+        "data.prompt_dataset": str(write_prompts(folder / "prompts.jsonl", "train", prompts)),
+        "data.input_key": "input",
+        "data.label_key": "label",
+        "data.apply_chat_template": True,
+        "data.max_len": 256,
+        "rollout.max_new_tokens": 48,
+        "rollout.batch_size": batch,
+        "rollout.micro_batch_size": 4,
+        "rollout.n_samples_per_prompt": samples,
+        "train.batch_size": batch * samples,
+        "train.micro_batch_size": 8,
+        "train.num_episodes": 1,
+        "train.max_epochs": 1,
+        "algo.advantage.estimator": "group_norm",
+        "algo.kl.init_coef": 0,
+        "actor.adam.lr": lr,
+        "actor.entropy_coef": 0,
+        "ds.zero_stage": 2,
+        "ds.attn_implementation": "sdpa",
+        "ds.param_dtype": "bf16",
+        "ckpt.output_dir": str(folder / "model"),
+        "ckpt.path": str(folder / "checkpoints"),
+    }
+
+
+def run_loop(words, folder, record, *, environment=None, meanwhile=None, limit=900):
+    """`words` are OpenRLHF's arguments; `meanwhile(done)` runs beside it until the event `done` is set."""
+    ray = Path(os.environ.get("DARE_TEST_RAY_ROOT", "/tmp")) / f"dray{os.getpid()}"  # Ray's socket paths must be short
+    settings = {
+        "DARE_TEST_CPU_SHIM": "1",
+        "DARE_TEST_RAY": str(ray),
+        "PYTHONPATH": str(HERE / "shim"),
+        "DS_ACCELERATOR": "cpu",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "MASTER_ADDR": "127.0.0.1",
+        "VLLM_HOST_IP": "127.0.0.1",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "WANDB_MODE": "disabled",
+        "VLLM_LOGGING_LEVEL": "WARNING",
+        **(environment or {}),
+    }
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DARE_AGENT_", "VLLM_TOKEN"))} | settings
+    begun, done = time.perf_counter(), threading.Event()
+    log = folder / "train.log"
+    helper = threading.Thread(target=meanwhile, args=(done,), daemon=True) if meanwhile else None
+    with log.open("w", encoding="utf-8") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "driver.py"), *words],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=env,
+            start_new_session=True,
+        )
+        if helper:
+            helper.start()
+        try:
+            code = process.wait(limit)
+        finally:
+            done.set()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(30)
+    if helper:
+        helper.join(60)
+    text = ANSI.sub("", log.read_text(encoding="utf-8", errors="replace"))
+    return Run(
+        code,
+        text,
+        _dicts(text, r"Global step \d+: "),
+        _dicts(text, r"eval_metrics: "),
+        read_exchanges(record),
+        time.perf_counter() - begun,
+    )
+
+
+def _dicts(text, before):
+    return [ast.literal_eval(m.group(1)) for m in re.finditer(before + r"(\{.*\})", text)]
+
+
+def read_exchanges(file):
+    out = []
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        row = json.loads(line)
+        raw = base64.b64decode(row["body"])
+        columns = {}
+        if row["type"] == "application/json":
+            body = json.loads(raw) if raw else {}
+        else:
+            frame = unpack(bytearray(raw))
+            body, columns = json.loads(bytes(frame.request)), frame.columns
+        reply = json.loads(row["reply"]) if row["status"] == 200 else None
+        out.append(Exchange(row["path"], row["status"], body, reply, columns))
+    return out

@@ -1,0 +1,173 @@
+"""The whole loop: released OpenRLHF 0.11.2, Ray, DeepSpeed, vLLM, our plugin, our agent, our service, no GPU.
+
+Needs the environment of `scripts/test_openrlhf_loop.py`, which runs this file. The only thing that is not as released
+is the shim beside it, which stands in for CUDA.
+"""
+
+import importlib.util
+import math
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dare_trainer.config import AgentConfig
+from dare_trainer.flags import arguments
+from dare_trainer.launch import prepare_folder
+from dare_trainer.outcome import LOGS, rounded
+
+pytestmark = pytest.mark.openrlhf_loop
+
+_spec = importlib.util.spec_from_file_location("dare_loop", Path(__file__).parent / "openrlhf" / "loop.py")
+loop = importlib.util.module_from_spec(_spec)
+sys.modules["dare_loop"] = loop
+_spec.loader.exec_module(loop)
+
+BATCH, SAMPLES, VOTES, STEPS = 8, 4, 8, 6
+
+
+@pytest.fixture(scope="module")
+def agent_run(tiny, tmp_path_factory):
+    """Six steps with the agent, twice as many votes as trained rollouts, evaluations; the service dies after the second."""
+    folder = tmp_path_factory.mktemp("agent")
+    record, service = folder / "exchanges.jsonl", loop.Service().start()
+    gone = []
+
+    def kill_and_restart(done):
+        while not done.is_set():
+            if sum(1 for _ in record.open()) > 2 * BATCH + 3 if record.exists() else False:
+                service.kill()
+                gone.append(time.perf_counter())
+                time.sleep(1.0)
+                service.start()
+                return
+            time.sleep(0.02)
+
+    with loop.recording(service.url, record) as url:
+        flags = loop.flags(tiny, folder, prompts=BATCH * STEPS, samples=SAMPLES, batch=BATCH, lr=2e-3) | {
+            "algo.advantage.is_correction_level": "token",
+            "eval.dataset": str(loop.write_prompts(folder / "eval.jsonl", "eval", 12)),
+            "eval.steps": 3,
+            "eval.n_samples_per_prompt": 2,
+            "eval.temperature": 1.0,
+            "train.agent_func_path": str(folder / "agent" / "agent.py"),
+        }
+        config = AgentConfig(
+            url=url, run="loop", votes_per_prompt=VOTES, send="tokens", retries=8, patience=120.0, temperature=1.0
+        )
+        prepare_folder(flags, config)
+        run = loop.run_loop(arguments(flags), folder, record, meanwhile=kill_and_restart)
+    service.kill()
+    assert run.code == 0, run.log[-6000:]
+    print(f"\nagent route: {len(run.steps)} steps in {run.seconds:.0f} s")
+    return run, gone
+
+
+def test_all_steps_are_reached_although_the_service_died(agent_run):
+    run, gone = agent_run
+    assert len(run.steps) == STEPS
+    assert gone, "the service was not killed: the test has lost its point"
+    assert any(x.status == 502 for x in run.exchanges), "no request met the dead service"
+
+
+def test_every_request_is_a_whole_group_with_an_entropy_per_token(agent_run):
+    run, _ = agent_run
+    assert len(run.scored) == BATCH * STEPS
+    for x in run.scored:
+        (group,) = x.body["groups"]
+        assert (len(group["rollouts"]), group["entropy_source"], group["entropy_mode"]) == (
+            VOTES,
+            "exact",
+            "temperature",
+        )
+        assert [r["trained"] for r in group["rollouts"]] == [True] * SAMPLES + [False] * (VOTES - SAMPLES)
+        entropies = x.columns["token_entropies"]
+        assert entropies.lengths.tolist() == [r["num_tokens"] for r in group["rollouts"]]
+        assert np.isfinite(entropies.values).all()
+        assert entropies.values.max() > 0.1
+
+
+def test_openrlhf_trains_on_the_rewards_of_the_service(agent_run):
+    run, _ = agent_run
+    for i, step in enumerate(run.steps):
+        groups = [x.reply["groups"][0] for x in run.scored[i * BATCH : (i + 1) * BATCH]]
+        rewards = [r for g in groups for r in rounded(g["rewards"][:SAMPLES])]
+        assert step["rollout/reward_mean"] == pytest.approx(np.mean(rewards), abs=1e-6)
+        assert step["rollout/reward_std"] == pytest.approx(np.std(rewards, ddof=1), abs=1e-5)
+        assert step["rollout/num_samples"] == BATCH * SAMPLES
+        assert step["members"] == VOTES
+        assert step["reward_fallback"] == 0
+        assert step["majority_ratio"] == pytest.approx(
+            np.mean([g["diagnostics"]["majority_ratio"] for g in groups]), abs=1e-5
+        )
+
+
+def test_weights_really_reach_vllm(agent_run):
+    """vLLM and the trainer agree on log-probabilities and on entropies, while the policy moves."""
+    run, _ = agent_run
+    kl = [s["vllm_kl"] for s in run.steps]
+    ours, theirs = [], [s["entropy_loss"] for s in run.steps]
+    for i in range(STEPS):
+        total = count = 0.0
+        for x in run.scored[i * BATCH : (i + 1) * BATCH]:
+            column = x.columns["token_entropies"]
+            trained = int(column.lengths[:SAMPLES].sum())
+            total, count = total + float(column.values[:trained].sum()), count + trained
+        ours.append(total / count)
+    print(f"\nvllm_kl {kl}\nentropy per token, plugin  {ours}\nentropy per token, trainer {theirs}")
+    assert max(map(abs, kl)) < 0.01
+    assert ours == pytest.approx(theirs, rel=0.1, abs=0.01)
+    assert max(ours) - min(ours) > 0.02
+
+
+def test_no_number_is_nan_and_all_logs_are_there(agent_run):
+    run, _ = agent_run
+    for step in run.steps:
+        assert LOGS.keys() <= step.keys()
+        assert all(math.isfinite(v) for v in step.values() if isinstance(v, float | int))
+        assert step["entropy_source"] == 1.0
+
+
+def test_evaluation_is_accuracy(agent_run):
+    run, _ = agent_run
+    assert len(run.evaluations) == STEPS // 3
+    for found in run.evaluations:
+        assert found["eval_num_samples"] == 12 * 2 or found["eval_num_samples"] == 12
+        assert 0 <= found["eval_sums_pass1"] <= found["eval_sums_pass2"] <= 1
+        assert (found["eval_sums_pass1"] * 24) == pytest.approx(round(found["eval_sums_pass1"] * 24), abs=1e-4)
+
+
+@pytest.mark.parametrize("entropies", [False, True])
+def test_the_url_route(tiny, tmp_path, entropies):
+    """One flag; with the package installed and `missing_entropy=error` in it, entropies travel too."""
+    samples = 8
+    record, service = tmp_path / "exchanges.jsonl", loop.Service().start()
+    with loop.recording(service.url, record) as url:
+        more = "&missing_entropy=error" if entropies else ""
+        flags = loop.flags(tiny, tmp_path, prompts=24, samples=samples, batch=BATCH) | {
+            "reward.remote_url": f"{url}/reward?group_size={samples}&run=url{more}"
+        }
+        run = loop.run_loop(arguments(flags), tmp_path, record)
+    service.kill()
+    assert run.code == 0, run.log[-6000:]
+    print(f"\nURL route, entropies {entropies}: {len(run.steps)} steps in {run.seconds:.0f} s")
+    assert len(run.steps) == 3
+    scored = [x for x in run.scored if "query" in x.body]
+    assert len(scored) == 3 * BATCH * samples
+    for i, step in enumerate(run.steps):
+        part = scored[i * BATCH * samples : (i + 1) * BATCH * samples]
+        assert step["rollout/reward_mean"] == pytest.approx(np.mean([x.reply["rewards"][0] for x in part]), abs=1e-6)
+        assert step["entropy_source"] == float(entropies)
+        assert step["members"] == samples
+    if entropies:
+        keys = {}
+        for x in scored:
+            keys.setdefault(x.body["group_key"][0], []).append(x.body["index"][0])
+            assert x.body["mean_entropy"][0] >= 0
+            assert x.body["entropy_mode"] == ["temperature"]
+        assert len(keys) == 3 * BATCH
+        assert all(sorted(v) == list(range(samples)) for v in keys.values())
+    else:
+        assert not any("mean_entropy" in x.body for x in scored)

@@ -1,0 +1,278 @@
+"""The contract with OpenRLHF, held against its own released code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import types
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dare_reward import estimate
+from dare_reward.rounding import on_grid
+from dare_service.openrlhf_reply import LOGS
+
+GOLDEN = Path(__file__).parents[1] / "golden/openrlhf_requests.json"
+pytestmark = [
+    pytest.mark.openrlhf,
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own
+]
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def answers(responses) -> list[str]:
+    return ["".join(map(chr, r["observation_tokens"])).rpartition("{")[2].partition("}")[0] for r in responses]
+
+
+def rewards(responses) -> list[float]:
+    assert all(type(r["reward"]) is list and len(r["reward"]) == 1 for r in responses)
+    return [r["reward"][0] for r in responses]
+
+
+def wanted(given: list[str]) -> dict[str, float]:
+    """Reward of each answer, from the estimator in process."""
+    group = estimate([{"rollouts": [{"answer": a} for a in given]}], missing_entropy="frequency").groups[0]
+    return dict(zip(given, on_grid(group.rewards), strict=True))
+
+
+def is_right(responses) -> None:
+    expected = wanted(answers(responses))
+    assert rewards(responses) == [expected[a] for a in answers(responses)]
+    top = max(Counter(answers(responses)).values())
+    agree = {a for a, n in Counter(answers(responses)).items() if n == top}
+    assert {a for a, r in zip(answers(responses), responses, strict=True) if r["scores"] == [1.0]} <= agree
+    assert all(list(r["extra_logs"]) == list(LOGS) for r in responses)
+
+
+async def test_eight_prompts_of_sixty_four(live, step):
+    service = live()
+    prompts = [(f"prompt {i}\n", "") for i in range(8)]
+    for responses in await step(f"{service.url}?group_size=64&run=r", prompts, 64):
+        assert len(responses) == 64
+        is_right(responses)
+
+
+async def test_duplicates_of_a_prompt_in_one_batch(live, step):
+    """Two calls for one prompt form two full groups, by order of arrival over both."""
+    service = live()
+    prompts = [("same\n", "")] * 2 + [(f"prompt {i}\n", "") for i in range(6)]
+    found = await step(f"{service.url}?group_size=64&run=r", prompts, 64)
+    for responses in found[2:]:
+        is_right(responses)
+    both = found[0] + found[1]
+    assert all(r["extra_logs"]["members"] == [64.0] and r["extra_logs"]["partial"] == [0.0] for r in both)
+    assert service.waiting == 0
+
+
+async def test_two_thousand_and_forty_eight_wait_at_once(live, step):
+    """Nobody can be served before the last rollout, so all of them wait."""
+    service = live()
+    peak = 0
+
+    async def watch():
+        nonlocal peak
+        while True:
+            peak = max(peak, service.waiting)
+            await asyncio.sleep(0.02)
+
+    late = iter(range(2048))
+    last = dict.fromkeys(range(0, 2048, 64))
+
+    def say(prompt):
+        i = next(late)
+        return f"\\boxed{{{i % 5}}}<|im_end|>", 8.0 if i in last else 0.001 * (i % 1000)
+
+    watcher = asyncio.ensure_future(watch())
+    found = await step(f"{service.url}?group_size=64&run=r", [(f"p{i}\n", "") for i in range(32)], 64, say=say)
+    watcher.cancel()
+    assert peak >= 2048 - 32
+    for responses in found:
+        is_right(responses)
+
+
+async def test_the_recorded_requests_are_what_the_release_sends(release, execute):
+    """tests/golden/openrlhf_requests.json, which the default tests replay."""
+    seen = []
+
+    async def record(reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        headers = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
+        seen.append(
+            {
+                "media": headers["content-type"],
+                "body": (await reader.readexactly(int(headers["content-length"]))).decode(),
+            }
+        )
+        writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 15\r\n\r\n{"rewards":[0]}')
+        writer.close()
+
+    server = await asyncio.start_server(record, "127.0.0.1", 0)
+    executor = release.agent.SingleTurnAgentExecutor([f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/reward"])
+    golden = json.loads(GOLDEN.read_text())
+    for case in golden["requests"]:
+        await execute(executor, case["prompt"], case["label"], lambda _, case=case: (case["response"], 0.0))
+    server.close()
+    assert seen == [{"media": golden["media"], "body": c["body"]} for c in golden["requests"]]
+
+
+async def test_a_service_that_is_killed_and_restarted_within_the_clients_patience(live, step):
+    service = live()
+    job = asyncio.ensure_future(step(f"{service.url}?group_size=8&run=r", [("p\n", "")], 8, say=lambda p: ("\\boxed{1}", 1.0) if slow.pop() else ("\\boxed{1}", 0.0)))  # fmt: skip
+    slow = [False] * 5 + [True] * 3
+    while service.waiting < 5:
+        assert not job.done(), job
+        await asyncio.sleep(0.01)
+    await asyncio.to_thread(service.kill)
+    await asyncio.sleep(0.5)
+    service.start()
+    (responses,) = await asyncio.wait_for(job, 30)
+    is_right(responses)
+    assert {r["extra_logs"]["members"][0] for r in responses} == {8.0}
+
+
+async def test_a_broken_connection_does_not_vote_twice(live, step):
+    """Between client and service a relay drops the first connections after the service has the whole request."""
+    service = live()
+    dropped = 0
+
+    async def relay(reader, writer):
+        nonlocal dropped
+        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", service.port)
+
+        async def pump(source, sink):
+            while chunk := await source.read(65536):
+                sink.write(chunk)
+                await sink.drain()
+
+        pumps = [asyncio.ensure_future(pump(reader, up_writer)), asyncio.ensure_future(pump(up_reader, writer))]
+        if dropped < 3:
+            dropped += 1
+            await asyncio.sleep(0.5)
+            for p in pumps:
+                p.cancel()
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for w in (up_writer, writer):
+            w.close()
+
+    server = await asyncio.start_server(relay, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    delays = iter([0.0] * 6 + [4.0] * 2)
+    url = f"http://127.0.0.1:{port}/reward?group_size=8&run=r"
+    (responses,) = await step(url, [("p\n", "")], 8, say=lambda _: ("\\boxed{1}<|im_end|>", next(delays)))
+    server.close()
+    assert dropped == 3
+    is_right(responses)
+    assert {r["extra_logs"]["members"][0] for r in responses} == {8.0}
+
+
+async def test_a_lost_member_leaves_its_siblings_a_reward(live, release, execute):
+    service = live()
+    calls = iter(range(8))
+
+    def say(prompt):
+        if next(calls) == 3:
+            raise asyncio.CancelledError
+        return "\\boxed{1}<|im_end|>", 0.0
+
+    executor = release.agent.SingleTurnAgentExecutor([f"{service.url}?group_size=8&run=r&deadline=3"])
+    found = await asyncio.gather(*(execute(executor, "p\n", "", say) for _ in range(8)), return_exceptions=True)
+    served = [r for r in found if isinstance(r, dict)]
+    assert len(served) == 7
+    assert [r["reward"] for r in served] == [[1.0]] * 7
+    assert {(r["extra_logs"]["members"][0], r["extra_logs"]["partial"][0]) for r in served} == {(7.0, 1.0)}
+
+
+async def test_an_evaluation_pass_is_accuracy_through_the_releases_own_metrics(live, step, release):
+    torch = pytest.importorskip("torch")
+    service = live()
+    prompts = [(f"q{i}\n", {"answer": "1", "split": "eval"}) for i in range(5)]
+    found = await step(f"{service.url}?group_size=64&run=r", prompts, 4)
+    samples = [
+        types.SimpleNamespace(
+            prompts=[r["prompt"]], rewards=torch.tensor([r["reward"]]), response_length=None, truncated=None
+        )
+        for responses in found
+        for r in responses
+    ]
+    trainer = release.module("trainer.ppo_trainer")
+    if not hasattr(trainer, "compute_eval_metrics"):
+        pytest.skip("this release computes its metrics inside the trainer")
+    images = ([None],) if "images" in found[0][0] else ()  # since 0.10.0
+    loader = [(["aime"], [p], [label], *images) for p, label in prompts]
+    logs = trainer.compute_eval_metrics(loader, samples, 4)
+    right = [[float(a == "1") for a in answers(responses)] for responses in found]
+    assert logs["eval_aime_pass1"] == pytest.approx(sum(map(sum, right)) / 20)
+    assert logs["eval_aime_pass4"] == pytest.approx(sum(map(max, right)) / 5)
+
+
+async def test_advantages_of_a_group_with_equal_rewards_are_exactly_zero(live, step, release):
+    """float32 group normalisation through the release's own experience maker, where unrounded rewards fall into a trap."""
+    torch = pytest.importorskip("torch")
+    service, n = live(), 32
+
+    def normalised(reward: float) -> float:
+        group = torch.full((n,), reward)
+        return ((group - group.mean()) / (group.std() + 1e-9)).abs().max().item()
+
+    alpha = next(a / 100 for a in range(1, 100) if normalised(1 / n + a / 100 * (1 - 1 / n)) > 0.1)
+    names = iter(range(n))
+    url = f"{service.url}?group_size={n}&run=a&tau=0&alpha={alpha}"
+    equal = await step(url, [("p\n", "")], n, say=lambda _: (f"\\boxed{{{next(names)}}}", 0.0))
+    assert rewards(equal[0]) == pytest.approx([1 / n + alpha * (1 - 1 / n)] * n, abs=2**-16)
+    assert _advantages(torch, release, equal[0]) == [0.0] * n
+    mixed = await step(f"{service.url}?group_size={n}&run=b", [("p\n", "")], n, seed=4)
+    values = torch.tensor(rewards(mixed[0]), dtype=torch.float64)
+    exact = ((values - values.mean()) / (values.std() + 1e-9)).tolist()
+    assert _advantages(torch, release, mixed[0]) == pytest.approx(exact, abs=1e-4)
+
+
+def _advantages(torch, release, responses) -> list[float]:
+    module = release.module("trainer.ppo_utils.samples_generator")
+    maker = release.module("trainer.ppo_utils.experience_maker").RemoteExperienceMaker
+    make = module.SamplesGenerator._process_response_into_experience
+    experiences = [make(types.SimpleNamespace(), r, max_len=4096) for r in responses]
+    for i, e in enumerate(experiences):
+        e.index = [i]
+        e.sequences, e.attention_mask, e.action_mask = (
+            x.reshape(1, -1) for x in (e.sequences, e.attention_mask, e.action_mask)
+        )
+        e.kl = torch.zeros(e.action_mask.shape)
+    own = types.SimpleNamespace(
+        strategy=types.SimpleNamespace(args=_Args(n=len(responses))),
+        args=_Args(n=len(responses)),
+        kl_ctl=types.SimpleNamespace(value=0.0),
+        advantage_estimator="group_norm",
+    )
+    own.get_cumulative_returns = types.MethodType(maker.get_cumulative_returns, own)
+    done = maker.compute_advantages_and_returns(own, experiences)
+    return [e.advantages[e.action_mask.bool()][0].item() for e in done]
+
+
+class _Args:
+    """The arguments that the path reads, under the names of both dialects; anything else is off."""
+
+    def __init__(self, n: int) -> None:
+        named = {"n_samples_per_prompt": n, "advantage_estimator": "group_norm", "gamma": 1.0, "lambd": 1.0}
+        self.__dict__.update(named)
+        self.rollout = types.SimpleNamespace(n_samples_per_prompt=n)
+        self.algo = types.SimpleNamespace(
+            advantage=types.SimpleNamespace(estimator="group_norm", gamma=1.0, lambd=1.0, no_std_norm=False),
+        )
+        self.reward = _Off(clip_range=(-10, 10))
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return (-10, 10) if name == "reward_clip_range" else None
+
+
+class _Off(types.SimpleNamespace):
+    def __getattr__(self, name: str):
+        return None

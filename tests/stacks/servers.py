@@ -1,0 +1,170 @@
+"""Reward services for the tests: the real one as a process, and ones that misbehave."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import dare_reward
+
+SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+class Live:
+    """`dare-reward serve` in a process of its own."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        environment = {**os.environ, "DARE_LOG": "error", "DARE_DRAIN": "0"}
+        command = [sys.executable, "-m", "dare_reward.cli", "serve", "--port", str(self.port)]
+        code = "import sys; from dare_reward.cli import main; sys.exit(main(sys.argv[1:]))"
+        command[1:3] = ["-c", code]
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert re.search(r"listens on http", line), line
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+
+    def restart_after(self, seconds: float) -> threading.Thread:
+        """Gone now, back later."""
+        self.stop()
+        thread = threading.Thread(target=lambda: (time.sleep(seconds), self.start()))
+        thread.start()
+        return thread
+
+
+@contextlib.contextmanager
+def live() -> Iterator[Live]:
+    server = Live()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+CONTRACT = Path(__file__).parent.parent / "contract"
+
+
+def compare_or_record(stack: str, version: str, bodies: list[dict[str, Any]], url: str) -> None:
+    """What the stack sent, and what the service says to it, as tests/contract/STACK.json has it: the same fields.
+
+    With DARE_RECORD=1 the file is written anew.
+    """
+    path = CONTRACT / f"{stack}.json"
+    if os.environ.get("DARE_RECORD"):
+        exchanges = [
+            {"request": b, "reply": httpx.post(f"{url}/v1/reward", json=b).raise_for_status().json()} for b in bodies
+        ]
+        path.write_text(json.dumps({"stack": stack, "version": version, "exchanges": exchanges}, indent=1) + "\n")
+    recorded = [e["request"] for e in json.loads(path.read_text())["exchanges"]]
+    assert list(map(shape, bodies)) == list(map(shape, recorded)), (
+        "the stack sends other bodies than recorded: DARE_RECORD=1"
+    )
+
+
+def shape(value: Any) -> Any:
+    """Names and types, without the values."""
+    if isinstance(value, dict):
+        return {k: shape(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [shape(v) for v in value]
+    return type(value).__name__
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+@contextlib.contextmanager
+def forged(change: Change = lambda body: body, *, delay: float = 0.0) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A service whose replies go through `change`, `delay` seconds late; yields its address and the bodies it got."""
+    bodies: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self._answer({"settings": SETTINGS})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            bodies.append(body)
+            reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"])
+            time.sleep(delay)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self._answer(change(json.loads(json.dumps(reply.to_json()))))
+
+        def _answer(self, value: Any) -> None:
+            content = json.dumps(value).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", bodies
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def short(body: dict[str, Any]) -> dict[str, Any]:
+    """One reward too few."""
+    body["groups"][0]["rewards"] = body["groups"][0]["rewards"][:-1]
+    return body
+
+
+def not_a_number(body: dict[str, Any]) -> dict[str, Any]:
+    body["groups"][0]["rewards"][0] = float("nan")
+    return body
+
+
+def swapped(body: dict[str, Any]) -> dict[str, Any]:
+    """The groups in another order."""
+    body["groups"] = body["groups"][::-1]
+    return body
+
+
+def unscored(body: dict[str, Any]) -> dict[str, Any]:
+    """The first group could not be scored."""
+    first = dict.fromkeys(body["groups"][0])
+    body["groups"][0] = {**first, "group_id": body["groups"][0]["group_id"], "error": {"code": "x", "message": "no"}}
+    return body

@@ -1,0 +1,168 @@
+"""EasyR1: its real AutoRewardManager loads and calls the adapter. Needs a checkout: `python scripts/test_stack.py easyr1`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward.errors import ReplyError, RequestError, UnavailableError
+
+sys.path.insert(0, str(Path(__file__).parent))
+import servers
+
+pytestmark = [pytest.mark.easyr1, pytest.mark.filterwarnings("default")]
+
+# Shuffled, as _balance_batch leaves them.
+ROWS = [("b", "1"), ("a", "5"), ("a", "6"), ("b", "2"), ("a", "5"), ("b", "2"), ("b", "2"), ("a", "5")]
+
+
+@pytest.fixture(scope="module")
+def service():
+    with servers.live() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def reward_module():
+    source = os.environ.get("EASYR1_SOURCE")
+    if not source:
+        pytest.skip("EasyR1 is not on PyPI: set EASYR1_SOURCE to a checkout of github.com/hiyouga/EasyR1")
+    sys.path.insert(0, source)
+    from verl.workers.reward import function
+
+    assert source in function.__file__, "another package is called verl too"
+    yield function
+    sys.path.remove(source)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    import tiny
+
+    return tiny.tokenizer()
+
+
+@pytest.fixture
+def compute(reward_module, tokenizer):
+    """compute(url, data): through EasyR1's loader and manager."""
+    from verl.workers.reward.config import RewardConfig
+
+    path = subprocess.run(
+        [sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+    def run(url, given):
+        config = RewardConfig(reward_function=f"{path}:reward", reward_function_kwargs={"url": url})
+        config.post_init()
+        return reward_module.AutoRewardManager(config, tokenizer).compute_reward(given)
+
+    return run
+
+
+def data(tokenizer, *, uid=True, truth="5"):
+    import torch
+    from verl.protocol import DataProto
+
+    texts = [f"so \\boxed{{{answer}}}" for _, answer in ROWS]
+    ids = torch.tensor([tokenizer(t)["input_ids"] + [tokenizer.pad_token_id] * 3 for t in texts])
+    mask = (ids != tokenizer.pad_token_id).long()
+    more = {"ground_truth": np.array([truth] * len(ROWS), dtype=object)}
+    if uid:
+        more["uid"] = np.array([u for u, _ in ROWS], dtype=object)
+    return DataProto.from_dict(tensors={"responses": ids, "response_mask": mask}, non_tensors=more)
+
+
+def offline(**params):
+    out = [0.0] * len(ROWS)
+    for uid in ("a", "b"):
+        at = [i for i, row in enumerate(ROWS) if row[0] == uid]
+        group = dare_reward.estimate(
+            [{"group_id": uid, "rollouts": [{"answer": ROWS[i][1]} for i in at]}], **params
+        ).groups[0]
+        for i, r in zip(at, group.rewards, strict=True):
+            out[i] = r
+    return out
+
+
+def test_groups_by_uid(compute, service, tokenizer):
+    tensor, metrics = compute(service.url, data(tokenizer))
+    expected = offline(method="dare", missing_entropy="frequency")
+    assert tensor.sum(-1).tolist() == pytest.approx(expected)
+    assert metrics["overall"] == pytest.approx(expected)
+    assert (tensor != 0).sum(-1).max() == 1
+    tensor, _ = compute(f"{service.url}?method=ttrl", data(tokenizer))
+    assert tensor.sum(-1).tolist() == [0, 1, 0, 1, 1, 1, 1, 1]
+
+
+def test_bodies_are_the_recorded_ones(compute, service, tokenizer):
+    with servers.forged() as (url, bodies):
+        compute(url, data(tokenizer))
+        compute(f"{url}?method=ttrl", data(tokenizer))
+    servers.compare_or_record("easyr1", "b44b311", bodies, service.url)
+
+
+def test_validation_is_graded_by_its_ground_truth(compute, tokenizer):
+    nowhere = f"http://127.0.0.1:{servers.free_port()}"
+    tensor, metrics = compute(nowhere, data(tokenizer, uid=False))
+    right = [float(answer == "5") for _, answer in ROWS]
+    assert tensor.sum(-1).tolist() == right
+    assert metrics["accuracy"] == right
+
+
+def test_service_down(compute, tokenizer):
+    url = f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1"
+    with pytest.raises(UnavailableError):
+        compute(url, data(tokenizer))
+    assert compute(f"{url}&on_error=zero", data(tokenizer))[0].sum() == 0
+    tensor, _ = compute(f"{url}&fallback=local", data(tokenizer))
+    assert tensor.sum(-1).tolist() == pytest.approx(offline(method="dare", missing_entropy="frequency"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")],
+)
+def test_wrong_replies_raise(compute, tokenizer, change, words):
+    with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
+        compute(url, data(tokenizer))
+
+
+def test_one_sentence_errors(compute, service, tokenizer):
+    with pytest.raises(RequestError, match="not abstain"):
+        compute(f"{service.url}?on_error=abstain", data(tokenizer))
+    with pytest.raises(RequestError, match="unknown setting 'alhpa'"):
+        compute(f"{service.url}?alhpa=1", data(tokenizer))
+
+
+def test_in_a_ray_actor(service, tokenizer, reward_module, monkeypatch):
+    """As EasyR1 does: the manager is a Ray actor and the file is loaded in its process."""
+    ray = pytest.importorskip("ray")
+    from verl.workers.reward.config import RewardConfig
+
+    path = subprocess.run(
+        [sys.executable, "-m", "dare_reward.stacks.easyr1"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    config = RewardConfig(
+        reward_function=f"{path}:reward", reward_function_kwargs={"url": f"{service.url}?method=ttrl"}
+    )
+    config.post_init()
+    environment = {"PYTHONPATH": os.pathsep.join([os.environ["EASYR1_SOURCE"], str(Path(__file__).parent)])}
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        logging_level="ERROR",
+        log_to_driver=False,
+        runtime_env={"env_vars": environment},
+    )
+    try:
+        manager = ray.remote(reward_module.AutoRewardManager).options(num_cpus=1).remote(config, tokenizer)
+        tensor, _ = ray.get(manager.compute_reward.remote(data(tokenizer)), timeout=180)
+    finally:
+        ray.shutdown()
+    assert tensor.sum(-1).tolist() == [0, 1, 0, 1, 1, 1, 1, 1]

@@ -1,0 +1,163 @@
+"""slime: its real reward hub calls the adapter. Needs a checkout: `python scripts/test_stack.py slime`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+import dare_reward
+from dare_reward.errors import ReplyError, RequestError, UnavailableError
+
+sys.path.insert(0, str(Path(__file__).parent))
+import servers
+
+pytestmark = [pytest.mark.slime, pytest.mark.filterwarnings("default")]
+
+PATH = "dare_reward.stacks.slime.reward"
+
+
+@pytest.fixture(scope="module")
+def service():
+    with servers.live() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hub():
+    source = os.environ.get("SLIME_SOURCE")
+    if not source:
+        pytest.skip("slime is not on PyPI: set SLIME_SOURCE to a checkout of github.com/THUDM/slime")
+    sys.path.insert(0, source)
+    from slime.rollout import rm_hub
+
+    yield rm_hub
+    sys.path.remove(source)
+
+
+def samples(hub, *, logprobs=True, group=3):
+    from slime.utils.types import Sample
+
+    out = []
+    for i, answer in enumerate(["5", "5", "6", "5", "7"]):
+        sample = Sample(
+            group_index=group,
+            index=10 + i,
+            prompt="?",
+            label="5",
+            response=f"so \\boxed{{{answer}}}",
+            response_length=3,
+            status=Sample.Status.COMPLETED,
+        )
+        if logprobs:
+            sample.rollout_log_probs = [-0.1 * (i + 1), -0.2, -0.3]
+        out.append(sample)
+    return out
+
+
+def call(hub, url, given):
+    args = Namespace(custom_rm_path=PATH, rm_url=url, rm_type=None, group_rm=True)
+    return asyncio.run(hub.batched_async_rm(args, given))
+
+
+def offline(given, **params):
+    rollouts = [{"text": s.response, "mean_entropy": -sum(s.rollout_log_probs) / 3, "num_tokens": 3} for s in given]
+    return list(dare_reward.estimate([{"group_id": "3", "rollouts": rollouts}], **params).groups[0].rewards)
+
+
+def test_group_reward_with_estimated_entropies(hub, service):
+    given = samples(hub)
+    rewards = call(hub, service.url, given)
+    assert rewards == pytest.approx(offline(given, method="dare"))
+    assert len(set(rewards)) == 3
+
+
+def test_what_is_sent(hub):
+    given = samples(hub)
+    given[4].status = type(given[4].status).ABORTED
+    given[3].loss_mask = [1, 0, 1]
+    given[2].status = type(given[2].status).TRUNCATED
+    with servers.forged() as (url, bodies):
+        call(hub, url, given)
+    (group,) = bodies[0]["groups"]
+    assert group["entropy_source"] == "logprob"
+    assert group["label"] == "5"
+    assert [r["id"] for r in group["rollouts"]] == ["10", "11", "12", "13", "14"]
+    assert [r["answer"] for r in group["rollouts"]] == ["5", "5", "6", "5", None]
+    assert group["rollouts"][3]["mean_entropy"] == pytest.approx((0.4 + 0.3) / 2)
+    assert group["rollouts"][3]["num_tokens"] == 2
+    assert [r["finish_reason"] for r in group["rollouts"]] == ["stop", "stop", "length", "stop", "stop"]
+
+
+def test_bodies_are_the_recorded_ones(hub, service):
+    with servers.forged() as (url, bodies):
+        call(hub, url, samples(hub))
+        call(hub, url, samples(hub, logprobs=False))
+    servers.compare_or_record("slime", "624b824", bodies, service.url)
+
+
+def test_method_and_parameters_by_url(hub, service):
+    given = samples(hub)
+    assert call(hub, f"{service.url}?method=ttrl", given) == [1, 1, 0, 1, 0]
+    assert call(hub, f"{service.url}?alpha=0.4", given) == pytest.approx(offline(given, method="dare", alpha=0.4))
+
+
+def test_without_log_probabilities_votes_alone(hub, service):
+    given = samples(hub, logprobs=False)
+    assert call(hub, service.url, given) == pytest.approx([0.64, 0.64, 0.28, 0.64, 0.28])
+
+
+def test_event_loops_come_and_go(hub, service):
+    given = samples(hub)
+    assert call(hub, service.url, given) == call(hub, service.url, given)
+
+
+def test_groups_at_once(hub, service):
+    async def many():
+        args = Namespace(custom_rm_path=PATH, rm_url=service.url, rm_type=None, group_rm=True)
+        return await asyncio.gather(*(hub.batched_async_rm(args, samples(hub, group=g)) for g in range(20)))
+
+    rewards = asyncio.run(many())
+    assert len(rewards) == 20
+    assert all(r == rewards[0] for r in rewards)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(servers.short, "4 rewards for 5"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")],
+)
+def test_wrong_replies_raise(hub, change, words):
+    with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
+        call(hub, url, samples(hub))
+
+
+def test_service_down(hub):
+    url = f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1"
+    with pytest.raises(UnavailableError):
+        call(hub, url, samples(hub))
+    assert call(hub, f"{url}&on_error=zero", samples(hub)) == [0.0] * 5
+    assert call(hub, f"{url}&fallback=local", samples(hub)) == pytest.approx(offline(samples(hub), method="dare"))
+
+
+def test_one_sentence_errors(hub, service):
+    given = samples(hub)
+    with pytest.raises(RequestError, match="--rm-url"):
+        call(hub, None, given)
+    with pytest.raises(RequestError, match="--group-rm"):
+        call(hub, service.url, [[s] for s in given])
+    with pytest.raises(RequestError, match="not abstain"):
+        call(hub, f"{service.url}?on_error=abstain", given)
+    given[0].group_index = 9
+    with pytest.raises(RequestError, match="several groups"):
+        call(hub, service.url, given)
+
+
+def test_one_rollout_at_a_time_is_refused(hub, service):
+    """Without --group-rm slime passes one sample: its vote alone means nothing."""
+    args = Namespace(custom_rm_path=PATH, rm_url=service.url, rm_type=None, group_rm=False)
+    with pytest.raises(RequestError, match="--group-rm"):
+        asyncio.run(hub.async_rm(args, samples(hub)[0]))

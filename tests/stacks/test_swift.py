@@ -1,0 +1,169 @@
+"""ms-swift: its real plugin loader, reward table and compute_rewards_per_func. `python scripts/test_stack.py swift`."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dare_reward
+from dare_reward.errors import ReplyError, RequestError
+
+sys.path.insert(0, str(Path(__file__).parent))
+import servers
+
+pytestmark = [pytest.mark.swift, pytest.mark.filterwarnings("default")]
+
+# Rows as ms-swift has them after its shuffle: the groups are not contiguous.
+ROWS = [("p0", "5"), ("p1", "1"), ("p0", "5"), ("p1", "2"), ("p0", "6"), ("p1", "2"), ("p0", "5"), ("p1", "2")]
+
+
+@pytest.fixture(scope="module")
+def service():
+    with servers.live() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def plugin():
+    """The plugin as `--external_plugins $(python -m dare_reward.stacks.swift)` loads it."""
+    pytest.importorskip("swift", reason="needs ms-swift (python scripts/test_stack.py swift)")
+    path = subprocess.run(
+        [sys.executable, "-m", "dare_reward.stacks.swift"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    from swift.utils.utils import import_external_file
+
+    import_external_file(path)
+    from swift.rewards import orms
+
+    return orms["dare"]
+
+
+@pytest.fixture
+def reward(plugin, monkeypatch):
+    from swift.rlhf_trainers.utils import resolve_reward_funcs
+
+    def make(url):
+        monkeypatch.setenv("DARE_URL", url)
+        (function,), names = resolve_reward_funcs(["dare"], args=None)
+        assert names == ["DareORM"]
+        return function
+
+    return make
+
+
+def samples(*, infos=None, twice=False):
+    from swift.rl_core.data import GRPOSample
+
+    out = []
+    for i, (prompt, answer) in enumerate(ROWS):
+        messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": f"so \\boxed{{{answer}}}"}]
+        out.append(
+            GRPOSample(
+                messages=messages,
+                prompt_id=prompt,
+                request_id=f"r{i}",
+                finish_reason="stop",
+                rollout_infos=infos[i] if infos else {},
+            )
+        )
+    return [*out, *out[:3]] if twice else out
+
+
+def compute(function, given):
+    import torch
+    from swift.rl_core.grpo_algorithm import compute_rewards_per_func
+
+    return compute_rewards_per_func(given, [function], [None], torch.device("cpu"))[:, 0].tolist()
+
+
+def offline(entropies=None, **params):
+    out = [0.0] * len(ROWS)
+    for prompt in ("p0", "p1"):
+        at = [i for i, row in enumerate(ROWS) if row[0] == prompt]
+        rollouts = [
+            {"answer": ROWS[i][1], **({"mean_entropy": entropies[i], "num_tokens": 2} if entropies else {})} for i in at
+        ]
+        for i, r in zip(
+            at,
+            dare_reward.estimate([{"group_id": prompt, "rollouts": rollouts}], **params).groups[0].rewards,
+            strict=True,
+        ):
+            out[i] = r
+    return out
+
+
+def test_groups_by_prompt(reward, service):
+    assert compute(reward(f"{service.url}?method=ttrl"), samples()) == [1, 0, 1, 1, 0, 1, 1, 1]
+    function = reward(service.url)
+    expected = pytest.approx(offline(method="dare", missing_entropy="frequency"))
+    assert compute(function, samples()) == expected
+    assert compute(function, samples()) == expected, "ms-swift makes a new event loop for each step"
+
+
+def test_a_request_counts_once(reward, service):
+    """Ranks that share a sequence hold the same rows."""
+    plain = compute(reward(service.url), samples())
+    assert compute(reward(service.url), samples(twice=True)) == pytest.approx([*plain, *plain[:3]])
+
+
+def test_entropies_by_rollout_infos(reward, service):
+    values = [[0.1 * i, 0.3] for i in range(len(ROWS))]
+    exact = compute(reward(service.url), samples(infos=[{"token_entropies": v, "other": 1} for v in values]))
+    assert exact == pytest.approx(offline([sum(v) / 2 for v in values], method="dare"))
+    with servers.forged() as (url, bodies):
+        estimated = compute(reward(url), samples(infos=[{"logprobs": [-x for x in v]} for v in values]))
+    assert estimated == pytest.approx(exact)
+    assert {g["entropy_source"] for g in bodies[0]["groups"]} == {"logprob"}
+
+
+def test_bodies_are_the_recorded_ones(reward, service):
+    from swift.version import __version__
+
+    with servers.forged() as (url, bodies):
+        compute(reward(url), samples())
+        compute(reward(url), samples(infos=[{"logprobs": [-0.1 * i, -0.3]} for i in range(len(ROWS))]))
+    servers.compare_or_record("swift", __version__, bodies, service.url)
+
+
+def test_service_down_is_nan_and_never_zero(reward):
+    rewards = compute(reward(f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1"), samples())
+    assert all(map(math.isnan, rewards))
+
+
+def test_fallback(reward):
+    url = f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1&fallback=local"
+    assert compute(reward(url), samples()) == pytest.approx(offline(method="dare", missing_entropy="frequency"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(servers.short, "3 rewards for 4"), (servers.not_a_number, "not a finite"), (servers.swapped, "other groups")],
+)
+def test_wrong_replies_raise(reward, change, words):
+    with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
+        compute(reward(url), samples())
+
+
+def test_one_sentence_errors(plugin, reward, monkeypatch):
+    monkeypatch.delenv("DARE_URL", raising=False)
+    with pytest.raises(RequestError, match="set DARE_URL"):
+        plugin()
+    with pytest.raises(RequestError, match="like http://"):
+        reward("127.0.0.1:8000")
+
+
+def test_the_plugin_shadows_no_package():
+    """ms-swift puts the plugin's folder first on sys.path; stacks/trl.py there would be imported as trl."""
+    code = (
+        "import subprocess, sys; from swift.utils.utils import import_external_file; "
+        "import_external_file(subprocess.run([sys.executable, '-m', 'dare_reward.stacks.swift'], capture_output=True, text=True).stdout.strip()); "
+        "import importlib.util as u; print(*[u.find_spec(n).origin for n in ('trl', 'swift')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env={**os.environ})
+    assert "dare_reward" not in done.stdout.splitlines()[-1]
+    assert done.returncode == 0

@@ -1,0 +1,271 @@
+"""TRL for real: GRPOTrainer and RLOOTrainer with a tiny model against a live service. `python scripts/test_stack.py trl`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import dare_reward
+from dare_reward.errors import ReplyError, RequestError, UnavailableError
+
+sys.path.insert(0, str(Path(__file__).parent))
+import servers
+
+pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
+
+HERE = Path(__file__).parent
+M, M_EVAL = 4, 2
+QUICK = {"retries": 1, "timeout": 1.0}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
+    import tiny as module
+
+    return module.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def service():
+    with servers.live() as server:
+        yield server
+
+
+@pytest.fixture
+def train(tiny, tmp_path):
+    import train_trl
+
+    return lambda url, **given: train_trl.train(tiny, url, out=tmp_path, **given)
+
+
+def offline(call, *, method="dare"):
+    """What the library says of a call's logged completions and independently computed entropies."""
+    size = M if call["training"] else M_EVAL
+    rows = [
+        {"text": t, "mean_entropy": h, "num_tokens": 1, "finish_reason": "length" if cut else "stop"}
+        for t, h, cut in zip(call["texts"], call["entropy"], call["truncated"], strict=True)
+    ]
+    votes = call["votes"] or [[] for _ in rows]
+    groups = [
+        {
+            "group_id": str(i),
+            "rollouts": rows[i : i + size] + [{**v, "trained": False} for row in votes[i : i + size] for v in row],
+        }
+        for i in range(0, len(rows), size)
+    ]
+    reply = dare_reward.estimate(groups, method=method)
+    return [r for g in reply.groups for r in g.rewards[:size]]
+
+
+def differ(calls):
+    """Some group of the run has more than one reward: equal rewards would prove nothing."""
+    return any(len(set(c["rewards"])) > 1 for c in calls)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(("trainer", "chat"), [("grpo", True), ("grpo", False), ("rloo", True)])
+def test_rewards_are_those_of_the_logged_completions(train, service, trainer, chat, asynchronous):
+    result = train(service.url, trainer=trainer, chat=chat, asynchronous=asynchronous, steps=3, evaluate=True)
+    assert result["step"] == 3
+    calls = result["calls"]
+    assert [c["training"] for c in calls] == [True, True, True, False]
+    assert differ(calls)
+    for call in calls:
+        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
+    name = "Async" if asynchronous else "Sync"
+    for call, entry in zip(calls, result["log"], strict=False):
+        if call["training"]:
+            assert entry[f"rewards/{name}/mean"] == pytest.approx(sum(call["rewards"]) / len(call["rewards"]), abs=1e-6)
+            assert entry["dare/abstained"] == 0
+            assert 0 <= entry["dare/label_accuracy"] <= 1
+    assert any("eval_dare/majority_ratio" in entry for entry in result["log"])
+
+
+def test_other_method_by_url(train, service):
+    result = train(f"{service.url}?method=ttrl", steps=2)
+    for call in result["calls"]:
+        assert call["rewards"] == offline(call, method="ttrl")
+
+
+def test_votes_beyond_the_trained(train, service):
+    """num_generations=4 and one vote more each: eight vote, four are trained."""
+    result = train(service.url, steps=2, votes=1)
+    assert differ(result["calls"])
+    for call in result["calls"]:
+        assert [len(row) for row in call["votes"]] == [1] * len(call["texts"])
+        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
+    alone = [offline({**c, "votes": []}) for c in result["calls"]]
+    assert alone != [pytest.approx(c["rewards"], abs=1e-6) for c in result["calls"]], "the votes changed nothing"
+
+
+def test_logprobs_need_a_generation_that_gives_them(train, service, monkeypatch):
+    import train_trl
+
+    from dare_reward.stacks.trl_rollout import VoteRollout
+
+    monkeypatch.setattr(train_trl, "VoteRollout", lambda extra: VoteRollout(extra, entropy="logprob"))
+    with pytest.raises(RequestError, match="only vLLM does"):
+        train(service.url, steps=1, votes=1)
+
+
+def test_bodies_are_the_recorded_ones(train, service):
+    import trl
+
+    with servers.forged() as (url, bodies):
+        train(url, steps=1)
+        train(url, steps=1, votes=1)
+        train(url, steps=1, trainer="rloo", reward={"entropy": "none"})
+    servers.compare_or_record("trl", trl.__version__, bodies, service.url)
+
+
+# --- two ranks -------------------------------------------------------------------------------------------------------
+
+
+def two_ranks(tiny, out, url, **given):
+    """torchrun on two processes; 6 rows a rank and groups of 4, so that the middle group is on both."""
+    arguments = json.dumps({"model": str(tiny), "url": url, "out": str(out), "batch": 6, "steps": 2, **given})
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        f"--master-port={servers.free_port()}",
+        "--log-dir",
+        str(out),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(
+        [*command, str(HERE / "train_trl.py"), arguments], env=environment, capture_output=True, text=True, timeout=180
+    )
+
+
+@pytest.mark.parametrize(("trainer", "asynchronous"), [("grpo", False), ("rloo", True)])
+def test_groups_split_over_two_ranks(tiny, service, tmp_path, trainer, asynchronous):
+    done = two_ranks(tiny, tmp_path, service.url, trainer=trainer, asynchronous=asynchronous)
+    assert done.returncode == 0, done.stderr[-2000:]
+    ranks = [json.loads((tmp_path / f"rank{r}.json").read_text())["calls"] for r in (0, 1)]
+    whole = [
+        {**a, **{k: a[k] + b[k] for k in ("texts", "truncated", "entropy", "rewards", "votes")}}
+        for a, b in zip(*ranks, strict=True)
+    ]
+    assert [len(c["texts"]) for c in whole] == [12, 12]
+    assert differ(whole)
+    for call in whole:
+        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
+
+
+def test_a_bad_reply_ends_both_ranks(tiny, tmp_path):
+    """Rank 0 alone talks to the service; its error must not leave rank 1 waiting."""
+    with servers.forged(servers.short) as (url, _):
+        done = two_ranks(tiny, tmp_path, url)
+    assert done.returncode != 0
+    assert done.stderr.count("3 rewards for 4 rollouts") >= 2
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def nowhere():
+    return f"http://127.0.0.1:{servers.free_port()}"
+
+
+@pytest.mark.parametrize("trainer", ["grpo", "rloo"])
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
+def test_service_down_abstains(train, trainer, asynchronous):
+    """No reward is None, never 0.0: the step has no gradient and the reward is not logged as a number."""
+    result = train(nowhere(), trainer=trainer, asynchronous=asynchronous, steps=2, reward=QUICK)
+    assert result["step"] == 2
+    assert all(r is None for c in result["calls"] for r in c["rewards"])
+    for entry in result["log"][:2]:
+        assert entry["dare/abstained"] == 1
+        assert entry["loss"] == 0
+        assert entry["grad_norm"] == 0
+        assert entry["reward"] is None or math.isnan(entry["reward"])
+
+
+def test_service_down_with_fallback_scores_in_process(train):
+    result = train(nowhere(), steps=2, reward={**QUICK, "fallback": "local"})
+    for call in result["calls"]:
+        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
+
+
+def test_service_down_can_end_the_run(train):
+    with pytest.raises(UnavailableError, match=r"2 tries"):
+        train(nowhere(), reward={**QUICK, "on_error": "raise"})
+
+
+def test_slow_service_abstains_in_bounded_time(train):
+    with servers.forged(delay=3.0) as (url, _):
+        begun = time.monotonic()
+        result = train(url, steps=1, reward={"retries": 1, "timeout": 0.5})
+    assert all(r is None for r in result["calls"][0]["rewards"])
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (servers.short, "3 rewards for 4 rollouts"),
+        (servers.not_a_number, "not a finite number"),
+        (servers.swapped, "other groups than"),
+    ],
+)
+def test_wrong_reply_ends_the_run(train, change, words):
+    with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
+        train(url, steps=1)
+
+
+def test_one_group_without_rewards_is_left_out(train):
+    with servers.forged(servers.unscored) as (url, _):
+        result = train(url, steps=1)
+    rewards = result["calls"][0]["rewards"]
+    assert rewards[:M] == [None] * M
+    assert rewards[M:] == pytest.approx(offline(result["calls"][0])[M:], abs=2e-4)
+    assert result["log"][0]["dare/abstained"] == 0
+
+
+def test_restart_in_mid_training(train):
+    """The service goes away after step 2 and is back a second later: the run waits and goes on, nothing is lost."""
+    with servers.live() as server:
+        threads = []
+
+        def on_step(step):
+            if step == 2:
+                threads.append(server.restart_after(1.0))
+
+        result = train(server.url, steps=4, on_step=on_step, reward={"retries": 6})
+        for thread in threads:
+            thread.join()
+    assert threads
+    assert result["step"] == 4
+    for call in result["calls"]:
+        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
+
+
+# --- use -------------------------------------------------------------------------------------------------------------
+
+
+def test_pickles():
+    from dare_reward.stacks.trl import AsyncDareReward, DareReward
+
+    for kind in (DareReward, AsyncDareReward):
+        copy = pickle.loads(pickle.dumps(kind("http://127.0.0.1:1?method=ttrl", label="gold")))
+        assert (copy.scorer.method, copy.label) == ("ttrl", "gold")
+
+
+def test_without_a_trainer_the_group_size_must_be_said(service):
+    from dare_reward.stacks.trl import DareReward
+
+    completions = ["\\boxed{1}", "\\boxed{2}", "\\boxed{1}", "\\boxed{1}"]
+    with pytest.raises(RequestError, match="pass num_generations"):
+        DareReward(service.url, method="ttrl")(["p"] * 4, completions)
+    assert DareReward(service.url, method="ttrl", num_generations=4)(["p"] * 4, completions) == [1.0, 0.0, 1.0, 1.0]

@@ -1,0 +1,129 @@
+"""One TRL run on CPU that records what its reward function was called with. Run alone by torchrun, or imported."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dare_reward.stacks.trl import AsyncDareReward, DareReward
+from dare_reward.stacks.trl_rollout import VoteRollout
+
+M = 4
+
+
+class Recording:
+    """Keeps each call's completions, rewards and, by a plain forward of one sequence at a time, entropies."""
+
+    calls: list[dict[str, Any]]
+
+    def record(self, prompts, completions, columns, rewards) -> None:
+        trainer = columns["log_metric"].__self__
+        ids = trainer._tokenize_prompts(prompts)[0]
+        self.calls.append(
+            {
+                "texts": [c if isinstance(c, str) else c[-1]["content"] for c in completions],
+                "truncated": [
+                    c[-1] not in {trainer._tokenizer.eos_token_id, trainer._tokenizer.pad_token_id}
+                    for c in columns["completion_ids"]
+                ],
+                "entropy": [mean_entropy(trainer, p, c) for p, c in zip(ids, columns["completion_ids"], strict=True)],
+                "rewards": rewards,
+                "step": trainer.state.global_step,
+                "training": trainer.model.training,
+                "votes": [[{k: plain(x) for k, x in v.items()} for v in row] for row in columns.get("vote_only", [])],
+            }
+        )
+
+
+def plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def mean_entropy(trainer, prompt, completion) -> float:
+    import torch
+
+    with torch.no_grad():
+        logits = (
+            trainer.accelerator.unwrap_model(trainer.model)(torch.tensor([[*prompt, *completion]]))
+            .logits[0, len(prompt) - 1 : -1]
+            .float()
+        )
+    return float(torch.distributions.Categorical(logits=logits / trainer.temperature).entropy().mean())
+
+
+class Sync(Recording, DareReward):
+    def __call__(self, prompts, completions, **columns):
+        rewards = super().__call__(prompts, completions, **columns)
+        self.record(prompts, completions, columns, rewards)
+        return rewards
+
+
+class Async(Recording, AsyncDareReward):
+    async def __call__(self, prompts, completions, **columns):
+        rewards = await super().__call__(prompts, completions, **columns)
+        self.record(prompts, completions, columns, rewards)
+        return rewards
+
+
+def train(
+    model: Path, url: str, *, trainer: str = "grpo", asynchronous: bool = False, steps: int = 3, batch: int = 8, evaluate: bool = False,
+    chat: bool = True, votes: int = 0, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, **settings: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Train; return the calls, the log and the final step."""
+    import tiny
+    from datasets import Dataset
+    from transformers import TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
+
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": tiny.question(i)}] if chat else tiny.question(i),
+            "gold": str(i % 3 + i // 3),
+        }
+        for i in range(9)
+    ]
+    data = Dataset.from_list(rows)
+    config, kind = {"grpo": (GRPOConfig, GRPOTrainer), "rloo": (RLOOConfig, RLOOTrainer)}[trainer]
+    function = (Async if asynchronous else Sync)(url, label="gold", **(reward or {}))
+    function.calls = []
+
+    class OnStep(TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            if on_step is not None:
+                on_step(state.global_step)
+
+    arguments = config(
+        output_dir=str(out / "run"), use_cpu=True, bf16=False, per_device_train_batch_size=batch, per_device_eval_batch_size=6, num_generations=M,
+        num_generations_eval=2, max_completion_length=16, max_steps=steps, logging_steps=1, save_strategy="no", report_to=[], learning_rate=1e-3,
+        temperature=0.9, gradient_checkpointing=False, seed=3, disable_tqdm=True, **settings,
+    )  # fmt: skip
+    more = {"rollout_func": VoteRollout(votes)} if votes else {}
+    run = kind(
+        model=str(model),
+        reward_funcs=function,
+        args=arguments,
+        train_dataset=data,
+        eval_dataset=data.select(range(3)),
+        callbacks=[OnStep()],
+        **more,
+    )
+    run.train()
+    if evaluate:
+        run.evaluate()
+    return {"calls": function.calls, "log": run.state.log_history, "step": run.state.global_step}
+
+
+if __name__ == "__main__":
+    import os
+
+    given = json.loads(sys.argv[1])
+    result = train(
+        Path(given.pop("model")),
+        given.pop("url"),
+        out=Path(given["out"]),
+        **{k: v for k, v in given.items() if k != "out"},
+    )
+    Path(given["out"], f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(result))

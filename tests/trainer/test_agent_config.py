@@ -1,0 +1,100 @@
+"""Where the agent's settings come from, and what labels say."""
+
+import pytest
+
+from dare_reward.errors import ConfigError, RequestError
+from dare_trainer.config import FILE, AgentConfig, read_config, write_config
+from dare_trainer.labels import Label, read_label, write_label
+
+
+def test_file_then_environment(tmp_path):
+    (tmp_path / FILE).write_text('url = "http://file:1"\nvotes_per_prompt = 64\ntimeout = 5\n[params]\nalpha = 0.2\n')
+    found = read_config(
+        tmp_path, {"DARE_AGENT_URL": "http://env:2", "DARE_AGENT_PRUNED": "mask", "DARE_URL": "not ours"}
+    )
+    assert (found.url, found.votes_per_prompt, found.timeout, found.pruned) == ("http://env:2", 64, 5.0, "mask")
+    assert dict(found.params) == {"alpha": 0.2}
+    assert found.every_param["alpha"] == 0.2
+    assert found.every_param["tau"] == 0.05  # a server's own defaults cannot enter
+
+
+def test_environment_alone(tmp_path):
+    found = read_config(
+        tmp_path, {"DARE_AGENT_PARAMS": '{"weight": "sqrt"}', "DARE_AGENT_RETRIES": "1", "DARE_AGENT_PATIENCE": "2.5"}
+    )
+    assert (found.every_param["weight"], found.retries, found.patience) == ("sqrt", 1, 2.5)
+
+
+def test_a_named_file(tmp_path):
+    path = tmp_path / "else.toml"
+    path.write_text('method = "ttrl"\n')
+    assert read_config(tmp_path / "nowhere", {"DARE_AGENT_CONFIG": str(path)}).method == "ttrl"
+    with pytest.raises(ConfigError, match="no such file"):
+        read_config(tmp_path, {"DARE_AGENT_CONFIG": str(tmp_path / "missing")})
+
+
+def test_what_is_written_is_read(tmp_path):
+    config = AgentConfig(
+        url="http://r:8",
+        run='a "b"',
+        method="dare",
+        params={"tau": 0.1, "weight": "exp"},
+        temperature=0.7,
+        token="secret",
+    )
+    path = write_config(config, tmp_path)
+    assert "secret" not in path.read_text()
+    found = read_config(tmp_path, {})
+    assert (found.url, found.run, dict(found.params), found.temperature) == (
+        config.url,
+        config.run,
+        dict(config.params),
+        0.7,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("votes = 3\n", "unknown setting 'votes'"),
+        ('pruned = "gone"\n', "pruned must be one of zero, neutral, mask"),
+        ('votes_per_prompt = "many"\n', "votes_per_prompt must be int"),
+        ("votes_per_prompt = -1\n", "0 or more"),
+        ("timeout = true\n", "timeout must be of type float"),
+        ("params = 3\n", "params must be a JSON object"),
+        ("url = \n", FILE),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, words):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        read_config(tmp_path, {})
+
+
+def test_a_wrong_parameter_fails_at_the_start(tmp_path):
+    (tmp_path / FILE).write_text("[params]\nalhpa = 0.2\n")
+    with pytest.raises(RequestError, match="alhpa"):
+        read_config(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("", Label()),
+        (None, Label()),
+        ("204", Label("204")),
+        (204, Label("204")),
+        ({"answer": 7, "split": "eval"}, Label("7", "eval")),
+        ('{"answer": "7", "split": "eval"}', Label("7", "eval")),
+        ('{"answer": "B", "split": "train", "kind": "choice", "options": 4}', Label("B", "train", "choice", 4)),
+        ("{1, 2}", Label("{1, 2}")),
+        ({"answer": "", "split": "train"}, Label()),
+    ],
+)
+def test_labels(value, wanted):
+    assert read_label(value) == wanted
+
+
+def test_labels_are_written_as_they_are_read():
+    for label in (Label("7", "eval"), Label("B", "train", "choice", 4), Label(None, "train")):
+        assert read_label(write_label(label)) == label

@@ -1,0 +1,314 @@
+"""The agent with a fake engine and a live service: groups, votes, failures of everything around it."""
+
+import asyncio
+import math
+import time
+
+import httpx
+import pytest
+from fakes import Engine, SamplingParams, generate_responses
+
+from dare_reward import estimate
+from dare_reward.errors import ConfigError, UnavailableError
+from dare_trainer.config import AgentConfig
+from dare_trainer.executor import Executor
+from dare_trainer.token_entropy import EntropyError
+
+TEXTS = ["so \\boxed{7}", "so \\boxed{7}", "so \\boxed{5}", "no answer"]
+
+
+def say(number):
+    return TEXTS[number % len(TEXTS)]
+
+
+def make(url, **settings):
+    return Executor(AgentConfig(url=url, **settings))
+
+
+def run(coroutine):
+    async def limited():
+        async with asyncio.timeout(20):
+            return await coroutine
+
+    return asyncio.run(limited())
+
+
+def go(executor, engine, **options):
+    """The rollouts of one prompt; connections do not outlive the event loop."""
+
+    async def main():
+        try:
+            return await generate_responses(executor, engine, **options)
+        finally:
+            await executor.close()
+
+    return run(main())
+
+
+def test_a_group_gets_the_rewards_of_the_estimator(live):
+    engine = Engine(say)
+    out = go(make(live), engine, n=4)
+    texts = ["".join(chr(t - 10) for t in r["observation_tokens"][r["action_ranges"][0][0] : -1]) for r in out]
+    rollouts = [{"text": t, "mean_entropy": 0.25} for t in texts]
+    wanted = estimate([{"rollouts": rollouts}], method="dare").groups[0].rewards
+    assert [r["reward"] for r in out] == pytest.approx(wanted, abs=2**-16)
+    assert {r["scores"] for r in out} == {0.0, 1.0}
+    assert [set(r) for r in out] == [
+        {
+            "prompt", "label", "images", "mm_train_inputs", "observation_tokens", "action_ranges", "rollout_log_probs",
+            "truncated", "reward", "scores", "extra_logs",
+        }
+    ] * 4  # fmt: skip
+    assert out[0]["extra_logs"]["members"] == 4.0
+    assert out[0]["extra_logs"]["reward_fallback"] == 0.0
+    assert out[0]["extra_logs"]["label_accuracy"] == 1.0
+
+
+def test_the_shared_parameters_are_left_alone(live):
+    shared = SamplingParams(max_tokens=None)
+    engine = Engine(say)
+    out = go(make(live), engine, n=4, params=shared)
+    assert (shared.logprobs, shared.max_tokens) == (None, None)
+    assert all(p is not shared and p.logprobs == 0 and p.max_tokens == 200 - 14 for p in engine.asked)
+    assert all(r["rollout_log_probs"] is None for r in out)
+
+
+def test_log_probabilities_where_openrlhf_asks_for_them(live):
+    out = go(make(live), Engine(say), n=2, params=SamplingParams(logprobs=1))
+    for r in out:
+        assert len(r["rollout_log_probs"]) == len(r["observation_tokens"])
+        start = r["action_ranges"][0][0]
+        assert r["rollout_log_probs"][:start] == [0.0] * start
+        assert set(r["rollout_log_probs"][start:]) == {-0.5}
+
+
+def test_votes_beyond_the_trained(live):
+    engine = Engine(say)
+    out = go(make(live, votes_per_prompt=12), engine, n=4)
+    assert len(out) == 4
+    assert len(engine.asked) == 12
+    assert {r["extra_logs"]["members"] for r in out} == {12.0}
+    assert engine.running == 0
+
+
+def test_votes_that_do_not_divide_are_an_error(live):
+    with pytest.raises(ConfigError, match="votes_per_prompt=10 is not a multiple of the 4"):
+        go(make(live, votes_per_prompt=10), Engine(say), n=4)
+
+
+def test_a_lost_vote_is_a_vote_less(live):
+    def sometimes(number):
+        if number == 7:
+            raise RuntimeError("engine")
+        return "\\boxed{7}"
+
+    out = go(make(live, votes_per_prompt=8), Engine(sometimes, delay=0), n=4)
+    assert {r["extra_logs"]["members"] for r in out} == {7.0}
+
+
+def test_many_groups_at_once(live):
+    executor = make(live, votes_per_prompt=16)
+
+    async def main():
+        engine = Engine(say, delay=0.05)
+        groups = [generate_responses(executor, engine, n=8, prompt=f"prompt {i % 5}") for i in range(16)]
+        try:
+            return await asyncio.gather(*groups)
+        finally:
+            await executor.close()
+
+    out = run(main())
+    assert [len(g) for g in out] == [8] * 16
+    assert all(r["extra_logs"]["members"] == 16.0 for g in out for r in g)
+    assert len(executor._siblings) == 0
+
+
+def test_evaluation_is_accuracy_without_a_group(live):
+    executor = make(live, votes_per_prompt=64)
+    engine = Engine(say, delay=0)
+    out = go(executor, engine, n=3, label='{"answer": "7", "split": "eval"}')
+    assert [(r["reward"], r["scores"]) for r in out] == [(1.0, 1.0), (1.0, 1.0), (0.0, 0.0)]
+    assert len(engine.asked) == 3
+    assert {r["extra_logs"]["evaluation"] for r in out} == {1.0}
+
+
+def test_another_temperature_than_the_runs_is_an_evaluation(live):
+    executor = make(live, temperature=1.0)
+    out = go(executor, Engine(say, delay=0), n=2, params=SamplingParams(temperature=0.6))
+    assert {r["extra_logs"]["evaluation"] for r in out} == {1.0}
+    out = go(make(live, temperature=1.0), Engine(say, delay=0), n=2)
+    assert {r["extra_logs"]["evaluation"] for r in out} == {0.0}
+
+
+def test_the_gold_answer_never_reaches_a_training_reward(live):
+    rewards = set()
+    for label in ("7", "5", "none of them", "", '{"answer": "5", "split": "train"}'):
+        out = go(make(live), Engine(say, seed=3), n=8, label=label)
+        rewards.add(tuple((r["reward"], r["scores"]) for r in out))
+    assert len(rewards) == 1
+
+
+def test_pruned_modes(live):
+    """One odd answer of high entropy among many."""
+
+    def entropy(number):
+        return 3.0 if number == 0 else 0.1
+
+    def odd(number):
+        return "\\boxed{99}" if number == 0 else "\\boxed{7}" if number % 2 else "\\boxed{5}"
+
+    rewards, ranges = {}, {}
+    for mode in ("zero", "neutral", "mask"):
+        out = go(make(live, pruned=mode), Engine(odd, entropy=entropy, delay=0), n=16)
+        pruned = next(r for r in out if r["extra_logs"]["pruned"])
+        others = [r["reward"] for r in out if not r["extra_logs"]["pruned"]]
+        rewards[mode] = (pruned["reward"], sum(others) / len(others))
+        (start, end) = pruned["action_ranges"][0]
+        ranges[mode] = (end - start, end == len(pruned["observation_tokens"]))
+    assert rewards["zero"][0] == 0.0
+    assert rewards["neutral"][0] == pytest.approx(rewards["neutral"][1], abs=2**-16)
+    assert rewards["mask"] == rewards["neutral"]
+    assert ranges["zero"] == ranges["neutral"] == (11, True)
+    assert ranges["mask"] == (1, True)
+
+
+# --- what fails -----------------------------------------------------------------------------------------------------
+
+
+def test_no_service_at_the_start_is_an_error():
+    with pytest.raises(UnavailableError, match="not ready"):
+        make("http://127.0.0.1:9", start_timeout=0.1, retries=0)
+
+
+def test_another_version_at_the_start_is_an_error(live, monkeypatch):
+    monkeypatch.setattr("dare_trainer.estimation.__version__", "0.0.0")
+    with pytest.raises(ConfigError, match="same version on both sides"):
+        make(live)
+
+
+def test_a_server_default_does_not_enter_the_run(start_service):
+    with start_service(DARE_PARAMS='{"alpha": 0.9}') as (url, _):
+        executor = make(url)
+        out = go(executor, Engine(say, delay=0), n=4)
+        wanted = (
+            estimate([{"rollouts": [{"text": t, "mean_entropy": 0.25} for t in TEXTS]}], method="dare")
+            .groups[0]
+            .rewards
+        )
+        assert [r["reward"] for r in out] == pytest.approx(wanted, abs=2**-16)
+        assert out[0]["extra_logs"]["reward_fallback"] == 0.0
+
+
+def test_a_dead_service_costs_nothing_but_time(start_service):
+    with start_service() as (url, process):
+        executor = make(url, retries=1, timeout=2)
+        alive = go(executor, Engine(say, delay=0), n=4)
+        process.kill()
+        process.wait()
+        begun = time.perf_counter()
+        dead = go(executor, Engine(say, delay=0), n=4)
+        assert time.perf_counter() - begun < 5
+    assert [r["reward"] for r in dead] == [r["reward"] for r in alive]
+    assert {r["extra_logs"]["reward_fallback"] for r in dead} == {1.0}
+
+
+def test_a_service_that_hangs_is_left_after_the_patience(live):
+    async def never(request):
+        await asyncio.sleep(60)
+
+    executor = make(live, patience=0.2)
+    executor._estimation._client._transport = httpx.MockTransport(never)
+    out = go(executor, Engine(say, delay=0), n=4)
+    assert {r["extra_logs"]["reward_fallback"] for r in out} == {1.0}
+    assert out[0]["reward"] > 0
+
+
+def test_a_service_that_changes_in_mid_run_is_not_believed(live, monkeypatch):
+    """A newer version behind the same address, same configuration: the run keeps its own."""
+    executor = make(live)
+    before = go(executor, Engine(say, delay=0), n=4)
+    monkeypatch.setattr("dare_trainer.estimation.__version__", "9.9.9")
+    after = go(executor, Engine(say, delay=0), n=4)
+    assert {r["extra_logs"]["reward_fallback"] for r in after} == {1.0}
+    assert [r["reward"] for r in after] == [r["reward"] for r in before]
+
+
+@pytest.mark.parametrize("status", [200, 413, 422, 500])
+def test_nonsense_from_the_service_is_replaced(live, status):
+    async def nonsense(request):
+        return httpx.Response(
+            status, json={"settings": {"max_body_bytes": 10**9, "max_json_bytes": 10**9, "max_groups": 9}, "groups": 3}
+        )
+
+    executor = make(live, retries=0)
+    executor._estimation._client._transport = httpx.MockTransport(nonsense)
+    out = go(executor, Engine(say, delay=0), n=4)
+    assert {r["extra_logs"]["reward_fallback"] for r in out} == {1.0}
+
+
+def test_even_without_any_estimator_there_is_a_reward(live, monkeypatch):
+    async def broken(self, group):
+        raise ZeroDivisionError
+
+    executor = make(live)
+    monkeypatch.setattr("dare_trainer.estimation.Estimation.score", broken)
+    out = go(executor, Engine(say, delay=0), n=4)
+    assert {r["reward"] for r in out} == {0.0}
+    assert {r["extra_logs"]["reward_fallback"] for r in out} == {2.0}
+
+
+def test_a_failing_engine_frees_the_siblings(live):
+    def broken(number):
+        if number == 2:
+            raise RuntimeError("engine died")
+        return "\\boxed{7}"
+
+    executor = make(live)
+    engine = Engine(broken, delay=0.01)
+    out = go(executor, engine, n=6, return_exceptions=True)
+    assert sum(isinstance(r, RuntimeError) and "engine died" in str(r) for r in out) == 1
+    for r in out:
+        if isinstance(r, dict):
+            assert math.isfinite(r["reward"])
+            assert r["extra_logs"]["reward_fallback"] == 2.0
+    assert engine.running == 0
+    assert len(executor._siblings) == 0
+
+
+def test_no_entropies_at_the_start_is_an_error(live):
+    with pytest.raises(EntropyError, match=r"at the start of the run.*plugin is not active"):
+        go(make(live), Engine(say, plugin=False), n=2)
+
+
+def test_lost_entropies_later_fall_back_to_votes(live):
+    executor = make(live)
+    go(executor, Engine(say), n=2)
+    out = go(executor, Engine(say, plugin=False, delay=0), n=4)
+    assert {r["extra_logs"]["entropy_source"] for r in out} == {0.0}
+    assert {r["extra_logs"]["reward_fallback"] for r in out} == {1.0}
+    assert out[0]["reward"] > 0
+
+
+def test_topk_is_said_to_be_an_estimate(live):
+    out = go(make(live, entropy="topk", params={"missing_entropy": "error"}), TopK(say), n=4)
+    assert {r["extra_logs"]["entropy_source"] for r in out} == {2.0}
+    assert all(r["extra_logs"]["mean_u"] > 0 for r in out)
+
+
+class TopK(Engine):
+    """An engine without the plugin that returns 20 log-probabilities."""
+
+    async def generate(self, prompt_token_ids, sampling_params, **more):
+        assert sampling_params.logprobs == 20
+        out = await super().generate(prompt_token_ids, sampling_params, **more)
+        done = out.outputs[0]
+        for row in done.logprobs:
+            (entry,) = row.values()
+            row.update({1000 + i: type(entry)(logprob=-1.0 - 0.3 * i, rank=i + 1) for i in range(19)})
+        return out
+
+
+def test_without_entropies_votes_decide(live):
+    out = go(make(live, entropy="none", params={"missing_entropy": "frequency"}), Engine(say, plugin=False), n=4)
+    assert {r["extra_logs"]["entropy_source"] for r in out} == {0.0}
+    assert {r["extra_logs"]["reward_fallback"] for r in out} == {0.0}

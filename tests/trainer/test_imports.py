@@ -1,0 +1,37 @@
+"""The trainer's modules load without any stack; the two that need one are loaded inside it."""
+
+import json
+import pkgutil
+import subprocess
+import sys
+
+import dare_trainer
+
+INSIDE = {"agent", "entropy_torch"}
+STACKS = {"torch", "vllm", "openrlhf", "ray", "transformers", "deepspeed", "aiohttp", "fastapi", "dare_service"}
+
+
+def test_no_module_needs_a_stack():
+    names = [m.name for m in pkgutil.iter_modules(dare_trainer.__path__) if m.name not in INSIDE]
+    assert {"executor", "single_turn", "vllm_plugin", "launch", "doctor", "data"} <= set(names)
+    code = (
+        "import importlib, json, sys\n"
+        f"for stack in {sorted(STACKS)!r}: sys.modules[stack] = None\n"
+        f"for name in {names!r}: importlib.import_module('dare_trainer.' + name)\n"
+        f"print(json.dumps(sorted(s for s in {sorted(STACKS)!r} if sys.modules.get(s))))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []
+
+
+def test_the_package_itself_loads_nothing():
+    code = "import sys, dare_trainer; print(sorted(m for m in sys.modules if m.split('.')[0] in ('numpy', 'httpx', 'dare_reward')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_vllm_loads_at_every_start_is_small():
+    """The entry point is imported by each vLLM process of the environment, used or not."""
+    code = "import sys, dare_trainer.vllm_plugin; print(sorted(m for m in sys.modules if m.startswith(('httpx', 'dare_reward'))))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,335 @@
+"""Recipes, commands in both dialects, doctor and data preparation."""
+
+import csv
+import json
+import shlex
+import types
+
+import pytest
+
+from dare_reward import methods
+from dare_reward.cli import main
+from dare_reward.errors import ConfigError
+from dare_trainer.config import read_config
+from dare_trainer.data import prepare
+from dare_trainer.doctor import examine
+from dare_trainer.flags import FLAT, dialect, flags_of, translate
+from dare_trainer.labels import read_label
+from dare_trainer.launch import Launch, command, plan, prepare_folder
+from dare_trainer.recipes import find_recipe, names, table, tables
+
+BACKBONES = ("qwen2.5-math-1.5b", "qwen3-1.7b", "qwen3-4b", "qwen2.5-math-7b")
+BENCHMARKS = ("mmlu-pro", "math-500", "aime24", "amc", "gpqa")
+
+
+def test_every_recipe_composes():
+    assert len(names()) == 5 * 4 * (13 + 24)
+    for name in names():
+        recipe = find_recipe(name)
+        assert recipe.name == name
+        if not recipe.unavailable:
+            flags, config = plan(recipe, Launch("http://r:8000"))
+            assert set(flags) <= set(FLAT) | {"algo.advantage.no_std_norm"}
+            assert config.run == name
+
+
+def test_every_benchmark_has_every_backbone():
+    for benchmark in BENCHMARKS:
+        for backbone in BACKBONES:
+            recipe = find_recipe(f"{benchmark}-{backbone}")
+            assert (recipe.method, recipe.row) == ("dare", "dare")
+
+
+def test_the_papers_set_up():
+    flags, config = plan(find_recipe("aime24-qwen2.5-math-1.5b"), Launch("http://r:8000"))
+    paper = {
+        "rollout.n_samples_per_prompt": 32,
+        "rollout.temperature": 1.0,
+        "rollout.top_p": 0.95,
+        "rollout.max_new_tokens": 3072,
+        "actor.adam.lr": 5e-7,
+        "actor.lr_scheduler": "cosine",
+        "algo.advantage.estimator": "group_norm",
+        "train.colocate_all": True,
+    }
+    assert {k: flags[k] for k in paper} == paper
+    assert (config.votes_per_prompt, config.every_param["alpha"], config.entropy_mode) == (64, 0.1, "temperature")
+
+
+def test_tables():
+    assert tables() == ("main", "ablation", "large", "forms")
+    assert [len(list(table(t))) for t in tables()] == [100, 20, 100, 96]
+    for t in tables():
+        for recipe in table(t):
+            assert recipe.train == (recipe.row not in {"raw", "cot"})
+            if not recipe.train:
+                assert recipe.flags["actor.adam.lr"] == 0.0
+    assert {r.data for r in table("main") if r.row == "grpo"} == {
+        "mmlu-pro-train",
+        "math-train",
+        "amc-train",
+        "gpqa-train",
+    }
+
+
+def test_rows_without_a_method_say_so(monkeypatch):
+    recipe = find_recipe("aime24-qwen3-1.7b-intuitor")
+    assert "intuitor" in recipe.unavailable
+    monkeypatch.setattr("dare_trainer.recipes.methods", dict)
+    assert "does not exist" in find_recipe("aime24-qwen3-1.7b-ttrl").unavailable
+
+
+def test_functional_forms():
+    recipe = find_recipe("amc-qwen3-1.7b-form-sqrt-log_inv")
+    assert dict(recipe.params) == {"weight": "sqrt", "bonus": "log_inv"}
+    assert "--" not in recipe.title
+    assert not recipe.unavailable
+
+
+@pytest.mark.parametrize("name", ["aime25-qwen3-1.7b", "aime24-llama", "aime24-qwen3-1.7b-mystery", ""])
+def test_unknown_recipes_list_the_known(name):
+    with pytest.raises(ConfigError, match="benchmarks: mmlu-pro"):
+        find_recipe(name)
+
+
+def test_dialects():
+    assert [dialect(v) for v in ("0.9.1", "0.9.10", "0.10.0", "0.10.1", "0.10.2", "0.11.2")] == ["flat"] * 4 + [
+        "nested"
+    ] * 2
+    with pytest.raises(ConfigError, match=r"0.9.1 or later"):
+        dialect("0.8.11")
+    flags = {"rollout.batch_size": 8, "reward.remote_url": "u", "data.max_len": 4096, "rollout.max_new_tokens": 3072}
+    assert translate(flags, "0.11.2") == flags
+    assert translate(flags, "0.9.10") == {
+        "rollout_batch_size": 8,
+        "remote_rm_url": "u",
+        "max_len": 4096,
+        "max_new_tokens": 3072,
+    }
+    old = frozenset({"rollout_batch_size", "remote_rm_url", "generate_max_len", "prompt_max_len", "bf16"})
+    assert translate(flags, "0.9.1", old) == {
+        "rollout_batch_size": 8, "remote_rm_url": "u", "generate_max_len": 3072, "prompt_max_len": 1024, "bf16": True,
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"has no flag --data.max_len"):
+        translate(flags, "0.11.2", frozenset({"reward.remote_url"}))
+    with pytest.raises(ConfigError, match=r"no counterpart"):
+        translate({"ds.param_dtype": "bf16"}, "0.9.10")
+
+
+def test_flags_are_read_from_source():
+    source = 'p.add_argument("--a.b", type=int)\nfor prefix in X:\n    p.add_argument(f"--{prefix}.adam.lr")\np.add_argument("x")\n'
+    assert flags_of(source) == {"a.b", "actor.adam.lr", "critic.adam.lr", "x"}
+
+
+def test_the_url_route_is_one_flag():
+    flags, config = plan(find_recipe("aime24-qwen3-1.7b"), Launch("http://r:8000/", route="url"))
+    url = flags["reward.remote_url"]
+    assert url.startswith("http://r:8000/reward?group_size=32&run=aime24-qwen3-1.7b&method=dare")
+    assert "missing_entropy=error" in url
+    assert "train.agent_func_path" not in flags
+    words = command(flags, Launch("http://r:8000", route="url", release="0.10.0"))
+    assert words[words.index("--remote_rm_url") + 1] == url
+    assert prepare_folder(flags, config) is None
+
+
+def test_mistakes_are_found_before_the_gpus_are():
+    recipe = find_recipe("aime24-qwen3-1.7b")
+    for changes, words in (
+        ({"rollout.n_samples_per_prompt": 48}, "not a multiple"),
+        ({"train.batch_size": 100}, "does not divide"),
+        ({"data.max_len": 3072}, "room for a prompt"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            plan(recipe, Launch("http://r", changes=changes))
+
+
+def test_the_agents_folder_is_complete(tmp_path):
+    recipe = find_recipe("gpqa-qwen3-4b-dare-dist")
+    flags, config = plan(recipe, Launch("http://r:8000", out=tmp_path, agent={"pruned": "neutral"}))
+    folder = prepare_folder(flags, config)
+    assert (folder / "agent.py").read_text().count("class AgentExecutor") == 1
+    found = read_config(folder, {})
+    assert (found.method, found.kind, found.pruned, found.votes_per_prompt) == ("dare_dist", "choice", "neutral", 64)
+    assert found == config
+
+
+def test_the_command_line(capsys):
+    url = ["--reward-url", "http://r:8000"]
+    assert (
+        main(["train", "--recipe", "aime24-qwen2.5-math-1.5b", *url, "--dry-run", "--set", "rollout.batch_size=16"])
+        == 0
+    )
+    words = shlex.split(capsys.readouterr().out.splitlines()[1])
+    assert words[:3] == ["python", "-m", "openrlhf.cli.train_ppo_ray"]
+    assert words[words.index("--rollout.batch_size") + 1] == "16"
+    assert words[words.index("--train.agent_func_path") + 1].endswith("agent.py")
+    assert main(["train", "--recipe", "aime24-qwen2.5-math-1.5b", "--dry-run"]) == 2
+    assert "--reward-url is missing" in capsys.readouterr().err
+    assert main(["train", "--table", "main"]) == 2
+    assert main(["train", "--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(names())
+    assert main(["train", "--recipe", "aime24-qwen3-1.7b", *url]) == 2  # no OpenRLHF here
+    assert "OpenRLHF is not installed" in capsys.readouterr().err
+
+
+def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
+    """All but OpenRLHF itself, which is asked for by `python -m`."""
+    started = []
+
+    def run(words, **options):
+        started.append((words, options))
+        return types.SimpleNamespace(returncode=7)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DARE_AGENT_TOKEN", "secret")
+    monkeypatch.setattr("dare_trainer.flags.installed", lambda: "0.11.2")
+    monkeypatch.setattr("dare_trainer.commands.subprocess.run", run)
+    words = ["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", live, "--agent", "votes_per_prompt=32"]
+    assert main(words) == 2
+    assert "aime24.jsonl is missing: dare-reward data prepare aime24 --from FILE" in capsys.readouterr().err
+    source = tmp_path / "aime.json"
+    source.write_text(json.dumps([{"problem": "1 + 1?", "answer": 2}]))
+    assert main(["data", "prepare", "aime24", "--from", str(source)]) == 0
+    assert main([*words, "--", "--train.seed", "7"]) == 7
+    ((command_line, options),) = started
+    assert command_line[1:3] == ["-m", "openrlhf.cli.train_ppo_ray"]
+    assert command_line[-2:] == ["--train.seed", "7"]
+    assert options["env"]["DARE_AGENT_TOKEN"] == "secret"
+    agent = tmp_path / "runs" / "aime24-qwen3-1.7b" / "agent"
+    assert command_line[command_line.index("--train.agent_func_path") + 1] == str(agent / "agent.py")
+    found = read_config(agent, {})
+    assert (found.votes_per_prompt, found.url, found.token) == (32, live, "")
+
+
+@pytest.mark.parametrize("name", ["main", "ablation", "large", "forms"])
+def test_a_table_lists_every_row(capsys, name):
+    code = main(["train", "--table", name, "--dry-run"])
+    out = capsys.readouterr().out.splitlines()
+    titles = [line for line in out if line.startswith("# ")]
+    recipes = list(table(name))
+    missing = sum(bool(r.unavailable) for r in recipes)
+    assert len(titles) == len(recipes)
+    assert len(out) == 2 * len(recipes) - missing
+    assert code == bool(missing)
+    assert sum("evaluation only" in t for t in titles) == sum(not r.train for r in recipes)
+
+
+def test_methods_of_the_registry_are_used():
+    assert {r.method for t in tables() for r in table(t) if not r.unavailable} <= methods().keys()
+
+
+# --- doctor ---------------------------------------------------------------------------------------------------------
+
+
+def findings(config, **options):
+    return {f.what: f for f in examine(config, **options)}
+
+
+def test_the_doctor_finds_a_service(live, tmp_path):
+    found = findings(read_config(tmp_path, {"DARE_AGENT_URL": live}), waiters=1, environment={})
+    assert found["reward service"].good
+    assert "a group of 4 got" in str(found["reward service"])
+    assert found["entropy plugin"].good
+    assert found["open files"].good
+
+
+def test_the_doctor_names_what_is_wrong(tmp_path):
+    config = read_config(tmp_path, {"DARE_AGENT_URL": "http://127.0.0.1:9", "DARE_AGENT_START_TIMEOUT": "0.1"})
+    found = findings(config, waiters=10**7, environment={"VLLM_PLUGINS": "other", "VLLM_TOKEN_ENTROPY": "raw"})
+    assert {w for w, f in found.items() if f.good is False} == {"reward service", "entropy plugin", "open files"}
+    assert "add it" in found["entropy plugin"].detail
+    assert "ulimit -n" in found["open files"].detail
+
+
+def test_the_doctors_command(live, capsys):
+    assert main(["doctor", "--reward-url", live, "--waiters", "10"]) == 0
+    assert "reward service" in capsys.readouterr().out
+    assert main(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1", "--waiters", "10"]) == 2
+    assert "FAIL reward service" in capsys.readouterr().out
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_mathematics(tmp_path):
+    rows = [{"problem": f"What is {i} + 1?", "answer": i + 1} for i in range(12)] + [
+        {"problem": "What is 3 + 1?", "answer": 4}
+    ]
+    source = tmp_path / "aime.json"
+    source.write_text(json.dumps(rows))
+    written = prepare("aime24", source, tmp_path / "data")
+    assert written == {
+        "aime24.jsonl": 12, "aime24-eval.jsonl": 12, "aime24-probe.jsonl": 8, "aime24-raw-eval.jsonl": 12, "aime24-raw-probe.jsonl": 8,
+    }  # fmt: skip
+    train, evaluation, raw = (lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval", "-raw-eval"))
+    assert (
+        train[3]["input"] == "What is 3 + 1?\nPlease reason step by step, and put your final answer within \\boxed{}."
+    )
+    assert (read_label(train[3]["label"]).answer, read_label(train[3]["label"]).split) == ("4", "train")
+    assert read_label(evaluation[3]["label"]).split == "eval"
+    assert raw[3]["input"] == "What is 3 + 1?"
+    assert train[0]["datasource"] == "aime24"
+
+
+def test_solutions_give_their_boxed_answer(tmp_path):
+    source = tmp_path / "math.jsonl"
+    source.write_text('{"problem": "p", "solution": "so \\\\boxed{\\\\frac{1}{2}} is it"}\n\n')
+    prepare("math-500", source, tmp_path)
+    assert read_label(lines(tmp_path / "math-500.jsonl")[0]["label"]).answer == "\\frac{1}{2}"
+
+
+def test_choices_by_index_and_by_letter(tmp_path):
+    source = tmp_path / "mmlu.jsonl"
+    rows = [{"question": "q", "options": ["x", "y", "z"], "answer": a} for a in ("B", "z")] + [
+        {"question": "r", "options": ["x", "y"], "answer_index": 0}
+    ]
+    rows[1]["question"] = "s"
+    source.write_text("\n".join(map(json.dumps, rows)))
+    prepare("mmlu-pro", source, tmp_path)
+    found = lines(tmp_path / "mmlu-pro.jsonl")
+    labels = [read_label(row["label"]) for row in found]
+    assert [(label.answer, label.options, label.kind) for label in labels] == [
+        ("B", 3, "choice"),
+        ("C", 3, "choice"),
+        ("A", 2, "choice"),
+    ]
+    assert found[0]["input"].startswith("q\nA. x\nB. y\nC. z\n")
+
+
+def test_choices_with_the_right_one_apart(tmp_path):
+    source = tmp_path / "gpqa.csv"
+    with source.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ["Question", "Correct Answer", *(f"Incorrect Answer {i}" for i in (1, 2, 3))])
+        writer.writeheader()
+        for i in range(40):
+            writer.writerow(
+                {"Question": f"q{i}", "Correct Answer": "yes", **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)}}
+            )
+    prepare("gpqa", source, tmp_path)
+    found = lines(tmp_path / "gpqa.jsonl")
+    letters = [read_label(row["label"]).answer for row in found]
+    assert set(letters) == set("ABCD")  # not always in one place
+    for row, letter in zip(found, letters, strict=True):
+        assert f"\n{letter}. yes\n" in row["input"]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "words"),
+    [
+        ("aime24", "a.json", "[]", "at least one object"),
+        ("aime24", "a.json", '[{"text": "?"}]', "question 1: no question"),
+        ("aime24", "a.json", '[{"problem": "?", "answer": ""}]', "no answer"),
+        ("gpqa", "a.json", '[{"Question": "?", "answer": "A"}]', "no options"),
+        ("mmlu-pro", "a.json", '[{"question": "?", "options": ["x"], "answer": "Q"}]', "is none of 1 options"),
+        ("aime25", "a.json", "[{}]", "unknown benchmark"),
+        ("aime24", "a.json", "{", "a.json"),
+    ],
+)
+def test_files_that_do_not_fit_are_named(tmp_path, capsys, name, file, text, words):
+    (tmp_path / file).write_text(text)
+    assert main(["data", "prepare", name, "--from", str(tmp_path / file), "--out", str(tmp_path)]) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,281 @@
+"""What is particular to single methods: variants, flags, and the traps of the official codes."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward.cli import main
+from dare_reward.errors import RequestError
+
+
+def score(rollouts, method, group=(), **params):
+    return dare_reward.estimate(
+        [{"kind": "exact", **dict(group), "rollouts": rollouts}], method=method, **params
+    ).groups[0]
+
+
+def said(text, **columns):
+    """One rollout per letter; a dot is no answer."""
+    return [
+        {"answer": None if a == "." else a, **{name: values[i] for name, values in columns.items()}}
+        for i, a in enumerate(text)
+    ]
+
+
+# --- confidence ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["deepconf", "scope", "compass"])
+def test_one_candidate_per_token_is_refused(method):
+    rollouts = said("12", topk_logprobs=[[[-1.0]], [[-2.0]]], token_entropies=[[0.1], [0.1]], step_ends=[[1], [1]])
+    params = {"allow_experimental": True} if method == "compass" else {}
+    error = score(rollouts, method, **params).error
+    assert error.code == "topk"
+    assert "surprisal" in error.message
+
+
+def test_deepconf_takes_a_ready_confidence():
+    rollouts = said("aabb.", confidence=[1.0, 1.0, 5.0, 0.5, 9.0])
+    group = score(rollouts, "deepconf", keep=1.0)
+    assert group.pseudo_label == "b"
+    assert [s.p_hat for s in group.support] == pytest.approx([2 / 7.5, 5.5 / 7.5])
+    share = score(rollouts, "deepconf", keep=1.0, reward="share")
+    assert share.rewards == pytest.approx((2 / 7.5, 2 / 7.5, 5.5 / 7.5, 5.5 / 7.5, 0.0))
+    kept = score(rollouts, "deepconf", keep=0.25)
+    assert kept.keep == (False, False, True, False, False)
+    assert kept.rewards == (0.0, 0.0, 1.0, 1.0, 0.0)
+
+
+def test_scope_per_batch_shares_one_subgroup_size(full_groups):
+    sent = full_groups(count=8, size=16)
+    alone = dare_reward.estimate(sent, method="scope").groups
+    batch = dare_reward.estimate(sent, method="scope", choose="batch").groups
+    assert len({g.diagnostics["subgroup_size"] for g in alone}) > 1
+    assert len({g.diagnostics["subgroup_size"] for g in batch}) == 1
+
+
+def test_scope_with_every_vote_is_the_weighted_majority():
+    rollouts = said("aaabb", confidence=[1.0, 1.0, 1.0, 4.0, 4.0])
+    group = score(rollouts, "scope", votes=1.0)
+    assert group.rewards == (0.0, 0.0, 0.0, 1.0, 1.0)
+    assert group.pseudo_label == "b"
+
+
+def test_scope_counts_steps_among_the_generated_tokens():
+    """Tool tokens are dropped, so the end of a step moves with them."""
+    plain = {"answer": "1", "topk_logprobs": [[-1.0, -2]] * 2 + [[-3.0, -4]] * 3, "step_ends": [2]}
+    masked = {
+        "answer": "1",
+        "topk_logprobs": [[-1.0, -2], [-9.0, -9], [-1.0, -2], [-9.0, -9], *[[-3.0, -4]] * 3],
+        "token_mask": [True, False, True, False, True, True, True],
+        "step_ends": [4],
+    }
+    rival = {"answer": "2", "confidence": 2.49}
+    for first in (plain, masked):  # mean of the steps' 1.5 and 3.5
+        assert score([first, rival], "scope", votes=1.0).rewards == (1.0, 0.0)
+        assert score([first, {**rival, "confidence": 2.51}], "scope", votes=1.0).rewards == (0.0, 1.0)
+        assert score([first, {**rival, "confidence": 2.51}], "scope", votes=1.0, steps="whole").rewards == (1.0, 0.0)
+
+
+def test_compass_sign_decides_who_is_sure():
+    steady, shaky = np.log([[0.6, 0.1]] * 4).tolist(), np.log([[0.9, 0.05], [0.4, 0.3]] * 2).tolist()
+    rollouts = said("ab", topk_logprobs=[steady, shaky], token_entropies=[[1.0] * 4] * 2)
+    assert score(rollouts, "compass", allow_experimental=True).pseudo_label == "a"
+    assert score(rollouts, "compass", allow_experimental=True, conf_sign=1).pseudo_label == "b"
+    path = score(rollouts, "compass", allow_experimental=True).rewards
+    assert path[0] == pytest.approx(1 + 0.5)
+    assert path[1] == pytest.approx((0.85 + 0.1) / 2)
+
+
+# --- spine -----------------------------------------------------------------------------------------------------------
+
+
+def spine(rollouts, **params):
+    return score(rollouts, "spine", allow_experimental=True, **params)
+
+
+def test_spine_leave_one_out():
+    entropies = [[0.1, 0.2]] * 4
+    assert spine(said("aab.", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 0.0, 0.0)
+    assert spine(said("aab.", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 0.0, 0.0)
+    assert spine(said("aaab", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 1.0, 0.0)
+    assert spine(said("aabb", token_entropies=entropies)).rewards == (1.0, 1.0, 0.0, 0.0)
+    assert spine(said("a", token_entropies=entropies), leave_one_out=True).rewards == (0.0,)
+
+
+def test_spine_otsu_parts_two_clusters():
+    group = spine(said("a", token_entropies=[[0.1, 2.0, 0.12, 0.11, 2.1, 0.1]]), mask="otsu")
+    assert group.token_mask == ((False, True, False, False, True, False),)
+    flat = spine(said("a", token_entropies=[[0.5, 0.5]]), mask="otsu")
+    assert flat.token_mask == ((True, True),)
+
+
+def test_spine_mad_band():
+    entropies = [[1.0, 2.0, 3.0, 4.0, 9.0]]
+    group = spine(said("a", token_entropies=entropies), fraction=1.0, band="mad")
+    assert group.diagnostics["band_high"] == 3.0
+    assert group.diagnostics["band_low"] == pytest.approx(3.0 - 1.4826)
+    wide = spine(said("a", token_entropies=[[0.1, 1.0, 5.0, 9.0]]), fraction=1.0, band="mad")
+    assert wide.diagnostics["band_low"] == 0.0
+
+
+def test_spine_never_marks_a_tool_token():
+    rollout = {"answer": "1", "token_entropies": [9.0, 0.1, 0.2, 0.3], "token_mask": [False, True, True, True]}
+    group = spine([rollout, {"answer": "1", "token_entropies": [0.3, 0.2]}], fraction=0.3)
+    assert group.token_mask == ((False, False, False, True), (True, False))
+
+
+# --- labels, novelty, pairs ------------------------------------------------------------------------------------------
+
+
+def test_gt_goes_by_flags_and_by_the_label():
+    assert score(said("12."), "gt", {"label": "2"}).rewards == (0.0, 1.0, 0.0)
+    flagged = [{"answer": "1", "correct": True}, {"answer": "2", "correct": False}]
+    assert score(flagged, "gt").rewards == (1.0, 0.0)
+    assert score(flagged, "gt", {"label": "2"}).rewards == (1.0, 0.0)
+    assert "label" in score(said("12"), "gt").error.message
+
+
+def test_evol_rl_needs_a_digit_unless_told_otherwise():
+    rollouts = said("aab", embedding=[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    strict = score(rollouts, "evol_rl")
+    assert strict.rewards == (-1.0, -1.0, -1.0)
+    assert "few_valid" in strict.flags
+    free = score(rollouts, "evol_rl", need_digit=False)
+    assert free.rewards == (0.75, 0.75, -0.5)
+    assert free.pseudo_label == "a"
+
+
+def test_evol_rl_does_not_let_rounding_decide():
+    """Equal novelties that differ in the last bit stay equal."""
+    rng = np.random.default_rng(0)
+    one = rng.normal(size=64)
+    rollouts = said("1111", embedding=[(one * s).tolist() for s in (1.0, 0.1, 3.0, 7.0)])
+    assert score(rollouts, "evol_rl").rewards == (0.75,) * 4
+
+
+def test_paired_ties_go_to_the_answer_first_said_in_that_group():
+    group = score(said("ab"), "co_rewarding_1", {"second_group": said("ba")})
+    assert group.pseudo_label == "b"
+    assert group.rewards == (0.0, 1.0)
+    assert group.second_rewards == (0.0, 1.0)
+
+
+def test_a_label_that_the_group_itself_never_gave():
+    group = score(said("aa"), "co_rewarding_2", {"teacher_group": said("zz")})
+    assert group.pseudo_label == "z"
+    assert group.rewards == (0.0, 0.0)
+
+
+def test_self_harmony_without_a_common_answer():
+    group = score(said("aa"), "self_harmony", {"second_group": said("bb")})
+    assert group.rewards == group.second_rewards == (0.0, 0.0)
+    assert "no_common_answer" in group.flags
+    assert group.pseudo_label is None
+
+
+def test_answers_of_both_groups_are_compared_as_answers():
+    group = score(said("1"), "co_rewarding_2", {"teacher_group": [{"text": "so \\boxed{1.0}"}], "kind": "math"})
+    assert group.rewards == (1.0,)
+    assert group.pseudo_label == "1"
+
+
+# --- advantages ------------------------------------------------------------------------------------------------------
+
+KNOWN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 0.7, "allow_experimental": True}
+
+
+def test_restrain_needs_its_constants():
+    with pytest.raises(RequestError, match="missing: k, sigma, kappa, delta"):
+        score(said("ab"), "restrain", allow_experimental=True)
+
+
+def test_restrain_penalises_scattered_groups():
+    group = score(said("abc"), "restrain", {"prompt_weight": 0.5}, **KNOWN)
+    assert group.advantages == pytest.approx((-0.35,) * 3)
+    assert "penalised" in group.flags
+    assert group.rewards is None
+
+
+def test_restrain_prompt_weights():
+    given = score(said("aab"), "restrain", {"prompt_weight": 0.25}, **KNOWN)
+    one = score(said("aab"), "restrain", prompt_weights="one", **KNOWN)
+    current = score(said("aab"), "restrain", prompt_weights="current", **KNOWN)
+    assert given.advantages == pytest.approx([0.25 * a for a in one.advantages])
+    weight = np.exp(-((2 / 3 - 1) ** 2) / 0.5)
+    assert current.advantages == pytest.approx([weight * a for a in one.advantages])
+    assert current.diagnostics["prompt_weight"] == pytest.approx(weight)
+    assert "prompt_weight" in score(said("aab"), "restrain", **KNOWN).error.message
+
+
+def test_restrain_normalises_over_the_trained_rollouts():
+    both = score(said("aab", trained=[True, True, False]), "restrain", prompt_weights="one", **KNOWN)
+    assert both.advantages == (0.0, 0.0, None)
+
+
+def test_cocov_verified_labels():
+    rollouts = said("aabbc", pass_rate=[0.2, 0.2, 0.9, 0.9, 0.6], num_tokens=[5] * 5)
+    routed = score(rollouts, "cocov", tau_low=0.5, k=2)
+    assert routed.pseudo_label == "b"
+    assert "verified_label" in routed.flags
+    assert score(rollouts, "cocov", k=2).pseudo_label == "a"
+    none = score(said("aabbc", pass_rate=[0.2] * 5, num_tokens=[5] * 5), "cocov", tau_low=0.5)
+    assert none.advantages == (0.0,) * 5
+    assert "no_label" in none.flags
+
+
+def test_cocov_lengths_matter_only_above_the_threshold():
+    lengths = [10, 20, 90, 10, 20]
+    low = score(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.6, k=2).advantages
+    high = score(said("aaabc", num_tokens=lengths), "cocov", tau_high=0.5, k=2).advantages
+    assert low[0] == low[1] == low[2] > 0 > low[3] == low[4]
+    assert high[2] > high[0] > 0
+    assert min(high[:3]) >= low[0]
+
+
+# --- reference -------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_reference_is_an_error_or_flagged():
+    rollouts = said("a", ref_token_probs=[[0.5, 0.5]], base_ref_mean_prob=[0.1], format=[1.0])
+    for method in ("rlpr", "verifree"):
+        assert "reference" in score(rollouts, method).error.message
+        assert "reference" in score(rollouts, method, {"reference": "  "}).error.message
+        pseudo = score(rollouts, method, missing_reference="pseudo")
+        assert "pseudo_reference" in pseudo.flags
+        given = score(rollouts, method, {"reference": "x"})
+        assert given.rewards == pseudo.rewards
+        assert "pseudo_reference" not in given.flags
+
+
+def test_no_place_for_the_reference_is_no_credit():
+    rollouts = [{"answer": None, "format": 1.0, "ref_token_probs": [0.9], "base_ref_mean_prob": 0.0}]
+    assert score(rollouts, "rlpr", {"reference": "x"}).rewards == (0.1,)
+    assert score(rollouts, "verifree", {"reference": "x"}).rewards == (0.0,)
+
+
+def test_a_certain_impossibility_is_zero():
+    assert score(said("a", ref_token_probs=[[0.0, 1.0]]), "verifree", {"reference": "x"}).rewards == (0.0,)
+
+
+# --- uniform diagnostics ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["dare", "ttrl", "empo", "scrl", "t3rl"])
+def test_flags_about_entropies_are_the_same_for_every_method(method):
+    params = {"allow_experimental": True} if method == "t3rl" else {}
+    rollouts = said("112", mean_entropy=[0.001, 0.002, 1.5], verified=[0, 0, 0])
+    flags = score(rollouts, method, **params).flags
+    assert {"low_entropy", "u_gt_1"} <= set(flags)
+    assert not {"low_entropy", "u_gt_1"} & set(
+        score(said("11", mean_entropy=[0.1, 0.9], verified=[0, 0]), method, **params).flags
+    )
+
+
+def test_explain_shows_advantages(tmp_path, capsys):
+    file = tmp_path / "in.jsonl"
+    file.write_text(json.dumps({"group_id": "g", "rollouts": said("11123", num_tokens=[3] * 5)}))
+    assert main(["explain", str(file), "--group", "g", "--method", "cocov", "-p", "k=2"]) == 0
+    assert "advantage" in capsys.readouterr().out

@@ -1,0 +1,57 @@
+"""Completions to figures: the answer room extracts and grades, intervals are over problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from dare_reward.analysis import majority_at_k, mean_interval, pass_at_k_interval
+from dare_reward.diagnostics import correctness
+from dare_reward.request import UNLIMITED, prepare
+
+from .benchmarks import Problem
+from .completions import Completion
+
+__all__ = ["score"]
+
+
+def score(
+    problems: Sequence[Problem], completions: Sequence[Sequence[Completion]], *, ks: Sequence[int]
+) -> dict[str, Any]:
+    """pass@k and maj@k with 95% intervals, parse rate, truncated share, mean tokens; ready for JSON.
+
+    A completion that ran out of tokens counts by a closed box only. Problems without a completion are left out, and
+    those with fewer than k enter no figure of that k.
+    """
+    pairs = [(p, c) for p, c in zip(problems, completions, strict=True) if c]
+    if not pairs:
+        return {"problems": len(problems), "answered_problems": 0}
+    prepared = prepare([_group(i, p, c) for i, (p, c) in enumerate(pairs)], limits=UNLIMITED)
+    groups, correct_R = prepared.groups, correctness(prepared)
+    right_P = groups.sum_rollouts(correct_R).astype(np.int64)
+    cut = [c.finish_reason == "length" for _, found in pairs for c in found]
+    tokens = [c.tokens for _, found in pairs for c in found if c.tokens is not None]
+    return {
+        "problems": len(problems),
+        "answered_problems": len(pairs),
+        "completions": len(correct_R),
+        "pass": {str(k): asdict(pass_at_k_interval(groups.sizes_P, right_P, k)) for k in ks},
+        "majority": {str(k): asdict(mean_interval(majority_at_k(groups, correct_R, k))) for k in ks},
+        "parsed": float(groups.valid_R.mean()),
+        "truncated": float(np.mean(cut)),
+        "mean_tokens": float(np.mean(tokens)) if tokens else None,
+    }
+
+
+def _group(index: int, problem: Problem, completions: Sequence[Completion]) -> dict[str, Any]:
+    options = {} if problem.options is None else {"options": len(problem.options)}
+    return {
+        "group_id": str(index),
+        "kind": problem.kind,
+        "label": problem.label,
+        **options,
+        "rollouts": [{"text": c.text, "finish_reason": c.finish_reason or "stop"} for c in completions],
+    }

@@ -1,0 +1,90 @@
+"""The forms that OpenRLHF's `execute` takes and returns, as its own single-turn executor has them (0.9.1 to 0.11.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+__all__ = ["Tokenized", "fit", "generated_text", "response", "tokenize"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokenized:
+    ids: list[int]
+    pictures: Any = None
+    training_inputs: Any = None
+
+
+def tokenize(hf_tokenizer: Any, prompt: str, images: Any) -> Tokenized:
+    """The prompt's tokens; with images, what the processor made of them."""
+    if images and hasattr(hf_tokenizer, "image_processor"):
+        process = import_module("openrlhf.utils.vlm_utils").process_prompt_with_images
+        ids, training_inputs, pictures = process(hf_tokenizer, prompt, images)
+        return Tokenized(list(ids), pictures, training_inputs)
+    return Tokenized(list(hf_tokenizer(text=prompt, add_special_tokens=False)["input_ids"]))
+
+
+def fit(sampling_params: Any, ids: Sequence[int], max_length: int, *, cut: bool) -> tuple[Any, list[int]]:
+    """Parameters with a definite `max_tokens`, and the prompt's last tokens that leave room for them.
+
+    `sampling_params` is shared by the group and stays as it is.
+    """
+    own = deepcopy(sampling_params)
+    if own.max_tokens is None:
+        own.max_tokens = max(1, max_length - len(ids))
+    room = max_length - own.max_tokens
+    if len(ids) <= room:
+        return own, list(ids)
+    if not cut:
+        raise ValueError(f"a prompt with images has {len(ids)} tokens and may have {room}: raise the maximum length")
+    return own, list(ids[-room:]) if room > 0 else list(ids)
+
+
+def generated_text(hf_tokenizer: Any, completion: Any) -> str:
+    """The text that was generated, without the token that ended it."""
+    ids = list(completion.token_ids)
+    if not ids:
+        return ""
+    if not completion.text:
+        return str(hf_tokenizer.decode(ids, skip_special_tokens=True))
+    text = str(completion.text)
+    if ids[-1] in set(getattr(hf_tokenizer, "all_special_ids", ())):
+        text = text.removesuffix(hf_tokenizer.decode([ids[-1]], skip_special_tokens=False))
+    return text
+
+
+def response(
+    *,
+    prompt: str,
+    label: Any,
+    images: Any,
+    training_inputs: Any,
+    ids: list[int],
+    completion: Any,
+    outcome: Any,
+    sampling_params: Any,
+) -> dict[str, Any]:
+    """One rollout as OpenRLHF stores it. `rollout_log_probs` only where it asked for them."""
+    generated = list(completion.token_ids)
+    whole = ids + generated
+    start = len(whole) - 1 if outcome.masked and generated else len(ids)
+    log_probs = None
+    if sampling_params.logprobs is not None and completion.logprobs is not None:
+        found = [row.get(token) for token, row in zip(generated, completion.logprobs, strict=True)]
+        log_probs = [0.0] * len(ids) + [0.0 if x is None else float(x.logprob) for x in found]
+    return {
+        "prompt": prompt,
+        "label": label,
+        "images": images,
+        "mm_train_inputs": training_inputs,
+        "observation_tokens": whole,
+        "action_ranges": [(start, len(whole))],
+        "rollout_log_probs": log_probs,
+        "truncated": completion.finish_reason == "length",
+        "reward": outcome.reward,
+        "scores": outcome.score,
+        "extra_logs": dict(outcome.logs),
+    }

@@ -1,0 +1,132 @@
+"""Siblings: the members of one prompt's group inside one actor, and the one reward that they wait for.
+
+OpenRLHF runs the n samples of a prompt as n concurrent `execute` calls with one `sampling_params` object, and Ray
+unpickles a fresh one per call, so that object is the group's identity; two copies of a prompt in a batch stay apart.
+All members start before any of them waits for anything, so after one turn of the event loop their number is final.
+
+A group closes when each member has delivered or has left. A member that fails takes the group with it: siblings that
+wait get the fallback, siblings that still generate are cancelled, so that nothing runs on after OpenRLHF was told of
+the failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+__all__ = ["SiblingError", "Siblings", "together"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class SiblingError(RuntimeError):
+    """Another member of the group failed before this one was done."""
+
+
+class _Group(Generic[T, R]):
+    def __init__(self, anchor: object) -> None:
+        self.anchor = anchor  # keeps id(anchor) from being used again while the group lives
+        self.members = 0
+        self.delivered: dict[int, T] = {}
+        self.generating: dict[int, asyncio.Future[T]] = {}
+        self.result: asyncio.Future[Sequence[R] | None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def failed(self) -> bool:
+        return self.result.done() and self.result.exception() is None and self.result.result() is None
+
+    def fail(self) -> None:
+        """Wake the siblings that wait, stop those that generate."""
+        if not self.result.done():
+            self.result.set_result(None)
+        for task in self.generating.values():
+            task.cancel()
+
+
+class Siblings(Generic[T, R]):
+    """One per actor.
+
+    score     the closed group's deliveries, in the order in which the members started, to one result for each
+    fallback  the result for a delivery whose group lost a member; must not fail
+    """
+
+    def __init__(self, score: Callable[[Sequence[T]], Awaitable[Sequence[R]]], fallback: Callable[[T], R]) -> None:
+        self._score = score
+        self._fallback = fallback
+        self._open: dict[Hashable, _Group[T, R]] = {}
+
+    def __len__(self) -> int:
+        """Groups that are open; 0 between two steps."""
+        return len(self._open)
+
+    async def run(
+        self, anchor: object, key: Hashable, generate: Callable[[int], Coroutine[Any, Any, T]]
+    ) -> tuple[T, R]:
+        """As one member: `generate(members)` delivers, the result is what `score` gave for it."""
+        identity = (id(anchor), key)
+        group = self._open.setdefault(identity, _Group(anchor))
+        index = group.members
+        group.members += 1
+        try:
+            delivery = await self._deliver(group, index, generate)
+            if len(group.delivered) == group.members and not group.result.done():
+                self._open.pop(identity, None)
+                await self._close(group)
+            results = await asyncio.shield(group.result)
+        except BaseException:
+            self._open.pop(identity, None)
+            group.fail()
+            raise
+        return delivery, self._fallback(delivery) if results is None else results[index]
+
+    async def _deliver(self, group: _Group[T, R], index: int, generate: Callable[[int], Coroutine[Any, Any, T]]) -> T:
+        await asyncio.sleep(0)
+        if group.failed:
+            raise SiblingError("another rollout of the group failed")
+        task = group.generating[index] = asyncio.ensure_future(generate(group.members))
+        try:
+            group.delivered[index] = await task
+        except asyncio.CancelledError:
+            if group.failed and not _being_cancelled():
+                raise SiblingError("another rollout of the group failed; this one was stopped") from None
+            raise
+        finally:
+            group.generating.pop(index, None)
+            await _stop(task)
+        return group.delivered[index]
+
+    async def _close(self, group: _Group[T, R]) -> None:
+        delivered = [group.delivered[i] for i in range(group.members)]
+        try:
+            results = await self._score(delivered)
+        except Exception as error:  # noqa: BLE001  (siblings must not wait for ever, whatever it is)
+            if not group.result.done():
+                group.result.set_exception(error)
+            return
+        if not group.result.done():
+            group.result.set_result(results)
+
+
+async def together(first: Coroutine[Any, Any, T], others: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+    """All results; a failure of `first` is raised, one of the others stands in the list. Nothing runs on afterwards."""
+    tasks = [asyncio.ensure_future(c) for c in (first, *others)]
+    try:
+        leading = await tasks[0]
+        rest = await asyncio.gather(*tasks[1:], return_exceptions=True)
+    finally:
+        for task in tasks:
+            await _stop(task)
+    return [leading, *rest]
+
+
+async def _stop(task: asyncio.Future[Any]) -> None:
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
