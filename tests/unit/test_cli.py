@@ -90,7 +90,7 @@ def test_wrong_use_is_2_and_one_line(tmp_path, capsys, arguments, word):
 
 
 def test_a_service_that_is_away_is_2(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("dare_reward.client.time.sleep", lambda _: None)
+    monkeypatch.setattr("dare_reward.client._pause", lambda *_: 0.0)
     assert main(["score", write(tmp_path, GOOD), "--url", "http://127.0.0.1:1"]) == 2
     assert "http://127.0.0.1:1" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dare_reward
+import dare_reward.client
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
 from dare_reward.methods import methods
 from dare_reward.payload import Sending, parts
@@ -75,8 +76,14 @@ def client(change=None, settings=None, **options):
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    slept = []
-    monkeypatch.setattr("dare_reward.client.time.sleep", slept.append)
+    """The pauses that the clients would have made, and none of them made."""
+    slept, real = [], dare_reward.client._pause
+
+    def pause(attempt, outcome):
+        slept.append(real(attempt, outcome))
+        return 0.0
+
+    monkeypatch.setattr("dare_reward.client._pause", pause)
     return slept
 
 
@@ -387,13 +394,7 @@ def test_async(live_url):
     asyncio.run(run())
 
 
-def test_async_retries_and_falls_back(monkeypatch):
-    slept = []
-
-    async def sleep(seconds):
-        slept.append(seconds)
-
-    monkeypatch.setattr("dare_reward.client.asyncio.sleep", sleep)
+def test_async_retries_and_falls_back(no_pauses):
 
     def away(request):
         raise httpx.ConnectError("refused")
@@ -409,7 +410,7 @@ def test_async_retries_and_falls_back(monkeypatch):
                 await c.wait_ready(0)
 
     asyncio.run(run())
-    assert len(slept) == 2
+    assert len(no_pauses) == 2
 
 
 def test_wait_ready():

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from dare_reward import GroupReply
+from dare_reward.rounding import GRID, on_grid
 
 __all__ = ["LOGS", "Outcome", "evaluation", "neutral_group", "outcomes", "rounded"]
 
-UNIT: Final = 2.0**-16
 UNKNOWN: Final = -1.0
 SOURCES: Final = {"none": 0.0, "exact": 1.0, "topk": 2.0, "logprob": 3.0}
 
@@ -109,10 +109,8 @@ def evaluation(*, right: bool, entropy: float | None) -> Outcome:
 
 def rounded(rewards: Sequence[float]) -> list[float]:
     """To multiples of 2^-16; a spread of one unit is rounding, and becomes none."""
-    units = [round(r / UNIT) for r in rewards]
-    if units and max(units) - min(units) <= 1:
-        units = [min(units)] * len(units)
-    return [u * UNIT for u in units]
+    found = list(on_grid(rewards))
+    return [min(found)] * len(found) if found and max(found) - min(found) <= GRID else found
 
 
 def _shared_logs(reply: GroupReply, gone: Sequence[bool], entropies: Sequence[float | None]) -> dict[str, float]:

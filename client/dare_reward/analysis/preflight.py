@@ -1,13 +1,17 @@
 """Before training: will DARE's rewards beat a majority vote with this policy? From some fifty labelled prompts.
 
-The rule, with every interval a percentile bootstrap over prompts at `level`:
+The rule, with every interval a percentile bootstrap over prompts at `LEVEL`; difference is gain(dare) - gain(ttrl),
+gain the first-order accuracy change of one step (`direction`), AUROC that of entropy within groups:
 
-    use          the interval of gain(dare) - gain(ttrl) lies above 0, and that of the within-group AUROC above 0.5
-    do not use   the interval of the difference lies below 0
-    undecided    anything else, and always below `MINIMUM` prompts with right and wrong rollouts
+    rule       use                                         do not use
+    auroc      AUROC above 0.5, difference not below 0     AUROC below 0.5, difference not above 0
+    gain       difference above 0, AUROC above 0.5         difference below 0
+    difference difference above 0                          difference below 0
 
-gain is the first-order accuracy change of one step (`direction`). docs/study/preflight.md has how often it was right in
-the simulation that `level` was chosen on. On trained language models that is open.
+`difference` is for methods that do not look at entropies, and is taken for them whatever was asked.
+"above" and "below" are of whole intervals. Anything else is undecided, and always below `MINIMUM` prompts with right
+and wrong rollouts. Rule and level were chosen on one half of the scenarios of a simulation; docs/study/preflight.md has
+how often they were right on the other half. On trained language models that is open.
 """
 
 from __future__ import annotations
@@ -23,10 +27,13 @@ from ..segments import Floats, Ints
 from .auroc import group_auroc
 from .bootstrap import Interval, mean_interval
 from .direction import direction_gain, normalised
-from .labels import known_groups, mode_answers, right_answers
+from .labels import known_groups, mode_answers, right_answers, share_right
 
-__all__ = ["LEVEL", "MINIMUM", "Preflight", "Word", "confident_wrong", "decide", "preflight"]
+__all__ = ["LEVEL", "MINIMUM", "RULE", "RULES", "Preflight", "Rule", "Word", "confident_wrong", "decide", "preflight"]
 
+Rule = Literal["auroc", "gain", "difference"]
+RULES: tuple[Rule, ...] = ("auroc", "gain")
+RULE: Rule = "auroc"
 LEVEL = 0.8
 MINIMUM = 20
 
@@ -61,6 +68,7 @@ def preflight(
     *,
     candidate: str = "dare",
     rival: str = "ttrl",
+    rule: Rule = RULE,
     level: float = LEVEL,
     seed: int = 0,
 ) -> Preflight:
@@ -73,23 +81,41 @@ def preflight(
     auroc, first, second, difference, wrong = (
         mean_interval(v, level=level, seed=seed) for v in (auroc_P, *kept, kept[0] - kept[1], wrong_P)
     )
-    found = Preflight(auroc, first, second, difference, wrong, int(usable_P.sum()), auroc.prompts, "undecided", "")
-    verdict, reason = decide(auroc, difference, names=(candidate, rival))
+    share_P = share_right(groups, correct_R)
+    mixed = int((usable_P & (share_P > 0) & (share_P < 1)).sum())
+    found = Preflight(auroc, first, second, difference, wrong, int(usable_P.sum()), mixed, "undecided", "")
+    if not {"mean_entropy", "token_entropies"} & find(candidate).inputs:
+        rule, auroc = "difference", replace(auroc, prompts=mixed)
+    verdict, reason = decide(auroc, difference, rule=rule, names=(candidate, rival))
     return replace(found, verdict=verdict, reason=reason)
 
 
-def decide(auroc: Interval, difference: Interval, *, names: tuple[str, str] = ("dare", "ttrl")) -> tuple[Word, str]:
-    """The rule of this module on the two intervals."""
+def decide(
+    auroc: Interval, difference: Interval, *, rule: Rule = RULE, names: tuple[str, str] = ("dare", "ttrl")
+) -> tuple[Word, str]:
+    """The verdict and its reason, from the two intervals."""
     one, other = names
     if auroc.prompts < MINIMUM:
         return "undecided", f"{auroc.prompts} prompts have right and wrong rollouts; at least {MINIMUM} are needed"
-    if difference.high < 0:
-        return "do not use", f"one step of {one} gains less than one of {other}"
-    if difference.low <= 0:
-        return "undecided", f"the interval of the difference between {one} and {other} holds 0: label more prompts"
-    if auroc.low <= 0.5:
-        return "undecided", f"{one} gains more than {other} here, but entropy may say nothing of correctness"
-    return "use", f"one step of {one} gains more than one of {other}, and right rollouts have the lower entropy"
+    more, less = difference.low > 0, difference.high < 0
+    low, high = (True, False) if rule == "difference" else (auroc.low > 0.5, auroc.high < 0.5)
+    use = low and not less if rule == "auroc" else low and more
+    avoid = high and not more if rule == "auroc" else less
+    if use:
+        cause = "" if rule == "difference" else "right rollouts have the lower entropy, and "
+        return "use", f"{cause}one step of {one} gains {_words(difference, other)}"
+    if avoid:
+        lower = (
+            "right rollouts have the higher entropy" if high else f"one step of {one} gains less than one of {other}"
+        )
+        return "do not use", lower
+    if rule != "difference" and ((low and less) or (high and more)):
+        return "undecided", "entropy and the gain of one step contradict each other"
+    return "undecided", "the intervals are too wide: label more prompts"
+
+
+def _words(difference: Interval, other: str) -> str:
+    return f"more than one of {other}" if difference.low > 0 else f"no less than one of {other}"
 
 
 def confident_wrong(groups: Groups, correct_R: Floats) -> Floats:

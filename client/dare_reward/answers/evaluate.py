@@ -117,6 +117,8 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
     args = [_value(a, env) for a in node.args]
     if name.startswith("call "):
         return _unknown(name, args)
+    if name in {"max", "min"} and variables(node):
+        return _unknown(name, sorted(args, key=digits))  # which one it is depends on where one looks
     charge(COSTS.get(name, 2) * work.factor)
     rule = RULES.get(name)
     if rule is None:

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Literal
 
 from .evaluate import FAR, POINTS, bends_far_away, evaluate, point, variables
-from .nodes import Node
-from .numeric import BASE_DIGITS, Value, as_fraction, charge, digits, magnitude, rational
+from .nodes import Node, Op
+from .numeric import BASE_DIGITS, Value, as_fraction, charge, context, digits, magnitude, rational
 from .tokens import Unreadable
 
 KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
@@ -17,6 +17,7 @@ __all__ = ["KeyKind", "constant_key", "expression_key", "short", "values_at", "v
 
 _SAFE_MAGNITUDE = 18  # so many digits before the point still leave 32 decimals and 10 to spare
 _MAX_READABLE = 80
+_COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
 
 
 def short(text: str) -> str:
@@ -31,10 +32,27 @@ def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
     names = sorted(variables(node))
     if not names:
         return [evaluate(node, {}, dps)]
-    values = [evaluate(node, {name: point(name, j) for name in names}, dps) for j in range(POINTS)]
+    complex_ = [name for name in names if name in _COMPLEX and _in_bars(node, name)]
+    values = [
+        evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names}, dps)
+        for j in range(POINTS)
+    ]
     if bends_far_away(node):
         values += [evaluate(node, dict.fromkeys(names, at), dps) for at in FAR]
     return values
+
+
+def _in_bars(node: Node, name: str) -> bool:
+    """Whether the absolute value of an expression with the variable is taken: |z|^2 is not z^2."""
+    if not isinstance(node, Op):
+        return False
+    return (node.name == "abs" and name in variables(node)) or any(_in_bars(arg, name) for arg in node.args)
+
+
+def _beside(name: str, index: int) -> Value:
+    """A point off the real line."""
+    ctx = context()
+    return ctx.mpc(*(ctx.mpf(at.numerator) / at.denominator for at in (point(name, index), point("i" + name, index))))
 
 
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:

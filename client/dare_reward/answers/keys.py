@@ -18,7 +18,7 @@ from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Signifi
 from .structures import read
 from .surface import MAX_CHARS, clean, fold, peel
 from .text import is_prose, opaque_value, spoken_number, text_value, unwrapped
-from .tokens import FUNCTIONS, Token, Unreadable, spell, tokenise
+from .tokens import ALIASES, FUNCTIONS, Token, Unreadable, spell, tokenise
 from .units import is_unit
 
 __all__ = ["ANSWERS_VERSION", "Key", "KeyKind", "Kind", "canonical", "key_of"]
@@ -145,14 +145,14 @@ def _fast(s: str, rules: Rules) -> Key | None:
 def _read(s: str, rules: Rules) -> Reading:
     if (_WORDS.fullmatch(s) or _OPTION.fullmatch(s)) and (word := _plain_words(s)) is not None:
         return word
-    if (s[0].isdigit() or s[0].isalpha() or s[:5] == "the ") and (found := _written_out(s)) is not None:
+    if s[0].isalnum() and (found := _written_out(s)) is not None:
         return found
     return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
 
 
 def _written_out(s: str) -> Reading | None:
     """Dates, durations, ordinals, hexadecimal numbers: what would be read as arithmetic or a product of letters."""
-    if len(s) > 80:
+    if len(s) > 80 or ("\\" in s and "text" not in s and "rm" not in s):
         return None
     if m := _HEXADECIMAL.fullmatch(s):
         return read(tokenise(f"0{m[1].upper()}_{{16}}" if m[1] else f"{m[2]}_2"), DEFAULT)
@@ -177,7 +177,7 @@ def _plain_words(s: str) -> Reading | None:
         and max(map(len, set(lower.split()) - {"and", "or"}), default=9) == 1
     ):
         return None
-    if " " in s and all(len(w) == 1 or w in FUNCTIONS or w == "pi" for w in s.split()):
+    if " " in s and all(len(w) == 1 or w in FUNCTIONS or w in ALIASES or w == "pi" for w in s.split()):
         return None
     longest = max(len(w) for w in re.split(r"[ '-]+", s))
     if (

@@ -143,10 +143,10 @@ def name_of(tokens: Sequence[Token]) -> str | None:
     if first.kind == "let":
         return _letter_name(tokens, texts)
     if all(t.kind in {"word", "text", "let"} for t in tokens):
-        if len(tokens) == 1 and first.kind == "word" and len(first.text) < 4 and not first.text.isupper():
+        if len(tokens) == 1 and first.kind == "word" and len(first.text) < 4 and first.text.islower():
             return None
         return " ".join(t.text for t in tokens) if texts.isupper() else " ".join(t.text for t in tokens).lower()
-    if first.text == "|" and not texts[1:3].isupper():
+    if first.text == "|" and not (texts[1:3].isupper() or "vec." in texts or "overrightarrow." in texts):
         return None  # |x| = 3 has two solutions, |AB| = 3 is a length
     if first.text in _SEGMENTS and all(t.kind in {"let", "word", "cmd"} or t.text in _NAME_OPS for t in tokens):
         return texts

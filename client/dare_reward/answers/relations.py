@@ -44,6 +44,8 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int
         raise Unreadable("a side is missing")
     name = name_of(parts[0])
     if len(parts) > 2:
+        if (names := _names(parts[:-1])) is not None:
+            return assignments(names, [read(parts[-1], rules, depth + 1)] * len(names))
         sides = [read(p, rules, depth + 1) for p in parts[1 if name else 0 :]]
         exact = [r for r, op in zip(sides, ["=", *ops[1:]] if name else ["=", *ops], strict=True) if op == "="]
         if len({encoded(r) for r in exact}) != 1:
@@ -59,6 +61,12 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int
     if name is not None and not _is_plane_curve(left, right):
         return tagged(read(right, rules, depth + 1), "name=" + name)
     return _implicit(parse(left), parse(right), rules)
+
+
+def _names(parts: list[list[Token]]) -> list[str] | None:
+    """The letters of `m = n = 1`."""
+    names = [p[0].text for p in parts if len(p) == 1 and p[0].kind == "let"]
+    return names if len(names) == len(parts) == len(set(names)) else None
 
 
 def coordinates(tokens: Sequence[Token]) -> list[str] | None:
@@ -174,6 +182,8 @@ def _ratios(values: Sequence[Value], *, signed: bool) -> str:
 
 
 def _membership(parts: list[list[Token]], rules: Rules, depth: int, read: Reader) -> Reading:
+    if (names := coordinates(parts[0])) is not None and parts[1]:
+        return tagged(read(parts[1], rules, depth + 1), "name=(" + ",".join(names) + ")")
     name = name_of(parts[0])
     if name is None or not parts[1]:
         raise Unreadable("a membership without a name")

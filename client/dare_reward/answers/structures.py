@@ -24,6 +24,7 @@ MAX_SIGNS = 4
 MAX_DEPTH = 12
 _CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
 _MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
+_IF = frozenset({"if", "for", "when", "where"})
 _ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
 
 
@@ -111,10 +112,33 @@ def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | Non
     if name in _MATRICES:
         return _matrix(name, body, rules, depth, None)
     if name in _ROWS:
+        if name == "cases" and (pieces := _piecewise(body)) is not None:
+            read_pieces = [
+                f"{encoded(read(v, rules, depth + 1))} if {encoded(read(c, rules, depth + 1))}" for v, c in pieces
+            ]
+            return Reading("structured", short("cases[" + ";".join(sorted(read_pieces)) + "]"))
         rows = [[t for t in row if t.text != "&"] for row in split(body, ["row"])[0]]
         rows = [row[:-1] if row and row[-1].text == "," else row for row in rows]
         return read_list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth, read)
     raise Unreadable("an unknown environment")
+
+
+def _piecewise(body: list[Token]) -> list[tuple[list[Token], list[Token]]] | None:
+    """The values and the conditions of `x & x > 0 \\\\ -x & x < 0`; None where `&` only aligns the rows."""
+    rows = [split(row, ["&"])[0] for row in split(body, ["row"])[0]]
+    rows = [row for row in rows if any(row)]
+    if any(len(row) != 2 or not all(row) or row[0][-1].text in RELATIONS for row in rows):
+        return None
+    if any(row[1][0].kind == "op" and row[1][0].text in RELATIONS for row in rows):
+        return None
+    pairs = [(_trimmed(value), _trimmed(condition)) for value, condition in rows]
+    return pairs if all(v and c for v, c in pairs) else None
+
+
+def _trimmed(part: list[Token]) -> list[Token]:
+    """Without the comma at the end and the "if" at the start."""
+    part = part[:-1] if part[-1].text == "," else part
+    return part[1:] if part and part[0].text.lower() in _IF else part
 
 
 def _matrix(name: str, body: list[Token], rules: Rules, depth: int, factor: Node | None) -> Reading:

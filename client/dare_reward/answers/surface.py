@@ -43,7 +43,7 @@ _SYMBOLS = {
     "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "⟨": "\\langle ", "⟩": "\\rangle ",
     "〈": "\\langle ", "〉": "\\rangle ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}",
     "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…": "\\ldots ", "⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ",
-    "∣": "|", "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ",
+    "∣": "|", "∶": ":", "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ",
     "∜": "\\sqrt[4] ", "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "⇔": "\\iff ",
     "−": "-", "–": "-", "‐": "-", "‑": "-", "‒": "-", "—": "-", "―": "-", "﹣": "-", "－": "-", "➖": "-", "＋": "+",
     "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "ϵ": "\\epsilon ",
@@ -95,6 +95,8 @@ def clean(raw: str) -> str | None:
     s = _plain_braces(peel(s))
     s = _UNION.sub(r"\\cup ", s) if "U" in s else s
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
+    if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
+        s = peel(s[: m.start()])
     if m := _GOES_ON.fullmatch(s):
         return f"{m[1]}.{m[2]}({m[4] or m[5]})"
     if "C_" in s or "C^" in s:
@@ -128,6 +130,20 @@ _OVER = re.compile(
     r"\{([^{}\\]*+(?:\\(?!over(?![A-Za-z]))[^{}\\]*+)*+)\\over([^{}]*+)\}|^([^{}\\]*+)\\over(?![A-Za-z])([^{}]*+)$"
 )
 _TEXT_STOP = re.compile(r"\\text\s*+\{\s*+[.,;]?\s*+\}$")
+
+
+def _mentions(head: str, m: re.Match[str]) -> bool:
+    """Whether what stands before `k \\in Z` depends on k; of a sequence a_n, n is natural anyway."""
+    if m["set"] == "N" and not re.match(rf"\s*+[A-Za-z]_\{{?{m['name']}\}}?\s*+=", head):
+        return False
+    return re.search(rf"(?<![A-Za-z\\]){m['name']}(?![A-Za-z])", head) is not None
+
+
+# k pi, k \in Z: what an integer parameter ranges over goes without saying.
+_INTEGER_PARAMETER = re.compile(
+    r"(?:,|;|\\q?quad|\\;|\s){0,6}(?:\\left)?\(?\s?(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?)?(?P<name>[kmnt])\s?\\in\s?"
+    r"\\math(?:bb|bf|rm)\s?\{?(?P<set>[ZN])\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
+)
 _UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
 _ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
 # 0.333... and 0.1212...: what is repeated goes on. 3.14... does not say how.
@@ -166,12 +182,15 @@ def fold(s: str) -> str:
 
 
 _WORD = re.compile(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
+_GENOTYPE = re.compile(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2)){2,}")
 _SHORT = frozenset(words("no of in to or at by on an is it as be if we he me my so up do go am us"))
 
 
 def _fold_word(m: re.Match[str]) -> str:
     word = m[0]
     lower = word.lower()
+    if _GENOTYPE.fullmatch(word) or not (word.islower() or word.isupper() or word.istitle()):
+        return word  # AaBb is not aabb, NaCl not NACl
     if len(word) > 2 or lower in _SHORT or word[1:] == lower[1:]:
         return lower
     return word

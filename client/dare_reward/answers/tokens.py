@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .surface import GREEK
 from .words import words
 
-__all__ = ["FUNCTIONS", "MAX_TOKENS", "Token", "Unreadable", "group_end", "spell", "tokenise"]
+__all__ = ["ALIASES", "FUNCTIONS", "MAX_TOKENS", "Token", "Unreadable", "group_end", "spell", "tokenise"]
 
 MAX_TOKENS = 1_200
 
@@ -82,7 +82,7 @@ _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
 _MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\!|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
 _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
 _REPEATING = re.compile(
-    r"(\d++)\.(\d*+)(?:\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
+    r"(\d++)\.(\d*+)(?:\s*+\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
 )
 # The product of two vectors that is a vector: \\cross is in no expression, so the two products stay apart.
 _CROSS = re.compile(

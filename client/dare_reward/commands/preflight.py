@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from dare_reward.analysis.preflight import LEVEL, preflight
+from dare_reward.analysis.preflight import LEVEL, RULE, RULES, preflight
 from dare_reward.methods import find, methods
 from dare_reward.tables import table
 
@@ -15,10 +15,11 @@ from .labelled import finite, interval, read_labelled
 
 __all__ = ["register"]
 
-EPILOG = """Rule: `use` if the interval of the difference in gain lies above 0 and that of the AUROC above 0.5;
-`do not use` if the interval of the difference lies below 0; `undecided` otherwise, and below 20 prompts with right and
-wrong rollouts. The level was chosen in a simulation; how often it is right on trained models is open
-(docs/study/preflight.md). Exit codes: 0 use, 1 undecided or do not use, 2 nothing could be measured."""
+EPILOG = """Rule `auroc`: use if the interval of the within-group AUROC lies above 0.5 and that of the difference in
+gain not below 0; do not use if the other way round. Rule `gain`: use if difference and AUROC lie above, do not use if
+the difference lies below 0. Undecided otherwise, and below 20 prompts with right and wrong rollouts. Rule and level
+were chosen in a simulation (docs/study/preflight.md); how often they are right on trained models is open. Exit codes:
+0 use, 1 undecided or do not use, 2 nothing could be measured."""
 
 
 def register(subparsers: Any) -> None:
@@ -28,6 +29,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument("file", help="groups with `label` or `correct` and entropies, one a line; - for standard input")
     parser.add_argument("--method", default="dare", help="the method in question (default dare)")
     parser.add_argument("--against", default="ttrl", help="the method to beat (default ttrl)")
+    parser.add_argument("--rule", choices=RULES, default=RULE, help=f"see below (default {RULE})")
     parser.add_argument("--level", type=float, default=LEVEL, help=f"of the intervals (default {LEVEL:g})")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         data.correct_R,
         candidate=arguments.method,
         rival=arguments.against,
+        rule=arguments.rule,
         level=arguments.level,
         seed=arguments.seed,
     )

@@ -146,19 +146,23 @@ def test_preflight_needs_prompts_with_both(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("auroc", "low", "high", "word"),
+    ("auroc", "difference", "by_auroc", "by_gain"),
     [
-        (0.6, 0.01, 0.02, "use"),
-        (0.45, 0.01, 0.02, "undecided"),
-        (0.6, -0.01, 0.02, "undecided"),
-        (0.6, -0.02, -0.01, "do not use"),
+        ((0.55, 0.7), (0.01, 0.02), "use", "use"),
+        ((0.55, 0.7), (-0.01, 0.02), "use", "undecided"),
+        ((0.55, 0.7), (-0.02, -0.01), "undecided", "do not use"),
+        ((0.45, 0.6), (0.01, 0.02), "undecided", "undecided"),
+        ((0.45, 0.6), (-0.02, -0.01), "undecided", "do not use"),
+        ((0.3, 0.45), (-0.01, 0.02), "do not use", "undecided"),
+        ((0.3, 0.45), (-0.02, -0.01), "do not use", "do not use"),
+        ((0.3, 0.45), (0.01, 0.02), "undecided", "undecided"),
     ],
 )
-def test_the_rule(auroc, low, high, word):
-    found = decide(Interval(auroc + 0.05, auroc, auroc + 0.1, 50), Interval((low + high) / 2, low, high, 50))
-    assert found[0] == word
-    few = decide(Interval(auroc, auroc, auroc, MINIMUM - 1), Interval(low, low, high, 50))
-    assert few[0] == "undecided"
+def test_the_rules(auroc, difference, by_auroc, by_gain):
+    for rule, word in (("auroc", by_auroc), ("gain", by_gain)):
+        intervals = [Interval(sum(x) / 2, *x, 50) for x in (auroc, difference)]
+        assert decide(*intervals, rule=rule)[0] == word
+        assert decide(Interval(sum(auroc) / 2, *auroc, MINIMUM - 1), intervals[1], rule=rule)[0] == "undecided"
 
 
 def test_preflight_of_a_method_against_itself_is_undecided():
@@ -166,9 +170,21 @@ def test_preflight_of_a_method_against_itself_is_undecided():
     entropy = [[r["mean_entropy"] for r in g["rollouts"]] for g in groups]
     data = Groups.of([[r["answer"] for r in g["rollouts"]] for g in groups], mean_entropy=entropy)
     truth = np.array([float(r["answer"] == "7") for g in groups for r in g["rollouts"]])
-    found = preflight(data, truth, candidate="ttrl", rival="ttrl")
+    found = preflight(data, truth, candidate="ttrl", rival="ttrl", rule="gain")
     assert found.difference.estimate == 0
     assert found.verdict == "undecided"
+
+
+def test_a_method_without_entropies_is_judged_by_the_difference(tmp_path, capsys):
+    """The right answer is second: its share of votes is paid above the mean, the vote pays it nothing."""
+    answers = ["8"] * 5 + ["7"] * 4 + ["9"] * 2 + ["10"]
+    groups = [{"label": "7", "rollouts": [{"answer": a} for a in answers]} for _ in range(30)]
+    assert main(["preflight", file_of(tmp_path, groups), "--method", "empo"]) == 0
+    assert "verdict: use (one step of empo gains more than one of ttrl)" in capsys.readouterr().out
+    assert main(["preflight", file_of(tmp_path, groups), "--method", "ttrl", "--against", "empo", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["verdict"] == "do not use"
+    assert main(["preflight", file_of(tmp_path, groups[:19]), "--method", "empo"]) == 1
+    assert "19 prompts have right and wrong rollouts" in capsys.readouterr().out
 
 
 def test_confident_wrong_by_hand():

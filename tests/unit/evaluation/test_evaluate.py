@@ -4,7 +4,6 @@ import asyncio
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import httpx
 import pytest
@@ -109,9 +108,10 @@ def test_figures_and_the_paper_s_rows(tmp_path, capsys):
     assert found["pass"]["1"]["estimate"] == 0.5
     assert found["pass"]["2"]["estimate"] == pytest.approx(1 - 1 / 6)
     assert found["pass"]["4"]["estimate"] == 1
-    # two right; of the wrong ones one says 0 and one says nothing: but for the first problem 0 is... wrong too
+    # two right ones against one that says 0 and one that says nothing
     assert found["majority"]["4"]["estimate"] == 1
     assert found["parsed"] == 0.75
+    assert found["mean_tokens"] == 10
     assert report["sampling"]["temperature"] == 1.0
     assert (report["sampling"]["top_p"], report["sampling"]["max_tokens"]) == (0.95, 3072)
     assert report["benchmarks"]["mmlu-pro"]["pass"]["1"]["estimate"] == 0.5

@@ -105,3 +105,17 @@ def test_the_committed_table_is_empty_and_says_so():
     assert qwen_table.renew(text, None) == text
     assert text.count("| not run") == 5 * 7
     assert "Status: not run" in text
+
+
+@pytest.mark.parametrize("arm", ["ttrl", "dare"])
+@pytest.mark.parametrize("adapted", qwen_table.ADAPTED)
+def test_the_trainer_knows_the_recipes_and_puts_the_model_where_the_script_looks(tmp_path, capsys, adapted, arm):
+    from dare_reward.cli import main
+
+    recipe = f"{adapted}-qwen2.5-math-1.5b" + ("" if arm == "dare" else f"-{arm}")
+    arguments = ["train", "--recipe", recipe, "--reward-url", "http://127.0.0.1:18101", "--data", str(tmp_path)]
+    assert main([*arguments, "--out", "OUT/train", "--model", "M", "--set", "train.seed=7", "--dry-run"]) == 0
+    words = capsys.readouterr().out.replace("\\\n", " ").split()
+    assert words[words.index("--ckpt.output_dir") + 1] == f"OUT/train/{recipe}/model"
+    assert words[words.index("--train.seed") + 1] == "7"
+    assert words[words.index("--actor.model_name_or_path") + 1] == "M"

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from dare_reward.analysis import entropy_auroc, latent_correlation
-from dare_reward.analysis.preflight import LEVEL
+from dare_reward.analysis.preflight import LEVEL, RULE, RULES
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import methods
 from dare_reward.scoring import estimate
 from dare_trainer.study.arms import CONTROLS, answer_methods, judge
-from dare_trainer.study.calibrate import LEVELS, choose_level, outcomes, truth_of, wrong_and_decided
+from dare_trainer.study.calibrate import LEVELS, choose, outcomes, truth_of, wrong_and_decided
 from dare_trainer.study.calibration_report import halves
 from dare_trainer.study.claims import CLAIMS, judge_claims
 from dare_trainer.study.commands import PAGES, render
@@ -244,8 +244,8 @@ def test_calibration_command(tmp_path):
 
 def test_the_shipped_level_is_the_calibrated_one():
     chosen_on, reported_on = halves(raw("preflight"))
-    assert choose_level(chosen_on) == LEVEL
-    wrong, decided = wrong_and_decided(outcomes(reported_on, level=LEVEL, prompts=50))
+    assert choose(chosen_on) == (RULE, LEVEL)
+    wrong, decided = wrong_and_decided(outcomes(reported_on, rule=RULE, level=LEVEL, prompts=50))
     assert decided > 100
     assert wrong < 0.1 * decided
 
@@ -258,6 +258,7 @@ def test_counting_of_outcomes():
                 "mixed": 40,
                 "auroc": a,
                 "auroc_low": [a] * 4,
+                "auroc_high": [a] * 4,
                 "difference": d,
                 "low": [d - e] * 4,
                 "high": [d + e] * 4,
@@ -271,7 +272,7 @@ def test_counting_of_outcomes():
         result(0.05, (0.7, 0.02, 0.01), (0.7, 0.02, 0.03), (0.4, -0.02, 0.01)),
         result(0.0, (0.7, 0.02, 0.01), (0.4, -0.02, 0.01)),
     ]
-    table = outcomes(results, level=LEVELS[0], prompts=50)
+    table = outcomes(results, rule="gain", level=LEVELS[0], prompts=50)
     assert table == {
         ("use", "better"): 1,
         ("undecided", "better"): 1,
@@ -280,5 +281,8 @@ def test_counting_of_outcomes():
         ("do not use", "equal"): 1,
     }
     assert wrong_and_decided(table) == (2, 4)
-    assert choose_level(results) == LEVELS[-1]
-    assert choose_level([result(0.05, (0.7, 0.02, 0.01))]) == LEVELS[0]
+    assert choose(results) == (RULES[-1], LEVELS[-1])  # none is right often enough
+    assert choose([result(0.05, (0.7, 0.02, 0.01))]) == (RULES[0], LEVELS[0])
+    wide = result(0.05, (0.7, 0.02, 0.03))
+    assert wrong_and_decided(outcomes([wide], rule="auroc", level=LEVELS[0], prompts=50)) == (0, 1)
+    assert wrong_and_decided(outcomes([wide], rule="gain", level=LEVELS[0], prompts=50)) == (0, 0)

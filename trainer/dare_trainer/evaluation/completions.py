@@ -40,13 +40,13 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One sampled answer; `tokens` is None where the server does not say."""
+    """One sampled answer; `tokens` is the mean over the answers of its request, None where the server does not say."""
 
     id: str
     index: int
     text: str
     finish_reason: str | None = None
-    tokens: int | None = None
+    tokens: float | None = None
 
 
 class Cache:
@@ -158,7 +158,8 @@ async def _ask(
     choices = reply.get("choices")
     if not isinstance(choices, list) or not choices:
         raise ReplyError(f"{client.base_url}{route}: a reply without choices")
-    tokens = (reply.get("usage") or {}).get("completion_tokens") if len(choices) == 1 else None
+    used = (reply.get("usage") or {}).get("completion_tokens")
+    tokens = used / len(choices) if isinstance(used, int) else None
     return [
         Completion(problem.id, index, _text(choice), choice.get("finish_reason"), tokens)
         for index, choice in zip(wanted, choices, strict=False)

@@ -1,8 +1,8 @@
 """How often the preflight is right: scenarios drawn at random, trained in the model, and predicted from few prompts.
 
 For each scenario the truth is the difference of final accuracy between dare and ttrl after training: better, worse, or
-equal within MARGIN. Preflights on fresh prompts of the same scenario predict it. The level of the preflight's intervals
-is chosen on the first half of the scenarios and reported on the second.
+equal within MARGIN. Preflights on fresh prompts of the same scenario predict it. The rule of the preflight and the
+level of its intervals are chosen on the first half of the scenarios and reported on the second.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval
-from dare_reward.analysis.preflight import decide, preflight
+from dare_reward.analysis.preflight import RULES, Rule, decide, preflight
 
 from .model import Scenario, draw_prompts, draw_sample
 from .tabular import Training, train
@@ -24,7 +24,7 @@ __all__ = [
     "LEVELS",
     "MARGIN",
     "Calibration",
-    "choose_level",
+    "choose",
     "draw_scenario",
     "outcomes",
     "truth_of",
@@ -72,6 +72,7 @@ def try_scenario(index: int, settings: Calibration, *, seed: int) -> dict[str, A
                     "mixed": found[0].mixed,
                     "auroc": found[0].auroc.estimate,
                     "auroc_low": [f.auroc.low for f in found],
+                    "auroc_high": [f.auroc.high for f in found],
                     "difference": found[0].difference.estimate,
                     "low": [f.difference.low for f in found],
                     "high": [f.difference.high for f in found],
@@ -90,7 +91,9 @@ def truth_of(difference: float) -> str:
     return "better" if difference > MARGIN else "worse" if difference < -MARGIN else "equal"
 
 
-def outcomes(results: Sequence[Mapping[str, Any]], *, level: float, prompts: int) -> dict[tuple[str, str], int]:
+def outcomes(
+    results: Sequence[Mapping[str, Any]], *, rule: Rule, level: float, prompts: int
+) -> dict[tuple[str, str], int]:
     """How often each verdict met each truth."""
     at = LEVELS.index(level)
     table: dict[tuple[str, str], int] = {}
@@ -99,9 +102,9 @@ def outcomes(results: Sequence[Mapping[str, Any]], *, level: float, prompts: int
         for t in result["tries"]:
             if t["prompts"] != prompts:
                 continue
-            auroc = Interval(t["auroc"], t["auroc_low"][at], np.nan, t["mixed"])
+            auroc = Interval(t["auroc"], t["auroc_low"][at], t["auroc_high"][at], t["mixed"])
             difference = Interval(t["difference"], t["low"][at], t["high"][at], t["prompts"])
-            key = (decide(auroc, difference)[0], truth)
+            key = (decide(auroc, difference, rule=rule)[0], truth)
             table[key] = table.get(key, 0) + 1
     return table
 
@@ -113,10 +116,15 @@ def wrong_and_decided(table: Mapping[tuple[str, str], int]) -> tuple[int, int]:
     return wrong, sum(n for (v, _), n in table.items() if v != "undecided")
 
 
-def choose_level(results: Sequence[Mapping[str, Any]], *, prompts: int = 50) -> float:
-    """The lowest level (most decisions) that is wrong in at most 5 per cent of them; the highest if none is."""
-    for level in LEVELS:
-        wrong, decided = wrong_and_decided(outcomes(results, level=level, prompts=prompts))
-        if decided and wrong <= ALLOWED * decided:
-            return level
-    return LEVELS[-1]
+def choose(results: Sequence[Mapping[str, Any]], *, prompts: int = 50) -> tuple[Rule, float]:
+    """The rule and level with the most decisions among those wrong in at most 5 per cent of them.
+
+    The most cautious pair if none is.
+    """
+    best, most = (RULES[-1], LEVELS[-1]), 0
+    for rule in RULES:
+        for level in LEVELS:
+            wrong, decided = wrong_and_decided(outcomes(results, rule=rule, level=level, prompts=prompts))
+            if decided > most and wrong <= ALLOWED * decided:
+                best, most = (rule, level), decided
+    return best

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
+from dare_reward.analysis.preflight import RULES, Rule
 from dare_reward.commands.methods import markdown
 
-from .calibrate import ALLOWED, LEVELS, MARGIN, choose_level, outcomes, truth_of, wrong_and_decided
+from .calibrate import ALLOWED, LEVELS, MARGIN, choose, outcomes, truth_of, wrong_and_decided
 
 __all__ = ["calibration", "halves"]
 
@@ -24,8 +26,9 @@ In each, dare and ttrl were trained on {prompts} prompts for {steps} steps; dare
 accuracies differ by more than {margin:g} point, else *equal*. {repeats} preflights per scenario and size, each on fresh
 prompts, predict it. `use` is wrong unless dare is better, `do not use` is wrong if it is better.
 
-The level of the preflight's intervals was chosen on the first half of the scenarios: the lowest that is wrong in at
-most {allowed:.0%} of its decisions on 50 prompts. It is **{level:.0%}**. The second half says how often that is right.
+The rule and the level of its intervals were chosen on the first half of the scenarios: of the pairs that are wrong in
+at most {allowed:.0%} of their decisions on 50 prompts, the one that decides most. It is **{rule}** at **{level:.0%}**
+([analysis.md](../analysis.md#preflight) states the rules). The second half says how often that is right.
 
 **Scope:** calibrated on the simulation alone, where one step's gain and the outcome of training come from one model.
 Calibration on trained language models is open; until then read `use` as "nothing speaks against a trial"."""
@@ -41,7 +44,7 @@ def calibration(results: JSON, *, command: str, data: str) -> str:
     """The page."""
     size = results["size"]
     chosen_on, reported_on = halves(results)
-    level = choose_level(chosen_on)
+    rule, level = choose(chosen_on)
     truths = [truth_of(r["difference"]) for r in results["scenarios"]]
     intro = INTRO.format(
         command=command,
@@ -52,14 +55,15 @@ def calibration(results: JSON, *, command: str, data: str) -> str:
         margin=100 * MARGIN,
         repeats=size["repeats"],
         allowed=ALLOWED,
+        rule=rule,
         level=level,
     )
     parts = [
         intro,
         f"Truths: {', '.join(f'{truths.count(t)} {t}' for t in TRUTHS)}.",
-        f"## Second half, level {level:.0%}",
-        _confusion(reported_on, level, size["sizes"]),
-        "## Every level, both halves, 50 prompts",
+        f"## Second half: {rule} at {level:.0%}",
+        _confusion(reported_on, rule, level, size["sizes"]),
+        "## Every rule and level, both halves, 50 prompts",
         _levels(chosen_on, reported_on),
         "## The pieces, second half, 50 prompts",
         _correlations(reported_on),
@@ -67,10 +71,10 @@ def calibration(results: JSON, *, command: str, data: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _confusion(rows: Sequence[JSON], level: float, sizes: Sequence[int]) -> str:
+def _confusion(rows: Sequence[JSON], rule: Rule, level: float, sizes: Sequence[int]) -> str:
     lines = []
     for size in sizes:
-        found = outcomes(rows, level=level, prompts=size)
+        found = outcomes(rows, rule=rule, level=level, prompts=size)
         wrong, decided = wrong_and_decided(found)
         total = sum(found.values())
         for v in VERDICTS:
@@ -85,14 +89,14 @@ def _right(wrong: int, decided: int, total: int) -> str:
 
 def _levels(chosen_on: Sequence[JSON], reported_on: Sequence[JSON]) -> str:
     lines = []
-    for level in LEVELS:
+    for rule, level in product(RULES, LEVELS):
         cells = []
         for rows in (chosen_on, reported_on):
-            found = outcomes(rows, level=level, prompts=50)
+            found = outcomes(rows, rule=rule, level=level, prompts=50)
             wrong, decided = wrong_and_decided(found)
             cells.append(_right(wrong, decided, sum(found.values())))
-        lines.append([f"{level:.0%}", *cells])
-    return markdown(("level", "first half: decided, right", "second half: decided, right"), lines)
+        lines.append([rule, f"{level:.0%}", *cells])
+    return markdown(("rule", "level", "first half: decided, right", "second half: decided, right"), lines)
 
 
 def _correlations(rows: Sequence[JSON]) -> str:
