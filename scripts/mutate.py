@@ -73,7 +73,6 @@ CONFIG = """\
 [tool.mutmut]
 source_paths = ["src"]
 only_mutate = {modules}
-pytest_add_cli_args = ["--hypothesis-profile=mutation"]
 pytest_add_cli_args_test_selection = {tests}
 timeout_constant = 20.0
 timeout_multiplier = 5.0
@@ -84,8 +83,8 @@ filterwarnings = ["error"]
 """
 
 # Always the same examples, few of them, and no search for the smallest: one failure is all that a mutant needs.
-PROFILE = """\
-from hypothesis import HealthCheck, Phase, settings
+PROFILE = """
+from hypothesis import HealthCheck, Phase
 
 settings.register_profile(
     "mutation",
@@ -96,6 +95,7 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
+settings.load_profile("mutation")
 """
 
 
@@ -104,10 +104,11 @@ def prepare(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "client" / "dare_reward", folder / "src" / "dare_reward")
     tests = [f"tests/unit/test_{name}.py" for name in TESTS]
-    for name in (*tests, "tests/golden/dare.json"):
+    for name in (*tests, "tests/conftest.py", "tests/golden/dare.json"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
-    (folder / "tests" / "conftest.py").write_text(PROFILE, encoding="utf-8")
+    with (folder / "tests" / "conftest.py").open("a", encoding="utf-8") as conftest:
+        conftest.write(PROFILE)
     modules = [f"src/dare_reward/{name}" for name in MODULES]
     config = CONFIG.format(modules=json.dumps(modules), tests=json.dumps(tests))
     (folder / "pyproject.toml").write_text(config, encoding="utf-8")
@@ -125,7 +126,7 @@ def by_hand() -> bool:
     folder = FOLDER.with_name("mutation-by-hand")
     prepare(folder)
     survived = 0
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--hypothesis-profile=mutation", "tests"]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "tests"]
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     for name, old, new in (("", "", ""), *BY_HAND):
         path = folder / "src" / "dare_reward" / name

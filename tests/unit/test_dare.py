@@ -143,7 +143,8 @@ def test_no_group_an_empty_group_and_a_large_one():
     assert dare_reward.estimate(Groups.of([])).groups == ()
     empty = dare_reward.estimate(Groups.of([[], ["1"]], mean_entropy=[[], [0.1]])).groups
     assert empty[0].rewards == ()
-    assert "all_invalid" in empty[0].flags
+    assert empty[0].flags == ("all_invalid", "zero_variance")
+    assert score([(None, 0.1)]).flags == ("all_invalid", "zero_variance")
     assert empty[1].rewards == (1.0,)
     many = score([(str(i % 700), 0.1 + i % 7) for i in range(1024)], tau=0.0)
     assert len(many.rewards) == 1024
@@ -366,6 +367,18 @@ def test_the_function_alone_has_the_defaults_of_the_method(given):
         dare(batch(rollouts), "linear")
 
 
+@pytest.mark.parametrize("bonus", ["main", "zero"])
+def test_the_columns_are_numbers(bonus):
+    """Missing is NaN, not an object, also where entropies are missing."""
+    groups = batch([("a", math.nan), ("b", 0.1)], [("a", 0.2), ("b", 0.1)])
+    found = dare(groups, missing_entropy="frequency", bonus=bonus)
+    kinds = {name: column.dtype.name for name, column in found.support_A.items()}
+    assert kinds.pop("kept") == "bool"
+    assert set(kinds.values()) == {"float64"}
+    assert (found.rewards_R.dtype.name, found.keep_R.dtype.name) == ("float64", "bool")
+    assert np.isnan(found.support_A["uncertainty"]).tolist() == [True, True, False, False]
+
+
 def test_the_defaults_of_the_function():
     """The contract's; `inspect` reads what a caller in process gets."""
     expected = {
@@ -431,8 +444,21 @@ def test_an_answer_at_exactly_tau_is_kept():
 
 
 def test_the_exponential_weight_neither_overflows_nor_warns():
-    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e300, tau=0.0))
+    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e308, tau=0.0))
     assert [group[a].p_hat for a in "abc"] == [0.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("u", [0.0, 1.0, 1000.0])
+def test_the_exponential_weight_sees_differences_alone(u):
+    """exp(-lam u) of each by itself would be 0 for all of them."""
+    group = score([("a", u), ("b", u), ("b", u)], weight="exp", lam=10.0, tau=0.0)
+    assert [s.p_hat for s in group.support] == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_one_answer_is_enough_to_use_entropies():
+    group = score([("a", 0.3), ("a", 0.5)])
+    assert group.entropy_source == "exact"
+    assert group.rewards == (1.0, 1.0)
 
 
 def test_keep_all_keeps_all_of_the_groups_that_need_it():
@@ -444,6 +470,14 @@ def test_keep_all_keeps_all_of_the_groups_that_need_it():
     assert "all_pruned" in all_.flags
     assert some.keep == (True,) * 29 + (False,)
     assert "all_pruned" not in some.flags
+
+
+def test_a_pruned_rollout_gets_a_lonely_survivor_s_reward():
+    neutral = score([("a", 0.0), ("b", 9.0), ("c", 9.0), (None, 0.0)], tau=0.5, pruned="neutral")
+    assert neutral.keep == (True, False, False, False)
+    assert neutral.rewards == (1.0, 1.0, 1.0, 0.0)
+    with_neighbour = dare_reward.estimate(batch([("x", 0.2), ("y", 0.2)], [("a", 0.0), ("b", 9.0)]), pruned="neutral")
+    assert with_neighbour.groups[1].rewards == (1.0, 1.0)
 
 
 def test_renorm_over_rollouts():

@@ -180,3 +180,106 @@ def test_columns_of_another_length():
         "1 values for 2 rollouts",
     )
     base.with_column("token_entropies", Ragged(np.array([-1.0]), np.array([1, 0])))
+
+
+def tokens(values, lengths):
+    return Ragged(np.array(values), np.array(lengths))
+
+
+@pytest.fixture
+def rich():
+    """Rollouts of 2, 0, 1, 3 tokens; the mask is for those with entropies, log-probabilities lack for the third."""
+    return Groups(
+        np.array([3, 1]),
+        np.array([0, -1, 1, 2]),
+        np.array([2, 1]),
+        ("a", "b", "c"),
+        {
+            "mean_entropy": np.array([0.1, np.nan, 0.3, 0.4]),
+            "token_entropies": tokens([0.1, 0.2, 0.3, 0.4, 0.5, 0.6], [2, 0, 1, 3]),
+            "token_mask": tokens([True, False, True, False, True, True], [2, 0, 1, 3]),
+            "token_logprobs": tokens([-1.0, -2.0, -4.0, -5.0, -6.0], [2, 0, 0, 3]),
+            "ref_token_probs": tokens([0.5], [0, 1, 0, 0]),
+            "embedding": np.array([[1.0, np.nan], [np.nan, 1.0], [0.0, 0.0], [1.0, 1.0]]),
+        },
+    )
+
+
+def test_which_rollouts_have_an_input(rich):
+    assert rich.has("mean_entropy").tolist() == [True, False, True, True]
+    assert rich.has("token_entropies").tolist() == [True, False, True, True]
+    assert rich.has("ref_token_probs").tolist() == [False, True, False, False]
+    assert rich.has("embedding").tolist() == [True, False, True, True]
+    assert rich.has("pass_rate").tolist() == [False] * 4
+    for name in ("mean_entropy", "token_entropies", "embedding", "pass_rate"):
+        assert rich.has(name).dtype == bool
+
+
+def test_a_ragged_input_that_is_not_there_has_length_0(rich):
+    for name in ("token_self_certainty", "mean_entropy"):
+        found = rich.ragged(name)
+        assert (found.values.tolist(), found.lengths.tolist(), found.lengths.dtype) == ([], [0] * 4, np.int64)
+    assert rich.ragged("token_entropies") is rich.columns["token_entropies"]
+
+
+def test_generated_tokens_are_those_of_the_mask(rich):
+    entropies = rich.generated("token_entropies")
+    assert entropies.values.tolist() == [0.1, 0.3, 0.5, 0.6]
+    assert (entropies.lengths.tolist(), entropies.lengths.dtype) == ([1, 0, 1, 2], np.int64)
+    logprobs = rich.generated("token_logprobs")
+    assert logprobs.values.tolist() == [-1.0, -5.0, -6.0]
+    assert (logprobs.lengths.tolist(), logprobs.lengths.dtype) == ([1, 0, 0, 2], np.int64)
+
+
+def test_without_a_mask_every_token_was_generated():
+    column = tokens([0.1, 0.2], [2])
+    assert Groups.of([["a"]]).with_column("token_entropies", column).generated("token_entropies") is column
+
+
+def test_means_over_chosen_rollouts():
+    groups = Groups.of([["a", "b", None], ["c"], ["d", "d"], []])
+    values_R = np.array([1.0, 2.0, 4.0, np.nan, 3.0, 5.0])
+    chosen_R = np.array([True, False, True, False, True, False])
+    assert groups.mean_rollouts(values_R, chosen_R).tolist() == [2.5, 0, 3, 0]
+
+
+def test_the_greatest_of_the_rollouts():
+    assert Groups.of([["a", None], [], ["b"]]).max_rollouts(np.array([-3.0, -2, 7])).tolist() == [-2, -np.inf, 7]
+
+
+def test_who_trains_and_what_a_prompt_weighs(groups):
+    assert groups.trains_R.tolist() == [True] * 8
+    assert groups.trains_R.dtype == bool
+    assert np.isnan(groups.weights_P).tolist() == [True] * 5
+    own = Groups(np.array([1]), np.array([0]), np.array([1]), ("a",), {}, np.array([False]), prompt_weight_P=np.ones(1))
+    assert (own.trains_R.tolist(), own.weights_P.tolist()) == ([False], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "unit"),
+    [
+        ("mean_entropy", tokens([0.1, 0.2], [1, 1]), "rollout"),
+        ("mean_entropy", np.zeros((2, 1)), "rollout"),
+        ("token_entropies", np.zeros(2), "token"),
+        ("token_entropies", tokens([[0.1], [0.2]], [1, 1]), "token"),
+        ("topk_logprobs", tokens([0.1, 0.2], [1, 1]), "token, k of each"),
+        ("topk_logprobs", np.zeros((2, 2)), "token, k of each"),
+        ("ref_token_probs", tokens([[0.1], [0.2]], [1, 1]), "entry"),
+        ("embedding", np.zeros(2), "component"),
+        ("embedding", tokens([[0.1], [0.2]], [1, 1]), "component"),
+    ],
+)
+def test_columns_of_another_shape(name, column, unit):
+    base = Groups.of([["a", "b"]])
+    assert refuse(lambda: base.with_column(name, column)) == (("groups", name), "shape", f"is one value per {unit}")
+
+
+def test_columns_of_every_shape():
+    base = Groups.of([["a", "b"]])
+    base.with_column("topk_logprobs", tokens([[-1.0, -2.0]], [1, 0]))
+    base.with_column("embedding", np.array([[np.nan, np.nan, np.nan], [1.0, -1e6, 1e6]]))
+    assert refuse(lambda: base.with_column("embedding", np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1e7]]))) == (
+        ("groups", "embedding", 1),
+        "value",
+        "must be a finite number >= -1e+06 and <= 1e+06",
+    )

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dare_reward import segments
-from dare_reward.segments import blocks, offsets, segment_means, segment_sums
+from dare_reward.segments import blocks, offsets, segment_means, segment_quantiles, segment_sort, segment_sums
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=30)
 
@@ -97,3 +97,29 @@ def test_means_and_counts_have_their_types(mask):
     assert counts.tolist() == ([2, 1, 0] if mask is None else [2, 0, 0])
     assert means[0] == 1.5
     assert np.isnan(means[2])
+
+
+ROWS = [[3, 1, 2], [], [5], [9, 9, 1, 4], [], [7, -2]]
+
+
+def flat(rows):
+    return np.array([x for row in rows for x in row], np.float32), np.array([len(row) for row in rows])
+
+
+def test_sorting_each_segment(monkeypatch):
+    values, lengths = flat(ROWS)
+    found = segment_sort(values, lengths)
+    assert found.dtype == np.float64
+    assert found.tolist() == [x for row in ROWS for x in sorted(row)]
+    assert values.tolist() == [x for row in ROWS for x in row]
+    monkeypatch.setattr(segments.blocks, "__kwdefaults__", {"size": 2})
+    assert segment_sort(values, lengths).tolist() == found.tolist()
+    assert segment_sort(np.zeros(0), np.zeros(2, np.int64)).tolist() == []
+
+
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
+def test_quantiles_of_each_segment(q):
+    found = segment_quantiles(*flat(ROWS), q)
+    assert found.dtype == np.float64
+    for row, value in zip(ROWS, found, strict=True):
+        assert value == pytest.approx(np.quantile(row, q)) if row else np.isnan(value)

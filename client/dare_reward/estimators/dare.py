@@ -129,7 +129,7 @@ def dare(
         kept_A = kept_A | (instead & all_pruned_P[groups.group_A])
 
     p_A = _share(groups, p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
-    q_A = np.where(d.counted_P[groups.group_A], 0.0, _bonus_uncertainty(u_A, u_norm, vocab_size))
+    q_A = _bonus_uncertainty(u_A, u_norm, vocab_size)
     m_P = {
         "retained": groups.sum_by_group(n_A * kept_A),
         "valid": groups.sum_by_group(n_A),
@@ -186,10 +186,10 @@ def distribution(
     counted_P = lacking_P & (missing_entropy == "frequency")
     n_A, unknown_A = groups.votes_A, lacking_P[groups.group_A]
     mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
+    # Equally sure of every answer where entropies are missing: all confidences are 1, votes alone count.
     u_A = np.where(unknown_A, 0.0, np.maximum(mean_A, u_floor))
-    relative_A = np.where(counted_P[groups.group_A], 1.0, _confidence(groups, u_A, weight=weight, eps=eps, lam=lam))
     return Distribution(
-        p_hat_A=_share(groups, n_A * relative_A),
+        p_hat_A=_share(groups, n_A * _confidence(groups, u_A, weight=weight, eps=eps, lam=lam)),
         u_A=u_A,
         uncertainty_A=np.where(unknown_A, np.nan, u_A),
         counted_P=counted_P,
