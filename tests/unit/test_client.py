@@ -131,6 +131,57 @@ def test_masks_travel_with_tokens_and_inside_means():
     assert client(send_tokens=True).reward(sent).groups == expected
 
 
+@pytest.mark.parametrize(
+    ("method", "rollout"),
+    [
+        ("dare", {"token_entropies": [float("nan"), 1.0]}),
+        ("dare", {"token_entropies": [-1.0, 3.0]}),
+        ("dare", {"token_entropies": ["1", "2"]}),
+        ("dare", {"token_entropies": 3.0}),
+        ("dare", {"token_entropies": [[1.0], [2.0, 3.0]]}),
+        ("dare", {"token_entropies": [1.0], "mean_entropy": 2.0}),
+        ("dare", {"token_entropies": [1.0, 2.0], "num_tokens": 5}),
+        ("dare", {"token_entropies": [1.0, 2.0], "token_mask": [True]}),
+        ("dare", {"token_entropies": [1.0, 2.0], "token_mask": [1, 0]}),
+        ("dare", {"token_entropies": [1.0, 2.0], "token_logprobs": [-1.0]}),
+        ("dare", {"mean_entropy": 1.0, "token_mask": [True]}),
+        ("deepconf", {"topk_logprobs": [[-1.0, -2.0], [-1.0]]}),
+        ("evol_rl", {"embedding": []}),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"send_tokens": True}])
+def test_inputs_that_mean_nothing_are_the_error_that_they_are_in_process(method, rollout, options):
+    """A mean hides the tokens that it was made of, so whoever makes it checks them."""
+    sent = [*groups(1), {"rollouts": [{"answer": "2", "mean_entropy": 0.5}, {"answer": "1", **rollout}]}]
+    with pytest.raises(RequestError) as local:
+        estimate(sent[1:], method=method)
+    c = client(**options)
+    with pytest.raises(RequestError) as remote:
+        c.reward(sent, method=method)
+    assert str(remote.value) == str(local.value).replace("groups[0]", "groups[1]")
+    assert not c._transport.posts
+
+
+@pytest.mark.parametrize("options", [{}, {"send_tokens": True}])
+@pytest.mark.parametrize("empty", [{"mean_entropy": 0.3, "num_tokens": 5}, {"mean_entropy": 0.3}, {}])
+def test_an_empty_list_of_tokens_is_a_missing_one(options, empty):
+    sent = [{"rollouts": [{"answer": "1", "token_entropies": [], **empty}, {"answer": "2", "mean_entropy": 0.5}]}]
+    assert client(**options).reward(sent).groups == estimate(sent).groups
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "rows"),
+    [
+        ("deepconf", "topk_logprobs", ([[-1.0, -2.0]], [[-1.0, -2.0, -3.0]])),
+        ("evol_rl", "embedding", ([1.0], [1.0, 2.0])),
+    ],
+)
+def test_rows_of_two_widths_in_two_groups(method, name, rows):
+    sent = [{"rollouts": [{"answer": "1", name: row}]} for row in rows]
+    with pytest.raises(RequestError, match=name):
+        client().reward(sent, method=method)
+
+
 def test_numpy_numbers_travel():
     sent = [{"rollouts": [{"answer": "1", "mean_entropy": np.float32(0.3), "num_tokens": np.int64(4)}]}]
     assert client().reward(sent).groups == estimate(sent).groups
