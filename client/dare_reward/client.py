@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import random
+import sys
 import time
 import warnings
 from collections.abc import Generator, Mapping, Sequence
@@ -26,7 +27,8 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .payload import Part, Sending, parts
 from .reply import Reply
-from .scoring import estimate
+from .request import LIMITS
+from .scoring import score
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -138,7 +140,8 @@ class _Base:
                 raise
             logger.warning("the reward service is away (%s): scoring in process", error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "advantage", "shadow"}}
-            reply = estimate(groups, method=method, **asked, **params)
+            whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
+            reply = score(groups, params, method=method, limits=whole, **asked)
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
             self._check_pin(method, params, reply)

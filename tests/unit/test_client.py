@@ -305,6 +305,20 @@ def test_the_local_fallback_says_so(caplog):
     assert "scoring in process" in caplog.text
 
 
+def test_the_local_fallback_takes_what_would_have_been_split():
+    sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 1100
+    reply = client(fail_first(99, lost), retries=0, fallback="local").reward(sent)
+    assert len(reply.groups) == 1100
+
+
+def test_the_local_fallback_refuses_what_the_service_refuses():
+    """Arguments of `estimate` are no parameters of a method."""
+    c = client(fail_first(99, lost), retries=0, fallback="local")
+    for name in ("limits", "columns"):
+        with pytest.raises(RequestError, match=f"unknown parameter '{name}'"):
+            c.reward(groups(), **{name: {}})
+
+
 def test_a_fallback_under_another_configuration_is_an_error():
     """The service's operator set alpha; in process it would be the default."""
     c = client(fail_first_after(1, lost), settings={"params": '{"alpha": 0.5}'}, retries=0, fallback="local")
