@@ -112,9 +112,9 @@ class _Base:
         return f"{type(self).__name__}({self.url!r})"
 
     def _options(self) -> dict[str, Any]:
-        headers = {"user-agent": f"dare-reward/{__version__}"}
+        headers = {"user-agent": f"dare-reward/{__version__}".encode()}
         if self._token:
-            headers["authorization"] = f"Bearer {self._token}"
+            headers["authorization"] = f"Bearer {self._token}".encode()
         return {"base_url": self.url, "timeout": self.timeout, "headers": headers, "transport": self._transport}
 
     def _converse(
@@ -166,9 +166,11 @@ class _Base:
 
     def _learn_limits(self) -> Generator[Step, Outcome, _Limits]:
         if self._limits is None:
-            settings = (yield from self._insist(Send("GET", "/info"))).json()["settings"]
-            body = settings["max_body_bytes"]
-            self._limits = _Limits(settings["max_groups"], min(settings["max_json_bytes"], body), body)
+            response = yield from self._insist(Send("GET", "/info"))
+            try:
+                self._limits = _limits(response.json()["settings"])
+            except (ValueError, KeyError, TypeError):
+                raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
         return self._limits
 
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
@@ -339,9 +341,14 @@ def _labels(
 
 def _pause(attempt: int, outcome: Outcome) -> float:
     """Retry-After, else 0.5 s doubled each time, spread so that many clients do not come back together."""
-    if isinstance(outcome, httpx.Response) and outcome.headers.get("retry-after", "").isdigit():
+    if isinstance(outcome, httpx.Response) and outcome.headers.get("retry-after", "").isdecimal():
         return min(float(outcome.headers["retry-after"]), LONGEST_PAUSE)
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
+
+
+def _limits(settings: JSON) -> _Limits:
+    body = int(settings["max_body_bytes"])
+    return _Limits(int(settings["max_groups"]), min(int(settings["max_json_bytes"]), body), body)
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

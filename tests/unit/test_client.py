@@ -264,6 +264,12 @@ def test_retry_after_is_honoured(no_pauses):
     assert no_pauses == [7.0, 7.0]
 
 
+def test_a_retry_after_that_is_no_number_is_passed_over(no_pauses):
+    odd = [(b"retry-after", b"\xb2")]  # a superscript two: a digit that no number is written in
+    assert client(fail_first(1, lambda _: httpx.Response(503, headers=odd))).rewards(groups())
+    assert len(no_pauses) == 1
+
+
 def test_a_lost_connection_is_retried_with_growing_pauses(no_pauses):
     c = client(fail_first(3, lost))
     assert c.rewards(groups())
@@ -408,6 +414,19 @@ def test_replies_that_are_none(content):
 
     with pytest.raises(ReplyError):
         client(change).rewards(groups(1, 1))
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b'{"settings": {"max_groups": null}}'])
+def test_an_address_of_something_else(content):
+    def change(request, response):
+        return httpx.Response(200, content=content) if request.url.path == "/info" else None
+
+    with pytest.raises(ReplyError, match="is the address right"):
+        client(change, fallback="local").rewards(groups(1, 1))
+
+
+def test_a_token_of_any_letters():
+    assert client(settings={"token": "ключ"}, token="ключ").rewards(groups())
 
 
 def test_the_token_travels_in_the_header_only():
