@@ -54,11 +54,17 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What the service says that one request may hold."""
+    """What the service says that one request may hold, and its own parameters where a request sets none."""
 
     groups: int
     json_bytes: int
     frame_bytes: int
+    method: str
+    params: Mapping[str, Any]
+
+    def defaults(self, method: str) -> Mapping[str, Any]:
+        """The operator's parameters of `method`."""
+        return self.params if method == self.method else {}
 
 
 Step = Send | Sleep
@@ -129,6 +135,7 @@ class _Base:
                 groups,
                 head,
                 sending=self.sending,
+                defaults=limits.defaults(method),
                 max_groups=limits.groups,
                 json_bytes=limits.json_bytes,
                 frame_bytes=limits.frame_bytes,
@@ -348,7 +355,13 @@ def _pause(attempt: int, outcome: Outcome) -> float:
 
 def _limits(settings: JSON) -> _Limits:
     body = int(settings["max_body_bytes"])
-    return _Limits(int(settings["max_groups"]), min(int(settings["max_json_bytes"]), body), body)
+    return _Limits(
+        int(settings["max_groups"]),
+        min(int(settings["max_json_bytes"]), body),
+        body,
+        settings["method"],
+        dict(json.loads(settings["params"])),
+    )
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

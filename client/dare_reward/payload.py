@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -61,11 +62,15 @@ def parts(
     max_groups: int,
     json_bytes: int,
     frame_bytes: int,
+    defaults: JSON = MappingProxyType({}),
 ) -> Iterator[Part]:
-    """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there."""
+    """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there.
+
+    `defaults` are the service's own parameters: answers that are read here are read by them too.
+    """
     check_shape(groups)
     wanted = _wanted([head["method"], *head.get("shadow", ())], sending)
-    reading = {k: v for k, v in head["params"].items() if k in READING}
+    reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
     run: list[_Group] = []

@@ -214,6 +214,17 @@ def test_parameters_and_methods():
         c.reward([{"rollouts": [{"answr": "1"}]}])
 
 
+@pytest.mark.parametrize(
+    "params", [{"fallback": True}, {"mode": "ttrl_official"}, {"truncated": "as_is"}, {"open_think": True}]
+)
+def test_answers_are_read_by_the_parameters_that_the_operator_set(params):
+    texts = ("so it must be 7", "so \\boxed{8}", "<think> so \\boxed{9}")
+    rollouts = [{"text": t, "mean_entropy": 0.1, "finish_reason": f} for t in texts for f in ("stop", "length")]
+    sent = [{"rollouts": [*rollouts, {"text": "The answer is 6", "finish_reason": "length", "mean_entropy": 0.1}]}]
+    assert client(settings={"params": json.dumps(params)}).reward(sent).groups == estimate(sent, **params).groups
+    assert estimate(sent, **params).groups[0].answers != estimate(sent).groups[0].answers
+
+
 def test_it_splits_by_group_to_fit_the_limits():
     c = client(settings={"max_groups": 2})
     sent = groups(5)
