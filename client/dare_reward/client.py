@@ -23,6 +23,7 @@ from typing import Any, Literal, Self
 import httpx
 
 from ._version import __version__
+from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .payload import Part, Sending, parts
@@ -140,6 +141,8 @@ class _Base:
                 json_bytes=limits.json_bytes,
                 frame_bytes=limits.frame_bytes,
             ):
+                if replies:
+                    _check_split(labels.get("advantage"))
                 response = yield from self._insist(Send("POST", "/v1/reward", part.content, part.media_type))
                 replies.append(_read(response, part))
         except UnavailableError as error:
@@ -351,6 +354,18 @@ def _pause(attempt: int, outcome: Outcome) -> float:
     if isinstance(outcome, httpx.Response) and outcome.headers.get("retry-after", "").isdecimal():
         return min(float(outcome.headers["retry-after"]), LONGEST_PAUSE)
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
+
+
+def _check_split(advantage: str | None) -> None:
+    """Advantages over a request's rollouts are other numbers over those of a part."""
+    known = ADVANTAGES.get(advantage or "")
+    if known is not None and known.over == "request":
+        raise RequestError(
+            f"{advantage} is over all rollouts of a request, and the service takes these groups only in several: ask "
+            "for rewards, and use dare_reward.advantages on all of them",
+            loc=("advantage",),
+            code="split",
+        )
 
 
 def _limits(settings: JSON) -> _Limits:

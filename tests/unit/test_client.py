@@ -240,6 +240,15 @@ def test_it_splits_by_group_to_fit_the_limits():
     assert len(c._transport.posts) > 1
 
 
+def test_advantages_over_a_request_are_not_those_of_its_parts():
+    sent, c = groups(5), client(settings={"max_groups": 2})
+    for name in ("reinforce_pp", "reinforce_pp_baseline"):
+        with pytest.raises(RequestError, match="over all rollouts"):
+            c.reward(sent, advantage=name)
+        assert c.reward(sent[:2], advantage=name).groups == estimate(sent[:2], advantage=name).groups
+    assert c.reward(sent, advantage="grpo").groups == estimate(sent, advantage="grpo").groups
+
+
 def test_default_ids_stay_unique_over_parts():
     sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 5
     reply = client(settings={"max_groups": 2}).reward(sent)
