@@ -374,8 +374,8 @@ def _limits(settings: JSON) -> _Limits:
         int(settings["max_groups"]),
         min(int(settings["max_json_bytes"]), body),
         body,
-        settings["method"],
-        dict(json.loads(settings["params"])),
+        settings.get("method", ""),
+        dict(json.loads(settings.get("params", "{}"))),
     )
 
 
