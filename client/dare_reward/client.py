@@ -26,7 +26,7 @@ from ._version import __version__
 from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
-from .payload import Part, Sending, parts
+from .payload import Part, Sending, parts, plain
 from .reply import Reply
 from .request import LIMITS
 from .scoring import score
@@ -128,6 +128,7 @@ class _Base:
         self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]
     ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
+        params = plain(params)
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}

@@ -18,7 +18,7 @@ from .methods import find
 from .request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
 from .wire import MEDIA_TYPES, pack
 
-__all__ = ["Part", "Sending", "parts"]
+__all__ = ["Part", "Sending", "parts", "plain"]
 
 JSON = Mapping[str, Any]
 COPIED: Final = ("id", "finish_reason", "trained", "correct")
@@ -83,6 +83,11 @@ def parts(
         total += group.size
     if run or not ready:
         yield _part(run, head)
+
+
+def plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with NumPy's numbers as Python's."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
 
 
 def _wanted(names: Sequence[str], sending: Sending) -> tuple[str, ...]:

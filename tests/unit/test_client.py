@@ -131,6 +131,13 @@ def test_masks_travel_with_tokens_and_inside_means():
     assert client(send_tokens=True).reward(sent).groups == expected
 
 
+@pytest.mark.parametrize("change", [None, lambda request, _: lost(request)])
+def test_numpy_parameters_travel(change):
+    c = client(change, retries=0, fallback="local")
+    reply = c.reward(groups(), alpha=np.float32(0.25), vocab_size=np.int64(50), fallback=np.bool_(True))
+    assert reply.config_id == estimate([], alpha=0.25, vocab_size=50, fallback=True).config_id
+
+
 @pytest.mark.parametrize(
     ("method", "rollout"),
     [
