@@ -75,7 +75,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("files", nargs="*", type=Path)
     arguments = parser.parse_args()
-    files = arguments.files or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    files = [f.resolve() for f in arguments.files] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     stale = []
     with service() as address:
         for file in files:

@@ -73,8 +73,10 @@ def install(folder: Path, index: str) -> Path:
         return python
     begun = time.time()
     pip: list[object] = [python, "-m", "pip", "--disable-pip-version-check"]
-    extra = ["--extra-index-url", index] if index else []
-    run(*pip, "install", "-q", *extra, *STACK)
+    try:
+        run(*pip, "install", "-q", *STACK)
+    except subprocess.CalledProcessError:  # pip's own configuration knows no CPU build of torch
+        run(*pip, "install", "-q", "--extra-index-url", index, *STACK)
     run(*pip, "uninstall", "-q", "-y", *UNWANTED)
     run(*pip, "install", "-q", *BESIDE)
     # DeepSpeed's build breaks where torch is installed (Command.__init__() got an unexpected keyword argument
@@ -107,9 +109,7 @@ def install(folder: Path, index: str) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--folder", type=Path, default=ROOT / ".openrlhf-loop")
-    parser.add_argument(
-        "--index", default=CPU_INDEX, help="where CPU builds of torch are; empty: pip's own configuration"
-    )
+    parser.add_argument("--index", default=CPU_INDEX, help="where CPU builds of torch are, if pip does not find them")
     parser.add_argument("--install-only", action="store_true")
     parser.add_argument("tests", nargs="*", help="after --: arguments for pytest")
     arguments = parser.parse_args()

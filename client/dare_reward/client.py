@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import random
+import sys
 import time
 import warnings
 from collections.abc import Generator, Mapping, Sequence
@@ -22,11 +23,13 @@ from typing import Any, Literal, Self
 import httpx
 
 from ._version import __version__
+from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
-from .payload import Part, Sending, parts
+from .payload import Part, Sending, parts, plain
 from .reply import Reply
-from .scoring import estimate
+from .request import LIMITS
+from .scoring import score
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -52,11 +55,17 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What the service says that one request may hold."""
+    """What the service says that one request may hold, and its own parameters where a request sets none."""
 
     groups: int
     json_bytes: int
     frame_bytes: int
+    method: str
+    params: Mapping[str, Any]
+
+    def defaults(self, method: str) -> Mapping[str, Any]:
+        """The operator's parameters of `method`."""
+        return self.params if method == self.method else {}
 
 
 Step = Send | Sleep
@@ -110,15 +119,16 @@ class _Base:
         return f"{type(self).__name__}({self.url!r})"
 
     def _options(self) -> dict[str, Any]:
-        headers = {"user-agent": f"dare-reward/{__version__}"}
+        headers = {"user-agent": f"dare-reward/{__version__}".encode()}
         if self._token:
-            headers["authorization"] = f"Bearer {self._token}"
+            headers["authorization"] = f"Bearer {self._token}".encode()
         return {"base_url": self.url, "timeout": self.timeout, "headers": headers, "transport": self._transport}
 
     def _converse(
         self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]
     ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
+        params = plain(params)
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
@@ -127,10 +137,13 @@ class _Base:
                 groups,
                 head,
                 sending=self.sending,
+                defaults=limits.defaults(method),
                 max_groups=limits.groups,
                 json_bytes=limits.json_bytes,
                 frame_bytes=limits.frame_bytes,
             ):
+                if replies:
+                    _check_split(labels.get("advantage"))
                 response = yield from self._insist(Send("POST", "/v1/reward", part.content, part.media_type))
                 replies.append(_read(response, part))
         except UnavailableError as error:
@@ -138,7 +151,8 @@ class _Base:
                 raise
             logger.warning("the reward service is away (%s): scoring in process", error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "advantage", "shadow"}}
-            reply = estimate(groups, method=method, **asked, **params)
+            whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
+            reply = score(groups, params, method=method, limits=whole, **asked)
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
             self._check_pin(method, params, reply)
@@ -163,9 +177,11 @@ class _Base:
 
     def _learn_limits(self) -> Generator[Step, Outcome, _Limits]:
         if self._limits is None:
-            settings = (yield from self._insist(Send("GET", "/info"))).json()["settings"]
-            body = settings["max_body_bytes"]
-            self._limits = _Limits(settings["max_groups"], min(settings["max_json_bytes"], body), body)
+            response = yield from self._insist(Send("GET", "/info"))
+            try:
+                self._limits = _limits(response.json()["settings"])
+            except (ValueError, KeyError, TypeError):
+                raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
         return self._limits
 
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
@@ -336,9 +352,32 @@ def _labels(
 
 def _pause(attempt: int, outcome: Outcome) -> float:
     """Retry-After, else 0.5 s doubled each time, spread so that many clients do not come back together."""
-    if isinstance(outcome, httpx.Response) and outcome.headers.get("retry-after", "").isdigit():
+    if isinstance(outcome, httpx.Response) and outcome.headers.get("retry-after", "").isdecimal():
         return min(float(outcome.headers["retry-after"]), LONGEST_PAUSE)
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
+
+
+def _check_split(advantage: str | None) -> None:
+    """Advantages over a request's rollouts are other numbers over those of a part."""
+    known = ADVANTAGES.get(advantage or "")
+    if known is not None and known.over == "request":
+        raise RequestError(
+            f"{advantage} is over all rollouts of a request, and the service takes these groups only in several: ask "
+            "for rewards, and use dare_reward.advantages on all of them",
+            loc=("advantage",),
+            code="split",
+        )
+
+
+def _limits(settings: JSON) -> _Limits:
+    body = int(settings["max_body_bytes"])
+    return _Limits(
+        int(settings["max_groups"]),
+        min(int(settings["max_json_bytes"]), body),
+        body,
+        settings.get("method", ""),
+        dict(json.loads(settings.get("params", "{}"))),
+    )
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

@@ -106,8 +106,10 @@ def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
 
 
 def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:
-    """Means over the groups, and what only a whole request has: `entropy_auroc`, `pass@k`."""
-    out: dict[str, Any] = {"groups": len(entries), "rollouts": len(prepared.correct_R)}
+    """Means over the groups that were scored, of which `entries` are; and what only a whole request has:
+    `entropy_auroc`, `pass@k`.
+    """
+    out: dict[str, Any] = {"groups": len(prepared.group_ids), "rollouts": len(prepared.correct_R)}
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
         if values := [e[name] for e in entries if name in e]:
             out[name] = float(np.mean(values))

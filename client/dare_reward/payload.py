@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
-from .columns import full_mask
+from .columns import Columns, full_mask, read_columns
 from .errors import RequestError
 from .fields import FIELDS
 from .groups import Ragged
 from .methods import find
 from .request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
-from .segments import segment_means, segment_sums
 from .wire import MEDIA_TYPES, pack
 
-__all__ = ["Part", "Sending", "parts"]
+__all__ = ["Part", "Sending", "parts", "plain"]
 
 JSON = Mapping[str, Any]
 COPIED: Final = ("id", "finish_reason", "trained", "correct")
@@ -62,11 +62,15 @@ def parts(
     max_groups: int,
     json_bytes: int,
     frame_bytes: int,
+    defaults: JSON = MappingProxyType({}),
 ) -> Iterator[Part]:
-    """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there."""
+    """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there.
+
+    `defaults` are the service's own parameters: answers that are read here are read by them too.
+    """
     check_shape(groups)
     wanted = _wanted([head["method"], *head.get("shadow", ())], sending)
-    reading = {k: v for k, v in head["params"].items() if k in READING}
+    reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
     run: list[_Group] = []
@@ -79,6 +83,11 @@ def parts(
         total += group.size
     if run or not ready:
         yield _part(run, head)
+
+
+def plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with NumPy's numbers as Python's."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
 
 
 def _wanted(names: Sequence[str], sending: Sending) -> tuple[str, ...]:
@@ -100,7 +109,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         for target, rollout in zip(out, rollouts, strict=True):
             if rollout.get(name) is not None:
                 target[name] = rollout[name]
-    _put_derived(out, rollouts, wanted)
+    _put_derived(out, rollouts, wanted, read_columns(rollouts, {}, lambda i: ("groups", index, "rollouts", i)))
     if "embedding" in wanted:
         for target, rollout in zip(out, rollouts, strict=True):
             if rollout.get("embedding") is None and rollout.get("text"):
@@ -138,23 +147,20 @@ def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, r
         target["answer"] = _portable(found.answer)
 
 
-def _put_derived(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON], wanted: Sequence[str]) -> None:
-    """What follows from per-token inputs that do not travel, by the same sums as the service's."""
-    for target, rollout in zip(out, rollouts, strict=True):
-        mask = rollout.get("token_mask")
-        for field in FIELDS.values():
-            tokens = rollout.get(field.name)
-            if field.name in wanted or field.gives is None or tokens is None:
+def _put_derived(
+    out: Sequence[dict[str, Any]], rollouts: Sequence[JSON], wanted: Sequence[str], columns: Columns
+) -> None:
+    """What follows from per-token inputs that do not travel. An empty list is an input that is missing."""
+    tokens = {f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"}
+    for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
+        for name in sorted(tokens & rollout.keys()):
+            column = columns[name]
+            if name in wanted or not isinstance(column, Ragged) or not column.lengths[i]:
                 continue
-            values = _array(field.name, tokens)
-            mask_T = None if mask is None else _array("token_mask", mask)
-            means, counts = segment_means(values, np.array([len(values)]), mask_T=mask_T)
-            name, how = field.gives
-            if how == "sum":
-                target[name] = float(segment_sums(values, np.array([len(values)]), mask_T=mask_T)[0])
-            else:
-                target[name] = None if np.isnan(means[0]) else float(means[0])
-            target["num_tokens"] = int(counts[0])
+            if (gives := FIELDS[name].gives) is not None:
+                value = float(columns[gives[0]][i])
+                target[gives[0]] = None if np.isnan(value) else value
+            target["num_tokens"] = int(columns["num_tokens"][i])
 
 
 def _part(run: Sequence[_Group], head: JSON) -> Part:
@@ -173,7 +179,7 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
         elif any(row is None for row in rows):  # a tensor has no gaps
             _put_rows(name, rows, [r for body in request["groups"] for r in body["rollouts"]])
         else:
-            columns[name] = np.stack([_array(name, row) for row in rows])
+            columns[name] = np.stack(_alike(name, [_array(name, row) for row in rows]))
     if "token_mask" in columns:
         tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
         columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
@@ -188,8 +194,16 @@ def _put_rows(name: str, rows: Sequence[Any], rollouts: Sequence[dict[str, Any]]
 
 def _ragged(name: str, rows: Sequence[Any]) -> Ragged:
     lengths = np.array([0 if x is None else len(x) for x in rows], np.int64)
-    parts = [_array(name, x) for x in rows if x is not None and len(x)]
+    parts = _alike(name, [_array(name, x) for x in rows if x is not None and len(x)])
     return Ragged(np.concatenate(parts) if parts else _array(name, []), lengths)
+
+
+def _alike(name: str, parts: list[Any]) -> list[Any]:
+    """Rows are equally wide within a group already; here, within a request."""
+    if len(widths := {p.shape[-1] for p in parts}) > 1 and FIELDS[name].shape in {"matrix", "vector"}:
+        message = f"{name} has rows of {min(widths)} and of {max(widths)}: all rows of a request are equally long"
+        raise RequestError(message, loc=("groups",), code="shape")
+    return parts
 
 
 def _array(name: str, tokens: Any) -> Any:

@@ -216,8 +216,8 @@ def _entries(prepared: Prepared, main: _Judgement, shadows: Mapping[str, _Judgem
 def _over_request(
     prepared: Prepared, main: _Judgement, entries: Sequence[Mapping[str, Any]], correct_R: Floats, shadow: Sequence[str]
 ) -> dict[str, Any]:
-    out = describe_request(prepared, entries, correct_R)
     scored = [e for p, e in enumerate(entries) if p not in main.result.errors]
+    out = describe_request(prepared, scored, correct_R)
     if shadow:
         out["shadow"] = {name: summary([e["shadow"][name] for e in scored]) for name in shadow}
     return out

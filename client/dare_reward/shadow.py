@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,31 @@ from .groups import Groups
 from .methods import Estimate, Method
 from .segments import Floats
 
-__all__ = ["MEASURES", "compare", "normalised", "summary"]
+__all__ = [
+    "LOGS",
+    "MEASURES",
+    "UNKNOWN",
+    "compare",
+    "log_names",
+    "logs",
+    "needs",
+    "normalised",
+    "read_names",
+    "summary",
+]
 
 MEASURES = ("flipped", "cosine", "label_agreement", "label_accuracy")
+UNKNOWN = -1.0  # in logs, which hold numbers only
+# What a trainer's log says of each shadow method, under `shadow_METHOD_KEY`.
+LOGS: Mapping[str, str] = MappingProxyType(
+    {
+        "flipped": "share of the trained rollouts whose advantage it gives the opposite sign",
+        "cosine": "of its group-normalised advantages with the method's",
+        "cosine_known": "1: there is a cosine; 0: one of the two gives no advantages to this group",
+        "label_agreement": "1: it has the method's pseudo-label",
+        "label_accuracy": "1: its pseudo-label is right",
+    }
+)
 ROUNDING = 1e-12  # of the greatest reward: a difference below it is none
 
 
@@ -82,3 +106,34 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     if failed := sum("error" in e for e in entries):
         out["errors"] = float(failed)
     return out
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """The methods that a URL or a variable lists, between commas or blanks."""
+    return tuple(text.replace(",", " ").split())
+
+
+def needs(method: Method) -> tuple[str, ...]:
+    """The inputs without which a shadow, which has its default parameters, cannot be computed."""
+    defaults = {s.name: s.default for s in method.specs}
+    return (*method.requires, *(w.name for w in method.when if w.holds(defaults)))
+
+
+def log_names(shadow: Sequence[str]) -> tuple[str, ...]:
+    """The keys of `logs`."""
+    return tuple(f"shadow_{name}_{key}" for name in shadow for key in LOGS)
+
+
+def logs(diagnostics: Mapping[str, Any], shadow: Sequence[str]) -> dict[str, float]:
+    """A group's diagnostics as finite numbers, under keys that depend on `shadow` alone; UNKNOWN where not told."""
+    told = diagnostics.get("shadow") or {}
+    out: dict[str, float] = {}
+    for name in shadow:
+        found = {key: _known(told.get(name, {}).get(key)) for key in MEASURES}
+        known = float(told.get(name, {}).get("cosine") is not None)
+        out |= {f"shadow_{name}_{key}": {**found, "cosine_known": known}[key] for key in LOGS}
+    return out
+
+
+def _known(value: Any) -> float:
+    return float(value) if value is not None and math.isfinite(value) else UNKNOWN

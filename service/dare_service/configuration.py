@@ -6,7 +6,7 @@ Parameters are declared once, in the signature of `configure`; parsing, errors a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -14,10 +14,11 @@ from urllib.parse import parse_qsl, urlencode
 
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
-from dare_reward.methods import Method, find
+from dare_reward.methods import Method, find, require_rewards
 from dare_reward.params import Param, Spec, parameters
 from dare_reward.request import MODES, SOURCES
 from dare_reward.scoring import settle, specs
+from dare_reward.shadow import needs, read_names
 
 from .settings import Settings
 
@@ -43,6 +44,7 @@ class Configuration:
     label_policy: str = "train"
     entropy_source: str = "exact"
     entropy_mode: str = "unknown"
+    shadow: tuple[str, ...] = ()
 
 
 def configure(
@@ -55,6 +57,7 @@ def configure(
     on_deadline: Annotated[Literal["score", "neutral"], Param("score it, or give all the same reward")] = "score",
     extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
     label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
+    shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl: OpenRLHF splits its flag at commas")] = "",
 ) -> dict[str, Any]:  # fmt: skip
     """The parameters of the URL beside `method`, its parameters and `token`."""
     return locals()
@@ -68,6 +71,7 @@ def sources(
     entropy_mode: Annotated[
         Literal["temperature", "raw", "unknown"], Param("distribution that they are of")
     ] = "unknown",
+    shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl or ttrl,scrl")] = "",
 ) -> dict[str, Any]:
     """The parameters of the explicit join's URL beside `method`, its parameters and `token`."""
     return locals()
@@ -82,9 +86,8 @@ assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_mode").choices == MO
 @lru_cache(maxsize=1024)
 def openrlhf(query: str, settings: Settings) -> Configuration:
     """What the query string of an OpenRLHF flag says. Cached: thousands of requests carry the same one."""
-    method, params, rest = _split(
-        query, settings, URL_SPECS, CARRIED | {"label"}, absent={"missing_entropy": "frequency"}
-    )
+    route = Route("OpenRLHF", URL_SPECS, CARRIED | {"label"}, absent={"missing_entropy": "frequency"})
+    method, params, rest = _split(query, settings, route)
     values: dict[str, Any] = configure(**rest)
     longest = TRIES * settings.join_hold
     deadline = settings.join_deadline if values["deadline"] is None else values["deadline"]
@@ -98,16 +101,19 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
         raise RequestError(
             f"at most {settings.max_rollouts} (DARE_MAX_ROLLOUTS)", loc=("query", "group_size"), code="parameter"
         )
-    values.update(deadline=deadline, options=_letters(values["kind"], values["options"]))
+    values.update(
+        deadline=deadline, options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"])
+    )
     return Configuration(method=method.name, params=params, **values)
 
 
 @lru_cache(maxsize=1024)
 def explicit(query: str, settings: Settings) -> Configuration:
     """The same of the explicit join's URL; run and group size are in its body."""
-    method, params, rest = _split(query, settings, EXPLICIT_SPECS, CARRIED, absent={})
+    route = Route("a stack that rewards single rollouts", EXPLICIT_SPECS, CARRIED)
+    method, params, rest = _split(query, settings, route)
     values: dict[str, Any] = sources(**rest)
-    values["options"] = _letters(values["kind"], values["options"])
+    values.update(options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"]))
     return Configuration(method=method.name, params=params, **values)
 
 
@@ -118,23 +124,37 @@ def pasteable(url: str, query: str) -> str:
     return f"{url.partition('?')[0]}?{urlencode({'group_size': 8, 'run': 'my-run', **given, **token}, safe='/:')}"
 
 
-def _split(
-    query: str, settings: Settings, own: tuple[Spec, ...], carried: frozenset[str], *, absent: Mapping[str, Any]
-) -> tuple[Method, tuple[tuple[str, Any], ...], dict[str, Any]]:
-    """The method, its parameters' values, and what the query says of `own` parameters."""
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who is rewarded, the URL's own parameters, what rollouts carry, and values for what nobody sets."""
+
+    consumer: str
+    own: tuple[Spec, ...]
+    carried: frozenset[str]
+    absent: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[tuple[str, Any], ...], dict[str, Any]]:
+    """The method, its parameters' values, and what the query says of the route's own parameters."""
     given = _pairs(query)
-    method = _method(given.pop("method", settings.method), carried)
-    here, theirs = {s.name: s for s in own}, {s.name: s for s in specs(method)}
+    method = find(given.pop("method", settings.method))
+    require_rewards(method, consumer=route.consumer)
+    _check_inputs(method, method.requires, route.carried)
+    shadow = read_names(given.get("shadow", ""))
+    others = [find(name, loc=("query", "shadow")) for name in shadow]
+    here, theirs = {s.name: s for s in route.own}, {s.name: s for s in specs(method, shadow=shadow)}
     known = {**here, **theirs}
-    params = {k: v for k, v in absent.items() if k in theirs}
+    params = {k: v for k, v in route.absent.items() if k in theirs}
     params.update(settings.default_params if method.name == settings.method else {})
     rest: dict[str, Any] = {}
     for name, text in given.items():
         if name not in known:
             raise _unknown(name, known)
         (rest if name in here else params)[name] = known[name].parse(text, loc=("query",))
-    _, values = settle(method.name, params)
-    _check_inputs(method, (w.name for w in method.when if w.holds(values)), carried)
+    _, values = settle(method.name, params, shadow=shadow)
+    _check_inputs(method, (w.name for w in method.when if w.holds(values)), route.carried)
+    for other in others:  # one that could never be computed here
+        _check_inputs(other, needs(other), route.carried, loc="shadow")
     return method, tuple(sorted(values.items())), rest
 
 
@@ -148,21 +168,11 @@ def _pairs(query: str) -> dict[str, str]:
     return out
 
 
-def _method(name: str, carried: frozenset[str]) -> Method:
-    method = find(name)
-    _check_inputs(method, method.requires, carried)
-    if method.output != "rewards":
-        raise RequestError(
-            f"{name} gives {method.output}, and this route rewards", loc=("query", "method"), code="method"
-        )
-    return method
-
-
-def _check_inputs(method: Method, needed: Iterable[str], carried: frozenset[str]) -> None:
+def _check_inputs(method: Method, needed: Iterable[str], carried: frozenset[str], *, loc: str = "method") -> None:
     if lacking := sorted(n for n in needed if not carried & set(n.split("|"))):
         raise RequestError(
             f"{method.name} needs {', '.join(lacking)}, which single rollouts do not carry; post groups to /reward",
-            loc=("query", "method"),
+            loc=("query", loc),
             code="method",
         )
 

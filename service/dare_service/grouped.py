@@ -16,6 +16,7 @@ from dare_reward.errors import RequestError
 from dare_reward.methods import find
 from dare_reward.params import Spec
 from dare_reward.scoring import score, specs
+from dare_reward.shadow import read_names
 from dare_reward.wire import unpack
 
 from .body import Form
@@ -123,7 +124,7 @@ class Asked:
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> Asked:
     """Method, parameters and the rest: the URL's, else the body's, else the server's."""
     method = query.get("method", content.get("method", settings.method))
-    shadow = tuple(filter(None, query["shadow"].split(","))) if "shadow" in query else tuple(content.get("shadow", ()))
+    shadow = read_names(query["shadow"]) if "shadow" in query else tuple(content.get("shadow", ()))
     known = {s.name: s for s in specs(find(method), shadow=shadow)}
     params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))

@@ -147,6 +147,7 @@ ROLLOUTS: dict[str, Any] = {
                     "keep": {"type": "boolean"},
                     "answer": {"type": ["string", "null"]},
                     "flags": _list("conditions of the group", type="string"),
+                    "shadow": {"type": "object", "description": "by method, if asked for: as in a group's diagnostics"},
                 },
             ),
         },

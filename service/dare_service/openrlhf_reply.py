@@ -14,15 +14,17 @@ from dare_reward.reply import GroupReply, Reply
 from dare_reward.request import Limits
 from dare_reward.rounding import on_grid
 from dare_reward.scoring import score
+from dare_reward.shadow import UNKNOWN, log_names
+from dare_reward.shadow import logs as shadow_logs
 
 from .configuration import Configuration
 from .openrlhf_body import Member
 
 __all__ = ["LOGS", "UNKNOWN", "Verdict", "evaluate", "reply", "verdicts"]
 
-UNKNOWN = -1.0
 SOURCE_NUMBERS: Mapping[str, float] = {"none": 0.0, "exact": 1.0, "topk": 2.0, "logprob": 3.0}
-# Every reply has every key: OpenRLHF fails where two rollouts of a step differ in them.
+# Every reply has every key, and those of its shadow methods: OpenRLHF fails where two rollouts of a step differ in
+# them.
 LOGS: Mapping[str, str] = {
     "majority_ratio": "votes of the group's most voted answer, over its rollouts",
     "invalid": "1: this rollout has no answer",
@@ -43,7 +45,7 @@ UNKNOWABLE = frozenset({"majority_ratio", "mean_u", "label_accuracy", "reward_ac
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one rollout is told; `logs` are in the order of LOGS, UNKNOWN where nothing is known."""
+    """What one rollout is told; `logs` are in the order of LOGS and the shadow's, UNKNOWN where nothing is known."""
 
     reward: float
     score: float
@@ -53,7 +55,8 @@ class Verdict:
 def reply(config: Configuration, found: Sequence[Verdict]) -> dict[str, Any]:
     out: dict[str, Any] = {"rewards": [v.reward for v in found], "scores": [v.score for v in found]}
     if config.extra_logs == "on":
-        out["extra_logs"] = {name: [v.logs[i] for v in found] for i, name in enumerate(LOGS)}
+        names = (*LOGS, *log_names(config.shadow))
+        out["extra_logs"] = {name: [v.logs[i] for v in found] for i, name in enumerate(names)}
     return out
 
 
@@ -64,7 +67,7 @@ def evaluate(config: Configuration, members: Sequence[Member]) -> list[Verdict]:
     for m in members:
         answer = m.rollout["answer"]
         right = float(grade(answer, m.label.answer, kind=config.kind, options=config.options, **rules))
-        out.append(Verdict(right, right, _logs(invalid=float(answer is None), evaluation=1.0, members=1.0)))
+        out.append(Verdict(right, right, _logs({}, config, invalid=float(answer is None), evaluation=1.0, members=1.0)))
     return out
 
 
@@ -85,7 +88,7 @@ def verdicts(
     replies: list[GroupReply] = []
     for at in range(0, len(groups), limits.groups):
         bodies = [_body(config, members, i) for i, members in enumerate(groups[at : at + limits.groups])]
-        part = score(bodies, dict(config.params), method=config.method, limits=limits)
+        part = score(bodies, dict(config.params), method=config.method, limits=limits, shadow=config.shadow)
         observe(part)
         replies.extend(part.groups)
     wanted = "mean_entropy" in find(config.method).requires
@@ -130,6 +133,8 @@ def _group(config: Configuration, group: GroupReply, *, early: bool, waits: Sequ
     out = []
     for i, reward in enumerate(rewards):
         logs = _logs(
+            told,
+            config,
             **shared,
             invalid=float(not valid[i]),
             pruned=float(valid[i] and not keep[i]),
@@ -153,5 +158,6 @@ def _mean_u(group: GroupReply) -> float:
     return sum(count * u for count, u in known) / votes if votes else UNKNOWN
 
 
-def _logs(**known: float) -> tuple[float, ...]:
-    return tuple(float(known.get(name, UNKNOWN if name in UNKNOWABLE else 0.0)) for name in LOGS)
+def _logs(diagnostics: Mapping[str, Any], config: Configuration, **known: float) -> tuple[float, ...]:
+    own = (float(known.get(name, UNKNOWN if name in UNKNOWABLE else 0.0)) for name in LOGS)
+    return (*own, *shadow_logs(diagnostics, config.shadow).values())

@@ -81,7 +81,8 @@ class Rollouts:
     def _scored(self, group: Group) -> list[dict[str, Any]]:
         config, _ = group.slots[0].arrival.rollout
         body = {**_shell(config), "rollouts": [slot.arrival.rollout[1] for slot in group.slots]}
-        reply = score([body], dict(config.params), method=config.method, limits=self._settings.limits)
+        limits = self._settings.limits
+        reply = score([body], dict(config.params), method=config.method, limits=limits, shadow=config.shadow)
         self._metrics.observe_groups(reply)
         return _replies(reply.groups[0])
 
@@ -173,7 +174,9 @@ def _replies(group: GroupReply) -> list[dict[str, Any]]:
         "answer": group.answers or (),
     }
     rows = zip(*columns.values(), strict=True)
-    return [{**dict(zip(columns, row, strict=True)), "flags": list(group.flags or ())} for row in rows]
+    told = group.diagnostics or {}
+    shared = {"flags": list(group.flags or ()), **({"shadow": told["shadow"]} if "shadow" in told else {})}
+    return [{**dict(zip(columns, row, strict=True)), **shared} for row in rows]
 
 
 def _late(refusal: RefusalError, hold: float) -> RefusalError:

@@ -146,3 +146,45 @@ def test_settings_that_would_lose_rewards_are_refused(environment, words):
 def test_more_than_one_worker_is_seen(environment, argv, refused):
     found = join_refusal(environment, argv)
     assert (refused in found) if refused else found == ""
+
+
+@pytest.mark.parametrize("parse", [openrlhf, explicit])
+@pytest.mark.parametrize("query", ["shadow=ttrl,scrl", "shadow=ttrl%2Cscrl", "shadow=ttrl+scrl", "shadow=ttrl%20scrl"])
+def test_shadow_methods(parse, query):
+    """Without a comma too: OpenRLHF makes two URLs of a flag with one."""
+    assert parse(query, SETTINGS).shadow == ("ttrl", "scrl")
+    assert parse("", SETTINGS).shadow == parse("shadow=", SETTINGS).shadow == ()
+
+
+@pytest.mark.parametrize("parse", [openrlhf, explicit])
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("shadow=ttrl,nosuch", ["query.shadow", "unknown method 'nosuch'; known: dare"]),
+        ("shadow=ttrl,ttrl", ["shadow", "different names"]),
+        ("shadow=restrain&allow_experimental=true", ["shadow", "without a default"]),
+        ("shadow=evol_rl", ["query.shadow", "evol_rl needs embedding", "single rollouts do not carry"]),
+        ("shadow=spine&allow_experimental=true", ["query.shadow", "spine needs token_entropies"]),
+        ("shadoww=ttrl", ["did you mean shadow"]),
+    ],
+)
+def test_shadow_methods_that_are_none_are_refused(parse, query, words):
+    with pytest.raises(RequestError) as caught:
+        parse(query, SETTINGS)
+    assert all(w in str(caught.value) for w in words), str(caught.value)
+
+
+@pytest.mark.parametrize(("parse", "consumer"), [(openrlhf, "OpenRLHF"), (explicit, "single rollouts")])
+@pytest.mark.parametrize("method", ["restrain", "cocov"])
+def test_advantages_are_refused_because_they_would_be_normalised_again(parse, consumer, method):
+    for query, settings in ((f"method={method}", SETTINGS), ("", Settings(method=method))):
+        with pytest.raises(
+            RequestError, match=rf"^method: {method} returns advantages and .*{consumer} would normalise"
+        ):
+            parse(query, settings)
+
+
+def test_the_url_to_paste_keeps_shadows_without_a_bare_comma():
+    url = pasteable("http://host:8000/reward", "shadow=ttrl,scrl")
+    assert "," not in url
+    assert openrlhf(url.partition("?")[2], SETTINGS).shadow == ("ttrl", "scrl")

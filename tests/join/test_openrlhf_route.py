@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from dare_reward import estimate
+from dare_reward.shadow import LOGS as SHADOW_LOGS
 from dare_service.app import create_app
 from dare_service.openrlhf_reply import LOGS, UNKNOWN
 from dare_service.settings import Settings
@@ -396,3 +397,74 @@ async def test_more_than_one_worker_refuses_to_join_but_not_to_score(asgi, monke
         whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
     assert [single.status_code, explicit.status_code, whole.status_code] == [503, 503, 200]
     assert "unset WEB_CONCURRENCY" in single.json()["detail"]
+
+
+SHADOW = "&shadow=ttrl+scrl+cocov+dare"
+
+
+async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
+    answers, sent = [4, 4, 5, 4, 6, None], {"mean_entropy": 0.2, "num_tokens": 9}
+    async with asgi() as (client, _):
+        url = "/reward?group_size=6&method=empo"
+        plain = await together(client, f"{url}&run=a", [one(a, label="5", **sent) for a in answers])
+        found = await together(client, f"{url}&run=b{SHADOW}", [one(a, label="5", **sent) for a in answers])
+        bare = await together(client, f"{url}&run=c{SHADOW}", [one(a, label="5") for a in answers])
+    assert [(f["rewards"], f["scores"]) for f in found] == [(f["rewards"], f["scores"]) for f in plain]
+    rollouts = [{"answer": None if a is None else str(a), **sent} for a in answers]
+    asked = ["ttrl", "scrl", "cocov", "dare"]
+    told = estimate([{"label": "5", "rollouts": rollouts}], method="empo", shadow=asked).groups[0].diagnostics["shadow"]
+    for reply in found:
+        logs = reply["extra_logs"]
+        for name in asked:
+            cosine = told[name]["cosine"]
+            for key in ("flipped", "label_agreement", "label_accuracy"):
+                assert logs[f"shadow_{name}_{key}"] == [told[name][key]], (name, key)
+            assert logs[f"shadow_{name}_cosine"] == [UNKNOWN if cosine is None else cosine]
+            assert logs[f"shadow_{name}_cosine_known"] == [float(cosine is not None)]
+    logs = bare[0]["extra_logs"]
+    assert logs["shadow_dare_flipped"] == logs["shadow_dare_cosine"] == [UNKNOWN], "its default is to want entropies"
+    assert logs["shadow_ttrl_flipped"] != [UNKNOWN]
+    assert found[0]["extra_logs"]["shadow_ttrl_label_accuracy"] == [0.0]
+    assert found[0]["extra_logs"]["shadow_ttrl_cosine_known"] == [1.0]
+    assert 0.0 < found[0]["extra_logs"]["shadow_ttrl_cosine"][0] <= 1.0
+
+
+async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(asgi):
+    evaluated = {"answer": "7", "split": "eval"}
+    async with asgi() as (client, _):
+        url = f"/reward?group_size=2&run=r&deadline=0.2{SHADOW}"
+        replies = [
+            *await together(client, url, [one(1, label="1"), one(2, label="1")]),
+            *await together(client, url, [one(1, prompt="unanimous"), one(1, prompt="unanimous")]),
+            *await together(client, url, [one(None, prompt="silent"), one(None, prompt="silent")]),
+            *await together(client, url, [one(1, prompt="late")]),
+            *await together(client, url, [one(7, label=evaluated)]),
+            *await together(client, url, [step([("p", 1, ""), ("q", 2, evaluated), ("p", 3, "")])]),
+            *await together(client, f"{url}&on_deadline=neutral", [one(1, prompt="late")]),
+            *await together(client, url, [{"query": [], "prompts": [], "labels": []}]),
+        ]
+    keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "cocov", "dare") for k in SHADOW_LOGS]
+    for reply in replies:
+        assert list(reply["extra_logs"]) == [*LOGS, *keys]
+        for values in reply["extra_logs"].values():
+            assert len(values) == len(reply["rewards"])
+            assert all(type(v) is float and abs(v) < 1e9 for v in values)
+    unanimous = replies[2]["extra_logs"]
+    assert (unanimous["shadow_ttrl_cosine"], unanimous["shadow_ttrl_cosine_known"]) == ([UNKNOWN], [0.0])
+    assert (unanimous["shadow_ttrl_flipped"], unanimous["shadow_ttrl_label_accuracy"]) == ([0.0], [UNKNOWN])
+    assert not RESERVED & set(keys)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("method=cocov", "method: cocov returns advantages and OpenRLHF would normalise them again"),
+        ("method=restrain", "method: restrain returns advantages and OpenRLHF would normalise them again"),
+        ("shadow=nosuch", "query.shadow: unknown method 'nosuch'; known: dare"),
+    ],
+)
+async def test_what_the_route_cannot_train_on_or_compare_with_is_422(asgi, query, words):
+    async with asgi() as (client, _):
+        reply = await client.post(f"/reward?group_size=2&{query}", json=one(1))
+    assert reply.status_code == 422
+    assert words in reply.json()["detail"]

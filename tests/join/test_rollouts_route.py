@@ -128,3 +128,19 @@ async def test_the_stop_is_told_at_once(asgi):
         await asyncio.sleep(0.05)
         state.stop_joins()
         assert (await asyncio.wait_for(task, 1)).status_code == 503
+
+
+async def test_shadow_methods_stand_in_the_reply(asgi):
+    async with asgi() as (client, _):
+        posts = [client.post("/v1/rollouts?shadow=ttrl,scrl", json=body(i)) for i in range(4)]
+        found = [r.json() for r in await asyncio.gather(*posts)]
+    group = estimate([{"rollouts": [body(i)["rollout"] for i in range(4)]}], shadow=["ttrl", "scrl"]).groups[0]
+    assert [f["reward"] for f in found] == list(group.rewards)
+    assert [f["shadow"] for f in found] == [group.diagnostics["shadow"]] * 4
+
+
+async def test_advantages_are_refused(asgi):
+    async with asgi() as (client, _):
+        reply = await client.post("/v1/rollouts?method=cocov", json=body(0))
+    assert reply.status_code == 422
+    assert "cocov returns advantages" in reply.json()["detail"]

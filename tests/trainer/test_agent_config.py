@@ -62,6 +62,8 @@ def test_what_is_written_is_read(tmp_path):
         ("votes_per_prompt = -1\n", "0 or more"),
         ("timeout = true\n", "timeout must be of type float"),
         ("params = 3\n", "params must be a JSON object"),
+        ("shadow = 3\n", "shadow must be a list of names"),
+        ('shadow = ["evol_rl"]\n', "shadow: evol_rl needs embedding, which the agent does not send"),
         ("url = \n", FILE),
     ],
 )
@@ -75,6 +77,30 @@ def test_a_wrong_parameter_fails_at_the_start(tmp_path):
     (tmp_path / FILE).write_text("[params]\nalhpa = 0.2\n")
     with pytest.raises(RequestError, match="alhpa"):
         read_config(tmp_path, {})
+
+
+@pytest.mark.parametrize("text", ['shadow = ["ttrl", "scrl"]', 'shadow = "ttrl,scrl"'])
+def test_shadow_methods(tmp_path, text):
+    (tmp_path / FILE).write_text(text)
+    found = read_config(tmp_path, {})
+    assert found.shadow == ("ttrl", "scrl")
+    assert read_config(tmp_path, {"DARE_AGENT_SHADOW": "rent"}).shadow == ("rent",)
+    write_config(found, tmp_path)
+    assert read_config(tmp_path, {}) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"method": "cocov"}, "cocov returns advantages and OpenRLHF would normalise them again"),
+        ({"method": "restrain"}, "restrain returns advantages and OpenRLHF"),
+        ({"shadow": ("nosuch",)}, "shadow: unknown method 'nosuch'; known: dare"),
+        ({"shadow": ("ttrl", "ttrl")}, "shadow: is a list of different names"),
+    ],
+)
+def test_methods_that_openrlhf_cannot_use_fail_at_the_start(settings, words):
+    with pytest.raises(RequestError, match=words):
+        AgentConfig(**settings)
 
 
 @pytest.mark.parametrize(

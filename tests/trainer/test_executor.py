@@ -9,7 +9,7 @@ import pytest
 from fakes import Engine, SamplingParams, generate_responses
 
 from dare_reward import estimate
-from dare_reward.errors import ConfigError, UnavailableError
+from dare_reward.errors import ConfigError, RequestError, UnavailableError
 from dare_trainer.config import AgentConfig
 from dare_trainer.executor import Executor
 from dare_trainer.token_entropy import EntropyError
@@ -312,3 +312,32 @@ def test_without_entropies_votes_decide(live):
     out = go(make(live, entropy="none", params={"missing_entropy": "frequency"}), Engine(say, plugin=False), n=4)
     assert {r["extra_logs"]["entropy_source"] for r in out} == {0.0}
     assert {r["extra_logs"]["reward_fallback"] for r in out} == {0.0}
+
+
+def test_shadow_methods_are_told_by_the_service_and_in_process(start_service):
+    with start_service() as (url, process):
+        plain = go(make(url), Engine(say, delay=0), n=4)
+        executor = make(url, shadow=("ttrl", "scrl", "rent"), retries=1, timeout=2)
+        alive = go(executor, Engine(say, delay=0), n=4)
+        graded = go(executor, Engine(say, delay=0), n=4, label='{"answer": "7", "split": "eval"}')
+        process.kill()
+        process.wait()
+        dead = go(executor, Engine(say, delay=0), n=4)
+    assert [r["reward"] for r in plain] == [r["reward"] for r in alive] == [r["reward"] for r in dead]
+    assert {r["extra_logs"]["reward_fallback"] for r in alive} == {0.0}
+    assert {r["extra_logs"]["reward_fallback"] for r in dead} == {1.0}
+    assert len({tuple(r["extra_logs"]) for r in (*alive, *graded, *dead)}) == 1
+    rollouts = [{"text": t, "mean_entropy": 0.25} for t in TEXTS]
+    told = estimate([{"label": "7", "rollouts": rollouts}], shadow=["ttrl", "scrl", "rent"]).groups[0].diagnostics
+    for logs in (alive[0]["extra_logs"], dead[0]["extra_logs"]):
+        for name, found in told["shadow"].items():
+            for key in ("flipped", "label_agreement", "label_accuracy"):
+                assert logs[f"shadow_{name}_{key}"] == pytest.approx(found[key]), (name, key)
+    assert alive[0]["extra_logs"]["shadow_ttrl_cosine"] == pytest.approx(told["shadow"]["ttrl"]["cosine"])
+    assert {r["extra_logs"]["shadow_ttrl_flipped"] for r in graded} == {-1.0}
+
+
+@pytest.mark.parametrize("method", ["restrain", "cocov"])
+def test_a_method_that_returns_advantages_does_not_start(method):
+    with pytest.raises(RequestError, match=f"{method} returns advantages and OpenRLHF would normalise them again"):
+        make("http://127.0.0.1:9", method=method)

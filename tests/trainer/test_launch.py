@@ -4,13 +4,14 @@ import csv
 import json
 import shlex
 import types
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from dare_reward import methods
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
-from dare_trainer.config import read_config
+from dare_trainer.config import parse_setting, read_config
 from dare_trainer.data import prepare
 from dare_trainer.doctor import examine
 from dare_trainer.flags import FLAT, dialect, flags_of, translate
@@ -119,6 +120,14 @@ def test_dialects():
 def test_flags_are_read_from_source():
     source = 'p.add_argument("--a.b", type=int)\nfor prefix in X:\n    p.add_argument(f"--{prefix}.adam.lr")\np.add_argument("x")\n'
     assert flags_of(source) == {"a.b", "actor.adam.lr", "critic.adam.lr", "x"}
+
+
+def test_the_url_route_names_shadow_methods_without_a_comma():
+    """OpenRLHF splits the flag at commas."""
+    launch = Launch("http://r:8000/", route="url", agent={"shadow": parse_setting("shadow", "ttrl,scrl")})
+    url = plan(find_recipe("aime24-qwen3-1.7b"), launch)[0]["reward.remote_url"]
+    assert "," not in url
+    assert parse_qs(urlsplit(url).query)["shadow"] == ["ttrl scrl"]
 
 
 def test_the_url_route_is_one_flag():

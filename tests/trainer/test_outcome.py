@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dare_reward import estimate
+from dare_reward.shadow import log_names
 from dare_trainer.outcome import LOGS, evaluation, neutral_group, outcomes, rounded
 
 ANSWERS = ["7"] * 5 + ["5"] * 2 + ["1"] + [None]
@@ -97,6 +98,32 @@ def test_logs_are_always_the_same_finite_numbers():
         assert all(type(v) is float and math.isfinite(v) for v in (*o.logs.values(), o.reward, o.score))
     reserved = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
     assert not reserved & LOGS.keys()
+
+
+def test_logs_of_shadow_methods_are_always_the_same_finite_numbers():
+    asked = ("ttrl", "gt", "evol_rl")
+    told = reply(shadow=asked)
+    scored = outcomes(told, trained=range(9), entropies=ENTROPIES, pruned="zero", shadow=asked)
+    bare = outcomes(reply(), trained=range(9), entropies=ENTROPIES, pruned="zero", shadow=asked)
+    every = [
+        *scored,
+        *bare,
+        *neutral_group(3, votes=6, shadow=asked),
+        evaluation(right=True, entropy=None, shadow=asked),
+    ]
+    keys = (*LOGS, *log_names(asked))
+    for o in every:
+        assert tuple(o.logs) == keys
+        assert all(type(v) is float and math.isfinite(v) for v in o.logs.values())
+    assert [(o.reward, o.score) for o in scored] == [(o.reward, o.score) for o in settle()]
+    found = told.diagnostics["shadow"]
+    assert scored[0].logs["shadow_ttrl_cosine"] == found["ttrl"]["cosine"]
+    assert scored[0].logs["shadow_ttrl_cosine_known"] == 1.0
+    assert scored[0].logs["shadow_gt_flipped"] == found["gt"]["flipped"]
+    for o, name in ((scored[0], "evol_rl"), (bare[0], "ttrl"), (every[-1], "ttrl")):
+        told_of = {k: v for k, v in o.logs.items() if k.startswith(f"shadow_{name}_")}
+        assert told_of.pop(f"shadow_{name}_cosine_known") == 0.0
+        assert set(told_of.values()) == {-1.0}
 
 
 def test_logs_say_what_happened():

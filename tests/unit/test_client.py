@@ -131,6 +131,64 @@ def test_masks_travel_with_tokens_and_inside_means():
     assert client(send_tokens=True).reward(sent).groups == expected
 
 
+@pytest.mark.parametrize("change", [None, lambda request, _: lost(request)])
+def test_numpy_parameters_travel(change):
+    c = client(change, retries=0, fallback="local")
+    reply = c.reward(groups(), alpha=np.float32(0.25), vocab_size=np.int64(50), fallback=np.bool_(True))
+    assert reply.config_id == estimate([], alpha=0.25, vocab_size=50, fallback=True).config_id
+
+
+@pytest.mark.parametrize(
+    ("method", "rollout"),
+    [
+        ("dare", {"token_entropies": [float("nan"), 1.0]}),
+        ("dare", {"token_entropies": [-1.0, 3.0]}),
+        ("dare", {"token_entropies": ["1", "2"]}),
+        ("dare", {"token_entropies": 3.0}),
+        ("dare", {"token_entropies": [[1.0], [2.0, 3.0]]}),
+        ("dare", {"token_entropies": [1.0], "mean_entropy": 2.0}),
+        ("dare", {"token_entropies": [1.0, 2.0], "num_tokens": 5}),
+        ("dare", {"token_entropies": [1.0, 2.0], "token_mask": [True]}),
+        ("dare", {"token_entropies": [1.0, 2.0], "token_mask": [1, 0]}),
+        ("dare", {"token_entropies": [1.0, 2.0], "token_logprobs": [-1.0]}),
+        ("dare", {"mean_entropy": 1.0, "token_mask": [True]}),
+        ("deepconf", {"topk_logprobs": [[-1.0, -2.0], [-1.0]]}),
+        ("evol_rl", {"embedding": []}),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"send_tokens": True}])
+def test_inputs_that_mean_nothing_are_the_error_that_they_are_in_process(method, rollout, options):
+    """A mean hides the tokens that it was made of, so whoever makes it checks them."""
+    sent = [*groups(1), {"rollouts": [{"answer": "2", "mean_entropy": 0.5}, {"answer": "1", **rollout}]}]
+    with pytest.raises(RequestError) as local:
+        estimate(sent[1:], method=method)
+    c = client(**options)
+    with pytest.raises(RequestError) as remote:
+        c.reward(sent, method=method)
+    assert str(remote.value) == str(local.value).replace("groups[0]", "groups[1]")
+    assert not c._transport.posts
+
+
+@pytest.mark.parametrize("options", [{}, {"send_tokens": True}])
+@pytest.mark.parametrize("empty", [{"mean_entropy": 0.3, "num_tokens": 5}, {"mean_entropy": 0.3}, {}])
+def test_an_empty_list_of_tokens_is_a_missing_one(options, empty):
+    sent = [{"rollouts": [{"answer": "1", "token_entropies": [], **empty}, {"answer": "2", "mean_entropy": 0.5}]}]
+    assert client(**options).reward(sent).groups == estimate(sent).groups
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "rows"),
+    [
+        ("deepconf", "topk_logprobs", ([[-1.0, -2.0]], [[-1.0, -2.0, -3.0]])),
+        ("evol_rl", "embedding", ([1.0], [1.0, 2.0])),
+    ],
+)
+def test_rows_of_two_widths_in_two_groups(method, name, rows):
+    sent = [{"rollouts": [{"answer": "1", name: row}]} for row in rows]
+    with pytest.raises(RequestError, match=name):
+        client().reward(sent, method=method)
+
+
 def test_numpy_numbers_travel():
     sent = [{"rollouts": [{"answer": "1", "mean_entropy": np.float32(0.3), "num_tokens": np.int64(4)}]}]
     assert client().reward(sent).groups == estimate(sent).groups
@@ -163,6 +221,17 @@ def test_parameters_and_methods():
         c.reward([{"rollouts": [{"answr": "1"}]}])
 
 
+@pytest.mark.parametrize(
+    "params", [{"fallback": True}, {"mode": "ttrl_official"}, {"truncated": "as_is"}, {"open_think": True}]
+)
+def test_answers_are_read_by_the_parameters_that_the_operator_set(params):
+    texts = ("so it must be 7", "so \\boxed{8}", "<think> so \\boxed{9}")
+    rollouts = [{"text": t, "mean_entropy": 0.1, "finish_reason": f} for t in texts for f in ("stop", "length")]
+    sent = [{"rollouts": [*rollouts, {"text": "The answer is 6", "finish_reason": "length", "mean_entropy": 0.1}]}]
+    assert client(settings={"params": json.dumps(params)}).reward(sent).groups == estimate(sent, **params).groups
+    assert estimate(sent, **params).groups[0].answers != estimate(sent).groups[0].answers
+
+
 def test_it_splits_by_group_to_fit_the_limits():
     c = client(settings={"max_groups": 2})
     sent = groups(5)
@@ -176,6 +245,15 @@ def test_it_splits_by_group_to_fit_the_limits():
     c = client(settings={"max_body_bytes": 3000}, send_tokens=True)
     assert c.reward(sent).groups == estimate(sent).groups
     assert len(c._transport.posts) > 1
+
+
+def test_advantages_over_a_request_are_not_those_of_its_parts():
+    sent, c = groups(5), client(settings={"max_groups": 2})
+    for name in ("reinforce_pp", "reinforce_pp_baseline"):
+        with pytest.raises(RequestError, match="over all rollouts"):
+            c.reward(sent, advantage=name)
+        assert c.reward(sent[:2], advantage=name).groups == estimate(sent[:2], advantage=name).groups
+    assert c.reward(sent, advantage="grpo").groups == estimate(sent, advantage="grpo").groups
 
 
 def test_default_ids_stay_unique_over_parts():
@@ -211,6 +289,12 @@ def test_retry_after_is_honoured(no_pauses):
     c = client(fail_first(2, busy))
     assert c.rewards(groups())
     assert no_pauses == [7.0, 7.0]
+
+
+def test_a_retry_after_that_is_no_number_is_passed_over(no_pauses):
+    odd = [(b"retry-after", b"\xb2")]  # a superscript two: a digit that no number is written in
+    assert client(fail_first(1, lambda _: httpx.Response(503, headers=odd))).rewards(groups())
+    assert len(no_pauses) == 1
 
 
 def test_a_lost_connection_is_retried_with_growing_pauses(no_pauses):
@@ -252,6 +336,20 @@ def test_the_local_fallback_says_so(caplog):
     assert reply.groups == estimate(sent).groups
     assert "local_fallback" in reply.flags
     assert "scoring in process" in caplog.text
+
+
+def test_the_local_fallback_takes_what_would_have_been_split():
+    sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 1100
+    reply = client(fail_first(99, lost), retries=0, fallback="local").reward(sent)
+    assert len(reply.groups) == 1100
+
+
+def test_the_local_fallback_refuses_what_the_service_refuses():
+    """Arguments of `estimate` are no parameters of a method."""
+    c = client(fail_first(99, lost), retries=0, fallback="local")
+    for name in ("limits", "columns"):
+        with pytest.raises(RequestError, match=f"unknown parameter '{name}'"):
+            c.reward(groups(), **{name: {}})
 
 
 def test_a_fallback_under_another_configuration_is_an_error():
@@ -343,6 +441,19 @@ def test_replies_that_are_none(content):
 
     with pytest.raises(ReplyError):
         client(change).rewards(groups(1, 1))
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b'{"settings": {"max_groups": null}}'])
+def test_an_address_of_something_else(content):
+    def change(request, response):
+        return httpx.Response(200, content=content) if request.url.path == "/info" else None
+
+    with pytest.raises(ReplyError, match="is the address right"):
+        client(change, fallback="local").rewards(groups(1, 1))
+
+
+def test_a_token_of_any_letters():
+    assert client(settings={"token": "ключ"}, token="ключ").rewards(groups())
 
 
 def test_the_token_travels_in_the_header_only():

@@ -199,6 +199,14 @@ def test_restrain_penalises_scattered_groups():
     assert group.rewards is None
 
 
+@pytest.mark.parametrize("sigma", [1e-320, 1e-200, 1e200, 1e308])
+def test_restrain_takes_every_width(sigma):
+    known = {**KNOWN, "k": 0.5, "sigma": sigma}
+    for answers in ("ab", "abc", "aab"):
+        group = score(said(answers), "restrain", prompt_weights="current", **known)
+        assert all(np.isfinite(a) for a in group.advantages)
+
+
 def test_restrain_prompt_weights():
     given = score(said("aab"), "restrain", {"prompt_weight": 0.25}, **KNOWN)
     one = score(said("aab"), "restrain", prompt_weights="one", **KNOWN)

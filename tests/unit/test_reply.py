@@ -89,3 +89,13 @@ def test_correct_flags_serve_without_a_label():
 def test_no_labels_no_label_diagnostics():
     reply = dare_reward.estimate(GROUPS[1:], missing_entropy="frequency")
     assert reply.diagnostics.keys() == {"groups", "rollouts", "majority_ratio"}
+
+
+def test_means_over_a_request_are_of_the_groups_that_were_scored():
+    right = {"label": "1", "rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "1", "mean_entropy": 0.2}]}
+    unscored = {"label": "1", "rollouts": [{"answer": "2"}, {"answer": "2"}, {"answer": "1", "mean_entropy": 0.1}]}
+    alone, both = (dare_reward.estimate(groups) for groups in ([right], [right, unscored]))
+    assert both.groups[1].error is not None
+    for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
+        assert both.diagnostics[name] == alone.diagnostics[name] == 1.0
+    assert (both.diagnostics["groups"], both.diagnostics["rollouts"]) == (2, 5)

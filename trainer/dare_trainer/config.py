@@ -16,7 +16,11 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from dare_reward.errors import ConfigError
+from dare_reward.methods import find, require_rewards
 from dare_reward.scoring import settle
+from dare_reward.shadow import needs, read_names
+
+from .recipes import CARRIED
 
 __all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "parse_setting", "read_config", "write_config"]
 
@@ -40,6 +44,7 @@ class AgentConfig:
     token          its bearer token, if it wants one
     run            name of the run in the service's log
     method, params the estimator; every parameter is sent, so that the fallback computes the same
+    shadow         methods to compare with in the log, [] or a text with commas; they change no reward
     kind           how answers compare, where a label does not say: math, choice, text, exact
     votes_per_prompt   rollouts that vote; a multiple of n_samples_per_prompt, 0: as many. The rest is never trained on
     entropy        plugin: exact, from the sampler; topk: an estimate from the 20 largest log-probabilities; none
@@ -57,6 +62,7 @@ class AgentConfig:
     run: str = ""
     method: str = "dare"
     params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    shadow: tuple[str, ...] = ()
     kind: str = "math"
     votes_per_prompt: int = 0
     entropy: Literal["plugin", "topk", "none"] = "plugin"
@@ -75,12 +81,16 @@ class AgentConfig:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
         if self.votes_per_prompt < 0:
             raise ConfigError("votes_per_prompt must be 0 or more")
-        settle(self.method, self.params)
+        require_rewards(find(self.method), consumer="OpenRLHF")
+        settle(self.method, self.params, shadow=self.shadow)
+        for name in self.shadow:
+            if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:
+                raise ConfigError(f"shadow: {name} needs {', '.join(lacking)}, which the agent does not send")
 
     @property
     def every_param(self) -> dict[str, Any]:
         """Each parameter of the method with its value, so that a server's own defaults cannot enter a run."""
-        return settle(self.method, self.params)[1]
+        return settle(self.method, self.params, shadow=self.shadow)[1]
 
 
 def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> AgentConfig:
@@ -139,12 +149,18 @@ def _convert(name: str, value: Any) -> Any:
             if not isinstance(value, dict):
                 raise ValueError  # noqa: TRY004
             return MappingProxyType(value)
+        if isinstance(default, tuple):
+            value = read_names(value) if isinstance(value, str) else value
+            if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+                raise ValueError
+            return tuple(value)
         if isinstance(value, str) or (
             isinstance(value, int) and isinstance(default, float) and not isinstance(value, bool)
         ):
             return type(default)(value)
     except ValueError:
         kind = "a JSON object" if isinstance(default, Mapping) else type(default).__name__
+        kind = "a list of names" if isinstance(default, tuple) else kind
         raise ConfigError(f"{name} must be {kind}, not {value!r}") from None
     if type(value) is not type(default):
         raise ConfigError(f"{name} must be of type {type(default).__name__}, not {value!r}")

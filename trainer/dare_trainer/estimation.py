@@ -39,14 +39,14 @@ def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
     group, params = synthetic_group(), config.every_param
     with Client(config.url, **options, transport=transport) as client:
         client.wait_ready(config.start_timeout)
-        remote = client.reward([group], method=config.method, run=config.run or None, **params)
+        remote = client.reward([group], method=config.method, run=config.run or None, shadow=config.shadow, **params)
     here = configuration(config.method, params)
     if (remote.config_id, remote.version) != (here, __version__):
         raise ConfigError(
             f"{config.url} runs dare-reward {remote.version} and scores by {remote.config_id[:12]}; this process is "
             f"{__version__} and would fall back to {here[:12]}. Install the same version on both sides"
         )
-    local = score([group], params, method=config.method)
+    local = score([group], params, method=config.method, shadow=config.shadow)
     if (remote.groups[0].error is None) != (local.groups[0].error is None) or not _agree(
         remote.groups[0], local.groups[0]
     ):
@@ -78,7 +78,11 @@ class Estimation:
         try:
             async with asyncio.timeout(self.config.patience):
                 reply = await self._client.reward(
-                    [group], method=self.config.method, run=self.config.run or None, **self.params
+                    [group],
+                    method=self.config.method,
+                    run=self.config.run or None,
+                    shadow=self.config.shadow,
+                    **self.params,
                 )
             if reply.groups[0].error is None:
                 if (reply.config_id, reply.version) != (configuration(self.config.method, self.params), __version__):
@@ -105,7 +109,7 @@ class Estimation:
             attempts = [self.params, {**self.params, "missing_entropy": "frequency"}]
         for params in attempts:
             try:
-                reply = score([group], params, method=self.config.method).groups[0]
+                reply = score([group], params, method=self.config.method, shadow=self.config.shadow).groups[0]
             except Exception:
                 logger.exception("group %s could not be scored in process", group.get("group_id"))
                 continue

@@ -58,7 +58,7 @@ class Executor:
         self._estimation = Estimation(config, transport=transport)
         self._votes = Votes(config)
         self._siblings: Siblings[Delivery, Outcome] = Siblings(
-            self._score, lambda d: neutral_group(1, votes=len(d.rollouts))[0]
+            self._score, lambda d: neutral_group(1, votes=len(d.rollouts), shadow=config.shadow)[0]
         )
         self._entropies_seen = False
         self._groups = 0
@@ -167,7 +167,8 @@ class Executor:
         except Exception:
             votes = sum(len(d.rollouts) for d in deliveries)
             logger.exception("a group of %d could not be scored; its rewards are 0", votes)
-            return neutral_group(len(deliveries), votes=votes, wait=time.perf_counter() - began)
+            wait = time.perf_counter() - began
+            return neutral_group(len(deliveries), votes=votes, wait=wait, shadow=self.config.shadow)
 
     async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[Outcome]:
         votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
@@ -177,7 +178,7 @@ class Executor:
         )
         wait = time.perf_counter() - began
         if reply is None:
-            return neutral_group(len(deliveries), votes=len(votes), wait=wait)
+            return neutral_group(len(deliveries), votes=len(votes), wait=wait, shadow=self.config.shadow)
         return outcomes(
             reply,
             trained=range(len(deliveries)),
@@ -185,6 +186,7 @@ class Executor:
             pruned=self.config.pruned,
             fallback=fallback,
             wait=wait,
+            shadow=self.config.shadow,
         )
 
     def _group(self, prompt: str, label: Label, votes: Sequence[Rollout], *, trained: int) -> dict[str, Any]:
@@ -211,7 +213,7 @@ class Executor:
         options = option_letters(label.options) if kind == "choice" else None
         answer = extract(rollout.text, kind=kind, options=options).answer
         right = grade(answer, label.answer, kind=kind, options=options)
-        return evaluation(right=bool(right), entropy=rollout.entropy)
+        return evaluation(right=bool(right), entropy=rollout.entropy, shadow=self.config.shadow)
 
 
 def _vocabulary(llm_engine: Any) -> int:

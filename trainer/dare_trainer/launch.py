@@ -104,6 +104,7 @@ def reward_url(config: AgentConfig, samples: int) -> str:
         "kind": config.kind,
         **config.params,
         **entropies,
+        **({"shadow": " ".join(config.shadow)} if config.shadow else {}),  # OpenRLHF splits the flag at commas
     }
     return f"{config.url.rstrip('/')}/reward?{urlencode(query)}"
 

@@ -15,14 +15,16 @@ from typing import Any, Final, Literal
 
 from dare_reward import GroupReply
 from dare_reward.rounding import GRID, on_grid
+from dare_reward.shadow import UNKNOWN
+from dare_reward.shadow import logs as shadow_logs
 
 __all__ = ["LOGS", "Outcome", "evaluation", "neutral_group", "outcomes", "rounded"]
 
-UNKNOWN: Final = -1.0
 SOURCES: Final = {"none": 0.0, "exact": 1.0, "topk": 2.0, "logprob": 3.0}
 
-# Every rollout of a run carries these and no others, as finite numbers, because OpenRLHF stacks them. The names are
-# those of the URL route's replies where both have a thing, and TTRL's where it has it.
+# Every rollout of a run carries these, those of the run's shadow methods, and no others, as finite numbers, because
+# OpenRLHF stacks them. The names are those of the URL route's replies where both have a thing, and TTRL's where it has
+# it.
 LOGS: Mapping[str, str] = MappingProxyType(
     {
         "majority_ratio": "votes of the most voted answer over votes",
@@ -63,12 +65,14 @@ def outcomes(
     pruned: Pruned,
     fallback: float = 0.0,
     wait: float = 0.0,
+    shadow: Sequence[str] = (),
 ) -> list[Outcome]:
     """One per trained rollout.
 
     trained    places of the trained rollouts among the votes
     entropies  mean entropy of each vote
     wait       seconds
+    shadow     the run's shadow methods
     """
     if reply.rewards is None or reply.keep is None or reply.valid is None or reply.answers is None:
         raise ValueError("the group has no rewards")
@@ -81,30 +85,32 @@ def outcomes(
     votes = Counter(a for a in reply.answers if a is not None)
     plurality = next(iter(votes.most_common(1)), (None, 0))[0]
     shared = _shared_logs(reply, gone, entropies) | {"reward_fallback": fallback, "reward_wait_ms": 1e3 * wait}
+    compared = shadow_logs(reply.diagnostics or {}, shadow)
     return [
         Outcome(
             reward=r,
             score=float(plurality is not None and reply.answers[i] == plurality),
             masked=pruned == "mask" and gone[i],
-            logs=_logs(shared | {"pruned": float(gone[i]), "invalid": float(not reply.valid[i])}),
+            logs=_logs(shared | {"pruned": float(gone[i]), "invalid": float(not reply.valid[i])}, compared),
         )
         for i, r in zip(trained, rounded(rewards), strict=True)
     ]
 
 
-def neutral_group(members: int, *, votes: int, wait: float = 0.0) -> list[Outcome]:
+def neutral_group(members: int, *, votes: int, wait: float = 0.0, shadow: Sequence[str] = ()) -> list[Outcome]:
     """Equal rewards, hence no advantage: for a group that could not be scored at all."""
-    logs = _logs({"members": float(votes), "reward_fallback": 2.0, "reward_wait_ms": 1e3 * wait})
+    values = {"members": float(votes), "reward_fallback": 2.0, "reward_wait_ms": 1e3 * wait}
+    logs = _logs(values, shadow_logs({}, shadow))
     return [Outcome(0.0, 0.0, masked=False, logs=logs)] * members
 
 
-def evaluation(*, right: bool, entropy: float | None) -> Outcome:
+def evaluation(*, right: bool, entropy: float | None, shadow: Sequence[str] = ()) -> Outcome:
     """Accuracy, of one rollout."""
     value = float(right)
     logs = {"evaluation": 1.0, "ground_truth_ratio": value, "members": 1.0}
     if entropy is not None:
         logs["mean_u"] = entropy
-    return Outcome(value, value, masked=False, logs=_logs(logs))
+    return Outcome(value, value, masked=False, logs=_logs(logs, shadow_logs({}, shadow)))
 
 
 def rounded(rewards: Sequence[float]) -> list[float]:
@@ -128,6 +134,7 @@ def _shared_logs(reply: GroupReply, gone: Sequence[bool], entropies: Sequence[fl
     }
 
 
-def _logs(values: Mapping[str, float]) -> Mapping[str, float]:
-    """All of LOGS; what is not known is 0, or -1 where 0 would be a statement."""
-    return MappingProxyType({k: float(values.get(k, UNKNOWN if k in UNKNOWABLE else 0.0)) for k in LOGS})
+def _logs(values: Mapping[str, float], compared: Mapping[str, float]) -> Mapping[str, float]:
+    """All of LOGS and of `compared`; what is not known is 0, or -1 where 0 would be a statement."""
+    own = {k: float(values.get(k, UNKNOWN if k in UNKNOWABLE else 0.0)) for k in LOGS}
+    return MappingProxyType({**own, **compared})

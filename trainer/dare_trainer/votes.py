@@ -40,7 +40,9 @@ class Votes:
         self._reading = {k: v for k, v in config.every_param.items() if k in READING}
         # Where the service has to see how an answer was found, it gets the text, as from any client.
         self._texts = self._reading.get("mode", "clean") != "clean" or bool(self._reading.get("fallback"))
-        self._tokens = config.send == "tokens" or "token_entropies" in find(config.method).requires
+        self._tokens = config.send == "tokens" or any(
+            "token_entropies" in find(name).requires for name in (config.method, *config.shadow)
+        )
 
     def read(self, completion: Any, text: str, entropies: Any, label: Label) -> Rollout:
         """`entropies` are those of the generated tokens, or None."""

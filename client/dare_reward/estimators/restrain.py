@@ -59,7 +59,7 @@ def restrain(
 ) -> Estimate:
     """Advantages of all rollouts; a rollout without an answer agrees with no answer."""
     share_A = share_of_votes(groups, groups.sizes_P)
-    weight_A = np.exp(-((share_A - k) ** 2) / (2 * sigma**2))
+    weight_A = _gaussian(share_A, k, sigma)
     total_A = groups.sum_by_group(weight_A)[groups.group_A]
     weight_A = np.divide(weight_A, total_A, out=1.0 / groups.support_P[groups.group_A], where=total_A > 0)
 
@@ -94,8 +94,14 @@ def _prompt_weights(groups: Groups, source: str, k: float, sigma: float) -> Floa
     if source == "given":
         return np.nan_to_num(groups.weights_P, nan=0.0)
     top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0) / np.maximum(groups.sizes_P, 1)
-    weights: Floats = np.exp(-((top_P - k) ** 2) / (2 * sigma**2))
-    return weights
+    return _gaussian(top_P, k, sigma)
+
+
+def _gaussian(shares: Floats, k: float, sigma: float) -> Floats:
+    """g(f), for any sigma > 0: its square may be more, or less, than a number holds."""
+    with np.errstate(over="ignore"):
+        out: Floats = np.exp(-0.5 * np.square((shares - k) / sigma))
+    return out
 
 
 METHODS = (
