@@ -34,7 +34,6 @@ KILLED = frozenset({"killed", "timeout", "segfault"})
 BY_HAND = (
     ("estimators/dare.py", "TAU_SLACK = 1e-12", "TAU_SLACK = 0.0"),
     ("estimators/dare.py", "TAU_SLACK = 1e-12", "TAU_SLACK = 1e-11"),
-    ("estimators/dare.py", "LOW_ENTROPY = 0.02", "LOW_ENTROPY = 0.0201"),
     ("estimators/dare.py", "eps=1e-6)", "eps=1e-5)"),
     ("estimators/dare.py", '(Eq. 10)", alpha=0.0, tau=0.0)', '(Eq. 10)", alpha=0.0)'),
     ("estimators/dare.py", '(Eq. 13)", tau=0.0)', '(Eq. 13)")'),
@@ -46,7 +45,11 @@ BY_HAND = (
     ("groups.py", "return self.answer_R >= 0", "return self.answer_R > 0"),
     ("groups.py", "return self.answer_R >= 0", "return self.answer_R >= -1"),
     ("groups.py", "self.sum_by_answer(np.ones(len(self.answer_R)))", "np.ones(len(self.text_A))"),
-    ("groups.py", "lambda: MappingProxyType({})", "dict"),
+    (
+        "groups.py",
+        "| Ragged] = field(default_factory=lambda: MappingProxyType({}))",
+        "| Ragged] = field(default_factory=dict)",
+    ),
     ("wire.py", "MAX_HEADER: Final = 8 << 20", "MAX_HEADER: Final = 4 << 20"),
     ("wire.py", "MAX_HEADER: Final = 8 << 20", "MAX_HEADER: Final = (8 << 20) + 8"),
     ("wire.py", '"F64": "<f8"', '"F64": ">f8"'),

@@ -143,6 +143,11 @@ BAD = {
     "a BOOL of 255": raw(
         {"lengths": tensor("I64", (1,)), "token_mask": tensor("BOOL", (1,), 8, 9)}, (1).to_bytes(8, "little") + b"\xff"
     ),
+    "a vector input with one value of each": raw({"embedding": tensor()}, bytes(8)),
+    "lengths of a tensor that is not there": raw({"token_ids.lengths": tensor("I64", (1,))}, bytes(8)),
+    "lengths of two tensors that are not there": raw(
+        {"token_mask.lengths": tensor("I64", (1,)), "token_ids.lengths": tensor("I64", (1,), 8, 16)}, bytes(16)
+    ),
     "eight bytes": bytes(8),
     "a header one byte longer than the frame": (3).to_bytes(8, "little") + b"{}",
     "deep nesting in an object": raw(b'{"a":' + b"[" * 100_000),
@@ -178,6 +183,17 @@ BAD = {
 
 # The place, the code and the beginning of the message of each refusal: all of it, where it is not Python's.
 RULES = {
+    "a vector input with one value of each": (("embedding",), "shape", "shape must be [R, D]"),
+    "lengths of a tensor that is not there": (
+        ("token_ids.lengths",),
+        "tensor",
+        "lengths of a tensor that is not there",
+    ),
+    "lengths of two tensors that are not there": (
+        ("token_ids.lengths",),
+        "tensor",
+        "lengths of a tensor that is not there",
+    ),
     "a mask of 255": (("token_mask",), "value", "a mask holds 0 and 1"),
     "a BOOL of 255": (("token_mask",), "value", "a mask holds 0 and 1"),
     "eight bytes": ((), "frame", "header is not JSON: not an object"),

@@ -164,14 +164,12 @@ class Distribution:
     """p^ of Eq. 10 and what it was made of.
 
     u_A         u(y) as it entered the weight: floored, 0 where entropies are not used
-    counted_P   the group was scored by votes alone for lack of entropies
     used_P      entropies entered
     """
 
     p_hat_A: Floats
     u_A: Floats
     uncertainty_A: Floats
-    counted_P: Bools
     used_P: Bools
     flags_P: Mapping[str, Bools]
     errors: Mapping[int, GroupError]
@@ -183,7 +181,6 @@ def distribution(
     """The distribution of answers, weighted by entropy: p^(y), Eqs. 8-10."""
     entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
     lacking_P = _any(groups, groups.valid_R & np.isnan(entropy_R))
-    counted_P = lacking_P & (missing_entropy == "frequency")
     n_A, unknown_A = groups.votes_A, lacking_P[groups.group_A]
     mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
     # Equally sure of every answer where entropies are missing: all confidences are 1, votes alone count.
@@ -192,11 +189,10 @@ def distribution(
         p_hat_A=_share(groups, n_A * _confidence(groups, u_A, weight=weight, eps=eps, lam=lam)),
         u_A=u_A,
         uncertainty_A=np.where(unknown_A, np.nan, u_A),
-        counted_P=counted_P,
         used_P=~lacking_P & (groups.support_P > 0),
         flags_P={
             "missing_entropy_imputed": imputed_P,
-            "missing_entropy_frequency": counted_P,
+            "missing_entropy_frequency": lacking_P & (missing_entropy == "frequency"),
         },
         errors=errors,
     )
