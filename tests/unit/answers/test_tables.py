@@ -514,3 +514,112 @@ def test_budgets_at_their_limits():
     for name, (below, above) in at.items():
         assert canonical(below).kind != "opaque", name
         assert canonical(above).kind == "opaque", name
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "tag"),
+    [
+        ("x>2", "(2;oo)", "name=x"), ("x>=2", "[2;oo)", "name=x"), ("x<2", "(-oo;2)", "name=x"), ("x<=2", "(-oo;2]", "name=x"),
+        ("2>x", "(-oo;2)", "name=x"), ("2<=x", "[2;oo)", "name=x"), ("2x+1>5", "(2;oo)", "name=x"), ("1-x>=0", "(-oo;1]", "name=x"),
+        ("1<x<2", "(1;2)", "name=x|open"), ("1<=x<2", "[1;2)", "name=x"), ("1<x<=2", "(1;2]", "name=x"), ("1<=x<=2", "[1;2]", "name=x"),
+        ("2>x>1", "(1;2)", "name=x|open"), ("x<2<5", None, None), (r"-\infty<x<2", "(-oo;2)", "name=x"), (r"2<x<\infty", "(2;oo)", "name=x"),
+        (r"2<x<+\infty", "(2;oo)", "name=x"), ("x!=2", "(-oo;2)u(2;oo)", "name=x"), 
+        ("|x|<2", "(-2;2)", "name=x|open"), ("|x|<=2", "[-2;2]", "name=x"), ("|x|>2", "(-oo;-2)u(2;oo)", "name=x"), ("2>|x|", "(-2;2)", "name=x|open"),
+        ("|x-1|>=2", "(-oo;-1]u[3;oo)", "name=x"), ("x^2<4", "(-2;2)", "name=x|open"), ("x^2>=4", "(-oo;-2]u[2;oo)", "name=x"), ("-x^2>-4", "(-2;2)", "name=x|open"),
+        ("x^2>4", "(-oo;-2)u(2;oo)", "name=x"), ("x^2+1>0", "(-oo;oo)", "name=x"), ("x^2+1<0", "{}", "name=x"), ("x^2<=0", "{0}", "name=x"),
+        ("x^2>=0", "(-oo;oo)", "name=x"), ("x^2-3x+2<=0", "[1;2]", "name=x"), ("x<1 or x>2", "(-oo;1)u(2;oo)", "name=x"), ("x>1 and x<2", "(1;2)", "name=x|open"),
+        ("x>1, x<2", "(1;2)", "name=x|open"), ("x<1, x>2", "(-oo;1)u(2;oo)", "name=x"), (r"x<1 \cup x>2", "(-oo;1)u(2;oo)", "name=x"),
+        ("x>1 or x>2", "(1;oo)", "name=x"), ("x>1 and x>2", "(2;oo)", "name=x"), ("[1,2)", "[1;2)", ""), ("(1,2]", "(1;2]", ""), ("]1,2]", "(1;2]", ""),
+        ("[1,2[", "[1;2)", ""), (r"(1,\infty)", "(1;oo)", ""), (r"(-\infty,1]", "(-oo;1]", ""), (r"[1,\infty]", "[1;oo)", ""), (r"[-\infty,1]", "(-oo;1]", ""),
+        (r"(0,1)\cup(2,3)", "(0;1)u(2;3)", ""), (r"(2,3)\cup(0,1)", "(0;1)u(2;3)", ""), (r"(0,2)\cup(1,3)", "(0;3)", "open"), (r"(0,1]\cup[1,3)", "(0;3)", "open"),
+        (r"[0,1)\cup(1,3]", "[0;1)u(1;3]", ""), (r"[0,3]\cup[1,2]", "[0;3]", ""), (r"[0,2]\cup[0,2)", "[0;2]", ""), (r"(0,2]\cup[0,2)", "[0;2]", ""),
+        (r"\{1\}\cup\{2\}", "{1;2}", ""), (r"[0,2]\setminus\{1\}", "[0;1)u(1;2]", ""), (r"\mathbb{R}-\{1\}", "(-oo;1)u(1;oo)", ""), (r"x\in(0,1)", "(0;1)", "name=x|open"),
+        (r"x\in[0,1]", "[0;1]", "name=x"), (r"\{x|x>1\}", "(1;oo)", ""), (r"\{x:x>1\}", "(1;oo)", ""), (r"\{x\in\mathbb{R}|x>1\}", "(1;oo)", ""),
+        (r"\mathbb{R}", "(-oo;oo)", ""), (r"\mathbb{Z}", "set Z", ""), (r"\infty", "oo", ""), (r"+\infty", "oo", ""), (r"-\infty", "-oo", ""), (r"\{\}", "{}", ""),
+        (r"\{1,2,2\}", "{1;2}", ""), (r"\{2,1\}", "{1;2}", ""), ("1, 2, 2", "{1;2;2}", ""), ("2 and 1", "{1;2}", ""), ("1; 2", "{1;2}", ""), ("1, 2, and 3", "{1;2;3}", ""),
+        ("1, 2, ...", None, None), ("(1,2,3)", "(1;2;3)", ""), ("[1,2,3]", "[1;2;3]", ""), (r"\langle 1,2\rangle", "<1;2>", ""), ("(2,1,3)", "(2;1;3)", ""),
+        ("x=1, y=2", "(1;2)", "name=(x,y)"), ("y=2, x=1", "(1;2)", "name=(x,y)"), ("(x,y)=(1,2)", "(1;2)", "name=(x,y)"), ("(y,x)=(2,1)", "(1;2)", "name=(x,y)"),
+        ("x=1, x=2", "{1;2}", "name=x"), ("x=1, 2", "{1;2}", "name=x"), ("x=1 or 2", "{1;2}", "name=x"), ("x=y=3", "(3;3)", "name=(x,y)"), ("x^2=4", "{-2;2}", "name=x"),
+        ("x^2-3x+2=0", "{1;2}", "name=x"), (r"x=\pm 2", "{-2;2}", "name=x"), (r"\pm 2", "{-2;2}", ""), (r"1\pm 2", "{-1;3}", ""), (r"1, \pm 2", "{-2;1;2}", ""),
+        (r"\mp 2, 1", "{-2;1;2}", ""), (r"\pm1\pm2", "{-1;-3;1;3}", ""), (r"\pm1\mp2", "{-1;1}", ""), ("(x,y)=(1,2),(2,1)", "{(1;2);(2;1)}", "name=(x,y)"),
+        ("[3]", "[3]", ""), ("3:45", "3:45", ""), ("3:45 pm", "3:45", "unit=pm"), ("3:45 p.m.", "3:45", "unit=pm"), ("03:45 AM", "3:45", "unit=am"), ("1:2:4", "1:2:4", ""),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "matrix[1,2/3,4]", ""), (r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", "det[1,2/3,4]", ""),
+        (r"2\begin{pmatrix}1\\3\end{pmatrix}", "matrix[2/6]", ""), (r"\frac12\begin{pmatrix}1&4\end{pmatrix}", "matrix[1/2,2]", ""), (r"2*\begin{pmatrix}1\end{pmatrix}", "matrix[2]", ""),
+        ("1F_{16}", "1F", "unit=base 16"), ("1A_{12}", "1A", "unit=base 12"), ("x=1, y=2 or x=3, y=4", "{(1;2)#name=(x,y);(3;4)#name=(x,y)}", ""),
+        ("x>0 or y>0", None, None), ("(1,2),(3,4)", "{(1;2);(3;4)}", ""), (r"\{(1,2)\}", "{(1;2)}", ""), ("((1,2),3)", "((1;2);3)", ""),
+    ],
+)  # fmt: skip
+def test_values_of_structures(text, value, tag):
+    key = canonical(text)
+    if value is None:
+        assert key.tag == ""
+        assert not grade(text, "2")
+    else:
+        assert (key.kind, key.value, key.tag) == ("structured", value, tag)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "tag"),
+    [
+        ("x=5", "5", "name=x"), ("5=x", "5", "name=x"), ("2x=10", "5", "name=x"), ("2x+1=x+6", "5", "name=x"), ("x-5=0", "5", "name=x"), ("3=3", "3", ""),
+        ("x=2+3=5", "5", "name=x"), ("2+3=5", "5", ""), ("=5", "5", ""), (r"x\approx 5", "5", "name=x"), (r"\frac{1}{2}\approx 0.5", "1/2", ""), ("x^2-10x+25=0", "5", "name=x"),
+        (r"x\equiv 12\pmod 7", "5", "name=x|unit=mod 7"), (r"12 \mod 7", "5", "unit=mod 7"), (r"12\pmod{7}", "5", "unit=mod 7"), ("5 or 10/2", "5", ""), ("3:4", "3/4", "unit=ratio"),
+        ("101_2", "101", "unit=base 2"), ("-101_2", "-101", "unit=base 2"), ("0011_2", "11", "unit=base 2"), ("101_{36}", "101", "unit=base 36"), ("10°30'", "21/2", "unit=deg"),
+        ("10°30'36''", "1051/100", "unit=deg"), ("total area = 5", "5", "name=total area"), ("Total Area = 5", "5", "name=total area"), ("P(A|B) = 0.5", "1/2", "name=P(A|B)"),
+        ("x_{12} = 5", "5", "name=x_12"), ("f^{-1}(x) = 5", "5", "name=f^-1(x)"), ("dy/dx = 5", "5", "name=dy/dx"), (r"\frac{dy}{dx} = 5", "5", "name=dy/dx"),
+        (r"\frac{AB}{CD} = 5", "5", "name=AB/CD"), ("5.50", "11/2", ""), ("0.1(6)", "1/6", ""), ("1e-2", "1/100", ""), ("-0", "0", ""), ("007", "7", ""), ("6/4", "3/2", ""),
+        ("6/-4", "-3/2", ""), (r"-\frac{6}{4}", "-3/2", ""), ("2^{10}", "1024", ""), ("(-8)^{1/3}", "-2", ""), ("4^{-1/2}", "1/2", ""), (r"\sqrt{16/9}", "4/3", ""), ("5!!", "15", ""),
+        (r"\sqrt[3]{-27}", "-3", ""), (r"\binom{1/2}{2}", "-1/8", ""), ("(1/2)!^2*4/\\pi", "1", ""), ("\\log_4 2", "1/2", ""), (r"\sin\frac{\pi}{6}", "1/2", ""), (r"\tan 45^\circ", "1", ""),
+        (r"|3+4i|", "5", ""), (r"\sqrt{2}\sqrt{8}", "4", ""), (r"(\sqrt2)^4", "4", ""), ("e^{\\ln 3}", "3", ""), (r"\max(1,2)+\min(3,4)", "5", ""), (r"\lfloor -2.5\rfloor", "-3", ""),
+        (r"\lceil -2.5\rceil", "-2", ""), (r"\lfloor\pi\rfloor", "3", ""), (r"\lceil\pi\rceil", "4", ""), ("17 mod 5 + 1", None, None), ("cbrt 8 + 1", "3", ""), ("-2^2", "-4", ""), ("2^3^2", "512", ""),
+        ("1/2/2", "1/4", ""), ("8/2*4", "16", ""), ("2-3-4", "-5", ""), (r"\frac{1}{2}3", "3/2", ""), (r"\frac34 2", "3/2", ""), ("x-x+5", "5", ""), (r"\sin^2 x+\cos^2 x", "1", ""), ("7 sec", "7", "unit=s"),
+        (r"7\text{ sec}", "7", "unit=s"), (r"7\text{ min}", "7", "unit=min"), ("7 min", "7", "unit=min"), ("i^4", "1", ""), (r"\Gamma(1/2)^2/\pi", "1", ""), (r"6\zeta(2)/\pi^2", "1", ""), ("abs(-5)", "5", ""),
+    ],
+)  # fmt: skip
+def test_values_of_numbers(text, value, tag):
+    key = canonical(text)
+    if value is None:
+        assert key.value != "2"
+    else:
+        assert (key.kind, key.value, key.tag) == ("exact", value, tag)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["${a*b}", "{{a*b}}", "#{a*b}", "1/0", "0^0", "0^{-1}", r"\ln 0", r"\log_2 0", "x1", "2 3x", r"\frac{d}{dx}", r"AB^{-1}", r"\sqrt[0]{2}", "1,,,,2", "x > i",
+     "1---- -3", "(1,2", "1,2)", "17 mod 0", r"17\bmod{-5}", r"\frac1", "2^", "(-1)!", r"\gcd(1.5,2)", r"\max(i,2)", r"\zeta(1)", r"\lfloor i\rfloor", "3=4", "1<2", r"\sin", "|x", r"x\equiv y\pmod 7",
+     "10°70'", "10°30'70''", r"\begin{pmatrix}1&2\\3\end{pmatrix}", r"\begin{foo}1\end{foo}", r"\mathbb{X}", r"\foo", "1=2=3", r"\sin_2 3", r"\ln^{-1} x", r"[0,3]\setminus[1,2]"],
+)  # fmt: skip
+def test_what_is_no_mathematics(text):
+    assert canonical(text).kind in {"opaque", "text"}
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("1,2", "(1,2)"), ("(1,2)", "(2,1)"), ("[1,2]", "(1,2)"), (r"\{1,2\}", "(1,2)"), ("x>2", "x>=2"), ("x<2", "x>2"), ("y=2x", "y=3x"), ("AB", "BA"), ("f(2)", "f(3)"), ("x=1, y=2", "x=2, y=1"),
+        ("|x|", "x"), ("|x-30|", "x-30"), ("(-1)^n", "1"), ("(-1)^n", "(-1)^m"), (r"\sin x", r"\sin y"), (r"\vec a\times\vec b", r"\vec a\cdot\vec b"), ("1, 2, ...", "2, 1, ..."), ("2 cm", "2 m"), ("NaCl", "NACL"),
+        ("AaBb", "aabb"), ("CO", "Co"), ("n", "N"), (r"\lbrace 1,234\rbrace", r"\{1234\}"), (r"\lbrack 1,234\rbrack", "[1234]"), ("x=1, y=2 or x=3, y=4", "x=1, y=4 or x=3, y=2"), ("3:45", "0.066666"), ("x<y", "x>y"),
+        (r"\frac{dy}{dx}", r"\frac{y}{x}"), ("101_2", "101_3"), (r"3\pmod 7", r"3\pmod 5"), (r"\begin{pmatrix}1&2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"), ("x>0 or y>0", "x>0 and y>0"),
+        ("x^2+y^2=1", "x^2+y^2=2"), ("x^2+y^2<1", "x^2+y^2>1"), ("x^2+y^2<1", "x^2+y^2<=1"), ("5!", "5"), ("1e5", "1e6"), ("0.333...", "0.333"), ("C_1^2", "1"), ("e^{10}", "22026.4657948"), ("March 2", "March 3"),
+    ],
+)  # fmt: skip
+def test_what_stays_apart(a, b):
+    assert not grade(a, b)
+    assert grade(a, a)
+    assert grade(b, b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("y=2x+1", "2x-y+1=0"), ("y=2x+1", "y-1=2x"), ("x^2+y^2=1", "2x^2+2y^2=2"), ("x^2+y^2=1", "1-x^2-y^2=0"), ("x+y<1", "2x+2y<2"), ("x^2+y^2<1", "1>x^2+y^2"), ("x^2+y^2<1", "-x^2-y^2>-1"), ("z=x+y", "x+y-z=0"),
+        ("A = 2x", "2x = A"), (r"\lbrack 1,234\rbrack", "[1,234]"), (r"\lbrace 1,234\rbrace", r"\{1,234\}"), ("x y z", "xyz"), ("2(x+1)", "2x+2"), (r"\sin 2x", r"2\sin x\cos x"), (r"\frac{x^2-1}{x-1}", "x+1"),
+        (r"\sqrt{x^2}", "|x|"), (r"\ln x^2", r"\ln(x^2)"), ("max(a,b)", "max(b,a)"), (r"\log_b a", r"\frac{\ln a}{\ln b}"), ("x/2y", "x*y/2"), ("f(x)", "f(x)"), (r"\sin x/2", r"\sin(x/2)"), (r"\cos -x", r"\cos x"),
+        ("x<1 or x>2", "x>2 or x<1"), ("x=1, y=2 or x=3, y=4", "x=3, y=4 or x=1, y=2"), (r"\{x_1, x_2\}", r"\{x_2, x_1\}"), ("a_{n+1}", "a_{n+1}"), ("Lima, Peru", "LIMA, PERU"), ("in two", "IN TWO"), ("x = 1 \\quad y = 2", "x=1, y=2"),
+        (r"2\,\text{or}\,3", "2, 3"), (r"2\text{ and }3", "3, 2"), ("1, 2,", "1, 2"), (r"[1,2]\text{ }", "[1,2]"), ("12 cm and 5 mm", "12 cm, 5 mm"), (r"\$5", "$5"), ("3.0 cm", "3 cm"), ("1e3 m", "1000 m"), (r"3\%", "3 percent"),
+    ],
+)  # fmt: skip
+def test_what_is_one_answer(a, b):
+    assert grade(a, b)
+    assert canonical(a) is not None
