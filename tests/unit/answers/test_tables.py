@@ -523,7 +523,7 @@ def test_budgets_at_their_limits():
         ("2>x", "(-oo;2)", "name=x"), ("2<=x", "[2;oo)", "name=x"), ("2x+1>5", "(2;oo)", "name=x"), ("1-x>=0", "(-oo;1]", "name=x"),
         ("1<x<2", "(1;2)", "name=x|open"), ("1<=x<2", "[1;2)", "name=x"), ("1<x<=2", "(1;2]", "name=x"), ("1<=x<=2", "[1;2]", "name=x"),
         ("2>x>1", "(1;2)", "name=x|open"), ("x<2<5", None, None), (r"-\infty<x<2", "(-oo;2)", "name=x"), (r"2<x<\infty", "(2;oo)", "name=x"),
-        (r"2<x<+\infty", "(2;oo)", "name=x"), ("x!=2", "(-oo;2)u(2;oo)", "name=x"), 
+        (r"2<x<+\infty", "(2;oo)", "name=x"), ("x!=2", "(-oo;2)u(2;oo)", "name=x"),
         ("|x|<2", "(-2;2)", "name=x|open"), ("|x|<=2", "[-2;2]", "name=x"), ("|x|>2", "(-oo;-2)u(2;oo)", "name=x"), ("2>|x|", "(-2;2)", "name=x|open"),
         ("|x-1|>=2", "(-oo;-1]u[3;oo)", "name=x"), ("x^2<4", "(-2;2)", "name=x|open"), ("x^2>=4", "(-oo;-2]u[2;oo)", "name=x"), ("-x^2>-4", "(-2;2)", "name=x|open"),
         ("x^2>4", "(-oo;-2)u(2;oo)", "name=x"), ("x^2+1>0", "(-oo;oo)", "name=x"), ("x^2+1<0", "{}", "name=x"), ("x^2<=0", "{0}", "name=x"),

@@ -385,3 +385,83 @@ def test_choices_of_the_vote(text, answer):
     assert official_answer(text, kind="choice") == answer
     assert official_key(answer, kind="choice") == answer
     assert grade(answer, answer)
+
+
+# --- budgets: at the limit and one beyond ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "beyond"),
+    [
+        ("B. " + "x" * 197, "B. " + "x" * 198),  # a reply that is one option: 200 characters
+        ("Text.\n\n(C" + " " * 21 + ")", "Text.\n\n(C" + " " * 22 + ")"),  # a last line that is a letter: 24
+    ],
+)  # fmt: skip
+def test_budgets_of_letters(at, beyond):
+    assert extract(at, kind="choice").answer in {"B", "C"}
+    assert extract(beyond, kind="choice").answer is None
+
+
+def test_budget_of_a_choice():
+    assert choice_letter("C. " + "x" * 3_996 + " D)") == "C"  # what is read ends before the second letter
+    assert choice_letter("C. " + "x" * 3_990 + " D)") is None
+
+
+def test_budget_of_further_questions():
+    asked = "".join(f"\nQuestion: {n}?" for n in range(7))
+    assert extract(asked + "\nQuestion: a?\nThe answer is 5.\nQuestion: b?\nThe answer is 6.").answer == "6"
+    assert extract("\nQuestion: a?" * 6 + "\nThe answer is 5.\nQuestion: b?\nThe answer is 6.").answer == "5"
+
+
+def test_contradictions_are_near():
+    for filler, answer in ((70, None), (140, "C")):
+        assert extract(f"The answer is B. {'x' * filler} The answer is C.", kind="choice").answer == answer
+
+
+def test_words_of_an_answer():
+    assert extract("The answer is " + "word " * 11 + "word.").answer == ("word " * 12).strip()
+    assert extract("The answer is " + "word " * 12 + "word.").answer is None
+    assert extract("The answer is " + "word " * 34 + "just 5 only.").answer is None
+
+
+def test_budget_of_the_vote():
+    assert official_key("1+" * 1_000 + "2") == "1+" * 1_000
+    assert official_key("1+" * 999 + "22") == "1+" * 999 + "22"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "answer"),
+    [
+        ("Answer: red wine", "text", "red wine"), ("The answer is Lima. It is big.", "text", "Lima"), ("The answer is **Lima**, the capital", "text", "Lima"),
+        ("The answer is as follows: Lima", "text", "Lima"), ("The answer is the following: Lima", "text", "Lima"), ("The answer is simply Lima.", "text", "Lima"),
+        ("The answer is $x$.", "text", "x"), ("Answer: “Lima”", "text", "Lima"), ("Answer: «Lima»", "text", "Lima"), ("Answer: **Lima**", "text", "Lima"), ("#### Lima", "text", "Lima"),
+        ("#### Lima\nmore", "text", None), ("Answer = Lima", "text", None), ("Answer: ---", "text", None),
+        ("## Answer\nIt is here:", "text", None), ("| Answer | Lima | x", "text", "Lima"), ("So Lima is the answer.", "text", None), ("The answer is Lima?", "text", None),
+        ("答案是利马。", "text", "利马"), ("Answer: Lima、", "text", "Lima、"), ("The answer is **Lima** because of it", "text", "Lima"), ("The answer is not Lima.", "text", None) ,
+        ("Answer: a  b ", "exact", "a  b"), ("Answer:\nfoo()", "exact", "foo()"), ("**Answer:** foo*", "exact", "foo*"), ("**Answer: foo**", "exact", "foo"), ('{"answer": "a\\"b"}', "exact", 'a"b'),
+        ("{'answer': 'a b '}", "exact", "a b"), ('{"answer": ""}', "exact", None), ("#### x y", "exact", "x y"), ("#### x y\nz", "exact", None), ("answer = x", "exact", None),
+        ("<answer> a b </answer>", "exact", "a b"), (r"\boxed{ab }", "exact", "ab"), ("nothing", "exact", None), ("nothing", "text", None), ("<answer>The answer is 5</answer>", "text", "The answer is 5"),
+        (r"<answer>so \boxed{Lima} it</answer>", "text", "Lima"), ("<answer>We find that it is 5</answer>", "math", "5"), ("<answer>answer</answer>", "math", None), ("The answer is C(5, 2) = 10.", "math", "10"),
+        ("\n\tanswer = 42\n", "math", None), ("\n    answer = 42\n", "math", None), ("\nanswer = 42\n", "math", "42"), ("```\nanswer = 42\n```", "math", None), ("Answer: 12,345", "math", "12,345"), ("#### 1. Introduction\nText", "math", None),
+        ("#### 42\nmore words here", "math", "42"), ("#### The 42 ways to\nmore", "math", None), ("##### 42", "math", None), ("x #### 42", "math", "42"), ("x#### 42", "math", None), ("A: 26\nB: 27", "math", None), ("A: 26\n", "math", "26"),
+        ("The answer is 5 and 6.", "math", "5 and 6"), ("The answer is x > 5 and the rest.", "math", "x > 5"), ("The answer is (3, 5].", "math", "(3, 5]"), ("The answer is 42 (in cm).", "math", "42"), ("The answer is 3 x 5 = 15.", "math", "15"),
+        ("The answer is 2, or equivalently 4/2", "math", "2"), ("The answer is 10 meters, which is long.", "math", "10 meters"), ("The answer is that 5 is it.", "math", "5"),
+        ("Answer: the red ones:", "math", "the red ones"), ("The answer is $4\\pi$ square meters.", "math", "4\\pi square meters"), ("The answer is \\frac{1", "math", None), ("The answer is $5", "math", "5"),
+    ],
+)  # fmt: skip
+def test_announced_by_kind(text, kind, answer):
+    assert extract(text, kind=kind).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "answer"),
+    [
+        ("It was 3 or 1,234, or", "math", "1,234"), ("It is -3.5 here", "math", "-3.5"), ("It is .5 here", "math", ".5"), ("none", "math", None), ("I think B or C maybe", "choice", "C"), ("A cat I saw", "choice", None),
+        ("B then A", "choice", "A"), ("B then Z", "choice", "B"), ("3", "text", None), ("It is −3 here", "math", "−3"),
+    ],
+)  # fmt: skip
+def test_fallbacks(text, kind, answer):
+    found = extract(text, kind=kind, fallback=True)
+    assert found.answer == answer
+    assert found.source == ("fallback" if answer else "none")
+    assert extract(text + r" \boxed{", kind=kind, closed_only=True, fallback=True).answer is None
