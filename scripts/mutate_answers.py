@@ -29,6 +29,7 @@ SOURCE = ROOT / "client" / "dare_reward"
 MODULES = Path("client", "dare_reward", "answers")
 TESTS = (
     "test_tables.py",
+    "test_tables_extract.py",
     "test_pairs.py",
     "test_keys.py",
     "test_classes.py",
