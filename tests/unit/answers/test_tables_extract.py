@@ -465,3 +465,18 @@ def test_fallbacks(text, kind, answer):
     assert found.answer == answer
     assert found.source == ("fallback" if answer else "none")
     assert extract(text + r" \boxed{", kind=kind, closed_only=True, fallback=True).answer is None
+
+
+@pytest.mark.parametrize("word", ["or", "and", "oder", "und", "ou", "et", "o", "y", "或", "和", "или"])
+def test_two_boxes_joined_are_no_choice(word):
+    assert extract(rf"\boxed{{A}} {word} \boxed{{B}}", kind="choice").answer is None
+    assert extract(rf"$\boxed{{A}}$, {word} $\boxed{{A}}$", kind="choice").answer == "A"
+    assert extract(r"\boxed{A} then \boxed{B}", kind="choice").answer == "B"
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(r"(-\pi)^{1/3}", r"-\pi^{1/3}"), (r"(-\pi)^{2/3}", r"\pi^{2/3}"), (r"(-\sqrt2)^{3/5}", r"-(\sqrt2)^{3/5}")],
+)
+def test_odd_roots_of_negative_numbers(a, b):
+    assert grade(a, b)
