@@ -29,6 +29,7 @@ SOURCE = ROOT / "client" / "dare_reward"
 MODULES = Path("client", "dare_reward", "answers")
 TESTS = (
     "test_tables.py",
+    "test_tables_extract.py",
     "test_pairs.py",
     "test_keys.py",
     "test_classes.py",
@@ -149,7 +150,7 @@ def prepare(folder: Path) -> None:
         shutil.copy2(ROOT / "tests" / "unit" / "answers" / name, folder / "tests" / "unit" / "answers" / name)
     (folder / "tests" / "conftest.py").write_text(PROFILE, encoding="utf-8")
     (folder / "pytest.ini").write_text(
-        "[pytest]\naddopts = --hypothesis-profile=mutation --import-mode=importlib -p no:cacheprovider\n"
+        "[pytest]\naddopts = --hypothesis-profile=mutation --import-mode=importlib --assert=plain -p no:cacheprovider\n"
     )
 
 

@@ -132,7 +132,7 @@ class _Base:
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
-            replies = []
+            replies: list[Reply] = []
             for part in parts(
                 groups,
                 head,

@@ -152,15 +152,16 @@ def _put_derived(
 ) -> None:
     """What follows from per-token inputs that do not travel. An empty list is an input that is missing."""
     tokens = {f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"}
+    scalars = {name: c for name, c in columns.items() if not isinstance(c, Ragged)}
     for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
         for name in sorted(tokens & rollout.keys()):
             column = columns[name]
             if name in wanted or not isinstance(column, Ragged) or not column.lengths[i]:
                 continue
             if (gives := FIELDS[name].gives) is not None:
-                value = float(columns[gives[0]][i])
+                value = float(scalars[gives[0]][i])
                 target[gives[0]] = None if np.isnan(value) else value
-            target["num_tokens"] = int(columns["num_tokens"][i])
+            target["num_tokens"] = int(scalars["num_tokens"][i])
 
 
 def _part(run: Sequence[_Group], head: JSON) -> Part:

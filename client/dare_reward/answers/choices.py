@@ -30,7 +30,7 @@ _SPACE = re.compile(r"\\(?:q?quad(?![A-Za-z])|[\\ ,;:!])|~")
 _LEAD = re.compile(
     r"\s*+(?:(?:the|la|le|die|der|el)\s++)?+(?:(?:final|correct|best|right|richtige|correcta|bonne)\s++)?+"
     r"(?:answer|option|choice|letter|antwort|réponse|respuesta|opción|resposta|opção|risposta|opzione|đáp án"
-    r"|ответ|вариант|答案|选项|選項|选择|選擇|選択肢|答え|정답|답)?+\s*+(?:is|are|ist|est|es|é|è|là|是|为|為|は|는|은|:)?+\s*+:?+\s*+"
+    r"|ответ|вариант|答案|选项|選項|选择|選擇|選択肢|答え|정답|답)?+\s*+(?:ist|is|are|est|es|é|è|là|是|为|為|は|는|은|:)?+\s*+:?+\s*+"
     r"(?:(?:option|choice|letter|选项|選項|选|選)\s*+:?+\s*+)?+",
     re.IGNORECASE,
 )

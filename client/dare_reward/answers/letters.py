@@ -110,7 +110,7 @@ _FORMULA = re.compile(
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = re.compile(
-    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|および|또는|và|hoặc)\b|和|或|と"
+    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|또는|và|hoặc)\b|和|或|および|または|と"
     r"|,|/|&|、|;)(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )

@@ -26,14 +26,14 @@ _AFFIRM = re.compile(
     r"(?:(?:most )?(?:correct|right|best|better|closest|answer)"
     r"|(?:most )?(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))"
     r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
-    r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+    r"(?![ -](?:approach|way|method|side|hand|angle|formula|direction))"
 )
 # Praise with the option's text between: "(C) 0.25 is the closest value".
 _AFFIRM_TEXT = re.compile(
     r"\((?P<letter>[A-Z])\)[*_]*+\s[^\n;:()?]{1,50}?\s(?:is|are) (?:therefore |thus |clearly |indeed )?the (?:most )?"
     r"(?:only correct|correct|right|best|closest|nearest|appropriate|likely|suitable)"
     r"(?: (?:answer|option|choice|one|match|value))?"
-    r"(?![a-z ]*+(?:approach|way|method|side|hand|angle|formula|direction))"
+    r"(?![ -](?:approach|way|method|side|hand|angle|formula|direction))"
 )
 _AFFIRM_ZH = re.compile(
     r"(?<![A-Za-z、和或])(?P<letter>[A-Z])\s?(?:选项|選項|项|項)?(?:是|为|為)?(?:最|唯一)?(?P<good>正确|正確)(?:的|答案|选项|選項|。|，|\Z)"

@@ -46,7 +46,7 @@ _OPERATORS = {
     "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "equiv": "equiv", "bmod": "mod", "pmod": "pmod",
     "mod": "mod", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "binom": "binom",
     "dbinom": "binom", "tbinom": "binom", "choose": "choose", "overline": "overline", "dot": "dot", "pounds": "£",
-    "euro": "€", "textdollar": "$", "cent": "¢", "lcm": "lcm", "percent": "%", "textpercent": "%", "iff": "iff",
+    "euro": "€", "textdollar": "$", "cent": "¢", "percent": "%", "textpercent": "%", "iff": "iff",
     "Leftrightarrow": "iff",
 }  # fmt: skip
 _SKIPPED = frozenset(

@@ -1,0 +1,482 @@
+"""Every announcement, choice word, token of a turn and unit that extraction knows, written down a second time."""
+
+import pytest
+
+from dare_reward.answers import choice_letter, extract, grade, official_answer, official_key
+
+# what announces, in all its endings; {} is where the content stands
+ANNOUNCED = r"""
+The answer is {}|The answer: {}|The answer = {}|The answers are {}|Answer: {}|The answer was {}|The answer will be {}
+The answer would be {}|The answer would then be {}|The answer should be {}|The answer must be {}|The answer has to be {}
+The answer equals {}|The answer comes out to {}|The answer comes out to be {}|The answer turns out to be {}
+The answer becomes {}|The answer -> {}|The answer => {}|The answer → {}|The answer of the sum is {}|The answer to it is {}
+The answer for n is {}|The answer in cm is {}|The answer as asked is {}|The answer we want is {}|The answer I get is {}
+The answer, as we saw, is {}|The answer (rounded) is {}|**Answer:** {}|**Answer**: {}|Answer - {}|Final answer. {}
+The answer can be written as {}|The answer can be expressed as {}|gives us the answer {}|the answer of {}|Final Answer\n{}
+## Answer\n{}|Step 3. Final Answer\n\n{}|\textbf{Answer:} {}|The answer choice is {}|The answer value is {}|Ans: {}|Ans. {}
+Die Antwort ist {}|Die Antwort lautet {}|Die Antwort beträgt {}|Antwort: {}|Die Antwort wäre {}|Die Antwort auf die Frage ist {}
+Das Endergebnis ist {}|Das Endergebnis lautet {}|Endergebnis: {}|Das Endergebnis beträgt {}|Die Lösung ist {}|Die Lösung lautet {}
+Lösung: {}|La respuesta es {}|La respuesta sería {}|La respuesta final es {}|La respuesta correcta es {}|Respuesta: {}
+La respuesta definitiva es {}|A resposta é {}|A resposta seria {}|A resposta final é {}|A resposta correta é {}|A resposta certa é {}
+A resposta definitiva é {}|Resposta: {}|La risposta è {}|La risposta e' {}|La risposta finale è {}|La risposta corretta è {}
+La risposta giusta è {}|La risposta esatta è {}|Risposta: {}|La reponse est {}|La reponse finale est {}|Reponse: {}
+La réponse est {}|La réponse serait {}|La réponse vaut {}|La réponse finale est {}|La réponse correcte est {}|Réponse: {}
+La réponse exacte est {}|La réponse définitive est {}|La réponse à la question est {}|Het antwoord is {}|Antwoord: {}|Cevap: {}
+Jawaban: {}|Jawaban adalah {}|Jawaban akhir adalah {}|Dap an la {}|Dap an dung la {}|Đáp án là {}|Đáp án: {}|Đáp án đúng là {}
+Đáp án cuối cùng là {}|Đáp án chính xác là {}|Đáp án cần tìm là {}|Đáp số là {}|Đáp số: {}|Câu trả lời là {}|Câu trả lời đúng là {}
+Odpowiedź to {}|Odpowiedź brzmi {}|Odpowiedź: {}|Odpowiedź końcowa: {}|Ответ: {}|Ответ — {}|Ответ равен {}|Ответ это {}
+Ответ будет {}|Ответ составляет {}|Ответ на задачу: {}|Ответ на вопрос: {}|答案是{}|答案为{}|答案為{}|答案：{}|答案应该是{}|答案應該是{}|答案就是{}
+答案等于{}|答案={}|答：{}|答えは{}|答えが{}|答え：{}|解答は{}|回答は{}|正解は{}|解答：{}|回答：{}|正解：{}|정답은 {}|정답: {}|답은 {}|답: {}|정답이 {}
+الجواب هو {}|الجواب: {}|الجواب النهائي هو {}|الجواب يساوي {}|الإجابة هي {}|الإجابة: {}|الإجابة النهائية هي {}|الإجابة تساوي {}
+الاجابة هي {}|الاجابة: {}|उत्तर: {}|उत्तर है: {}|उत्तर {}|#### {}|A: {}|**A:** {}|Work.\nA: {}|Work.\n**A**: {}
+"""
+ANNOUNCED_ROWS = [
+    r.replace("\\n", "\n") for line in ANNOUNCED.strip().splitlines() for r in line.split("|") if r.strip()
+]
+
+
+BEHIND = ["So {} is the answer.", "So {} is therefore the answer.", "Thus ${}$ is our final answer.", "So {} is the correct answer.",
+          r"Thus \({}\) is the answer", "So {} is thus our answer", "{} is the required answer.", "{} is the desired answer.", "{} is indeed my answer.",
+          "| Answer | {} |"]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ANNOUNCED_ROWS + BEHIND)
+def test_announced_numbers(row):
+    # 37 stands before it, so that no fallback can be right
+    assert extract("We tried 37 and then went on.\n" + row.replace("{}", "42")).answer == "42"
+    assert extract(row.replace("{}", "42")).source == "phrase"
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["If the answer is 42", "Whether the answer is 42", "Suppose the answer is 42", "Assume that the answer is 42",
+     "Assuming the answer is 42", "Supposing the final answer is 42", "unless the answer is 42", "Verify the answer is 42",
+     "Check that the answer is 42", "what the answer is 42", "where the answer is 42", "when the answer is 42", "why the answer is 42",
+     "how the answer is 42", "until the answer is 42", "once the answer is 42", "before my answer is 42", "incorrect answer: 42",
+     "The wrong answer is 42", "The previous answer is 42", "The initial answer was 42", "A possible answer is 42", "his answer is 42",
+     "An alternative answer is 42", "The first answer is 42", "their answer is 42", "her answer is 42", "the student's answer is 42",
+     "an intermediate answer is 42", "no answer is 42", "guessed answer: 42", "a tentative answer is 42", "Banswer: 42", "Is the answer 42?",
+     "The answer is not 42", "The answer isn't 42", "The answer cannot be 42", "The answer can't be 42", "The answer couldn't be 42",
+     "The answer should not be 42", "The answer was not 42"],
+)  # fmt: skip
+def test_what_announces_nothing(row):
+    assert extract(row + "\n").answer is None
+
+
+@pytest.mark.parametrize(
+    "filler",
+    str.split(
+        """approximately|approx.|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now|clearly|probably
+likely|given by|equal to|that|actually|ungefähr|environ|approximativement|aproximadamente|donc|daher|somit|folglich|por tanto
+portanto|quindi|dunque|≈|~|=|:|a total of|the number|the value|the integer""".replace("\n", "|"),
+        "|",
+    ),
+)
+def test_words_between_announcement_and_number(filler):
+    assert extract(f"We tried 37.\nThe answer is {filler} 42.").answer == "42"
+    assert extract(f"We tried 37.\nThe answer is {filler} $42$, as 5 < 6.").answer == "42"
+
+
+@pytest.mark.parametrize(
+    "denial",
+    [
+        "not",
+        "definitely not",
+        "certainly not",
+        "simply not",
+        "never",
+        "no longer",
+        "nicht",
+        "nie",
+        "pas",
+        "no es",
+        "não é",
+        "non è",
+    ],
+)
+@pytest.mark.parametrize(
+    "instead",
+    [", but ", " but rather ", ", sondern ", ", sino ", ", mais ", ", rather ", ", instead ", ". It is ", ", it's "],
+)
+def test_denied_and_said_instead(denial, instead):
+    assert extract(f"The answer is {denial} 42.").answer is None
+    assert extract(f"The answer is {denial} 42{instead}43.").answer == "43"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is not defined.", "not defined"), ("The answer is not possible.", "not possible"), ("The answer is not real.", "not real"),
+        ("The answer is not a real number.", "not a real number"), ("The answer is not enough.", "not enough"),
+        ("The answer cannot be defined.", "cannot be defined"), ("The answer cannot be determined.", None), ("The answer can't be calculated.", None),
+        ("The answer cannot be computed.", None), ("The answer cannot be found.", None), ("The answer cannot be given.", None),
+        ("The answer is $3$ and $4$.", "3, 4"), ("The answer is $3$, $4$.", "3, 4"), ("The answer is $3$ or $4$.", "3, 4"),
+        ("Die Antwort ist $3$ und $4$.", "3, 4"), ("La réponse est $3$ et $4$.", "3, 4"), ("La respuesta es $3$ y $4$.", "3, 4"),
+        ("Ответ: $3$ и $4$.", "3, 4"), ("Ответ: $3$ или $4$.", "3, 4"), ("答案是$3$和$4$", "3, 4"), ("答案是$3$或$4$", "3, 4"), ("答案是$3$、$4$", "3, 4"),
+        (r"The answer is $\frac{1}{2}$ or $0.5$.", r"\frac{1}{2}"), ("The answer is $x$ = 5.", "x = 5"), ("The answer is x = $5$.", "x = 5"),
+        ("The answer is $5$ cm.", "5 cm"), ("The answer is -$5$.", "-5"), ("The answer is 0.333... or so.", "0.333..."), ("The answer is: $$5$$", "5"),
+        ("The answer is:\n\\[5\\]", "5"), (r"The answer is \(5\).", "5"), ("The answer is:\n```\n5\n```", "5"), ("Answer:\n- 5", "5"), ("Answer:\n1. 5", "5"),
+        ("Answer:\n* 5", "5"), ("Answer:\n• 5", "5"), ("The answer is ✅ 5", "5"), ('{"answer": "5"}', "5"),
+        ("{'answer': '5'}", "5"), ("The answer is 5!", "5"), ("The answer is 3.5. Then 7.", "3.5"),
+        ("The answer is $1,234.", "1,234"), ("The answer is minus 5.", "-5"), ("The answer is negative 5.", "-5"), ("The answer is 3 out of 5.", "3 out of 5"),
+        ("The answer is 12 + 3 = 15.", "15"), ("The answer is x = 12 + 3 = 15.", "15"), ("The answer is x = 15.", "x = 15"), ("The answer is 5 (since x).", "5"),
+        ("The answer is 12 = 3 * 4.", "12"), ("The answer is 0.5, or 1/2.", "0.5"), ("The answer is 0.5, i.e. 1/2.", "0.5"), ("The answer is yes, it is.", "yes"),
+        ("The answer is no, it is not.", "no"), ("The answer is true: it holds.", "true"), ("The answer is false; see above.", "false"),
+        ("The answer is 2 red balls and 3 blue balls.", "2 red balls and 3 blue balls"), ("The answer is March 5.", "March 5"), ("The answer is Lima.", "Lima"),
+        ("The answer is 5 square meters.", "5 square meters"), ("The answer is 5 miles per hour.", "5 miles per hour"), ("The answer is 5 frogs.", "5"),
+        ("The answer is 2 hours and 20 minutes.", "2 hours and 20 minutes"), ("The answer is US $5.", "5"), ("The answer is €5.", "5"),
+        ("The answer is there is no solution.", "there is no solution"), ("The answer is none.", "none"), ("The answer is undefined.", "undefined"),
+        ("The answer is impossible.", "impossible"), ("답은 5입니다", "5"), ("答えは5です", "5"), ("答えは5である", "5"), ("The answer is null", None), ("The answer is TBD", None),
+        ("The answer is TBA", None), ("Answer: obtained as follows", None),
+    ],
+)  # fmt: skip
+def test_announced_content(text, answer):
+    assert extract(text).answer == answer
+
+
+@pytest.mark.parametrize(
+    "word",
+    str.split("""let to we first firstly since because based given the|following as|follows as|shown i here this these in on using if it its see above
+    below explanation step steps correct incorrect wrong right obtained shown listed found calculated determined expressed written there
+    they he she you your what how why when where which who for from by so my our okay ok well sure one|of one|can
+    an|integer a|number at|the wait final still clear already always reasonable consistent unclear unknown supposed asked needed required
+    ready in|the derived|by hidden|in"""),
+)
+def test_words_that_begin_an_explanation(word):
+    assert extract(f"Answer: {word.replace('|', ' ')} Lima").answer is None
+
+
+@pytest.mark.parametrize(
+    "unit",
+    str.split("""cm mm km m nm kg g mg lb lbs oz ml l ft inch inches feet foot yard yards yd mile miles mi meter meters metre metres centimeters
+    kilometers kilograms grams hour hours hr hrs minute minutes min second seconds sec day days week weeks month months year years
+    degree degrees percent mph kmh j kj hz khz n pa kpa mol v w kw ohm ohms cents cent dollar dollars euro euros thousand million
+    millions billion billions trillion hundred dozen pm am"""),
+)
+def test_units_behind_a_number(unit):
+    if unit not in {"yd", "mi"}:
+        assert extract(f"So the answer is 5 {unit}.").answer == f"5 {unit}"
+        assert extract(f"So the answer is $5$ {unit}.").answer == f"5 {unit}"
+    assert extract("So the answer is 5 frogs.").answer == "5"
+
+
+@pytest.mark.parametrize(
+    "function",
+    str.split("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt max min gcd lcm cis"),
+)
+def test_functions_are_no_prose(function):
+    assert extract(f"The answer is 2 {function}(3) + 1.").answer == f"2 {function}(3) + 1"
+
+
+# --- choices ---------------------------------------------------------------------------------------------------------
+
+CHOSEN = r"""
+The correct option is {}|The best choice is {}|The right statement is {}|The letter is {}|My selection is {}|The alternative is {}
+The best match is {}|Option: {}|Choice: {}|The option would be {}|The option must be {}|The option should be {}|The option will be {}
+I choose {}|We choose {}|I select {}|I pick {}|I chose {}|I go with {}|I'm going with {}|I would opt for {}|I am choosing {}|I'll pick {}
+So, choose {}|Thus select {}|Eliminating the others leaves {}|Excluding them, leaving {}|They fail; we are left with {}|The closest is {}
+Ruling those out leaves only {}|The others were discarded, which leaves us with {}|Response: {}|The response is {}|The best one is {}
+The correct one would be {}|The most likely one is {}|选{}|选择{}|选项：{}|选{}。|選{}|選択{}|chọn {}|chọn đáp án {}|выбираю {}|The answer is {}
+La opcion correcta es {}|La opción correcta es {}|A opcao correta é {}|A opção correta é {}|L'opzione corretta è {}|L'alternativa corretta è {}
+La letra es {}|La lettera è {}|Вариант {}|Phương án đúng là {}|Lựa chọn đúng là {}|विकल्प: {}|الخيار الصحيح هو {}|选项是{}
+選項是{}|選択肢は{}|La variante es {}|({}) is the correct answer|({}) is correct|{} is the best answer|({}) seems appropriate
+Option {} is better|{} is the closest|({}) is the most likely|{} is the most plausible option|{} must be correct|{} should be right
+{} would be correct|{} appears to be correct|{}是正确的|{}选项正确的|({}) 0.25 is the closest value|({}) red is the only correct choice
+Thus, {}.|Hence ({}).|So it must be {}.|Therefore, that is {}.|It is {}.|Only ({}) satisfies both.|Only {} works.|Only {} remains.
+The answer is most likely {}|The answer is likely {}|The answer is probably {}|The answer is therefore {}|The answer is clearly {}
+The answer is definitely {}|The answer is simply {}|The answer is thus {}|The answer is option {}|The answer is choice {}|The answer is letter {}
+The answer is statement {}|Die Antwort ist {}|La respuesta es la opción {}|La réponse est la lettre {}|A resposta é a letra {}
+A resposta é a alternativa {}|Ответ: вариант {}|Đáp án: phương án {}|答案是选项{}|答案：選項{}|The answer is the second option, {}
+The answer is the last choice, {}|The answer is given by {}|La réponse est donc {}|Die Antwort ist daher {}|Die Antwort ist somit {}
+La respuesta es por tanto {}|A resposta é portanto {}|La risposta è quindi {}|The answer is 5 m ({}).|The answer is 5 m, which is option {}.
+The answer is not A but {}|The answer is not A, rather {}|The answer is not option A; it is {}|The answer is \text{{}}|The answer is **{}**
+The answer is `{}`|The answer is $\mathrm{{}}$|The answer is ({}) 5 m|The answer is {}. Because of this|The answer is [{}]|The answer is "{}"
+The text matches ({}).|This corresponds to ({}).|The answer is （{}）|Answer: ✅ {}|Answer → {}
+"""
+CHOSEN_ROWS = [r.replace("\\n", "\n") for line in CHOSEN.strip().splitlines() for r in line.split("|")]
+
+
+@pytest.mark.parametrize("row", CHOSEN_ROWS)
+def test_chosen_letters(row):
+    assert extract("We read the text.\n" + row.replace("{}", "C"), kind="choice").answer == "C"
+    assert extract("We read the text.\n" + row.replace("{}", "Q"), kind="choice").answer is None
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["The answer is A or B", "The answer is B and C", "The answer is B/C", "The answer is B, C", "The answer is B & C", "The answer is B; C",
+     "Die Antwort ist B und C", "Die Antwort ist B oder C", "La réponse est B et C", "La réponse est B ou C", "La respuesta es B y C",
+     "La respuesta es B o C", "Ответ: B и C", "Ответ: B или C", "答案是B和C", "答案是B或C", "答えはBとC", "答えはBまたはC", "Đáp án là B và C", "Đáp án là B hoặc C",
+     "The answer is B or possibly C", "The answer is B or maybe C", "The answer is B or perhaps C", "The answer is B?", "The answer is A good fit",
+     "Answer: Based on", "The answer is F = ma", "Both B and (C) are correct", "If (C) is correct", "whether (C) is correct", "unless (C) is correct",
+     "Suppose (C) is correct", "We read.\nB is the best approach", "We read.\nB is the best method", "Neither B nor C is correct", "The answer is not C", "The answer is neither C", "Option C is wrong",
+     "The answer is B. The answer is C", "(C is correct", "We eliminated option C", "unlike option C", "option C does not hold", "I saw C"],
+)  # fmt: skip
+def test_no_letter(row):
+    assert extract(row + "\n", kind="choice").answer is None
+
+
+@pytest.mark.parametrize(
+    "again",
+    str.split("""wait actually no correction however reconsider mistake instead rather sorry oops hmm but recheck re-evaluate rethink reexamine reread
+    review therefore thus so hence final after upon looking still reflect forgot misread mistook miscalculated overlooked closer 错 更正 重新 因此
+    所以 最终 nein sondern doch aber let|me second|thought not|quite revised"""),
+)
+def test_taken_back(again):
+    again = again.replace("|", " ")
+    assert extract(f"The answer is B. {again}, the answer is C.", kind="choice").answer == "C"
+
+
+CHOICES = r"""
+C|c|(C)|C.|**C**|$C$|\boxed{C}|\text{(C)}|Option C|Answer: C|C) text|C: Newton|[C]|<C>|【C】|\textbf{C}|\mathrm{C}|\fbox{C}|\bf C|C - text
+The answer is C|Final answer: C|The correct option is C|best choice: C|right letter C|richtige Antwort: C|Die Antwort ist C|La réponse est C
+La bonne réponse est C|respuesta: C|La opción C|resposta: C|opção C|La risposta è C|opzione C|Đáp án là C|Ответ: C|Вариант C
+答案是C|选项C|選項C|选择C|選擇C|選択肢C|答えはC|정답은 C|답: C|C、text|C。|C is the best|C (5 m)|option (C)|\textit{C}|\textsf{C}|\texttt{C}|\mathsf{C}
+\operatorname{C}|\left(C\right)|C\quad|Ｃ|“C”|«C»|{C}|choice C|C; 5 m|C, which is red|C — text
+"""
+
+
+@pytest.mark.parametrize("raw", [r for line in CHOICES.strip().splitlines() for r in line.split("|")])
+def test_letters_of_a_box(raw):
+    assert choice_letter(raw) == "C"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["C, D", "C or D", "C and D", "C/D", "C & D", "C + D", "C und D", "C oder D", "C et D", "C ou D", "C和D", "C或D", "Cat", "c text", "K", "", "C D",
+     "C) 5 D) 6", "C text", "not C", "5", "C, II", "I, II", "c) x d) y"],
+)  # fmt: skip
+def test_no_letters_of_a_box(raw):
+    assert choice_letter(raw) is None
+
+
+# --- turns, boxes, tags ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "token",
+    str.split("""<|im_end|> <|im_start|> <|eot_id|> <|eom_id|> <|endoftext|> <|end_of_text|> <|begin_of_text|> <|start_header_id|> <|end|> <|return|>
+    <|user|> <|EOT|> <|END_OF_TURN_TOKEN|> <|endofturn|> </s> <eos> <end_of_turn> <start_of_turn> <｜end▁of▁sentence｜> <｜User｜>"""),
+)
+def test_end_of_turn(token):
+    assert extract(rf"So \boxed{{5}}.{token} and \boxed{{6}}").answer == "5"
+
+
+@pytest.mark.parametrize(
+    "opening",
+    ["<|im_start|>assistant\n", "<|endoftext|>", "<|begin_of_text|>", "<|assistant|>", "<s>", "<start_of_turn>model\n", "<｜begin▁of▁sentence｜>",
+     "<｜Assistant｜>", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<s><|im_start|>assistant\n", "<|begin_of_text|><|im_start|>model "],
+)  # fmt: skip
+def test_opening_of_a_turn(opening):
+    assert extract(opening + "5", kind="math").answer == "5"
+    assert extract(opening + "B", kind="choice").answer == "B"
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"),
+     ("<thought>", "</thought>"), ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<reasoning>", "</reasoning>")],
+)  # fmt: skip
+def test_thinking(opening, closing):
+    assert extract(rf"{opening}\boxed{{4}}{closing} 5").answer == "5"
+    assert extract(rf"{opening}\boxed{{4}}{closing}").answer is None
+    assert extract(rf"{opening}\boxed{{4}}").answer is None
+    assert extract(rf"{opening}\boxed{{4}}", open_think=True).answer == "4"
+    assert extract(rf"\boxed{{4}}{closing}\boxed{{5}}").answer == "5"
+
+
+def test_channels():
+    assert extract(r"<|channel|>analysis<|message|>\boxed{4}<|end|><|channel|>final<|message|>\boxed{5}").answer == "5"
+    assert extract(r"<|channel|>analysis<|message|>\boxed{4}").answer is None
+    assert extract(r"<|channel|>analysis<|message|>\boxed{4}", open_think=True).answer == "4"
+    assert extract("so \boxed{7}").answer == "7"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["Question:", "Q:", "Problem 2:", "Exercise:", "Human:", "User:", "Instruction:", "Input:", "问题：", "题目：", "Frage:", "Pregunta:", "Вопрос:", "### Question:",
+     "**Question 3**:", "# Problem 2\n", "**Problem 2**\n", "## Question 2.\n", "## Exercise 3\n", "## Example 3\n", "> Question 5 :"],
+)  # fmt: skip
+def test_further_question(line):
+    assert extract(f"The answer is 5.\n{line} What is 2+2?\nThe answer is 4.").answer == "5" or line.endswith("\n")
+    assert extract(f"The answer is 5.\n{line}\nWhat is 2+2?\nThe answer is 4.").answer == "5"
+    assert extract(f"Well.\n{line}\nWhat is 2+2?\nThe answer is 4.").answer == "4"
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    ["", " ", "...", "…", "?", "_", "~", ",", ":", "$", r"\,", r"\;", r"\:", r"\!", r"\_", r"\dots", r"\ldots", r"\cdots", r"\vdots", r"\quad",
+     r"\qquad", r"\square", r"\phantom{}", r"\hspace{}", r"\underline{}", r"\text{answer}", r"\mathrm{answer}", "answer", "your answer", "the answer",
+     "final answer", "insert answer here", "<answer>", "[answer]", "ANSWER", "result", "your final result here"],
+)  # fmt: skip
+def test_boxes_that_hold_nothing(nothing):
+    assert extract(rf"So \boxed{{5}}. Put it in \boxed{{{nothing}}}.").answer == "5"
+    assert extract(rf"So \boxed{{5{nothing}}}.").answer.startswith("5")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"\boxed{5}", "5"), (r"\fbox{5}", "5"), (r"\boxed 5", "5"), (r"\boxed\frac12", r"\frac12"), (r"\boxed x", "x"), (r"\boxed{-5}", "-5"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"), (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"), (r"\boxed{5", None), (r"\boxed{4} and \boxed{5", None),
+        ("<answer>5</answer>", "5"), ("<final_answer>5</final_answer>", "5"), ("<ANSWER>5</ANSWER>", "5"), ("<|begin_of_box|>5<|end_of_box|>", "5"),
+        ("<answer>5", None), (r"<answer>\boxed{5}", "5"), (r"\boxed{4}<answer>5</answer>", "5"), (r"<answer>5</answer>\boxed{4}", "4"),
+        ("<answer>The answer is 5</answer>", "5"), ("<answer>$5$</answer>", "5"), (r"<answer>\(5\)</answer>", "5"), (r"<answer>\[5\]</answer>", "5"),
+        ("<answer>4</answer><answer></answer>", "4"), (r"\boxed{4}<answer>", "4"), (r"<answer>3</answer>\boxed{", None), ("<answer>$$5$$</answer>", "5"),
+        (r"\boxed{" + "1+" * 15_998 + "1}", "1+" * 15_998 + "1"), (r"\boxed{" + "1+" * 16_000 + "1}", None),
+        (r"\boxed{5}" + r"\boxed{}" * 15, "5"), (r"\boxed{5}" + r"\boxed{}" * 16, None), ("5", "5"), ("$5$", "5"), ("**5**", "5"), ("1,234", "1,234"),
+        ("-3.5", "-3.5"), ("x = 5", None), ("$x = 5$", "x = 5"), ("$y = x$", None), (r"\frac{1}{2}", r"\frac{1}{2}"), ("50%", "50%"), ("3/4.", "3/4"),
+    ],
+)  # fmt: skip
+def test_boxes_and_tags(text, answer):
+    assert extract(text).answer == answer
+
+
+# --- the published runs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        (r"\begin{bmatrix}1\end{bmatrix}", r"\begin{pmatrix}1\end{pmatrix}"), (r"\tfrac{1}{2}", r"\frac{1}{2}"), (r"\dfrac{1}{2}", r"\frac{1}{2}"),
+        (r"1 \neq 2", r"1\ne2"), (r"1 \leq 2", r"1\le2"), (r"1 \geq 2", r"1\ge2"), (r"\left(1\right)", "(1)"), (r"\{1\}", "{1}"), (r"90^{\circ}", "90"),
+        (r"90^\circ", "90"), (r"\$5", "5"), ("$5$", "5"), (r"\(5\)", "5"), ("x=5", "5"), ("y=5", "5"), ("z=5", "5"), (r"x\in[0,1]", "[0,1]"),
+        (r"y\in[0,1]", "[0,1]"), (r"z\in[0,1]", "[0,1]"), (r"x\to5", "5"), (r"y\to5", "5"), (r"z\to5", "5"), (r"\emptyset", "{}"),
+        (r"(-\infty,\infty)", r"\mathbb{R}"), (r"5\%", "5"), ("5%", "5"), ("{.5", "{0.5"), (".5", "0.5"), ("infinity", r"\infty"), ("inf", r"\infty"),
+        (r"\mbox{red}5", "5"), ("1and2", "12"), (r"\mathbf{5}", "{5}"), ("3j", "3i"), ("5.000", "5"), ("5.0", "5"), ("5.50", "5.50"), ("k=7", "7"),
+        ("abc=7", "abc=7"), (r"\sqrt3", r"\sqrt{3}"), ("1/2", r"\frac{1}{2}"), ("-1/2", r"\frac{-1}{2}"), ("p/q", "p/q"), (r"\frac12", r"\frac{1}{2}"),
+        (r"\frac1b", r"\frac{1}{b}"), (r"\frac1{72}", r"\frac{1}{72}"), ("007", "7"), ("0", "0"), ("000", "0"), ("twenty-five", "25"), ("two hundred and five", "205"),
+        ("hundred", "100"), ("three thousand", "3000"), ("two million", "2000000"), ("nineteen", "19"), ("ninety", "90"), (r"5\text{ cm}", "5"), (r"\text{red}", "red"),
+        ("5 cm", "5"), ("5 degrees", "5"), ("5 mph", "5"), ("5 monkeys", "5"), ("5 lb", "5"), ("5 inches", "5"), ("5 soldiers", "5"), ("5 no change", "5"),
+        ("5 profit", "5"), ("5 gallons", "5"), ("5 percent", "5"), ("5 hours", "5"), ("5 kg", "5"), ("5 metres", "5"), ("5 apples", "5"), ("5 hectares", "5"),
+        ("5 feet", "5"), ("5 men", "5"), ("5 women", "5"), ("5 seconds", "5"), ("5 pm", "5"), ("5 sq m", "5"), ("5 per", "5"), ("5 east", "5"), ("5 inch", "5"),
+        (r"1\!234", "1234"), ("a b", "b"), ("5.", "5"), (r"\begin{array}{cc}1\end{array}", r"\begin{pmatrix}1\end{pmatrix}"),
+    ],
+)  # fmt: skip
+def test_strings_of_the_vote(raw, key):
+    assert official_key(raw) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"So \boxed{5}.", "5"), (r"\boxed 5$ and", "5"), (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"), (r"\boxed{5", "5"), ("The answer is 5.", "5"),
+        ("the final answer is $7$. I hope it is correct.", "7"), ("The answer is: 5", "5"), ("答案是5\n\n6", "5"), ("It is 3 or 1,234.", "1234"),
+        ("nothing", ""), ("It is -3.5", "-3.5"), ("ends 5/", "5"), (r"\boxed{4} \boxed{5}", "5"), ("The final answer is 8.", "8"), ("x.5", ".5"),
+    ],
+)  # fmt: skip
+def test_sources_of_the_vote(text, answer):
+    assert official_answer(text, kind="math") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is (B).", "B"),
+        ("a cat", "A"),
+        ("A or D", "D"),
+        ("E", "E"),
+        ("xyz.", "xyz"),
+        ("b/", "B"),
+        ("I say C!", "C"),
+    ],
+)
+def test_choices_of_the_vote(text, answer):
+    assert official_answer(text, kind="choice") == answer
+    assert official_key(answer, kind="choice") == answer
+    assert grade(answer, answer)
+
+
+# --- budgets: at the limit and one beyond ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "beyond"),
+    [
+        ("B. " + "x" * 197, "B. " + "x" * 198),  # a reply that is one option: 200 characters
+        ("Text.\n\n(C" + " " * 21 + ")", "Text.\n\n(C" + " " * 22 + ")"),  # a last line that is a letter: 24
+    ],
+)  # fmt: skip
+def test_budgets_of_letters(at, beyond):
+    assert extract(at, kind="choice").answer in {"B", "C"}
+    assert extract(beyond, kind="choice").answer is None
+
+
+def test_budget_of_a_choice():
+    assert choice_letter("C. " + "x" * 3_996 + " D)") == "C"  # what is read ends before the second letter
+    assert choice_letter("C. " + "x" * 3_990 + " D)") is None
+
+
+def test_budget_of_further_questions():
+    asked = "".join(f"\nQuestion: {n}?" for n in range(7))
+    assert extract(asked + "\nQuestion: a?\nThe answer is 5.\nQuestion: b?\nThe answer is 6.").answer == "6"
+    assert extract("\nQuestion: a?" * 6 + "\nThe answer is 5.\nQuestion: b?\nThe answer is 6.").answer == "5"
+
+
+def test_contradictions_are_near():
+    for filler, answer in ((70, None), (140, "C")):
+        assert extract(f"The answer is B. {'x' * filler} The answer is C.", kind="choice").answer == answer
+
+
+def test_words_of_an_answer():
+    assert extract("The answer is " + "word " * 11 + "word.").answer == ("word " * 12).strip()
+    assert extract("The answer is " + "word " * 12 + "word.").answer is None
+    assert extract("The answer is " + "word " * 34 + "just 5 only.").answer is None
+
+
+def test_budget_of_the_vote():
+    assert official_key("1+" * 1_000 + "2") == "1+" * 1_000
+    assert official_key("1+" * 999 + "22") == "1+" * 999 + "22"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "answer"),
+    [
+        ("Answer: red wine", "text", "red wine"), ("The answer is Lima. It is big.", "text", "Lima"), ("The answer is **Lima**, the capital", "text", "Lima"),
+        ("The answer is as follows: Lima", "text", "Lima"), ("The answer is the following: Lima", "text", "Lima"), ("The answer is simply Lima.", "text", "Lima"),
+        ("The answer is $x$.", "text", "x"), ("Answer: “Lima”", "text", "Lima"), ("Answer: «Lima»", "text", "Lima"), ("Answer: **Lima**", "text", "Lima"), ("#### Lima", "text", "Lima"),
+        ("#### Lima\nmore", "text", None), ("Answer = Lima", "text", None), ("Answer: ---", "text", None),
+        ("## Answer\nIt is here:", "text", None), ("| Answer | Lima | x", "text", "Lima"), ("So Lima is the answer.", "text", None), ("The answer is Lima?", "text", None),
+        ("答案是利马。", "text", "利马"), ("Answer: Lima、", "text", "Lima、"), ("The answer is **Lima** because of it", "text", "Lima"), ("The answer is not Lima.", "text", None) ,
+        ("Answer: a  b ", "exact", "a  b"), ("Answer:\nfoo()", "exact", "foo()"), ("**Answer:** foo*", "exact", "foo*"), ("**Answer: foo**", "exact", "foo"), ('{"answer": "a\\"b"}', "exact", 'a"b'),
+        ("{'answer': 'a b '}", "exact", "a b"), ('{"answer": ""}', "exact", None), ("#### x y", "exact", "x y"), ("#### x y\nz", "exact", None), ("answer = x", "exact", None),
+        ("<answer> a b </answer>", "exact", "a b"), (r"\boxed{ab }", "exact", "ab"), ("nothing", "exact", None), ("nothing", "text", None), ("<answer>The answer is 5</answer>", "text", "The answer is 5"),
+        (r"<answer>so \boxed{Lima} it</answer>", "text", "Lima"), ("<answer>We find that it is 5</answer>", "math", "5"), ("<answer>answer</answer>", "math", None), ("The answer is C(5, 2) = 10.", "math", "10"),
+        ("\n\tanswer = 42\n", "math", None), ("\n    answer = 42\n", "math", None), ("\nanswer = 42\n", "math", "42"), ("```\nanswer = 42\n```", "math", None), ("Answer: 12,345", "math", "12,345"), ("#### 1. Introduction\nText", "math", None),
+        ("#### 42\nmore words here", "math", "42"), ("#### The 42 ways to\nmore", "math", None), ("##### 42", "math", None), ("x #### 42", "math", "42"), ("x#### 42", "math", None), ("A: 26\nB: 27", "math", None), ("A: 26\n", "math", "26"),
+        ("The answer is 5 and 6.", "math", "5 and 6"), ("The answer is x > 5 and the rest.", "math", "x > 5"), ("The answer is (3, 5].", "math", "(3, 5]"), ("The answer is 42 (in cm).", "math", "42"), ("The answer is 3 x 5 = 15.", "math", "15"),
+        ("The answer is 2, or equivalently 4/2", "math", "2"), ("The answer is 10 meters, which is long.", "math", "10 meters"), ("The answer is that 5 is it.", "math", "5"),
+        ("Answer: the red ones:", "math", "the red ones"), ("The answer is $4\\pi$ square meters.", "math", "4\\pi square meters"), ("The answer is \\frac{1", "math", None), ("The answer is $5", "math", "5"),
+    ],
+)  # fmt: skip
+def test_announced_by_kind(text, kind, answer):
+    assert extract(text, kind=kind).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "answer"),
+    [
+        ("It was 3 or 1,234, or", "math", "1,234"), ("It is -3.5 here", "math", "-3.5"), ("It is .5 here", "math", ".5"), ("none", "math", None), ("I think B or C maybe", "choice", "C"), ("A cat I saw", "choice", None),
+        ("B then A", "choice", "A"), ("B then Z", "choice", "B"), ("3", "text", None), ("It is −3 here", "math", "−3"),
+    ],
+)  # fmt: skip
+def test_fallbacks(text, kind, answer):
+    found = extract(text, kind=kind, fallback=True)
+    assert found.answer == answer
+    assert found.source == ("fallback" if answer else "none")
+    assert extract(text + r" \boxed{", kind=kind, closed_only=True, fallback=True).answer is None
+
+
+@pytest.mark.parametrize("word", ["or", "and", "oder", "und", "ou", "et", "o", "y", "或", "和", "или"])
+def test_two_boxes_joined_are_no_choice(word):
+    assert extract(rf"\boxed{{A}} {word} \boxed{{B}}", kind="choice").answer is None
+    assert extract(rf"$\boxed{{A}}$, {word} $\boxed{{A}}$", kind="choice").answer == "A"
+    assert extract(r"\boxed{A} then \boxed{B}", kind="choice").answer == "B"
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(r"(-\pi)^{1/3}", r"-\pi^{1/3}"), (r"(-\pi)^{2/3}", r"\pi^{2/3}"), (r"(-\sqrt2)^{3/5}", r"-(\sqrt2)^{3/5}")],
+)
+def test_odd_roots_of_negative_numbers(a, b):
+    assert grade(a, b)
