@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +47,19 @@ esac
 """
 
 
+def two_free_ports():
+    """A port that is free, as is the next one, below those that the system gives to connections."""
+    for port in range(21000 + os.getpid() % 9000, 32000):
+        try:
+            for number in (port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", number))
+        except OSError:
+            continue
+        return port
+    raise RuntimeError("no two free ports")
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the script asks with curl")
 def test_the_protocol_runs_and_resumes(tmp_path):
     stubs = tmp_path / "stubs"
@@ -66,7 +80,7 @@ def test_the_protocol_runs_and_resumes(tmp_path):
         "ADAPT": "aime24",
         "ARMS": "dare",
         "SAMPLES": "2",
-        "PORT": str(20000 + os.getpid() % 20000),
+        "PORT": str(two_free_ports()),
         "WAIT": "60",
     }
     script = [str(ROOT / "scripts" / "qwen_protocol.sh"), str(tmp_path)]
