@@ -87,7 +87,7 @@ filterwarnings = ["error"]
 
 # Always the same examples, few of them, and no search for the smallest: one failure is all that a mutant needs.
 PROFILE = """
-from hypothesis import HealthCheck, Phase
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "mutation",
