@@ -33,7 +33,7 @@ LOGS: Mapping[str, str] = MappingProxyType(
         "invalid_share": "votes without an answer",
         "pruned_share": "votes whose answer was pruned",
         "mean_u": "entropy per token in nats, mean over the votes",
-        "entropy_source": "0: no entropies, 1: exact, 2: from the top k",
+        "entropy_source": "0: no entropies weighed (none came, or no vote has an answer), 1: exact, 2: from the top k",
         "members": "votes that the reward was estimated from",
         "evaluation": "1: reward and score are accuracy, because the label said so",
         "label_accuracy": "1: the pseudo-label is right",
