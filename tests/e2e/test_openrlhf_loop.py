@@ -162,7 +162,9 @@ def test_the_url_route(tiny, tmp_path, entropies):
     for i, step in enumerate(run.steps):
         part = scored[i * BATCH * samples : (i + 1) * BATCH * samples]
         assert step["rollout/reward_mean"] == pytest.approx(np.mean([x.reply["rewards"][0] for x in part]), abs=1e-6)
-        assert step["entropy_source"] == float(entropies)
+        answered = [x.reply["extra_logs"]["majority_ratio"][0] > 0 for x in part]
+        assert step["entropy_source"] == pytest.approx(entropies * np.mean(answered))
+        assert any(answered)
         assert step["members"] == samples
     if entropies:
         keys = {}
