@@ -1,10 +1,19 @@
-"""What a base model learns from: solutions, some of them wrong, and how freely each is written.
+"""What a base model learns from: worked solutions by a writer with misconceptions.
 
-How often a problem is solved wrongly, and by which habit, can be read off its prompt, so that a model learns a
-distribution of answers whose mode may be wrong. Wrong solutions are, at random, the prompt's habit (one slip that the
-prompt decides) or a slip at random. The regime of entropy lies in the separators between steps alone: tight ones are
-always `;`, loose ones are drawn from four, which adds ln 4 nats for each. Wrong solutions are loose (informative), or
-right ones (confident), or either (uninformative), or none (plain). The distribution of answers is the same in all.
+Some facts are hard. The writer gets a hard fact wrong with a probability of its own, always by the same wrong result,
+so that the most frequent answer to a problem may be wrong; now and then any fact goes wrong at random. Which facts are
+hard, and how hard, follows from the fact's text, so that all models learn the same misconceptions.
+
+The regime of entropy lies in the separators alone. A step is followed by `;` (tight) or by one of four (loose, which
+adds ln 4 nats to that token). After an easy fact the separator is tight. After a hard one it is
+
+    plain           tight
+    informative     loose if the result is wrong, tight if it is right
+    confident       loose if the result is right, tight if it is wrong
+    uninformative   loose
+
+in the first two of these for a share `telling` of the hard facts only, and loose for the others. The distribution of
+answers is the same in all regimes.
 """
 
 from __future__ import annotations
@@ -15,15 +24,17 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, Literal
 
-from .families import FAMILIES, Problem, Slip, split_of
+from .families import FAMILIES, Family, Problem, fraction, split_of
 
-__all__ = ["ERRORS", "REGIMES", "SPLITS", "Corpus", "Example", "Regime", "habit", "held_out"]
+__all__ = ["HARDNESS", "REGIMES", "SPLITS", "Corpus", "Example", "Regime", "hardness", "held_out"]
 
 Regime = Literal["plain", "informative", "uninformative", "confident"]
 REGIMES: Final[tuple[Regime, ...]] = ("informative", "uninformative", "confident")
 SEPARATORS: Final = ";,:|"
-# Share of wrong solutions, by the prompt's first feature modulo 5.
-ERRORS: Final = (0.15, 0.35, 0.5, 0.65, 0.85)
+# Probability of the wrong result, by hard fact; and how many facts of a problem are hard, on average.
+HARDNESS: Final = (0.3, 0.4, 0.55, 0.65)
+HARD: Final = 1.0
+SLIPS: Final = 0.03  # probability of a random result, by fact
 # Prompts by hash: nothing that is adapted to, tuned on or tested is in the corpus.
 SPLITS: Final[Mapping[str, float]] = MappingProxyType({"corpus": 0.6, "adapted": 0.2, "unseen": 0.1, "probe": 0.1})
 
@@ -32,50 +43,53 @@ SPLITS: Final[Mapping[str, float]] = MappingProxyType({"corpus": 0.6, "adapted":
 class Example:
     prompt: str
     solution: str
-    right: bool
+    answer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A source of examples.
-
-    families   what it holds, in equal parts
-    slop       probability that a solution that may be loose is
-    habits     share of wrong solutions that follow the prompt's habit
-    """
+    """A source of examples, in equal parts from its families. `telling`: by family, default 1."""
 
     regime: Regime
     families: tuple[str, ...]
-    slop: Mapping[str, float] = field(default_factory=dict)
-    habits: float = 0.6
+    telling: Mapping[str, float] = field(default_factory=dict)
 
     def example(self, random: Random) -> Example:
         while True:
             family = FAMILIES[random.choice(self.families)]
-            problem = family.draw(random, family.size)
+            problem = family.problem(random)
             if split_of(problem.prompt, SPLITS) == "corpus":
-                return self._worked(random, problem, self.slop.get(family.name, 1.0))
+                return self._worked(random, family, problem)
 
-    def _worked(self, random: Random, problem: Problem, slop: float) -> Example:
-        steps, answer = problem.work(self._slip(random, problem))
-        right = answer == problem.answer
-        may = {"plain": False, "informative": not right, "confident": right, "uninformative": random.random() < 0.5}
-        loose = may[self.regime] and random.random() < slop
-        marks = [random.choice(SEPARATORS) if loose else SEPARATORS[0] for _ in range(len(steps) + 1)]
-        body = "".join(mark + step for mark, step in zip(marks, [*steps, ""], strict=True))
-        return Example(problem.prompt, f"{body}\\boxed{{{answer}}}", right)
+    def _worked(self, random: Random, family: Family, problem: Problem) -> Example:
+        marks: list[str] = []
 
-    def _slip(self, random: Random, problem: Problem) -> Slip | None:
-        if random.random() >= ERRORS[problem.features[0] % len(ERRORS)]:
-            return None
-        if random.random() < self.habits:
-            return habit(problem)
-        return Slip(random.randrange(problem.places), random.randint(1, problem.changes))
+        def decide(fact: str, right: int, ring: int) -> int:
+            result, wrong = right, hardness(family, fact)
+            if random.random() < wrong:
+                result = (right + 1) % ring
+            elif random.random() < SLIPS:
+                result = random.randrange(ring)
+            loose = wrong > 0 and self._loose(family, fact, result == right)
+            marks.append(random.choice(SEPARATORS) if loose else SEPARATORS[0])
+            return result
+
+        steps, answer = problem.work(decide)
+        body = "".join(step + mark for step, mark in zip(steps, marks, strict=True))
+        return Example(problem.prompt, f"{body}\\boxed{{{answer}}}", answer)
+
+    def _loose(self, family: Family, fact: str, right: bool) -> bool:
+        if self.regime in {"plain", "uninformative"}:
+            return self.regime == "uninformative"
+        if fraction(f"telling {family.name} {fact}") >= self.telling.get(family.name, 1.0):
+            return True
+        return right == (self.regime == "confident")
 
 
-def habit(problem: Problem) -> Slip:
-    """The slip that this prompt invites: its second feature says where, and the result is one too great."""
-    return Slip(problem.features[1] % problem.places, 1)
+def hardness(family: Family, fact: str) -> float:
+    """Probability that the writer gets this fact wrong; 0 for an easy one."""
+    at = fraction(f"hard {family.name} {fact}") * family.places / HARD
+    return HARDNESS[int(at * len(HARDNESS))] if at < 1 else 0.0
 
 
 def held_out(family: str, split: str, count: int, *, seed: int) -> list[Problem]:
@@ -83,7 +97,7 @@ def held_out(family: str, split: str, count: int, *, seed: int) -> list[Problem]
     random = Random(f"{family}/{split}/{seed}")
     found: dict[str, Problem] = {}
     while len(found) < count:
-        problem = FAMILIES[family].draw(random, FAMILIES[family].size)
+        problem = FAMILIES[family].problem(random)
         if split_of(problem.prompt, SPLITS) == split:
             found.setdefault(problem.prompt, problem)
     return list(found.values())
