@@ -13,21 +13,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dare_reward.errors import RequestError
+from dare_reward.errors import ConfigError, RequestError
 
 from .calibrate import Calibration, try_scenario
 from .calibration_report import calibration
 from .report import simulation
 from .simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
 from .tabular import Training
+from .training_figures import draw_training
+from .training_report import study_of, training
 
-__all__ = ["PAGES", "register", "render"]
+__all__ = ["PAGES", "raw_results", "register", "render"]
 
 JSON = dict[str, Any]
 PAGES: dict[str, tuple[str, Callable[..., str]]] = {
     "simulation": ("dare-reward study simulate", simulation),
     "preflight": ("dare-reward study calibrate", calibration),
+    "training": ("dare-reward study train", training),
 }
+GROWING = {"training"}  # raw results are appended as runs end: a record a line
 QUICK_CALIBRATION = Calibration(scenarios=4, repeats=2, sizes=(50,), training=Training(prompts=60, steps=5, lr=1.0))
 
 
@@ -71,20 +75,37 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 
 def run_report(arguments: argparse.Namespace) -> int:
-    """Render every page whose raw results are there."""
+    """Render every page whose raw results are there, and the figures of training if matplotlib is."""
     found = [name for name in PAGES if _data(arguments.out, name).exists()]
     if not found:
         raise RequestError(f"{arguments.out / 'data'} has no raw results", code="file")
     for name in found:
-        results = json.loads(_data(arguments.out, name).read_text(encoding="utf-8"))
+        results = raw_results(arguments.out, name)
         _write(arguments.out / f"{name}.md", render(name, results))
+        if name == "training":
+            _draw(arguments.out, results)
     return 0
+
+
+def raw_results(out: Path, name: str) -> JSON:
+    """What a page is rendered from."""
+    text = _data(out, name).read_text(encoding="utf-8")
+    results: JSON = {"records": text.splitlines()} if name in GROWING else json.loads(text)
+    return results
 
 
 def render(name: str, results: JSON) -> str:
     """The page of a study from its raw results."""
     command, page = PAGES[name]
-    return page(results, command=results.get("command", command), data=f"data/{name}.json")
+    return page(results, command=results.get("command", command), data=f"data/{_data(Path(), name).name}")
+
+
+def _draw(out: Path, results: JSON) -> None:
+    try:
+        for path in draw_training(out, study_of(results["records"], command=PAGES["training"][0])):
+            print(path)  # noqa: T201
+    except ConfigError as error:
+        print(error, file=sys.stderr)  # noqa: T201
 
 
 def _finish(name: str, results: JSON, arguments: argparse.Namespace) -> int:
@@ -100,7 +121,7 @@ def _finish(name: str, results: JSON, arguments: argparse.Namespace) -> int:
 
 
 def _data(out: Path, name: str) -> Path:
-    return out / "data" / f"{name}.json"
+    return out / "data" / f"{name}.json{'l' if name in GROWING else ''}"
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,0 +1,171 @@
+"""From records to the nested values that contrasts are made of. Only the final step of complete runs counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import comb
+
+import numpy as np
+
+from dare_reward.segments import Floats
+
+from .contrasts import MARGIN, RESAMPLES, Contrast, Nested, Shared, contrast
+from .records import Base, Evaluation, Records, Run, Score
+
+__all__ = ["ARMS", "BASE", "MEASURES", "REGIMES", "SETS", "Of", "Study", "Term", "curve", "in_order", "mean_of"]
+
+ARMS = (
+    *("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled", "dare_length", "dare_dist_bonus"),
+    *("dare_dist_prune", "dare_plus", "dare_sqrt", "dare_robust", "scrl", "rent", "intuitor", "ttrl_dr_grpo"),
+    *("dare_dr_grpo", "gt", "random", "format"),
+)
+REGIMES = ("informative", "uninformative", "confident")
+SETS = ("adapted", "unseen", "ood")
+BASE = "base"  # the arm that stands for the model before RL
+
+Term = tuple[str, str]  # arm, measure
+Of = Callable[[Run, Base], float]
+
+
+def _passes(score: Score, k: int) -> Floats:
+    """pass@k of each prompt (`dare_reward.analysis.pass_at_k`); NaN below k rollouts."""
+    if score.n < k:
+        return np.full(len(score.right_P), np.nan)
+    all_ways = comb(score.n, k)
+    return np.array([1 - comb(score.n - int(c), k) / all_ways for c in score.right_P])
+
+
+MEASURES: Mapping[str, Callable[[Score], Floats]] = {
+    "pass@1": lambda score: score.right_P / score.n,
+    "pass@8": lambda score: _passes(score, 8),
+    "pass@64": lambda score: _passes(score, 64),
+    "maj@64": lambda score: score.majority_P if score.n == 64 else np.full(len(score.right_P), np.nan),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Records, and how contrasts are computed from them. `found` remembers contrasts that were asked for."""
+
+    records: Records
+    command: str = "dare-reward study train"
+    resamples: int = RESAMPLES
+    seed: int = 0
+    shared: Shared = "base"
+    margin: float = MARGIN
+    found: dict[object, Contrast | None] = field(default_factory=dict, repr=False, compare=False)
+
+    def base(self, regime: str, number: int) -> Base | None:
+        return next((b for b in self.records.bases if (b.regime, b.base) == (regime, number)), None)
+
+    def runs(self, stage: str, regime: str, arm: str) -> dict[tuple[int, int], Run]:
+        """Complete runs by base and seed."""
+        return {
+            (r.base, r.seed): r
+            for r in self.records.runs
+            if (r.stage, r.regime, r.arm) == (stage, regime, arm) and r.complete
+        }
+
+    def arms(self, stage: str, regime: str | None = None) -> list[str]:
+        return in_order(
+            {r.arm for r in self.records.runs if r.stage == stage and regime in {None, r.regime} and r.complete}, ARMS
+        )
+
+    def regimes(self, stage: str | None = None) -> list[str]:
+        """Regimes with complete runs of a stage, or with any record."""
+        runs = {r.regime for r in self.records.runs if stage is None or (r.stage == stage and r.complete)}
+        return in_order(runs | ({b.regime for b in self.records.bases} if stage is None else set()), REGIMES)
+
+    def contrast(
+        self, stage: str, regime: str, terms: Mapping[Term, float], *, where: str = "adapted", resamples: int = 0
+    ) -> Contrast | None:
+        """The weighted sum of arms' measures over the pairs that have all of them."""
+        key = (stage, regime, tuple(sorted(terms.items())), where, resamples)
+        if key not in self.found:
+            self.found[key] = self._contrast(self.scores(stage, regime, terms, where=where), resamples)
+        return self.found[key]
+
+    def difference(
+        self, stage: str, regime: str, arm: str, rival: str, *, measure: str = "pass@1", where: str = "adapted"
+    ) -> Contrast | None:
+        return self.contrast(stage, regime, {(arm, measure): 1.0, (rival, measure): -1.0}, where=where)
+
+    def of_runs(self, stage: str, regime: str, weights: Mapping[str, float], value: Of) -> Contrast | None:
+        """The weighted sum of a number of each run: bases > seeds > that number."""
+        key = (stage, regime, tuple(sorted(weights.items())), value)
+        if key not in self.found:
+            self.found[key] = self._contrast(self.numbers(stage, regime, weights, value), 0)
+        return self.found[key]
+
+    def scores(self, stage: str, regime: str, terms: Mapping[Term, float], *, where: str = "adapted") -> Nested:
+        """bases > seeds > the weighted sum on each prompt; pairs that lack an arm, the set or a value are left out."""
+        runs = {arm: self.runs(stage, regime, arm) for arm, _ in terms if arm != BASE}
+
+        def at(key: tuple[int, int]) -> Floats | None:
+            total: Floats | None = None
+            for (arm, measure), weight in terms.items():
+                found = self._evaluation(regime, key, arm, runs)
+                if found is None or where not in found.sets:
+                    return None
+                values = weight * MEASURES[measure](found.sets[where])
+                if total is not None and len(total) != len(values):
+                    return None
+                total = values if total is None else total + values
+            return None if total is None or np.isnan(total).any() else total
+
+        alone = [(b.base, 0) for b in self.records.bases if b.regime == regime]
+        return _nested(_keys(runs.values()) if runs else alone, at)
+
+    def numbers(self, stage: str, regime: str, weights: Mapping[str, float], value: Of) -> Nested:
+        runs = {arm: self.runs(stage, regime, arm) for arm in weights}
+
+        def at(key: tuple[int, int]) -> Floats | None:
+            base = self.base(regime, key[0])
+            total = sum(w * value(runs[a][key], base) for a, w in weights.items()) if base else np.nan
+            return None if np.isnan(total) else np.array([total])
+
+        return _nested(_keys(runs.values()), at)
+
+    def _evaluation(
+        self, regime: str, key: tuple[int, int], arm: str, runs: Mapping[str, Mapping[tuple[int, int], Run]]
+    ) -> Evaluation | None:
+        if arm != BASE:
+            return runs[arm][key].final
+        base = self.base(regime, key[0])
+        return base.evaluation if base else None
+
+    def _contrast(self, values: Nested, resamples: int) -> Contrast | None:
+        return contrast(values, resamples=resamples or self.resamples, seed=self.seed, shared=self.shared)
+
+
+def in_order(names: Iterable[str], order: Sequence[str]) -> list[str]:
+    """Known names first, in their order; then the rest by name."""
+    return sorted(names, key=lambda n: (order.index(n) if n in order else len(order), n))
+
+
+def curve(run: Run, base: Base | None, *, where: str = "adapted") -> list[tuple[int, float]]:
+    """(step, pass@1) of every evaluation, from the base's on."""
+    found = [*([base.evaluation] if base else []), *(e for e in run.evaluations if e.step > 0 or base is None)]
+    return [(e.step, float((e.sets[where].right_P / e.sets[where].n).mean())) for e in found if where in e.sets]
+
+
+def mean_of(values: Iterable[float]) -> float:
+    """Mean of what is known; NaN of nothing."""
+    known = [v for v in values if not np.isnan(v)]
+    return float(np.mean(known)) if known else np.nan
+
+
+def _keys(runs: Iterable[Mapping[tuple[int, int], Run]]) -> list[tuple[int, int]]:
+    """Base and seed of the pairs that every arm has."""
+    sets = [set(r) for r in runs]
+    return sorted(set.intersection(*sets)) if sets else []
+
+
+def _nested(keys: Sequence[tuple[int, int]], at: Callable[[tuple[int, int]], Floats | None]) -> Nested:
+    bases: dict[int, list[Floats]] = {}
+    for key in keys:
+        values = at(key)
+        if values is not None and len(values):
+            bases.setdefault(key[0], []).append(values)
+    return list(bases.values())
