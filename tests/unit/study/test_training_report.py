@@ -12,13 +12,15 @@ from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_trainer.study.commands import raw_results, render
 from dare_trainer.study.contrasts import contrast
-from dare_trainer.study.outcomes import ARMS, BASE, REGIMES, Study
+from dare_trainer.study.outcomes import ARMS, BASE, REGIMES, Study, curve
 from dare_trainer.study.records import parse
+from dare_trainer.study.training_breakdown import bar, families
 from dare_trainer.study.training_claims import CLAIMS, judge_training, overall
 from dare_trainer.study.training_dynamics import GAINS, _formatting, area, reached, reasoning_gain
 from dare_trainer.study.training_figures import draw_training, figures, gains, rank_correlation
 from dare_trainer.study.training_report import training, training_page
 from dare_trainer.study.training_scans import missing
+from dare_trainer.study.training_settings import sensitivity
 from dare_trainer.study.training_tables import factors, secondary
 from dare_trainer.study.training_words import sentence
 
@@ -228,6 +230,58 @@ def test_format_and_reasoning_add_up():
     assert _formatting(r, b) > 0
 
 
+def test_a_curve_starts_at_a_step_0_of_the_same_families():
+    def curve_of(own, of_base):
+        records = parse([of_base, own])
+        return curve(records.runs[0], records.bases[0])
+
+    assert [step for step, _ in curve_of(run("dare"), base())] == [0, 2, 4]
+    foreign = base()
+    foreign["evaluation"]["sets"]["adapted"]["family"] = ["sort"] * PROMPTS
+    assert [step for step, _ in curve_of(run("dare"), foreign)] == [2, 4]
+    own = run("dare")
+    own["evaluations"].append(evaluation(np.random.default_rng(0), 0, 0.9))
+    found = curve_of(own, foreign)
+    assert [step for step, _ in found] == [0, 2, 4]
+    assert found[0][1] > 0.7
+    records = parse([foreign, run("dare")])
+    assert reached(records.runs[0], records.bases[0]) == [None] * len(GAINS)
+    assert [step for step, _ in curve(records.runs[0], None)] == [2, 4]
+
+
+def test_a_family_is_its_prompts():
+    records = [run("dare"), run("ttrl")]
+    for r, right in zip(records, (40, 20)):
+        r["evaluations"][-1]["sets"]["adapted"]["right"] = [right, 10] * (PROMPTS // 2)
+    terms = {("dare", "pass@1"): 1.0, ("ttrl", "pass@1"): -1.0}
+    found = study(records)
+    assert found.contrast("confirm", "informative", terms, family="shift").estimate == pytest.approx(20 / N)
+    assert found.contrast("confirm", "informative", terms, family="sub").estimate == 0
+    assert found.contrast("confirm", "informative", terms).estimate == pytest.approx(10 / N)
+    assert "| informative | adapted | shift | 1 on 1 base | +31.2 |" in families(found)
+
+
+def test_the_bar():
+    shares = {"informative": 0.45, "uninformative": 0.36, "confident": 0.37}
+    records = [r for g, s in shares.items() for r in grid({"ttrl": 0.36, "dare_plus": s}, regime=g, seeds=2)]
+    records += grid({"dare": 0.45}, seeds=2)
+    text = bar(study(records))
+    assert re.search(r"\| dare_plus \|.*\*\*passes\*\* \|", text)
+    assert "| dare |" in text
+    assert text.endswith("Passing: dare_plus.")
+
+
+def test_runs_at_other_settings_meet_the_vote_at_theirs_or_that_of_confirm():
+    records = [run(a, stage="sensitivity", alpha=1.0) for a in ("dare", "ttrl")]
+    records += [run("dare", stage="sensitivity", alpha=2.0), run("ttrl")]
+    for r, right in zip(records, (40, 20, 40, 30)):
+        r["evaluations"][-1]["sets"]["adapted"]["right"] = [right] * PROMPTS
+    text = sensitivity(study(records))
+    assert re.search(r"\| dare \| lr 0.0001, alpha 1.0 \| 1 \|.*\| \+31.2 \| - \| 1 \|", text)
+    assert re.search(r"\| dare \| lr 0.0001, alpha 2.0 \| 1 \|.*\| \+15.6 \| - \| 1 \|", text)
+    assert re.search(r"\| ttrl \| lr 0.0001, alpha 1.0 \|.*\| - \| - \| - \|", text)
+
+
 def test_rank_correlation():
     assert rank_correlation([1, 2, 3, 4, 5], [1, 4, 9, 16, 25])[0] == pytest.approx(1)
     rho, p = rank_correlation([1, 2, 3, 4, 5], [5, 4, 3, 2, 1])
@@ -283,8 +337,8 @@ def test_claims_follow_the_numbers(full):
     assert len(claims) == len(CLAIMS)
     first = claims["dare ends above ttrl"]
     assert first.verdict == "in part"
-    assert re.search(r"informative: \+\d+\.\d \[.*?\] \(8 on 4 bases\), better", first.finding)
-    assert re.search(r"confident: -\d+\.\d \[.*?\] \(8 on 4 bases\), worse", first.finding)
+    assert re.search(r"informative \+\d+\.\d \[.*?\] \(8 on 4 bases\), better", first.finding)
+    assert re.search(r"confident -\d+\.\d \[.*?\] \(8 on 4 bases\), worse", first.finding)
     assert claims["dare ends above the other label-free methods"].scope.endswith("(not run: confident)")
     assert claims["dare degrades less than the vote as rollouts become correlated"].verdict == "described only"
     assert {c.verdict for c in judge_training(study([]))} == {"not run"}
@@ -311,15 +365,22 @@ def test_the_page_of_everything(full):
     assert "inf]" not in text
     assert "341,856 parameters" in text
     assert "Better: dare minus ttrl" in section(text, "Primary contrast")
+    assert "An interim look: 8 of the 16 planned pairs" in section(text, "Primary contrast")
     assert "Stage `pilot`, 4 pairs on 2 bases" in section(text, "Primary contrast")
     assert "* confident: Worse: dare minus ttrl" in section(text, "The same contrast in the other regimes")
     assert "dare_dr_grpo - ttrl_dr_grpo" in section(text, "Secondary contrasts")
     assert "### informative, ood" in section(text, "What every arm reaches")
     assert "| base | - |" in section(text, "What every arm reaches")
     assert "lr 3e-05" in section(text, "What was tried on develop")
-    assert "| dare | 2 | 0.0001 |" in section(text, "What was tried on develop")
-    assert "alpha 0.1" in section(text, "Sensitivity")
-    assert "6 preflights on 2 bases: 67% decided" in section(text, "Preflight")
+    assert re.search(r"\| dare \| 2 \| lr .* \| 0.0001 \|", section(text, "What was tried on develop"))
+    assert re.search(r"\| dare \| lr 0.0001, alpha 0.1 \| 1 \| .* \| 1 \|", section(text, "Sensitivity"))
+    assert "| informative | ood | shift | 8 on 4 bases |" in section(text, "By family of tasks")
+    bars = section(text, "Which method passes the bar?")
+    assert "| dare_dist_bonus |" in bars
+    assert "**open: not run in uninformative, confident**" in bars
+    assert "None passes. Of the arms run in all regimes dare has" in bars
+    assert "| 50 | use | 4 | 0 | 0 |" in section(text, "Preflight")
+    assert "| 50 | undecided | 2 | 0 | 0 | 67%, 100% |" in section(text, "Preflight")
     open_cells = section(text, "What was not run")
     assert "| confirm | informative | dare | 16 | 8 |" in open_cells
     assert "| confirm | confident | gt | 6 | 0 |" in open_cells

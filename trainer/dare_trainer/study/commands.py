@@ -23,7 +23,7 @@ from .tabular import Training
 from .training_figures import draw_training
 from .training_report import study_of, training
 
-__all__ = ["PAGES", "raw_results", "register", "render"]
+__all__ = ["PAGES", "raw_results", "register", "render", "write_page"]
 
 JSON = dict[str, Any]
 PAGES: dict[str, tuple[str, Callable[..., str]]] = {
@@ -75,16 +75,21 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 
 def run_report(arguments: argparse.Namespace) -> int:
-    """Render every page whose raw results are there, and the figures of training if matplotlib is."""
+    """Render every page whose raw results are there."""
     found = [name for name in PAGES if _data(arguments.out, name).exists()]
     if not found:
         raise RequestError(f"{arguments.out / 'data'} has no raw results", code="file")
     for name in found:
-        results = raw_results(arguments.out, name)
-        _write(arguments.out / f"{name}.md", render(name, results))
-        if name == "training":
-            _draw(arguments.out, results)
+        write_page(arguments.out, name)
     return 0
+
+
+def write_page(out: Path, name: str) -> None:
+    """A page from its raw results, and the figures of training if matplotlib is there."""
+    results = raw_results(out, name)
+    _write(out / f"{name}.md", render(name, results))
+    if name == "training":
+        _draw(out, results)
 
 
 def raw_results(out: Path, name: str) -> JSON:

@@ -78,12 +78,20 @@ class Study:
         return in_order(runs | ({b.regime for b in self.records.bases} if stage is None else set()), REGIMES)
 
     def contrast(
-        self, stage: str, regime: str, terms: Mapping[Term, float], *, where: str = "adapted", resamples: int = 0
+        self,
+        stage: str,
+        regime: str,
+        terms: Mapping[Term, float],
+        *,
+        where: str = "adapted",
+        family: str | None = None,
+        resamples: int = 0,
     ) -> Contrast | None:
         """The weighted sum of arms' measures over the pairs that have all of them."""
-        key = (stage, regime, tuple(sorted(terms.items())), where, resamples)
+        key = (stage, regime, tuple(sorted(terms.items())), where, family, resamples)
         if key not in self.found:
-            self.found[key] = self._contrast(self.scores(stage, regime, terms, where=where), resamples)
+            values = self.scores(stage, regime, terms, where=where, family=family)
+            self.found[key] = self.interval(values, resamples)
         return self.found[key]
 
     def difference(
@@ -95,11 +103,19 @@ class Study:
         """The weighted sum of a number of each run: bases > seeds > that number."""
         key = (stage, regime, tuple(sorted(weights.items())), value)
         if key not in self.found:
-            self.found[key] = self._contrast(self.numbers(stage, regime, weights, value), 0)
+            self.found[key] = self.interval(self.numbers(stage, regime, weights, value))
         return self.found[key]
 
-    def scores(self, stage: str, regime: str, terms: Mapping[Term, float], *, where: str = "adapted") -> Nested:
-        """bases > seeds > the weighted sum on each prompt; pairs that lack an arm, the set or a value are left out."""
+    def scores(
+        self,
+        stage: str,
+        regime: str,
+        terms: Mapping[Term, float],
+        *,
+        where: str = "adapted",
+        family: str | None = None,
+    ) -> Nested:
+        """bases > seeds > the weighted sum on each prompt (of a family); pairs that lack an arm or a value are out."""
         runs = {arm: self.runs(stage, regime, arm) for arm, _ in terms if arm != BASE}
 
         def at(key: tuple[int, int]) -> Floats | None:
@@ -109,6 +125,8 @@ class Study:
                 if found is None or where not in found.sets:
                     return None
                 values = weight * MEASURES[measure](found.sets[where])
+                if family is not None:
+                    values = values[[f == family for f in found.sets[where].family_P]]
                 if total is not None and len(total) != len(values):
                     return None
                 total = values if total is None else total + values
@@ -135,7 +153,7 @@ class Study:
         base = self.base(regime, key[0])
         return base.evaluation if base else None
 
-    def _contrast(self, values: Nested, resamples: int) -> Contrast | None:
+    def interval(self, values: Nested, resamples: int = 0) -> Contrast | None:
         return contrast(values, resamples=resamples or self.resamples, seed=self.seed, shared=self.shared)
 
 
@@ -145,9 +163,17 @@ def in_order(names: Iterable[str], order: Sequence[str]) -> list[str]:
 
 
 def curve(run: Run, base: Base | None, *, where: str = "adapted") -> list[tuple[int, float]]:
-    """(step, pass@1) of every evaluation, from the base's on."""
-    found = [*([base.evaluation] if base else []), *(e for e in run.evaluations if e.step > 0 or base is None)]
-    return [(e.step, float((e.sets[where].right_P / e.sets[where].n).mean())) for e in found if where in e.sets]
+    """(step, pass@1) of every evaluation that has the set, from step 0 on.
+
+    Step 0 is the run's own evaluation, or else the base's if that is of prompts of the same families (a run on the
+    develop families is not compared with the base's confirm prompts). Without either the curve starts later.
+    """
+    found = [e for e in run.evaluations if where in e.sets]
+    if base and found and found[0].step > 0:
+        start = base.evaluation.sets.get(where)
+        if start is not None and start.family_P == found[-1].sets[where].family_P:
+            found = [base.evaluation, *found]
+    return [(e.step, float((e.sets[where].right_P / e.sets[where].n).mean())) for e in found]
 
 
 def mean_of(values: Iterable[float]) -> float:

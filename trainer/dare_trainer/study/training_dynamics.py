@@ -36,7 +36,7 @@ TREATMENT = ("label_accuracy", "flips", "to_right", "from_right", "cosine_ttrl",
 
 def area(run: Run, base: Base) -> float:
     """Mean pass@1 over the steps, trapezoids between evaluations: what a faster run has more of."""
-    steps, values = np.array(curve(run, base), np.float64).T
+    steps, values = np.array(curve(run, base), np.float64).reshape(-1, 2).T
     width = np.diff(steps)
     return float(width @ (values[1:] + values[:-1]) / 2 / width.sum()) if width.sum() > 0 else np.nan
 
@@ -44,7 +44,8 @@ def area(run: Run, base: Base) -> float:
 def reached(run: Run, base: Base) -> list[int | None]:
     """The first evaluated step with pass@1 above the base's by each of `GAINS`."""
     values = curve(run, base)
-    return steps_to_threshold(values, [values[0][1] + g for g in GAINS]) if values else [None] * len(GAINS)
+    known = bool(values) and values[0][0] == 0
+    return steps_to_threshold(values, [values[0][1] + g for g in GAINS]) if known else [None] * len(GAINS)
 
 
 def spacing(study: Study) -> str:

@@ -121,13 +121,15 @@ def _panels(figure: Any, study: Study, plot: Callable[[Any, str, str], None], **
     """A panel per regime, a line per arm."""
     regimes = study.regimes(FINAL)
     figure.set_size_inches(3.6 * len(regimes) + 1.2, 3.4)
-    panels = figure.subplots(1, len(regimes), sharey=True, squeeze=False)[0]
+    panels = figure.subplots(1, len(regimes), sharex=True, sharey=True, squeeze=False)[0]
     for axes, regime in zip(panels, regimes, strict=True):
         for arm in [a for a in study.arms(FINAL, regime) if a in SHOWN]:
             plot(axes, regime, arm)
         axes.set(title=regime, xlabel=labels["xlabel"])
     panels[0].set_ylabel(labels["ylabel"])
-    panels[-1].legend(fontsize=7)
+    lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
+    arms = [a for a in SHOWN if a in lines]
+    figure.legend([lines[a] for a in arms], arms, loc="outside right upper", fontsize=7)
 
 
 def _line(axes: Any, arm: str, x: Sequence[float], y: Sequence[float] | Floats) -> None:
@@ -167,13 +169,11 @@ def _labels(figure: Any, study: Study) -> None:
             r.steps["label_accuracy"] for r in study.runs(FINAL, regime, arm).values() if "label_accuracy" in r.steps
         ]
         size = min((len(v) for v in found), default=0)
-        means = [mean_of(v[i] for v in found) for i in range(size)]
-        kernel = min(8, size) or 1
         if size:
-            smooth = np.convolve(means, np.ones(kernel) / kernel, "valid")
-            axes.plot(np.arange(kernel, size + 1), smooth, linewidth=1.2, label=arm, color=f"C{SHOWN.index(arm)}")
+            smooth = [mean_of(x for v in found for x in v[max(0, i - 7) : i + 1]) for i in range(size)]
+            axes.plot(range(1, size + 1), smooth, linewidth=1.2, label=arm, color=f"C{SHOWN.index(arm)}")
 
-    _panels(figure, study, plot, xlabel="step (running mean of 8)", ylabel="share of right labels")
+    _panels(figure, study, plot, xlabel="step (mean of the last 8)", ylabel="share of right labels")
 
 
 def _contrasts(figure: Any, study: Study) -> None:

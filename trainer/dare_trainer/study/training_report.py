@@ -10,6 +10,7 @@ from typing import Any
 from .contrasts import Shared
 from .outcomes import REGIMES, Study, in_order
 from .records import Records, parse
+from .training_breakdown import bar, families
 from .training_claims import judge_training
 from .training_dynamics import (
     beyond_majority,
@@ -21,7 +22,8 @@ from .training_dynamics import (
     treatments,
 )
 from .training_figures import figures, gains, rank_correlation
-from .training_scans import Wanted, cost, long_runs, missing, preflight, scan, sensitivity
+from .training_scans import Wanted, cost, long_runs, missing, preflight
+from .training_settings import scan, sensitivity
 from .training_tables import FINAL, PRIMARY, entropy_credit, factorial, main_table, primary, secondary_table
 from .training_words import number, points, sentence, table
 
@@ -74,9 +76,11 @@ def training_page(study: Study, *, data: str, wanted: Wanted) -> str:
         "The same contrast in the other regimes": _others,
         "Secondary contrasts": secondary_table,
         "What every arm reaches": main_table,
+        "By family of tasks": families,
         "Hard or soft label, without or with entropy": factorial,
         "Does entropy earn credit?": entropy_credit,
         "Gain against informativeness of entropy": _gain,
+        "Which method passes the bar?": bar,
         "Convergence": convergence,
         "Does training pass the base's own vote?": beyond_majority,
         "Format or reasoning": format_gain,

@@ -1,8 +1,7 @@
-"""Tables beside the confirm runs: develop, sensitivity, long runs, cost, preflight, and what was not run."""
+"""Tables beside the confirm runs: long runs, cost, preflight, and what was not run."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,40 +11,11 @@ from .records import Run
 from .training_tables import FINAL
 from .training_words import number, percent, points, table
 
-__all__ = ["Wanted", "chosen", "cost", "long_runs", "missing", "preflight", "scan", "sensitivity"]
+__all__ = ["Wanted", "cost", "long_runs", "missing", "preflight"]
 
 Wanted = Mapping[tuple[str, str, str], int]  # (stage, regime, arm): pairs
 WORDS = ("use", "do not use", "undecided")
 TRUTHS = ("better", "equal", "worse")
-
-
-def scan(study: Study) -> str:
-    """The learning-rate scan, the rates that confirm runs took and how many settings each arm was given."""
-    words = (
-        "Every setting that was tried on the develop families; means over runs, change against the base. A setting "
-        f"is a learning rate with whatever else differs between these runs. `{study.command}`."
-    )
-    parts = [words, _settings_table(study, "develop")]
-    runs = [r for r in study.records.runs if r.stage == "develop" and r.complete]
-    varied = _varied(runs)
-    tried = {arm: len({_setting(r, varied) for r in runs if r.arm == arm}) for arm in _arms(runs)}
-    rates = chosen(study)
-    rows = [[arm, str(tried.get(arm, 0)), rates.get(arm, "-")] for arm in in_order({*tried, *rates}, ARMS)]
-    return "\n\n".join([*parts, table(("arm", "settings tried", "rate of the confirm runs"), rows)])
-
-
-def chosen(study: Study) -> dict[str, str]:
-    """Learning rates of the confirm runs, by arm: more than one only if regimes differ."""
-    rates: dict[str, set[float]] = {}
-    for r in study.records.runs:
-        if r.stage == FINAL and r.complete:
-            rates.setdefault(r.arm, set()).add(r.lr)
-    return {arm: ", ".join(f"{lr:g}" for lr in sorted(found)) for arm, found in rates.items()}
-
-
-def sensitivity(study: Study) -> str:
-    words = f"Confirm families, other settings; means over runs, change against the base. `{study.command}`."
-    return f"{words}\n\n{_settings_table(study, 'sensitivity')}"
 
 
 def long_runs(study: Study) -> str:
@@ -102,36 +72,39 @@ def cost(study: Study) -> str:
 
 def preflight(study: Study) -> str:
     """The preflight's word against what training did to the same base."""
-    rows, counts = [], dict[tuple[str, str], int]()
+    rows, counts = [], dict[int, dict[tuple[str, str], int]]()
     for record in study.records.preflights:
-        values = [seed.mean() for seed in _of_base(study, record.regime, record.base)]
+        values = [float(v.mean()) for v in _of_base(study, record.regime, record.base)]
         if not values:
             continue
         outcome = mean_of(values)
         truth = truth_of(outcome)
         for t in record.tries:
-            counts[t["verdict"], truth] = counts.get((t["verdict"], truth), 0) + 1
+            table_of = counts.setdefault(int(t["prompts"]), {})
+            table_of[t["verdict"], truth] = table_of.get((t["verdict"], truth), 0) + 1
         said = [sum(t["verdict"] == w for t in record.tries) for w in WORDS]
         auroc = mean_of(float(t["auroc"]) for t in record.tries if t.get("auroc") is not None)
         rows.append([record.regime, str(record.base), number(auroc, ".2f"), points(outcome), truth, *map(str, said)])
     words = (
         "The outcome of a base is its mean `dare` minus `ttrl` (pass@1, adapted prompts, final step, confirm runs), "
         "without an interval: *better* or *worse* by more than a point. `use` is wrong unless dare is better, "
-        f"`do not use` is wrong if it is. `{study.command}`."
+        f"`do not use` is wrong if it is. Preflights of one base share its outcome. `{study.command}`."
     )
     parts = [words, table(("regime", "base", "AUROC", "dare - ttrl", "outcome", *WORDS), rows)]
-    if counts:
-        wrong, decided = wrong_and_decided(counts)
-        total = sum(counts.values())
-        right = f"{1 - wrong / decided:.0%} of these right" if decided else "none to be right"
-        parts.append(f"{total} preflights on {len(rows)} bases: {decided / total:.0%} decided, {right}.")
-        parts.append(
-            table(
-                ("verdict", *(f"outcome: {t}" for t in TRUTHS)),
-                [[w, *(str(counts.get((w, t), 0)) for t in TRUTHS)] for w in WORDS],
-            )
-        )
+    lines = [
+        [str(size), w, *(str(found.get((w, t), 0)) for t in TRUTHS), _right(found) if w == WORDS[-1] else ""]
+        for size, found in sorted(counts.items())
+        for w in WORDS
+    ]
+    if lines:
+        head = ("prompts", "verdict", *(f"outcome: {t}" for t in TRUTHS), "decided, right of these")
+        parts.append(table(head, lines))
     return "\n\n".join(parts)
+
+
+def _right(found: Mapping[tuple[str, str], int]) -> str:
+    wrong, decided = wrong_and_decided(found)
+    return f"{decided / sum(found.values()):.0%}, {1 - wrong / decided:.0%}" if decided else "0%, -"
 
 
 def missing(study: Study, wanted: Wanted) -> str:
@@ -158,34 +131,6 @@ def _of_base(study: Study, regime: str, base: int) -> Sequence[Any]:
     keys = [k for k in runs[0].keys() & runs[1].keys() if k[0] == base]
     scores = [[r[k].final.sets["adapted"] for r in runs] for k in sorted(keys)]
     return [a.right_P / a.n - b.right_P / b.n for a, b in scores]
-
-
-def _settings_table(study: Study, stage: str) -> str:
-    runs = [r for r in study.records.runs if r.stage == stage and r.complete]
-    varied = _varied(runs)
-    groups: dict[tuple[str, str, str], list[Run]] = {}
-    for r in runs:
-        groups.setdefault((r.regime, r.arm, _setting(r, varied)), []).append(r)
-    rows = []
-    for key in sorted(groups, key=lambda k: (*_rank(k[0], REGIMES), *_rank(k[1], ARMS), k[2])):
-        cells = []
-        for where in ("adapted", "unseen"):
-            ends = [curve(r, study.base(r.regime, r.base), where=where) for r in groups[key]]
-            known = [(e[0][1], e[-1][1]) for e in ends if e]
-            cells += [percent(mean_of(b for _, b in known)), points(mean_of(b - a for a, b in known))]
-        rows.append([*key, str(len(groups[key])), *cells])
-    head = ("regime", "arm", "setting", "runs", "adapted", "change", "unseen", "change")
-    return table(head, rows)
-
-
-def _varied(runs: Sequence[Run]) -> list[str]:
-    """Settings that are not the same in all runs."""
-    keys = {k for r in runs for k in r.settings}
-    return sorted(k for k in keys if len({json.dumps(r.settings.get(k), sort_keys=True) for r in runs}) > 1)
-
-
-def _setting(run: Run, varied: Sequence[str]) -> str:
-    return ", ".join([f"lr {run.lr:.0e}", *(f"{k} {run.settings.get(k)}" for k in varied)])
 
 
 def _arms(runs: Sequence[Run]) -> list[str]:

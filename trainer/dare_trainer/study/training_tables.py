@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .contrasts import Contrast, holm
 from .detectable import minimum_detectable, spread
 from .outcomes import BASE, MEASURES, SETS, Study, Term
-from .training_words import interval, level, number, pairs, points, sentence, table, verdicts
+from .training_words import interval, level, number, pairs, percent, points, sentence, table, verdicts
 
 __all__ = [
     "PRIMARY",
@@ -53,6 +53,11 @@ def primary(study: Study) -> str:
         f"{words}, stage `{FINAL}`, regime `{PRIMARY}`; `{study.command}`.",
         sentence("dare", "ttrl", found, margin=study.margin),
     ]
+    planned = PLANNED[0] * PLANNED[1]
+    if found and found.pairs < planned:
+        parts.append(
+            f"An interim look: {found.pairs} of the {planned} planned pairs, so this verdict may still change."
+        )
     if found:
         both = [study.contrast(FINAL, PRIMARY, {(a, "pass@1"): 1.0}) for a in ("dare", "ttrl")]
         row = [*(level(b) for b in both), *_numbers(found), interval(found.over_pairs.low, found.over_pairs.high)]
@@ -81,7 +86,7 @@ def secondary_table(study: Study) -> str:
     ]
     words = (
         f"pass@1, adapted prompts, final step, stage `{FINAL}`, points; `{study.command}`. Holm's correction is for "
-        f"all {len(rows)} rows; equivalence is not corrected."
+        f"all {len(rows)} rows; equivalence and the last column are not corrected."
     )
     head = ("regime", "contrast", *HEAD, "p, Holm", "verdict", "by t over bases")
     return f"{words}\n\n{table(head, rows)}"
@@ -190,11 +195,11 @@ def _detectable(study: Study) -> str:
             continue
         bases, seeds = PLANNED
         plain, few = (minimum_detectable(found, bases=bases, seeds=seeds, few=f) for f in (False, True))
-        known = "unknown, taken as 0: a lower bound" if found.between is None else f"{points(found.between**0.5)[1:]}"
+        known = "unknown, taken as 0: a lower bound" if found.between is None else f"{percent(found.between**0.5)}"
         parts.append(
             f"Stage `{stage}`, {count} pairs on {len(values)} bases: standard deviation of a pair's difference between "
-            f"bases {known}, between seeds {points(found.within**0.5)[1:]} points. Minimum detectable effect of "
-            f"{bases} bases x {seeds} seeds (80% power, two-sided 5%): {points(plain)[1:]} points as 2.8 standard "
-            f"errors, {points(few)[1:]} with t quantiles over the base means."
+            f"bases {known}, between seeds {percent(found.within**0.5)} points. Minimum detectable effect of "
+            f"{bases} bases x {seeds} seeds (80% power, two-sided 5%): {percent(plain)} points as 2.8 standard "
+            f"errors, {percent(few)} with t quantiles over the base means."
         )
     return "\n\n".join(parts)

@@ -21,7 +21,8 @@ def number(value: float | None, form: str = ".3f") -> str:
 
 def points(value: float) -> str:
     """A difference of shares, in points."""
-    return "-" if not math.isfinite(value) else f"{SCALE * value:+.1f}"
+    said = f"{SCALE * value:+.1f}"
+    return "-" if not math.isfinite(value) else "0.0" if said in {"+0.0", "-0.0"} else said
 
 
 def percent(value: float) -> str:
