@@ -18,7 +18,9 @@ from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_
 __all__ = ["AsyncDareReward", "DareReward"]
 
 # What a rollout_func may bring. A dataset column of one of these names would be taken for it.
-EXTRAS = ("token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs", "vote_only")
+EXTRAS = (
+    "token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs", "token_self_certainty", "vote_only",
+)  # fmt: skip
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
 

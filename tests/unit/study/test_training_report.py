@@ -171,6 +171,28 @@ def test_a_line_that_is_no_record_is_named(line):
         parse([json.dumps(base()), line])
 
 
+def test_a_base_is_that_of_the_stage():
+    develop = {**base(share=0.8), "id": "develop/informative/0", "stage": "develop"}
+    records = [develop, {**base(), "stage": "confirm"}, {"record": "trunk", "id": "trunk-0", "seconds": 3600.0}]
+    found = study(records)
+    assert found.base("informative", 0).stage == "confirm"
+    assert found.base("informative", 0, stage="develop").stage == "develop"
+    assert found.base("informative", 0, stage="long").stage == "develop"  # whatever there is
+    assert [b.stage for b in found.bases()] == ["confirm"]
+    text = page(records)
+    assert "bases: 1 informative." in text
+    assert "1 bases from 1 trunks, 1.1 hours recorded" in text
+    assert set(found.bases()[0].by_temperature) == {"0.7", "1.0"}
+    assert set(parse([{**base(), "temperatures": None}]).bases[0].by_temperature) == {"1"}
+
+
+def test_pairs_that_were_run_at_two_settings_are_named():
+    text = missing(study([base(), run("dare", lr=1e-4), run("dare", lr=3e-4), run("ttrl")]), {})
+    assert "more than one setting" in text
+    assert "informative/0/dare/0" in text
+    assert "ttrl" not in text
+
+
 # outcomes
 
 
@@ -378,7 +400,7 @@ def test_the_page_of_everything(full):
     bars = section(text, "Which method passes the bar?")
     assert "| dare_dist_bonus |" in bars
     assert "**open: not run in uninformative, confident**" in bars
-    assert "None passes. Of the arms run in all regimes dare has" in bars
+    assert "No arm that was run in all regimes passes. Of these dare has" in bars
     assert "| 50 | use | 4 | 0 | 0 |" in section(text, "Preflight")
     assert "| 50 | undecided | 2 | 0 | 0 | 67%, 100% |" in section(text, "Preflight")
     open_cells = section(text, "What was not run")

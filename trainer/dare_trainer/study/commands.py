@@ -20,6 +20,7 @@ from .calibration_report import calibration
 from .report import simulation
 from .simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
 from .tabular import Training
+from .training.commands import add_train
 from .training_figures import draw_training
 from .training_report import study_of, training
 
@@ -50,6 +51,7 @@ def register(subparsers: Any) -> None:
         action.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="processes (default 2)")
         action.add_argument("--seed", type=int, default=0)
         action.set_defaults(run=run)
+    add_train(actions)
     render_only: argparse.ArgumentParser = actions.add_parser(
         "report", help="write the pages again from the raw results"
     )

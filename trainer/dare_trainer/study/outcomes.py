@@ -13,7 +13,20 @@ from dare_reward.segments import Floats
 from .contrasts import MARGIN, RESAMPLES, Contrast, Nested, Shared, contrast
 from .records import Base, Evaluation, Records, Run, Score
 
-__all__ = ["ARMS", "BASE", "MEASURES", "REGIMES", "SETS", "Of", "Study", "Term", "curve", "in_order", "mean_of"]
+__all__ = [
+    "ARMS",
+    "BASE",
+    "FINAL",
+    "MEASURES",
+    "REGIMES",
+    "SETS",
+    "Of",
+    "Study",
+    "Term",
+    "curve",
+    "in_order",
+    "mean_of",
+]
 
 ARMS = (
     *("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled", "dare_length", "dare_dist_bonus"),
@@ -22,6 +35,7 @@ ARMS = (
 )
 REGIMES = ("informative", "uninformative", "confident")
 SETS = ("adapted", "unseen", "ood")
+FINAL = "confirm"  # the stage that counts
 BASE = "base"  # the arm that stands for the model before RL
 
 Term = tuple[str, str]  # arm, measure
@@ -56,8 +70,14 @@ class Study:
     margin: float = MARGIN
     found: dict[object, Contrast | None] = field(default_factory=dict, repr=False, compare=False)
 
-    def base(self, regime: str, number: int) -> Base | None:
-        return next((b for b in self.records.bases if (b.regime, b.base) == (regime, number)), None)
+    def base(self, regime: str, number: int, *, stage: str = FINAL) -> Base | None:
+        """The base on the prompts of a stage; if that is not recorded, on those of another."""
+        found = [b for b in self.records.bases if (b.regime, b.base) == (regime, number)]
+        return next((b for b in found if b.stage == stage), found[0] if found else None)
+
+    def bases(self, regime: str | None = None) -> list[Base]:
+        """Those of the confirm runs."""
+        return [b for b in self.records.bases if b.stage == FINAL and regime in {None, b.regime}]
 
     def runs(self, stage: str, regime: str, arm: str) -> dict[tuple[int, int], Run]:
         """Complete runs by base and seed."""
@@ -75,7 +95,7 @@ class Study:
     def regimes(self, stage: str | None = None) -> list[str]:
         """Regimes with complete runs of a stage, or with any record."""
         runs = {r.regime for r in self.records.runs if stage is None or (r.stage == stage and r.complete)}
-        return in_order(runs | ({b.regime for b in self.records.bases} if stage is None else set()), REGIMES)
+        return in_order(runs | ({b.regime for b in self.bases()} if stage is None else set()), REGIMES)
 
     def contrast(
         self,
@@ -121,7 +141,7 @@ class Study:
         def at(key: tuple[int, int]) -> Floats | None:
             total: Floats | None = None
             for (arm, measure), weight in terms.items():
-                found = self._evaluation(regime, key, arm, runs)
+                found = self._evaluation(stage, regime, key, arm, runs)
                 if found is None or where not in found.sets:
                     return None
                 values = weight * MEASURES[measure](found.sets[where])
@@ -132,25 +152,25 @@ class Study:
                 total = values if total is None else total + values
             return None if total is None or np.isnan(total).any() else total
 
-        alone = [(b.base, 0) for b in self.records.bases if b.regime == regime]
+        alone = [(b.base, 0) for b in self.bases(regime)]
         return _nested(_keys(runs.values()) if runs else alone, at)
 
     def numbers(self, stage: str, regime: str, weights: Mapping[str, float], value: Of) -> Nested:
         runs = {arm: self.runs(stage, regime, arm) for arm in weights}
 
         def at(key: tuple[int, int]) -> Floats | None:
-            base = self.base(regime, key[0])
+            base = self.base(regime, key[0], stage=stage)
             total = sum(w * value(runs[a][key], base) for a, w in weights.items()) if base else np.nan
             return None if np.isnan(total) else np.array([total])
 
         return _nested(_keys(runs.values()), at)
 
     def _evaluation(
-        self, regime: str, key: tuple[int, int], arm: str, runs: Mapping[str, Mapping[tuple[int, int], Run]]
+        self, stage: str, regime: str, key: tuple[int, int], arm: str, runs: Mapping[str, Mapping[tuple[int, int], Run]]
     ) -> Evaluation | None:
         if arm != BASE:
             return runs[arm][key].final
-        base = self.base(regime, key[0])
+        base = self.base(regime, key[0], stage=stage)
         return base.evaluation if base else None
 
     def interval(self, values: Nested, resamples: int = 0) -> Contrast | None:

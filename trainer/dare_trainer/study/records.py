@@ -16,7 +16,7 @@ import numpy as np
 from dare_reward.errors import RequestError
 from dare_reward.segments import Floats
 
-__all__ = ["Base", "Evaluation", "Preflight", "Records", "Run", "Score", "parse", "read"]
+__all__ = ["Base", "Evaluation", "Preflight", "Records", "Run", "Score", "Trunk", "parse", "read"]
 
 JSON = Mapping[str, Any]
 
@@ -56,9 +56,10 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Base:
-    """A pretrained model before RL: step 0 of its runs. `treatments`: what each arm would do to it, by set and arm."""
+    """A model before RL: step 0 of its runs in a stage. `treatments`: what each arm would do, by set and arm."""
 
     id: str
+    stage: str
     regime: str
     base: int
     parameters: int
@@ -67,6 +68,13 @@ class Base:
     evaluation: Evaluation
     treatments: Mapping[str, Mapping[str, JSON]]
     temperatures: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def by_temperature(self) -> Mapping[str, Mapping[str, Any]]:
+        """Treatments of the adapted prompts; those at 1 are the ones of every run."""
+        usual = self.treatments.get("adapted")
+        known = {float(t) for t in self.temperatures}
+        return {**({"1": usual} if usual and 1.0 not in known else {}), **self.temperatures}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +112,19 @@ class Preflight:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Trunk:
+    """A pretraining that bases of all regimes go on from."""
+
+    id: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Records:
     bases: tuple[Base, ...]
     runs: tuple[Run, ...]
     preflights: tuple[Preflight, ...]
+    trunks: tuple[Trunk, ...]
 
 
 def read(path: Path) -> Records:
@@ -116,7 +133,7 @@ def read(path: Path) -> Records:
 
 def parse(lines: Iterable[str | JSON]) -> Records:
     """Records from lines, or from what these hold. RequestError with the number of a line that is none."""
-    found: dict[str, dict[str, Any]] = {"base": {}, "run": {}, "preflight": {}}
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
     for number, line in enumerate(lines, 1):
         if isinstance(line, str) and not line.strip():
             continue
@@ -128,12 +145,13 @@ def parse(lines: Iterable[str | JSON]) -> Records:
                 found[kind][key] = KINDS[kind](record)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RequestError(f"line {number} is not a record: {error!r}", code="file") from error
-    return Records(*(tuple(found[kind].values()) for kind in ("base", "run", "preflight")))
+    return Records(*(tuple(found[kind].values()) for kind in KINDS))
 
 
 def _base(r: JSON) -> Base:
     return Base(
         id=r["id"],
+        stage=r.get("stage", "confirm"),
         regime=r["regime"],
         base=int(r["base"]),
         parameters=int(r["parameters"]),
@@ -166,7 +184,11 @@ def _preflight(r: JSON) -> Preflight:
     return Preflight(r["regime"], int(r["base"]), r["tries"])
 
 
-KINDS = {"base": _base, "run": _run, "preflight": _preflight}
+def _trunk(r: JSON) -> Trunk:
+    return Trunk(r["id"], _number(r.get("seconds")))
+
+
+KINDS = {"base": _base, "run": _run, "preflight": _preflight, "trunk": _trunk}  # in the order of Records
 
 
 def _evaluation(e: JSON) -> Evaluation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .outcomes import REGIMES, SETS, Study, mean_of
-from .training_tables import FINAL, PRIMARY
+from .outcomes import FINAL, REGIMES, SETS, Study, mean_of
+from .training_tables import PRIMARY
 from .training_words import interval, number, pairs, points, table, verdicts
 
 __all__ = ["bar", "families"]
@@ -39,13 +39,13 @@ def bar(study: Study) -> str:
         known = {r: c.estimate for r, c in found.items() if c}
         if not known:
             continue
-        if len(known) < len(REGIMES):
+        if "worse" in words.values() or words.get(PRIMARY, "better") != "better":
+            said = "does not pass"
+        elif len(known) < len(REGIMES):
             said = "open: not run in " + ", ".join(r for r in REGIMES if r not in known)
-        elif words[PRIMARY] == "better" and "worse" not in words.values():
+        else:
             said = "passes"
             passing.append(arm)
-        else:
-            said = "does not pass"
         if len(known) == len(REGIMES):
             nearest[arm] = min(known.values())
         cells = [f"{points(known[r])} {words[r]}" if r in known else "-" for r in REGIMES]
@@ -60,7 +60,7 @@ def bar(study: Study) -> str:
     if nearest and not passing:
         best = max(nearest, key=nearest.__getitem__)
         parts.append(
-            f"None passes. Of the arms run in all regimes {best} has the highest lowest difference, "
+            f"No arm that was run in all regimes passes. Of these {best} has the highest lowest difference, "
             f"{points(nearest[best])} points."
         )
     elif passing:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .contrasts import Contrast, Judgement, judge
-from .outcomes import REGIMES, Study, mean_of
+from .outcomes import FINAL, REGIMES, Study, mean_of
 from .records import Base, Run
 from .training_dynamics import area
-from .training_tables import FINAL, PRIMARY, factors, secondary
+from .training_tables import PRIMARY, factors, secondary
 from .training_words import interval, number, pairs, points
 
 __all__ = ["CLAIMS", "TrainedClaim", "judge_training", "overall"]
@@ -142,7 +142,7 @@ def entropy(study: Study) -> TrainedClaim:
     ]
     parts = []
     for regime in study.regimes():
-        scores = [b.evaluation.sets["adapted"] for b in study.records.bases if b.regime == regime]
+        scores = [b.evaluation.sets["adapted"] for b in study.bases(regime)]
         aurocs = [mean_of(getattr(s, name) for s in scores) for name in ("auroc", "auroc_wrong_mode")]
         if not np.isnan(aurocs).all():
             parts.append(f"{regime} {number(aurocs[0], '.2f')} ({number(aurocs[1], '.2f')} where the vote is wrong)")
@@ -174,24 +174,21 @@ def correlation(study: Study) -> TrainedClaim:
     parts = []
     for regime in study.regimes():
         found = []
-        for t in {t for b in study.records.bases if b.regime == regime for t in b.temperatures}:
-            cells = [b.temperatures[t] for b in study.records.bases if b.regime == regime and t in b.temperatures]
-            values = [
-                mean_of(_known(c, path) for c in cells) for path in (("rho",), ("ttrl", "dacc"), ("dare", "dacc"))
-            ]
-            if not np.isnan(values).any():
-                found.append(values)
-        if len(found) > 1:
-            ends = [f"ttrl {vote:+.3f} and dare {dare:+.3f} at rho {rho:.2f}" for rho, vote, dare in sorted(found)]
-            parts.append(f"{regime} {ends[0]}, {ends[-1]}")
-    said = (
-        f"First-order change of accuracy by one step before RL: {'; '.join(parts)}. No training at other temperatures."
-    )
+        for t in sorted({t for b in study.bases(regime) for t in b.by_temperature}, key=float):
+            cells = [b.by_temperature[t] for b in study.bases(regime) if t in b.by_temperature]
+            paths = (("ttrl", "dacc"), ("dare", "dacc"), ("rho",))
+            vote, dare, rho = (mean_of(_known(c, path) for c in cells) for path in paths)
+            if not np.isnan([vote, dare]).any():
+                correlated = "" if np.isnan(rho) else f" (rho {rho:.2f})"
+                found.append(f"ttrl {vote:+.3f} and dare {dare:+.3f} at temperature {t}{correlated}")
+        parts += [f"{regime} {', '.join(found)}"] if len(found) > 1 else []
+    trained = any(r.settings.get("temperature", 1) != 1 for r in study.records.runs)
+    end = "Runs at other temperatures are under Sensitivity." if trained else "No training at other temperatures."
     return TrainedClaim(
         "dare degrades less than the vote as rollouts become correlated",
         "section 4.5",
         "described only" if parts else "not run",
-        said if parts else "No record says anything of it.",
+        f"Change of accuracy by one step before RL: {'; '.join(parts)}. {end}" if parts else "No record says anything.",
         ", ".join(p.split()[0] for p in parts) or "no regime",
     )
 

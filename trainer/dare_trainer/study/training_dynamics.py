@@ -9,9 +9,8 @@ import numpy as np
 
 from dare_reward.analysis import evaluation_interval, steps_to_threshold
 
-from .outcomes import ARMS, BASE, SETS, Study, curve, in_order, mean_of
+from .outcomes import ARMS, BASE, FINAL, SETS, Study, curve, in_order, mean_of
 from .records import Base, Run
-from .training_tables import FINAL
 from .training_words import interval, number, pairs, percent, points, sentence, table, verdicts
 
 __all__ = [
@@ -163,7 +162,7 @@ def treatments(study: Study) -> str:
     """How often the arms differ at all, before any training."""
     rows = []
     for regime in study.regimes():
-        bases = [b for b in study.records.bases if b.regime == regime and b.treatments]
+        bases = [b for b in study.bases(regime) if b.treatments]
         for where in in_order({w for b in bases for w in b.treatments}, SETS):
             for arm in in_order({a for b in bases for a in b.treatments.get(where, {})}, ARMS):
                 found = [b.treatments[where][arm] for b in bases if arm in b.treatments.get(where, {})]
@@ -180,15 +179,18 @@ def temperatures(study: Study) -> str:
     """The same at other sampling temperatures, which set how correlated rollouts are."""
     rows = []
     for regime in study.regimes():
-        bases = [b for b in study.records.bases if b.regime == regime and b.temperatures]
-        for t in sorted({t for b in bases for t in b.temperatures}, key=float):
-            cells = [b.temperatures[t] for b in bases if t in b.temperatures]
+        bases = [b for b in study.bases(regime) if b.temperatures]
+        for t in sorted({t for b in bases for t in b.by_temperature}, key=float):
+            cells = [b.by_temperature[t] for b in bases if t in b.by_temperature]
             rho = _mean_of_key(cells, "rho")
             for arm in in_order({a for c in cells for a, v in c.items() if isinstance(v, Mapping)}, ARMS):
                 found = [c[arm] for c in cells if isinstance(c.get(arm), Mapping)]
                 rows.append([regime, t, rho, arm, str(len(found)), *(_mean_of_key(found, k) for k in TREATMENT)])
     head = ("regime", "temperature", "rho", "arm", "bases", *(n.replace("_", " ") for n in TREATMENT))
-    words = f"As above on the adapted prompts, by temperature; `rho` is the intra-group correlation. `{study.command}`."
+    words = (
+        "As above on the adapted prompts, by temperature; `rho` is the intra-group correlation, where it was recorded. "
+        f"`{study.command}`."
+    )
     return f"{words}\n\n{table(head, rows)}"
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from dare_reward.errors import ConfigError
 from dare_reward.segments import Floats
 
-from .outcomes import Study, curve, mean_of
+from .outcomes import FINAL, Study, curve, mean_of
 from .training_dynamics import GAINS, reached
-from .training_tables import FINAL, secondary
+from .training_tables import secondary
 
 __all__ = ["FIGURES", "Gain", "draw_training", "figures", "gains", "rank_correlation"]
 
@@ -39,7 +39,7 @@ class Gain:
 
 def gains(study: Study) -> list[Gain]:
     found = []
-    for base in sorted(study.records.bases, key=lambda b: (b.regime, b.base)):
+    for base in sorted(study.bases(), key=lambda b: (b.regime, b.base)):
         runs = [study.runs(FINAL, base.regime, a) for a in ("dare", "ttrl")]
         keys = sorted(k for k in runs[0].keys() & runs[1].keys() if k[0] == base.base)
         scores = [[r[k].final.sets["adapted"] for r in runs] for k in keys]

@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any
 
 from .contrasts import Shared
-from .outcomes import REGIMES, Study, in_order
-from .records import Records, parse
+from .outcomes import FINAL, REGIMES, Study, in_order
+from .records import parse
 from .training_breakdown import bar, families
 from .training_claims import judge_training
 from .training_dynamics import (
@@ -24,7 +24,7 @@ from .training_dynamics import (
 from .training_figures import figures, gains, rank_correlation
 from .training_scans import Wanted, cost, long_runs, missing, preflight
 from .training_settings import scan, sensitivity
-from .training_tables import FINAL, PRIMARY, entropy_credit, factorial, main_table, primary, secondary_table
+from .training_tables import PRIMARY, entropy_credit, factorial, main_table, primary, secondary_table
 from .training_words import number, points, sentence, table
 
 __all__ = ["RESAMPLES", "WANTED", "study_of", "training", "training_page"]
@@ -105,7 +105,7 @@ def training_page(study: Study, *, data: str, wanted: Wanted) -> str:
         INTRO.format(
             command=study.command,
             data=data,
-            scope=_scope(study.records),
+            scope=_scope(study),
             resamples=study.resamples,
             margin=100 * study.margin,
         )
@@ -116,16 +116,17 @@ def training_page(study: Study, *, data: str, wanted: Wanted) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _scope(records: Records) -> str:
+def _scope(study: Study) -> str:
     """Sizes that the records say: of the models, the tasks and the runs."""
+    records, known = study.records, study.bases()
     if not records.bases and not records.runs:
         return "no run has been recorded."
-    parameters = sorted({b.parameters for b in records.bases})
-    families = in_order({f for b in records.bases for f in b.families.get(FINAL, ())}, ())
+    parameters = sorted({b.parameters for b in known})
+    families = in_order({f for b in known for f in b.families.get(FINAL, ())}, ())
     confirm = [r for r in records.runs if r.stage == FINAL and r.complete]
     prompts = sorted({len(s.right_P) for r in confirm if (s := r.final.sets.get("adapted"))})
     steps = sorted({r.final.step for r in confirm})
-    bases = {r: sum(b.regime == r for b in records.bases) for r in in_order({b.regime for b in records.bases}, REGIMES)}
+    bases = {r: sum(b.regime == r for b in known) for r in in_order({b.regime for b in known}, REGIMES)}
     said = [
         f"models of {_span(parameters, ',')} parameters, pretrained here from scratch" if parameters else "",
         f"procedural tasks ({', '.join(families)})" if families else "procedural tasks",

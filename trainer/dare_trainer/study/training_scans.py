@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .calibrate import truth_of, wrong_and_decided
-from .outcomes import ARMS, REGIMES, Study, curve, in_order, mean_of
+from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .records import Run
-from .training_tables import FINAL
 from .training_words import number, percent, points, table
 
 __all__ = ["Wanted", "cost", "long_runs", "missing", "preflight"]
@@ -26,7 +25,7 @@ def long_runs(study: Study) -> str:
             runs = list(study.runs("long", regime, arm).values())
             curves: dict[int, list[float]] = {}
             for r in runs:
-                for step, value in curve(r, study.base(regime, r.base)):
+                for step, value in curve(r, study.base(regime, r.base, stage="long")):
                     curves.setdefault(step, []).append(value)
             means = {step: mean_of(v) for step, v in sorted(curves.items()) if len(v) == len(runs)}
             if not means:
@@ -59,13 +58,16 @@ def cost(study: Study) -> str:
     for stage in in_order({r.stage for r in runs}, ("pilot", "develop", FINAL, "sensitivity", "long")):
         for arm in _arms([r for r in runs if r.stage == stage]):
             own = [r for r in runs if (r.stage, r.arm) == (stage, arm)]
-            hours = sum(r.seconds for r in own if r.seconds == r.seconds) / 3600
+            hours = sum(r.seconds for r in own if r.seconds > 0) / 3600
             each = (mean_of(r.seconds for r in own), mean_of(r.tokens for r in own))
             rows.append([stage, arm, str(len(own)), number(each[0], ".0f"), number(each[1], ",.0f"), f"{hours:.2f}"])
-    pretraining = [float(b.pretraining.get("seconds") or 0) for b in study.records.bases]
+    trained = [t.seconds for t in study.records.trunks if t.seconds > 0]
+    trained += [float(b.pretraining.get("seconds") or 0) for b in study.records.bases]
+    trunks = f" from {len(study.records.trunks)} trunks" if study.records.trunks else ""
+    pretraining = f"{len({(b.regime, b.base) for b in study.records.bases})} bases{trunks}"
     words = (
-        f"Means per run; {len(runs)} runs, {sum(r.seconds for r in runs if r.seconds > 0) / 3600:.1f} hours, and "
-        f"{len(pretraining)} bases pretrained in {sum(pretraining) / 3600:.1f} hours. `{study.command}`."
+        f"Means per run; {len(runs)} runs, {sum(r.seconds for r in runs if r.seconds > 0) / 3600:.1f} hours. "
+        f"Pretraining: {pretraining}, {sum(trained) / 3600:.1f} hours recorded. `{study.command}`."
     )
     return f"{words}\n\n{table(('stage', 'arm', 'runs', 'seconds', 'generated tokens', 'hours in all'), rows)}"
 
@@ -118,7 +120,14 @@ def missing(study: Study, wanted: Wanted) -> str:
     broken = [r.id for r in study.records.runs if not r.complete]
     if broken:
         parts.append(f"Runs without an evaluation at their last step, left out: {', '.join(sorted(broken))}.")
-    orphans = {(r.regime, r.base) for r in study.records.runs if study.base(r.regime, r.base) is None}
+    seen: dict[tuple[object, ...], int] = {}
+    for r in study.records.runs:
+        if r.stage == FINAL and r.complete:
+            key = (r.regime, r.base, r.arm, r.seed)
+            seen[key] = seen.get(key, 0) + 1
+    if twice := ["/".join(map(str, key)) for key, count in seen.items() if count > 1]:
+        parts.append(f"Confirm runs at more than one setting, of which the last counts: {', '.join(twice)}.")
+    orphans = {(r.regime, r.base) for r in study.records.runs if not study.base(r.regime, r.base)}
     if orphans:
         names = ", ".join(f"{regime}/{base}" for regime, base in sorted(orphans))
         parts.append(f"Bases with runs but without a record, so without a step 0: {names}.")

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .outcomes import ARMS, REGIMES, Study, curve, in_order, mean_of
+from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .records import Run
-from .training_tables import FINAL, rival_of
+from .training_tables import rival_of
 from .training_words import interval, percent, points, table
 
 __all__ = ["chosen", "scan", "sensitivity"]
@@ -83,7 +83,7 @@ def _rows(
     for (regime, arm, setting), runs in groups.items():
         cells = []
         for where in ("adapted", "unseen"):
-            curves = [c for r in runs if (c := curve(r, study.base(regime, r.base), where=where))]
+            curves = [c for r in runs if (c := curve(r, study.base(regime, r.base, stage=r.stage), where=where))]
             changes = (c[-1][1] - c[0][1] for c in curves if c[0][0] == 0 < c[-1][0])
             cells += [percent(mean_of(c[-1][1] for c in curves)), points(mean_of(changes))]
         rival = rival_of(arm)

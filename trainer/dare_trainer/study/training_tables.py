@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .contrasts import Contrast, holm
 from .detectable import minimum_detectable, spread
-from .outcomes import BASE, MEASURES, SETS, Study, Term
+from .outcomes import BASE, FINAL, MEASURES, SETS, Study, Term
 from .training_words import interval, level, number, pairs, percent, points, sentence, table, verdicts
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
 ]
 
 PRIMARY = "informative"
-FINAL = "confirm"
 HEAD = ("pairs", "difference", "95%, bootstrap", "90%, bootstrap", "95%, t over bases", "p")
 LEVEL_RESAMPLES = 1000
 PLANNED = (4, 4)  # bases, seeds

@@ -1,0 +1,190 @@
+"""One run of test-time RL: TRL's GRPOTrainer on a base model, its rewards from the service over HTTP.
+
+Of the votes of a prompt the first `trained` are trained, the others only vote. Truth goes along as a label, which the
+service keeps from every method but `gt` and reports accuracies from.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from dare_reward.stacks.trl import DareReward
+from dare_reward.stacks.trl_rollout import rollout as described
+
+from .arms import Arm
+from .examine import LONGEST
+from .families import Problem
+from .sampling import sample
+
+__all__ = ["Settings", "train"]
+
+# Of TRL's log: what a step is remembered by.
+KEPT: Final = {
+    "dare/label_accuracy": "label_accuracy",
+    "dare/reward_accuracy": "reward_accuracy",
+    "dare/ground_truth_ratio": "pass1",
+    "dare/majority_ratio": "majority_ratio",
+    "reward_std": "reward_std",
+    "completions/mean_length": "length",
+    "grad_norm": "grad_norm",
+    "loss": "loss",
+    "entropy": "entropy",
+}
+Evaluate = Callable[[Any, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A step takes `prompts` prompts with `votes` rollouts each. The learning rate falls linearly to 0."""
+
+    prompts: int = 8
+    votes: int = 64
+    trained: int = 32
+    steps: int = 48
+    lr: float = 1e-4
+    temperature: float = 1.0
+
+
+class Rollouts:
+    """TRL's rollout_func: the study's own sampler, and what the arm tells of each rollout."""
+
+    def __init__(self, arm: Arm, settings: Settings, random: Random) -> None:
+        self.arm, self.settings, self.random = arm, settings, random
+        self.tokens = 0
+
+    def __call__(self, prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        s, tokenizer = self.settings, trainer.processing_class
+        ids = tokenizer(list(prompts))["input_ids"]
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        groups = sample(
+            model,
+            ids[:: s.trained],
+            each=s.votes,
+            longest=LONGEST,
+            end=tokenizer.eos_token_id,
+            temperature=s.temperature,
+        )
+        self.tokens += sum(len(c.ids) for group in groups for c in group)
+        told = [self.arm.tell(group, self.random) for group in groups]
+        texts = [tokenizer.batch_decode([c.ids for c in group], skip_special_tokens=True) for group in groups]
+        votes = [
+            [described(trainer, text, c.ids) | fields for text, c, fields in zip(*columns, strict=True)]
+            for columns in zip(texts, groups, told, strict=True)
+        ]
+        names = told[0][0]
+        return {
+            "prompt_ids": ids,
+            "completion_ids": [c.ids for group in groups for c in group[: s.trained]],
+            "logprobs": None,
+            "vote_only": list(chain.from_iterable(_dealt(group[s.trained :], s.trained) for group in votes)),
+            **{n: [fields[n] for group in told for fields in group[: s.trained]] for n in names},
+        }
+
+
+def _dealt(votes: Sequence[Any], hands: int) -> list[list[Any]]:
+    """The votes that are not trained, handed to the group's rows in turn."""
+    return [list(votes[i::hands]) for i in range(hands)]
+
+
+def train(
+    model: Any,
+    tokenizer: Any,
+    problems: Sequence[Problem],
+    arm: Arm,
+    settings: Settings,
+    *,
+    seed: int,
+    url: str,
+    evaluate: Evaluate = lambda _model, _step: None,
+    at: Sequence[int] = (),
+) -> dict[str, Any]:
+    """Train `model` in place; `evaluate(model, step)` is called after the steps in `at`. Returns the run's figures."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    import torch
+    from datasets import Dataset
+    from transformers import PrinterCallback, TrainerCallback
+    from trl import GRPOTrainer
+
+    class Evaluating(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            if state.global_step in at:
+                evaluate(model, state.global_step)
+
+    rollouts = Rollouts(arm, settings, Random(seed))
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = GRPOTrainer(
+            model=model,
+            processing_class=tokenizer,
+            reward_funcs=_reward(arm, url, seed),
+            args=_config(arm, settings, seed, Path(folder)),
+            train_dataset=Dataset.from_list([{"prompt": p.prompt, "gold": p.answer} for p in problems]),
+            callbacks=[Evaluating()],
+            rollout_func=rollouts,
+        )
+        trainer.remove_callback(PrinterCallback)
+        torch.manual_seed(seed)
+        trainer.train()
+    return {
+        "settings": asdict(settings),
+        "steps": _curves(trainer.state.log_history),
+        "tokens": rollouts.tokens,
+        "seconds": round(time.monotonic() - begun, 1),
+    }
+
+
+def _reward(arm: Arm, url: str, seed: int) -> Any:
+    if arm.local is None:
+        return DareReward(url, method=arm.method, label="gold", kind="exact", on_error="raise", **arm.params)
+    local, random = arm.local, Random(seed)
+
+    def reward(completions: Sequence[str], **_: Any) -> list[float]:
+        return [local(text, random) for text in completions]
+
+    reward.__name__ = arm.name
+    return reward
+
+
+def _config(arm: Arm, settings: Settings, seed: int, folder: Path) -> Any:
+    from trl import GRPOConfig
+
+    return GRPOConfig(
+        output_dir=str(folder),
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=settings.prompts * settings.trained,
+        num_generations=settings.trained,
+        max_completion_length=LONGEST,
+        max_steps=settings.steps,
+        learning_rate=settings.lr,
+        lr_scheduler_type="linear",
+        max_grad_norm=1.0,
+        weight_decay=0.0,
+        temperature=settings.temperature,
+        beta=0.0,
+        loss_type=arm.loss,
+        scale_rewards="none" if arm.loss == "dr_grpo" else "group",
+        gradient_checkpointing=False,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        seed=seed,
+    )
+
+
+def _curves(log: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    rows = [entry for entry in log if "loss" in entry]
+    found = {}
+    for source, name in KEPT.items():
+        if rows and all(source in row for row in rows):
+            found[name] = [round(float(row[source]), 5) for row in rows]
+    return found

@@ -1,0 +1,124 @@
+"""What one process does: make a base, or run a cell. Everything else is scheduling."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from .arms import ARMS
+from .corpus import Regime
+from .examine import examine, summary, treatments
+from .families import FAMILIES
+from .plan import Cell, Design, corpus_of, problems_of
+from .pretrain import finish, grow, solved
+from .trial import train
+
+__all__ = ["make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
+
+JSON = dict[str, Any]
+EXAMINED = 1_000_003  # seeds of evaluations, far from those of training
+TEMPERATURES = (0.7, 1.3)
+
+
+def trunk_name(base: int) -> str:
+    return f"trunk-{base}"
+
+
+def saved(root: Path, name: str) -> bool:
+    return (root / name / "config.json").exists()
+
+
+def make_trunk(design: Design, base: int, root: Path) -> JSON:
+    """Train a trunk from nothing and save it."""
+    _one_thread()
+    begun = time.monotonic()
+    model, tokenizer, steps = grow(corpus_of("plain"), design.pretraining, seed=base)
+    _save(model, tokenizer, root / trunk_name(base))
+    seconds = round(time.monotonic() - begun, 1)
+    return {"record": "trunk", "id": trunk_name(base), "base": base, "steps": steps, "seconds": seconds}
+
+
+def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path) -> JSON:
+    """A base of a regime, from its trunk; its record with what it can do on the stage's prompts."""
+    _one_thread()
+    folder = root / f"{regime}-{base}"
+    if not saved(root, folder.name):
+        model, tokenizer = _load(root / trunk_name(base))
+        finish(model, tokenizer, corpus_of(regime), design.pretraining, seed=1000 + base)
+        _save(model, tokenizer, folder)
+    model, tokenizer = _load(folder)
+    probe = solved(model, tokenizer, tuple(FAMILIES), design.pretraining.probes)
+    problems = problems_of(design, stage, base)
+    graded = {
+        name: examine(model, tokenizer, part, each=design.each, seed=EXAMINED + base) for name, part in problems.items()
+    }
+    warmer = {
+        f"{t:g}": examine(model, tokenizer, problems["adapted"], each=design.each, seed=EXAMINED + base, temperature=t)
+        for t in TEMPERATURES
+    }
+    return {
+        "record": "base",
+        "id": f"{stage}/{regime}/{base}",
+        "stage": stage,
+        "regime": regime,
+        "base": base,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "pretraining": {"probe": probe},
+        "families": {"confirm": design.confirm, "develop": design.develop},
+        "evaluation": {"step": 0, "sets": {name: summary(g) for name, g in graded.items()}},
+        "treatments": {name: treatments(g) for name, g in graded.items()},
+        "temperatures": {t: treatments(g) for t, g in warmer.items()},
+    }
+
+
+def run_cell(design: Design, cell: Cell, root: Path, url: str) -> JSON:
+    """Train one arm from its base; the record of the run."""
+    _one_thread()
+    model, tokenizer = _load(root / f"{cell.regime}-{cell.base}")
+    problems = problems_of(design, cell.stage, cell.base)
+    evaluations: list[JSON] = []
+
+    def evaluate(model: Any, step: int) -> None:
+        last = step == cell.settings.steps
+        names = ("adapted", "unseen", "ood") if last else ("adapted", "unseen")
+        each = design.each if last else design.each_between
+        model.eval()
+        sets = {n: summary(examine(model, tokenizer, problems[n], each=each, seed=EXAMINED + cell.base)) for n in names}
+        model.train()
+        evaluations.append({"step": step, "sets": sets})
+
+    figures = train(
+        model,
+        tokenizer,
+        [p for _, p in problems["adapted"]],
+        ARMS[cell.arm],
+        cell.settings,
+        seed=cell.seed,
+        url=url,
+        evaluate=evaluate,
+        at=(*design.between, cell.settings.steps),
+    )
+    identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
+    return {"record": "run", **identity, "lr": cell.settings.lr, **figures, "evaluations": evaluations}
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer, logging
+
+    logging.disable_progress_bar()
+    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+
+
+def _save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Whole or not at all: a run that was stopped leaves no half of a model behind."""
+    part = folder.with_name(folder.name + ".part")
+    model.save_pretrained(part)
+    tokenizer.save_pretrained(part)
+    part.rename(folder)
