@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dare_reward.errors import RequestError
+from dare_reward.errors import ConfigError, RequestError
 
 from .calibrate import Calibration, try_scenario
 from .calibration_report import calibration
@@ -21,14 +21,18 @@ from .report import simulation
 from .simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
 from .tabular import Training
 from .training.commands import add_train
+from .training_figures import draw_training
+from .training_report import study_of, training
 
-__all__ = ["PAGES", "register", "render"]
+__all__ = ["PAGES", "raw_results", "register", "render", "write_page"]
 
 JSON = dict[str, Any]
 PAGES: dict[str, tuple[str, Callable[..., str]]] = {
     "simulation": ("dare-reward study simulate", simulation),
     "preflight": ("dare-reward study calibrate", calibration),
+    "training": ("dare-reward study train", training),
 }
+GROWING = {"training"}  # raw results are appended as runs end: a record a line
 QUICK_CALIBRATION = Calibration(scenarios=4, repeats=2, sizes=(50,), training=Training(prompts=60, steps=5, lr=1.0))
 
 
@@ -78,15 +82,37 @@ def run_report(arguments: argparse.Namespace) -> int:
     if not found:
         raise RequestError(f"{arguments.out / 'data'} has no raw results", code="file")
     for name in found:
-        results = json.loads(_data(arguments.out, name).read_text(encoding="utf-8"))
-        _write(arguments.out / f"{name}.md", render(name, results))
+        write_page(arguments.out, name)
     return 0
+
+
+def write_page(out: Path, name: str) -> None:
+    """A page from its raw results, and the figures of training if matplotlib is there."""
+    results = raw_results(out, name)
+    _write(out / f"{name}.md", render(name, results))
+    if name == "training":
+        _draw(out, results)
+
+
+def raw_results(out: Path, name: str) -> JSON:
+    """What a page is rendered from."""
+    text = _data(out, name).read_text(encoding="utf-8")
+    results: JSON = {"records": text.splitlines()} if name in GROWING else json.loads(text)
+    return results
 
 
 def render(name: str, results: JSON) -> str:
     """The page of a study from its raw results."""
     command, page = PAGES[name]
-    return page(results, command=results.get("command", command), data=f"data/{name}.json")
+    return page(results, command=results.get("command", command), data=f"data/{_data(Path(), name).name}")
+
+
+def _draw(out: Path, results: JSON) -> None:
+    try:
+        for path in draw_training(out, study_of(results["records"], command=PAGES["training"][0])):
+            print(path)  # noqa: T201
+    except ConfigError as error:
+        print(error, file=sys.stderr)  # noqa: T201
 
 
 def _finish(name: str, results: JSON, arguments: argparse.Namespace) -> int:
@@ -102,7 +128,7 @@ def _finish(name: str, results: JSON, arguments: argparse.Namespace) -> int:
 
 
 def _data(out: Path, name: str) -> Path:
-    return out / "data" / f"{name}.json"
+    return out / "data" / f"{name}.json{'l' if name in GROWING else ''}"
 
 
 def _write(path: Path, text: str) -> None:
