@@ -19,7 +19,8 @@ __all__ = ["AsyncDareReward", "DareReward"]
 
 # What a rollout_func may bring. A dataset column of one of these names would be taken for it.
 EXTRAS = (
-    "token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs", "token_self_certainty", "vote_only",
+    "token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs",
+    "token_self_certainty", "vote_only",
 )  # fmt: skip
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 

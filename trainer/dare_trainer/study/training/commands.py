@@ -16,7 +16,7 @@ from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
 __all__ = ["add_train"]
 
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
-STAGES: Final = ("pilot", "develop", "confirm", "long")
+STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long")
 SETS: Final = {"default": DEFAULT, "full": FULL}
 
 
@@ -67,7 +67,7 @@ def run_train(arguments: argparse.Namespace) -> int:
 
 
 def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:
-    first = 0 if arguments.stage in {"confirm", "long"} else DEVELOP_BASE
+    first = DEVELOP_BASE if arguments.stage in {"pilot", "develop"} else 0
     given = {"temperature": arguments.temperature, "steps": arguments.steps}
     settings = replace(design.settings, **{k: v for k, v in given.items() if v is not None})
     rates: Sequence[float] = arguments.lr or (settings.lr,)

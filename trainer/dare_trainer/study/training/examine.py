@@ -76,19 +76,18 @@ def _rollout(tokenizer: Any, completion: Completion) -> dict[str, Any]:
     }
 
 
-def summary(graded: Graded) -> dict[str, Any]:
-    """What a record keeps of a set of problems: counts per problem, and means."""
+def summary(graded: Graded, *, brief: bool = False) -> dict[str, Any]:
+    """What a record keeps of a set of problems: counts per problem, and means. `brief`: no other lists than `right`."""
     groups, correct_R = graded.groups, graded.correct_R
     each = int(groups.sizes_P[0])
     entropy_R = groups.column("mean_entropy")
     auroc_P = group_auroc(groups, entropy_R, correct_R)
     majority_P = majority_at_k(groups, correct_R, each)
+    lists = {"majority": np.round(majority_P, 4).tolist(), "distinct": groups.support_P.tolist()}
     return {
         "n": each,
         "right": groups.sum_rollouts(correct_R > 0).astype(int).tolist(),
-        "majority": np.round(majority_P, 4).tolist(),
-        "distinct": groups.support_P.tolist(),
-        "family": list(graded.families),
+        **({} if brief else {**lists, "family": list(graded.families)}),
         "parsed": float(groups.valid_R.mean()),
         "length": float(graded.length_R.mean()),
         "entropy": float(entropy_R.mean()),
@@ -125,7 +124,7 @@ def treatments(graded: Graded, arms: Sequence[str] = COMPARED) -> dict[str, Mapp
     for name in arms:
         found = judge(name, whole)
         own, other = (groups.sum_by_group(at & right_A) for at in (found.label_A, rival.label_A))
-        moved = 1 - np.minimum(groups.sum_by_group(found.label_A & rival.label_A), 1)
+        moved = np.minimum(groups.support_P, 1) - np.minimum(groups.sum_by_group(found.label_A & rival.label_A), 1)
         out[name] = {
             "label_accuracy": float(own.mean()),
             "flips": float(moved.mean()),

@@ -54,7 +54,7 @@ class Design:
     between: tuple[int, ...] = (12, 24, 36)
 
     def families(self, stage: str) -> tuple[str, ...]:
-        return self.confirm if stage in {"confirm", "long"} else self.develop
+        return self.confirm if stage in {"confirm", "long", "sensitivity"} else self.develop
 
 
 DEFAULT: Final = Design()
@@ -87,7 +87,9 @@ class Cell:
 
     @property
     def id(self) -> str:
-        return f"{self.stage}/{self.regime}/{self.base}/{self.arm}/{self.seed}/{self.settings.lr:g}"
+        s = self.settings
+        varied = f"lr{s.lr:g}-t{s.temperature:g}-steps{s.steps}"
+        return f"{self.stage}/{self.regime}/{self.base}/{self.arm}/{self.seed}/{varied}"
 
 
 def scaled(design: Design, factor: float) -> Design:

@@ -84,8 +84,9 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> JSON:
         names = ("adapted", "unseen", "ood") if last else ("adapted", "unseen")
         each = design.each if last else design.each_between
         model.eval()
-        sets = {n: summary(examine(model, tokenizer, problems[n], each=each, seed=EXAMINED + cell.base)) for n in names}
+        graded = {n: examine(model, tokenizer, problems[n], each=each, seed=EXAMINED + cell.base) for n in names}
         model.train()
+        sets = {n: summary(g, brief=not last) for n, g in graded.items()}
         evaluations.append({"step": step, "sets": sets})
 
     figures = train(
