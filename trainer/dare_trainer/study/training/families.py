@@ -106,16 +106,15 @@ def shift(random: Random, places: int) -> Problem:
     return Problem(f"C{_word(letters)}{by}>", work)
 
 
-def join(random: Random, places: int) -> Problem:
-    """Letter by letter, the sum of two words in the ring: `cdf`."""
-    one, other = _letters(random, places), _letters(random, places)
+def mirror(random: Random, places: int) -> Problem:
+    """Each letter reflected at one digit, in the ring: `c9h`, for x becomes 9 - x."""
+    letters, by = _letters(random, places), random.randrange(10)
 
     def work(decide: Decide) -> tuple[list[str], str]:
-        sums = [decide(LETTERS[x] + LETTERS[y], (x + y) % 10, 10) for x, y in zip(one, other, strict=True)]
-        steps = [LETTERS[x] + LETTERS[y] + LETTERS[z] for x, y, z in zip(one, other, sums, strict=True)]
-        return steps, _word(sums)
+        turned = [decide(f"{LETTERS[x]}{by}", (by - x) % 10, 10) for x in letters]
+        return [f"{LETTERS[x]}{by}{LETTERS[y]}" for x, y in zip(letters, turned, strict=True)], _word(turned)
 
-    return Problem(f"J{_word(one)}{_word(other)}>", work)
+    return Problem(f"M{_word(letters)}{by}>", work)
 
 
 def _columns(a: int, b: int, places: int) -> list[tuple[int, int]]:
@@ -133,6 +132,6 @@ def _word(letters: list[int]) -> str:
 FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
     {
         f.name: f
-        for f in (Family("add", 3, add), Family("join", 4, join), Family("sub", 3, sub), Family("shift", 5, shift))
+        for f in (Family("add", 3, add), Family("mirror", 5, mirror), Family("sub", 3, sub), Family("shift", 5, shift))
     }
 )

@@ -45,7 +45,7 @@ class Design:
     pretraining: Pretraining = field(default_factory=Pretraining)
     settings: Settings = field(default_factory=Settings)
     confirm: tuple[str, ...] = ("shift", "sub")
-    develop: tuple[str, ...] = ("join", "add")
+    develop: tuple[str, ...] = ("mirror", "add")
     adapted: int = 64
     unseen: int = 48
     other: int = 32
