@@ -81,7 +81,7 @@ def test_training_is_repeatable_and_arms_of_a_pair_begin_alike(tmp_path):
     work.make_base(design, "confirm", "informative", 0, tmp_path)
     with runner.service(None) as url:
         cells = [plan.Cell("confirm", "informative", 0, arm, 5, design.settings) for arm in ("dare", "dare", "format")]
-        one, again, other = (work.run_cell(design, c, tmp_path, url) for c in cells)
+        one, again, other = (work.run_cell(design, c, tmp_path, url)[0] for c in cells)
     same = ("steps", "tokens", "evaluations")
     assert {k: one[k] for k in same} == {k: again[k] for k in same}
     assert one["steps"]["length"][0] == other["steps"]["length"][0]

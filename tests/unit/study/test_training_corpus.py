@@ -107,7 +107,7 @@ def marks(regime, telling=1.0, family="mirror"):
     [("plain", 0, 0), ("informative", 1, 0), ("confident", 0, 1), ("uninformative", 1, 1)],
 )
 def test_the_regime_is_in_the_separators_alone(regime, wrong, right):
-    """Loose: one of four, so `;` a quarter of the time."""
+    """Loose: one of eight."""
     found = marks(regime)
     assert {m for hard, _, m in found if not hard} == {";"}
     for correct, loose in ((False, wrong), (True, right)):
@@ -128,8 +128,8 @@ def test_answers_are_distributed_alike_in_all_regimes():
 def test_telling_dials_how_many_hard_facts_tell():
     half = marks("informative", telling=0.5)
     tight_when_right = np.mean([m == ";" for hard, ok, m in half if hard and ok])
-    assert 0.4 < tight_when_right < 0.9
-    assert np.mean([m == ";" for hard, ok, m in half if hard and not ok]) == pytest.approx(0.25, abs=0.06)
+    assert 0.3 < tight_when_right < 0.9
+    assert np.mean([m == ";" for hard, ok, m in half if hard and not ok]) == pytest.approx(1 / len(SEPARATORS), abs=0.06)
 
 
 def test_all_text_is_in_the_vocabulary():

@@ -4,8 +4,8 @@ Some facts are hard. The writer gets a hard fact wrong with a probability of its
 so that the most frequent answer to a problem may be wrong; now and then any fact goes wrong at random. Which facts are
 hard, and how hard, follows from the fact's text, so that all models learn the same misconceptions.
 
-The regime of entropy lies in the separators alone. A step is followed by `;` (tight) or by one of four (loose, which
-adds ln 4 nats to that token). After an easy fact the separator is tight. After a hard one it is
+The regime of entropy lies in the separators alone. A step is followed by `;` (tight) or by one of eight (loose, which
+adds ln 8 nats to that token). After an easy fact the separator is tight. After a hard one it is
 
     plain           tight
     informative     loose if the result is wrong, tight if it is right
@@ -30,7 +30,7 @@ __all__ = ["HARDNESS", "REGIMES", "SPLITS", "Corpus", "Example", "Regime", "hard
 
 Regime = Literal["plain", "informative", "uninformative", "confident"]
 REGIMES: Final[tuple[Regime, ...]] = ("informative", "uninformative", "confident")
-SEPARATORS: Final = ";,:|"
+SEPARATORS: Final = ";,:|~<>%"
 # Probability of the wrong result, by hard fact; and how many facts of a problem are hard, on average.
 HARDNESS: Final = (0.3, 0.4, 0.55, 0.65)
 HARD: Final = 1.0

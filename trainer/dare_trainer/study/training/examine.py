@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis import group_auroc, majority_at_k, right_answers
+from dare_reward.analysis.preflight import preflight
 from dare_reward.diagnostics import correctness
 from dare_reward.groups import Groups
 from dare_reward.request import UNLIMITED, prepare
@@ -20,7 +21,7 @@ from ..model import Sample
 from .families import Problem
 from .sampling import Completion, sample
 
-__all__ = ["Graded", "examine", "summary", "treatments"]
+__all__ = ["Graded", "examine", "preflights", "summary", "treatments"]
 
 COMPARED = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled", "dare_sqrt", "dare_robust", "scrl")
 LONGEST = 64
@@ -133,6 +134,25 @@ def treatments(graded: Graded, arms: Sequence[str] = COMPARED) -> dict[str, Mapp
             "cosine_ttrl": _cosine(groups, found.advantages_R, rival.advantages_R),
             "dacc": float((groups.sum_rollouts(found.advantages_R * correct_R) / groups.sizes_P).mean()),
         }
+    return out
+
+
+def preflights(graded: Graded, *, prompts: int = 50, tries: int = 4) -> list[dict[str, Any]]:
+    """What `dare-reward preflight` says from `prompts` of these problems, drawn anew each time."""
+    groups, correct_R, out = graded.groups, graded.correct_R, []
+    for seed in range(tries):
+        order = np.random.default_rng(seed).permutation(len(groups.sizes_P))
+        chosen_P = np.isin(np.arange(len(order)), order[:prompts])
+        found = preflight(groups, np.where(np.repeat(chosen_P, groups.sizes_P), correct_R, np.nan), seed=seed)
+        out.append(
+            {
+                "prompts": found.prompts,
+                "verdict": found.verdict,
+                "auroc": found.auroc.estimate,
+                "low": found.difference.low,
+                "high": found.difference.high,
+            }
+        )
     return out
 
 

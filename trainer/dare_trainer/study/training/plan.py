@@ -70,7 +70,7 @@ SMOKE: Final = Design(
 )
 # Share of hard facts whose separator tells, so that the within-group AUROC is where the regime wants it.
 TELLING: Final[Mapping[Regime, Mapping[str, float]]] = MappingProxyType(
-    {"informative": dict.fromkeys(FAMILIES, 0.6), "confident": dict.fromkeys(FAMILIES, 0.6)}
+    {"informative": dict.fromkeys(FAMILIES, 0.7), "confident": dict.fromkeys(FAMILIES, 0.7)}
 )
 
 

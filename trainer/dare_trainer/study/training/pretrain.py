@@ -34,7 +34,7 @@ class Pretraining:
     target: float = 0.35
     least: float = 0.2
     most: int = 2400
-    finishing: int = 400
+    finishing: int = 800
     every: int = 150
     batch: int = 64
     lr: float = 3e-3

@@ -27,7 +27,7 @@ from .work import make_base, make_trunk, run_cell, saved, trunk_name
 __all__ = ["read_records", "run", "service"]
 
 JSON = dict[str, Any]
-Job = Callable[[], JSON]
+Job = Callable[[], list[JSON]]
 
 
 def read_records(file: Path) -> list[JSON]:
@@ -72,9 +72,9 @@ def run(
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for jobs in (trunks, starts, runs):
             left = set(jobs)
-            for name, record in _finished(pool, jobs, workers, clock):
+            for name, records in _finished(pool, jobs, workers, clock):
                 if name not in done:
-                    _append(file, record)
+                    _append(file, records)
                 done.add(name)
                 left.remove(name)
                 said(f"{name} ({clock.elapsed:.0f} s)")
@@ -102,10 +102,10 @@ class _Clock:
 
 def _finished(
     pool: ProcessPoolExecutor, jobs: Mapping[str, Job], workers: int, clock: _Clock
-) -> Iterator[tuple[str, JSON]]:
+) -> Iterator[tuple[str, list[JSON]]]:
     """Names and records of jobs as they end; no more are handed out than there are processes."""
     waiting = iter(jobs.items())
-    running: dict[Future[JSON], tuple[str, float]] = {}
+    running: dict[Future[list[JSON]], tuple[str, float]] = {}
     while True:
         while len(running) < workers and clock.room() and (following := next(waiting, None)):
             running[pool.submit(following[1])] = (following[0], time.monotonic())
@@ -117,10 +117,10 @@ def _finished(
             yield name, future.result()
 
 
-def _append(file: Path, record: JSON) -> None:
+def _append(file: Path, records: Sequence[JSON]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(_short(record), separators=(",", ":"), allow_nan=False) + "\n")
+        out.writelines(json.dumps(_short(r), separators=(",", ":"), allow_nan=False) + "\n" for r in records)
         out.flush()
         os.fsync(out.fileno())
 

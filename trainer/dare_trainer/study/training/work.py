@@ -8,7 +8,7 @@ from typing import Any
 
 from .arms import ARMS
 from .corpus import Regime
-from .examine import examine, summary, treatments
+from .examine import examine, preflights, summary, treatments
 from .families import FAMILIES
 from .plan import Cell, Design, corpus_of, problems_of
 from .pretrain import finish, grow, solved
@@ -29,18 +29,18 @@ def saved(root: Path, name: str) -> bool:
     return (root / name / "config.json").exists()
 
 
-def make_trunk(design: Design, base: int, root: Path) -> JSON:
+def make_trunk(design: Design, base: int, root: Path) -> list[JSON]:
     """Train a trunk from nothing and save it."""
     _one_thread()
     begun = time.monotonic()
     model, tokenizer, steps = grow(corpus_of("plain"), design.pretraining, seed=base)
     _save(model, tokenizer, root / trunk_name(base))
     seconds = round(time.monotonic() - begun, 1)
-    return {"record": "trunk", "id": trunk_name(base), "base": base, "steps": steps, "seconds": seconds}
+    return [{"record": "trunk", "id": trunk_name(base), "base": base, "steps": steps, "seconds": seconds}]
 
 
-def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path) -> JSON:
-    """A base of a regime, from its trunk; its record with what it can do on the stage's prompts."""
+def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path) -> list[JSON]:
+    """A base of a regime, from its trunk: what it can do on the stage's prompts, and what the preflight says of it."""
     _one_thread()
     folder = root / f"{regime}-{base}"
     if not saved(root, folder.name):
@@ -57,12 +57,12 @@ def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path)
         f"{t:g}": examine(model, tokenizer, problems["adapted"], each=design.each, seed=EXAMINED + base, temperature=t)
         for t in TEMPERATURES
     }
-    return {
+    place = {"stage": stage, "regime": regime, "base": base}
+    name = f"{stage}/{regime}/{base}"
+    record = {
         "record": "base",
-        "id": f"{stage}/{regime}/{base}",
-        "stage": stage,
-        "regime": regime,
-        "base": base,
+        "id": name,
+        **place,
         "parameters": sum(p.numel() for p in model.parameters()),
         "pretraining": {"probe": probe},
         "families": {"confirm": design.confirm, "develop": design.develop},
@@ -70,9 +70,11 @@ def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path)
         "treatments": {name: treatments(g) for name, g in graded.items()},
         "temperatures": {t: treatments(g) for t, g in warmer.items()},
     }
+    tries = preflights(graded["unseen"], prompts=min(50, len(problems["unseen"])))
+    return [record, {"record": "preflight", "id": f"preflight/{name}", **place, "tries": tries}]
 
 
-def run_cell(design: Design, cell: Cell, root: Path, url: str) -> JSON:
+def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     """Train one arm from its base; the record of the run."""
     _one_thread()
     model, tokenizer = _load(root / f"{cell.regime}-{cell.base}")
@@ -101,7 +103,7 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> JSON:
         at=(*design.between, cell.settings.steps),
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
-    return {"record": "run", **identity, "lr": cell.settings.lr, **figures, "evaluations": evaluations}
+    return [{"record": "run", **identity, "lr": cell.settings.lr, **figures, "evaluations": evaluations}]
 
 
 def _one_thread() -> None:
