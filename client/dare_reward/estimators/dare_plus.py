@@ -1,14 +1,14 @@
 """DARE behind a gate that needs no labels: entropy counts as far as this request shows that it can be trusted.
 
-On groups with a clear majority, that majority is probably right. There, A is the chance that a rollout with the majority's
-answer has less entropy than another of its group (ties one half), a mean over these groups. With
+On groups with a clear majority, that majority is probably right. A is the chance that there a rollout with the
+majority's answer has less entropy than another of its group (ties one half), a mean over these groups. With
 
     trust = min(max((A - 1/2) / (full - 1/2), 0), 1),     0 where fewer than `least` groups say anything
-    w(y)  = n(y) (least confident 0, 1/(u(y) + eps) relative to the greatest of the group) ** trust
+    w(y)  = n(y) / (u(y) + eps)^trust
     r(y)  = p^(y) = w(y) / sum_y' w(y')
 
-so trust 0 is the share of votes (`empo`) and trust 1 is the distribution of `dare` (Eq. 10 of arXiv:2601.21804), without
-bonus and pruning. Ours: the paper trusts entropy always, and where right answers have more of it, that loses to voting.
+so trust 0 is the share of votes and trust 1 the distribution of `dare` (Eq. 10 of arXiv:2601.21804), without bonus and
+pruning. Ours: the paper trusts entropy always, and where right answers have more of it, that loses to voting.
 All groups of a request are judged together: send whole steps, not single groups.
 """
 
@@ -101,8 +101,8 @@ METHODS = (
     Method(
         name="dare_plus",
         function=dare_plus,
-        summary="the entropy-weighted distribution, as far as entropy agrees with clear majorities; else shares of votes",
-        paper="ours, after arXiv:2601.21804",
+        summary="the entropy-weighted distribution as far as entropy agrees with clear majorities, else vote shares",
+        paper="arXiv:2601.21804, Eq. 10, with a gate of ours",
         evidence="experimental",
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),

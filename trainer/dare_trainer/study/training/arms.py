@@ -72,6 +72,7 @@ _ALL: Final = (
     *_registered("dare_sqrt", "dare_robust", "scrl", "rent", "gt"),
     Arm("dare_shuffled", "dare", tell=shuffled),
     Arm("dare_length", "dare", tell=lengths),
+    Arm("dare_plus", "dare_plus", {"allow_experimental": True}),
     Arm("intuitor", "intuitor", {"sent": "kl"}, tell=certainties),
     Arm("random", local=_coin),
     Arm("format", local=_box),

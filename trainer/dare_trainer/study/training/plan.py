@@ -51,7 +51,7 @@ class Design:
     other: int = 32
     each: int = 64
     each_between: int = 8
-    between: tuple[int, ...] = (12, 24, 36)
+    between: tuple[int, ...] = (8, 16, 24)
 
     def families(self, stage: str) -> tuple[str, ...]:
         return self.confirm if stage in {"confirm", "long", "sensitivity"} else self.develop

@@ -48,8 +48,8 @@ class Settings:
     prompts: int = 8
     votes: int = 64
     trained: int = 32
-    steps: int = 48
-    lr: float = 1e-4
+    steps: int = 32
+    lr: float = 3e-4
     temperature: float = 1.0
 
 
