@@ -129,7 +129,9 @@ def test_telling_dials_how_many_hard_facts_tell():
     half = marks("informative", telling=0.5)
     tight_when_right = np.mean([m == ";" for hard, ok, m in half if hard and ok])
     assert 0.3 < tight_when_right < 0.9
-    assert np.mean([m == ";" for hard, ok, m in half if hard and not ok]) == pytest.approx(1 / len(SEPARATORS), abs=0.06)
+    assert np.mean([m == ";" for hard, ok, m in half if hard and not ok]) == pytest.approx(
+        1 / len(SEPARATORS), abs=0.06
+    )
 
 
 def test_all_text_is_in_the_vocabulary():
