@@ -18,7 +18,7 @@ def clear(name, majority, other):
     return group(name, *(("a", h) for h in majority), ("b", other))
 
 
-HARD = group("hard", ("x", 0.1), ("y", 0.4), ("y", 0.4), ("z", 0.2), (None, 0.3))
+HARD = group("hard", ("x", 0.1), ("y", 0.4), ("y", 0.4), ("z", 0.2), ("w", 0.3), (None, 0.3))
 LOWER = [clear(f"low{i}", (0.1, 0.2, 0.1), 0.5) for i in range(4)]  # A = 1
 HIGHER = [clear(f"high{i}", (0.4, 0.5, 0.4), 0.1) for i in range(4)]  # A = 0
 
@@ -40,7 +40,7 @@ def test_trusted_entropy_gives_the_distribution_of_dare():
 @pytest.mark.parametrize("others", [HIGHER, LOWER[:2], []], ids=["misleading", "too few", "alone"])
 def test_otherwise_votes_alone_count(others):
     found = rewards([*others, HARD])[-1]
-    assert found.rewards == pytest.approx([0.25, 0.5, 0.5, 0.25, 0.0])
+    assert found.rewards == pytest.approx([0.2, 0.4, 0.4, 0.2, 0.2, 0.0])
     assert found.entropy_source == "none"
     assert "entropy_not_trusted" in found.flags
 
@@ -48,9 +48,9 @@ def test_otherwise_votes_alone_count(others):
 def test_trust_between_is_an_exponent():
     """Of four clear groups three have A = 1 and one A = 0, so A = 3/4: half trusted if 1 is full."""
     found = rewards([*LOWER[:3], HIGHER[0], HARD], full=1.0)[-1]
-    weights = {"x": 1 / 0.15**0.5, "y": 2 / 0.45**0.5, "z": 1 / 0.25**0.5}
+    weights = {"x": 1 / 0.15**0.5, "y": 2 / 0.45**0.5, "z": 1 / 0.25**0.5, "w": 1 / 0.35**0.5}
     total = sum(weights.values())
-    assert found.rewards == pytest.approx([weights[a] / total for a in "xyyz"] + [0.0], rel=1e-12)
+    assert found.rewards == pytest.approx([weights[a] / total for a in "xyyzw"] + [0.0], rel=1e-12)
 
 
 def test_ties_in_entropy_are_one_half():
