@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+
+from dare_reward.errors import ConfigError
 
 from .arms import ARMS, DEFAULT, FULL
 from .corpus import REGIMES
@@ -47,9 +50,10 @@ def add_train(actions: Any) -> None:
 
 
 def run_train(arguments: argparse.Namespace) -> int:
-    design = SMOKE if arguments.smoke else scaled(DEFAULT_DESIGN, arguments.scale)
+    from ..commands import write_page
     from .runner import read_records, run, service
 
+    design = SMOKE if arguments.smoke else scaled(DEFAULT_DESIGN, arguments.scale)
     wanted = _wanted(arguments, design)
     file = arguments.out / "data" / "training.jsonl"
     if arguments.list:
@@ -57,12 +61,16 @@ def run_train(arguments: argparse.Namespace) -> int:
         for cell in wanted:
             print(f"{'done' if cell.id in done else 'to do':6}{cell.id}")  # noqa: T201
         return 0
+    if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
+        raise ConfigError(f"the training study needs {missing[0]}: pip install 'dare-reward[study]'")
     with service(arguments.url) as url:
         left = run(
             design, wanted, file=file, bases=arguments.models, url=url,
             workers=arguments.workers, seconds=60 * arguments.minutes, said=lambda line: print(line, flush=True),  # noqa: T201
         )  # fmt: skip
     print(f"{len(wanted) - left} of {len(wanted)} runs have results in {file}")  # noqa: T201
+    if file.exists():
+        write_page(arguments.out, "training")
     return 0
 
 
