@@ -56,7 +56,9 @@ _NOT_NOUNS = frozenset(
         "a an is are was below above between but with without for in on at as it negative positive factorial",
         "squared cubed mod base modulo equals equal choose january february march april may june july august",
         "september october november december st nd rd th remainder r repeating approximately about which",
-        "where each then since because third thirds fourth fourths fifth fifths half halves",
+        "where each then since because half halves third thirds fourth fourths fifth fifths sixth sixths seventh",
+        "sevenths eighth eighths ninth ninths tenth tenths eleventh elevenths twelfth twelfths hundredth",
+        "hundredths thousandth thousandths",
     )
 )
 MAX_STARTS = 4
