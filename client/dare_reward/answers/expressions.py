@@ -79,7 +79,7 @@ _CALL = re.compile(r"\b[CP]\(\d+,\s?\d+\)")
 def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     """The expression or number at the start of `sentence`, else, unless `strict`, what its words say."""
     sentence = sentence.strip().strip('*_`"“”«»').strip()
-    if sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence):
+    if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
         return None  # a span that never closes is cut off
     sentence = _CJK_LIST.sub(", ", _MONEY.sub("", sentence))
     sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
