@@ -7,19 +7,20 @@ from dare_reward.answers import canonical, choice_letter, extract, grade
 from dare_reward.answers.expressions import unit_after
 from dare_reward.answers.surface import peel
 
-# what nests, what stands in the middle, and how often is too often: structures, two levels of an expression at once, one level
+# how often it may nest and what is too often; what nests, and what stands in the middle
 NESTED = {
-    16: [
+    (5, 16): [(r"(\begin{pmatrix}%s\end{pmatrix})", "x"), (r"((0,1)\cup %s)", "[2,3]"), (r"x\in \{%s\}", "1")],
+    (10, 16): [
         ("(%s,1)", "x"), ("(1,%s)", "x"), ("[%s,1,2]", "x"), ("[%s]", "x"), (r"\{%s,1\}", "x"), (r"\langle %s,1\rangle", "x"),
         (r"\begin{pmatrix}%s&1\end{pmatrix}", "x"), (r"\begin{cases}%s\\y=1\end{cases}", "x=1"), (r"\begin{cases}%s& x>0\\1&x<0\end{cases}", "x"),
         (r"\begin{cases}1& %s\\1&x<0\end{cases}", "x>0"), (r"\begin{aligned}%s\end{aligned}", "x=1"), ("(%s)", "x>1"), ("(x>0, %s)", "x<1"),
-        (r"(\begin{pmatrix}%s\end{pmatrix})", "x"), (r"((0,1)\cup %s)", "[2,3]"), (r"x\in \{%s\}", "1"),
     ],
-    36: [
-        (r"\frac{%s}{2}", "x"), (r"\frac{1}{%s+2}", "x"), (r"\binom{%s}{1}", "5"), ("1^{%s}", "1"), ("1^-%s", "1"), ("1^+%s", "1"), ("1^{1^%s}", "1"), ("1^{%s!}", "1"),
-        ("(|%s|)", "x"), (r"\sqrt{%s}", "x"), (r"\sin -%s", "x"), (r"\log_{%s} x", "2"), (r"\sin^{%s} x", "1"), (r"\cos{0}x^{%s}", "1"),
+    (15, 36): [("1^{1^%s}", "1"), (r"\cos{0}x^{%s}", "1")],
+    (25, 36): [
+        (r"\frac{%s}{2}", "x"), (r"\frac{1}{%s+2}", "x"), (r"\binom{%s}{1}", "5"), ("1^{%s}", "1"), ("1^-%s", "1"), ("1^+%s", "1"), ("1^{%s!}", "1"),
+        ("(|%s|)", "x"), (r"\sqrt{%s}", "x"), (r"\sin -%s", "x"), (r"\log_{%s} x", "2"), (r"\sin^{%s} x", "1"),
     ],
-    66: [
+    (40, 66): [
         ("(%s)", "x"), ("{%s+1}", "x"), ("2[%s+1]", "x"), ("1^%s", "1"), ("(%s)^1", "x"), (r"\lfloor %s\rfloor", "2.5"), (r"\lceil %s\rceil", "2.5"), (r"\sqrt %s", "x"),
         ("sqrt(%s)", "x"), (r"\sqrt[%s]{1}", "1"), ("f(%s)", "x"), ("f(1,%s)", "x"), ("C(%s,1)", "5"), (r"\sin(%s)", "x"), (r"\sin{%s}", "x"), (r"\sin %s", "x"),
         (r"{%s\choose 1}", "5"), (r"{5\choose %s}", "2"), (r"\max(%s,1)", "2"), ("2*(%s)", "x"), ("2/(%s)", "x"), ("(-%s)", "x"), ("x/%s", "x"),
@@ -27,14 +28,16 @@ NESTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("outer", "inner", "often"), [(*row, often) for often, rows in NESTED.items() for row in rows])
-def test_nesting_is_bounded(outer, inner, often):
-    """Twice nested is read; what nests deeper than any answer does is compared as it is written."""
+@pytest.mark.parametrize(
+    ("outer", "inner", "fine", "often"), [(*row, *depths) for depths, rows in NESTED.items() for row in rows]
+)
+def test_nesting_is_bounded(outer, inner, fine, often):
+    """Deep nesting is read; deeper than any answer nests, it is compared as it is written."""
     levels = [inner]
     for _ in range(often):
         levels.append(outer.replace("%s", levels[-1]))
-    assert canonical(levels[2]).kind in {"exact", "structured", "fingerprint"}
-    assert canonical(levels[-1]).kind in {"opaque", "text"}
+    assert canonical(levels[fine]).kind in {"exact", "structured", "fingerprint"}
+    assert canonical(levels[often]).kind in {"opaque", "text"}
 
 
 @pytest.mark.parametrize(
