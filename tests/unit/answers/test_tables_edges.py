@@ -89,7 +89,7 @@ def test_what_no_reader_ends(text):
         # words and units
         ("one-half", "1/2"), ("a half", "0.5"), ("half", "1/2"), ("a third", "1/3"), ("two-thirds", "2/3"), ("three quarters", "3/4"), ("three halves", "3/2"), ("a quarter", "0.25"), ("one hundredth", "0.01"), ("one thousandth", "0.001"), ("three hundredths", "0.03"),
         ("five twelfths", "5/12"), ("one eleventh", "1/11"), ("one hundred thousand", "100000"), ("one million and five", "1000005"), ("two hundred five", "205"), ("ninety-nine hundredths", "0.99"), ("7 N*m", "7 N m"), ("7 J/(kg K)", "7 J/(kg*K)"), ("7 feet squared", "7 square feet"),
-        ("$7 per hour", "7 dollars per hour"), ("7 million people", "7000000"), ("-7 cm", r"-7\text{ cm}"), ("1/2 cm", "0.5 cm"), ("x = 5%", "5%"), ("5 kg/m^3", r"5\text{ kg}/\text{m}^3"), ("5 kg m^{-3}", "5 kg/m^3"), ("5 degrees Celsius", r"5^\circ C"),
+        ("$7 per hour", "7 dollars per hour"), ("7 million people", "7000000"), ("-7 cm", r"-7\text{ cm}"), ("-7 m", r"-7\text{ m}"), ("-5 V", "-5"), ("+5 J", "5 J"), ("-7 apples", "-7"), ("1/2 cm", "0.5 cm"), ("x = 5%", "5%"), ("5 kg/m^3", r"5\text{ kg}/\text{m}^3"), ("5 kg m^{-3}", "5 kg/m^3"), ("5 degrees Celsius", r"5^\circ C"),
         (r"\text{}5", "5"), (r"\mathrm{}5", "5"), (r"\text   {red}", "red"), ("_{n}C_{2}", r"\binom n2"), ("24:59", "24:59"), ("24:60", "2:5"), ("m=n=1", "n=m=1"), ("x = 1, 2,", "x=1, x=2"), (r"\{1\}\cup\{1\}", r"\{1\}"), ("{1,234}", "1,234"),
     ],
 )  # fmt: skip
@@ -101,7 +101,7 @@ def test_one_value(a, b):
 @pytest.mark.parametrize(
     ("a", "b"),
     [
-        ("|x-30|", "x-30"), ("|x+30|", "x+30"), (r"1+|x-30|", "x-29"), (r"\sqrt{(x-30)^2}", "x-30"), (r"\sqrt{x^4}", "x"), ("|z|^2", "z^2"), ("|w|^2+1", "w^2+1"), ("|z+1|^2", "(z+1)^2"), (r"\sin(10^{-5})", "10^{-5}"), ("C_2^2", "1"), ("7 tenths", "7"), ("7 thousandths", "7"), ("7 sixths", "7"), ("7 MeV", "7 keV"), ("7 m^2", "7 m"), ("7 m/s", "7 m/s^2"), ("12 red apples", "12 apples"), ("50 cents", "50 dollars"), ("2 hours", "2 minutes"), ("5th", "5"), ("nineteen", "ninety"),
+        ("|x-30|", "x-30"), ("|x+30|", "x+30"), (r"1+|x-30|", "x-29"), (r"\sqrt{(x-30)^2}", "x-30"), (r"\sqrt{x^4}", "x"), ("|z|^2", "z^2"), ("|w|^2+1", "w^2+1"), ("|z+1|^2", "(z+1)^2"), (r"\sin(10^{-5})", "10^{-5}"), ("C_2^2", "1"), ("7 tenths", "7"), ("7 thousandths", "7"), ("7 sixths", "7"), ("7 MeV", "7 keV"), ("7 m^2", "7 m"), ("-7m", "-7 m"), ("-7 V", "-7 J"), ("7 m/s", "7 m/s^2"), ("12 red apples", "12 apples"), ("50 cents", "50 dollars"), ("2 hours", "2 minutes"), ("5th", "5"), ("nineteen", "ninety"),
         (r"\max(x,y)", "x"), ("f(1,2)", "f(2,1)"), ("f_1(2)", "f_2(2)"), ("x'(2)", "x(2)"), ("x_1", "x_2"), (r"\sin{x}/2", r"\sin\frac x3"), ("3!!", "720"), ("x>2", "x>3"), ("3:4", "4:3"), (r"3\pmod 7", "4\\pmod 7"), ("(1,2)", "(1,3)"),
         (r"\lfloor x\rfloor", r"\lceil x\rceil"), (r"\binom{x}{2}", r"\binom{x}{3}"), (r"\sqrt[3]{2}", r"\sqrt2"), ("x!", "x!!"), ("f(x)", "g(x)"), (r"\mathbb{Z}", r"\mathbb{Q}"), ("x<y", "x<=y"), ("x+y<1", "x+y<2"), ("x+y<1", "x+y>1"), ("x^3=8", "x^3=9"), ("x^2+y^2=1", "x^2-y^2=1"), ("1/2/2024", "2/1/2024"), ("2 h 3 min", "3 h 2 min"), ("March 3", "March 3, 2024"), ("22nd", "23rd"), ("(17 \\bmod 5, 2)", "(3,2)"), (r"\{1,2\}", r"\{1,2,2,3\}"), ("1,1,2", "1,2"),
     ],
