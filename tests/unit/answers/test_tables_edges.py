@@ -245,3 +245,50 @@ def test_options_beyond_the_default():
     assert choice_letter("J") == "J"
     assert extract("The answer is K.", kind="choice", options=12).answer == "K"
     assert extract("The answer is C.", kind="choice", options=2).answer is None
+
+
+# --- work, size, rounding --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("item", "joint", "few", "many"),
+    [
+        (r"\sin x", "+", 40, 110), ("e^x", "+", 40, 110), ("x!", "+", 20, 70), (r"\arctan x", "+", 20, 70), (r"\binom{x}{60}", "+", 4, 20), (r"\binom{x}{9}", "+", 12, 50), (r"\zeta(3)", "+", 10, 30), ("f(x)", "+", 130, 320),
+        (r"(1,2)", r"\cup", 50, 140), ("x>1", " or ", 45, 130), ("x^2>1", " or ", 8, 30), ("x^2-x=0", ", ", 8, 30), ("|x|>1", " or ", 20, 70), (r"\sqrt2", ",", 60, 160), ("(x,1)", ",", 30, 100), ("x!=1", ",", 120, 320),
+        ("x^9", "*", 30, 90), ("max(x,1)", "+", 35, 100), (r"\{1\}", r"\cup", 90, 220), ("1/3", "+", 150, 330), ("1", ",", 250, 520),
+    ],
+)  # fmt: skip
+def test_work_is_bounded(item, joint, few, many):
+    """What costs more than an answer may is compared as it is written, whatever it is that costs."""
+    assert canonical(joint.join([item] * few)).kind in {"exact", "structured", "fingerprint"}
+    assert canonical(joint.join([item] * many)).kind in {"opaque", "text"}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "other"),
+    [
+        ("2^{15000}", "4^{7500}", "2^{15001}"), ("2^{-15000}", r"\frac{1}{4^{7500}}", "2^{-15001}"), ("2^{14000}-1", "(2^{7000}-1)(2^{7000}+1)", "2^{14000}+1"), ("-2^{15000}", "-4^{7500}", "2^{15000}"), (r"10^{400}\pi", r"\pi\cdot10^{400}", r"10^{401}\pi"),
+        (r"10^{-400}\pi", r"\frac{\pi}{10^{400}}", r"10^{-401}\pi"), ("(2^{15000}, 1)", "(4^{7500}, 1)", "(2^{15001}, 1)"), ("2^{9000}x", "x(4^{4500})", "2^{9001}x"), (r"\frac{\sqrt2\sqrt2}{1001}", r"\frac{2}{1001}", r"\frac{2}{1002}"),
+        (r"\sin^2 1+\cos^2 1+10^{-6}", "1.000001", "1"), (r"\frac{(\sqrt5)^2}{123457}", "5/123457", "5/123458"), (r"10^{20}+\sqrt2", r"\sqrt2+10^{20}", "10^{20}"), ("1+10^{-30}", "1.000000000000000000000000000001", "1"), (r"\sqrt2+10^{-20}", r"10^{-20}+\sqrt2", r"\sqrt2"),
+        ("[2^{1/2}, 3)", r"[\sqrt2, 3)", r"(\sqrt2, 3)"), (r"(\sqrt2,\sqrt3)\cup(\sqrt3,2)", r"(\sqrt3,2)\cup(\sqrt2,\sqrt3)", r"(\sqrt2,2)"), (r"x>\frac{\sqrt8}{2}", r"x>\sqrt2", r"x>1.4142"), (r"\{\sqrt2,1\}", r"\{1,\frac{2}{\sqrt2}\}", r"\{1,1.414\}"),
+        (r"\begin{cases}x<1\\x>2\end{cases}", r"\emptyset", r"x<1 or x>2"), (r"\begin{cases}x>1\\x<2\end{cases}", "1<x<2", "x>1"), (r"\begin{cases}x>1\\x>2\\x<5\end{cases}", "2<x<5", "x>1"), (r"\begin{cases}x+y=3\\x-y=1\end{cases}", r"\begin{cases}x-y=1\\x+y=3\end{cases}", "x+y=3"),
+        (r"x<1\text{ and }x>2", r"\emptyset", "x<1, x>2"), ("x^2-2x+1=0", "x=1", "x=-1"), (r"x^2+1=0", r"x=\pm i", r"x=\pm 1"), (r"x^2=2", r"x=\pm\sqrt2", r"x=\sqrt2"), ("x^2-2x-1<0", r"1-\sqrt2<x<1+\sqrt2", r"1-\sqrt2\le x<1+\sqrt2"),
+    ],
+)  # fmt: skip
+def test_size_and_precision(a, b, other):
+    assert grade(a, b)
+    assert not grade(a, other)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "digits", "same"),
+    [
+        ("(0.3333,1)", "(1/3,1)", 4, True), ("[0.3333,1)", "[1/3,1)", 4, True), ("[0.3334,1)", "[1/3,1)", 4, False), ("x>0.3333", r"x>\frac13", 4, True), ("x>0.3332", r"x>\frac13", 4, False), ("x=0.3333", "x=1/3", 4, True), ("0.3333 cm", "1/3 cm", 4, True),
+        (r"\{0.6667, 1\}", r"\{1, 2/3\}", 4, True), ("1.414, 1.732", r"\sqrt2, \sqrt3", 4, True), ("1.414, 1.732", r"\sqrt2, \sqrt3", 5, False), (r"\begin{pmatrix}0.3333\\1\end{pmatrix}", r"\begin{pmatrix}1/3\\1\end{pmatrix}", 4, True), ("x^2=2", r"x=\pm1.414", 4, True),
+        (r"2\begin{pmatrix}0.16667\end{pmatrix}", r"\begin{pmatrix}1/3\end{pmatrix}", 4, True), ("0.00012345", "0.00012346", 4, True), ("0.00012344", "0.00012346", 4, False), ("123449", "123400", 4, True), ("123450", "123400", 4, False), ("-1.5", "-2", 1, True), ("9.99", "10", 2, True),
+        ("99", "100", 1, True), ("0.999", "1", 2, True), ("1e-30", "1.04e-30", 2, True), ("1e30", "1.04e30", 2, True), ("1e30", "1.06e30", 2, False), ("y=0.3333x", "y=x/3", 4, False), ("x^2<2", "-1.414<x<1.414", 4, True), ("|x|<0.3333", "|x|<1/3", 4, True), ("x!=0.3333", r"x\ne\frac13", 4, True),
+        ("0.3333i", "i/3", 4, False), ("2+0.5=2.5", "2.5", 4, True), ("0", "0", 4, True), ("1", "1.0001", 0, False),
+    ],
+)  # fmt: skip
+def test_rounded_values(a, b, digits, same):
+    assert grade(a, b, significant=digits) == grade(b, a, significant=digits) == same
