@@ -204,7 +204,7 @@ def test_where_an_answer_ends(text, answer):
         ("a) red b) blue\nThe answer is b", None), ("b) blue\nThe answer is b", "B"), ("C, maybe", None), ("C? I am not sure", None), ("C: the red one", "C"), ("Maybe C", None), ("C is wrong", None), ("K", None), ("Thus, K.", None), ("Only (C) satisfies both.", "C"),
         ("Only (C satisfies both.", None), ("Only C satisfies both. Or D.", None), ("either C or D works. Thus, D.", None), ("<answer>the answer is C</answer>", "C"), ("<answer>A, B</answer>", None), (r"\boxed{5} as C is 5", None), (r"(C) \boxed{C} and \boxed{5}", "C"),
         # taken back
-        ("The answer is C. Wait, the answer is not C.", None), ("The answer is C. The answer is not B.", "C"), ("The answer is not C. The answer is C.", "C"), ("The answer is B. Wait, the answer is C. No, the answer is not C.", "B"),
+        ("The answer is C. Wait, the answer is not C.", None), ("The answer is C. The answer is not B.", "C"), ("The answer is C. Wait, the answer is definitely not C.", None), ("The answer is not C. The answer is C.", "C"), ("The answer is B. Wait, the answer is C. No, the answer is not C.", "B"),
         # praise
         ("We read it.\n(C) is the best choice", "C"), ("We read it.\n(C) red and so on is the closest value", "C"), ("We say: (C) is not correct", None), ("We say: C is incorrect", None), ("I wonder whether C is correct", None), ("I know that C is correct", None),
         ("We see: C seems the most plausible", "C"), ("Thus option (c) is correct", "C"), ("We say: c is correct", None), ("We say: A and C are correct", None), ("We say: A or C is correct", None), ("We say: C正确", "C"), ("A和C正确", None), ("只有C正确。", "C"), ("我说C不正确", None),
