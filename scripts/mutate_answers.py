@@ -30,12 +30,14 @@ MODULES = Path("client", "dare_reward", "answers")
 TESTS = (
     "test_tables.py",
     "test_tables_extract.py",
+    "test_tables_edges.py",
     "test_pairs.py",
     "test_keys.py",
     "test_classes.py",
     "test_choices.py",
     "test_extract.py",
     "test_official.py",
+    "test_extract_blind.py",
 )
 Z = 1.96  # of a 95 % interval
 

@@ -29,8 +29,9 @@ def point(name: str, index: int) -> Fraction:
     seed = _seed(f"{name}/{index}")
     top = seed % 90_001 + 30_011 if index == 0 else seed % 80_001 + 160_009
     at = 4 * _INTEGERS.index(name) if name in _INTEGERS else _seed(name) % len(_RESIDUES)
-    top += (_RESIDUES[at][index] - top) % 4
-    return Fraction(-top if index == POINTS - 1 else top, 49_999)
+    sign = -1 if index == POINTS - 1 else 1
+    top += (sign * _RESIDUES[at][index] - top) % 4
+    return Fraction(sign * top, 49_999)
 
 
 # By parities, of which the usual names of integers have different ones: (-1)^n is not (-1)^m.

@@ -79,7 +79,7 @@ _CALL = re.compile(r"\b[CP]\(\d+,\s?\d+\)")
 def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     """The expression or number at the start of `sentence`, else, unless `strict`, what its words say."""
     sentence = sentence.strip().strip('*_`"“”«»').strip()
-    if sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence):
+    if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
         return None  # a span that never closes is cut off
     sentence = _CJK_LIST.sub(", ", _MONEY.sub("", sentence))
     sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
@@ -91,7 +91,7 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
         return sentence.strip(_TAIL_JUNK)
     prose = _first_prose(sentence)
-    value = _trim(sentence if prose is None else sentence[: prose.start()])
+    value = _trim(sentence) if prose is None else _trim(sentence[: prose.start()], led=True)
     if _is_expression(value, alone=prose is None):
         return _with_unit(value, sentence, prose, strict=strict)
     return None if strict else _from_words(sentence, fresh=fresh)
@@ -103,6 +103,9 @@ def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict
         return None  # cut off inside a command
     if prose is None or not re.search(r"[\d})π]\s?\Z", sentence[: prose.start()]):
         return last_side(value)
+    chunk = sentence[: prose.start()].strip()
+    if any(chunk.rfind(opening) >= max(len(value), 1) for opening in "(["):
+        return last_side(value)  # 12 (4 cm wide) is not 12 cm
     if unit := unit_after(sentence[prose.start() :]):
         return f"{last_side(value)} {unit}"
     if not strict and _AND_OTHERS.match(sentence, prose.start()) and len(sentence.split()) <= WORDS:
@@ -171,13 +174,14 @@ def _first_prose(sentence: str) -> re.Match[str] | None:
     return None
 
 
-def _trim(chunk: str) -> str:
-    """`chunk` without what led over to the words after it."""
+def _trim(chunk: str, *, led: bool = False) -> str:
+    """`chunk` without what leads nowhere at its end; `led`: without what led over to the words after it."""
     value = chunk.strip()
+    links = r"and|or|a|A|I" if led else r"and|or"  # "b + a" ends with a
     for _ in range(6):
         before = value
         value = value.rstrip(_TAIL_JUNK).rstrip()
-        value = re.sub(r"(?:\s+|(?<=[,;]))(?:and|or|a|A|I|\\text\{?|\\mathrm\{?)\Z", "", value)
+        value = re.sub(rf"(?:\s+|(?<=[,;]))(?:{links}|\\text\{{?|\\mathrm\{{?)\Z", "", value)
         for opening, closing in ("()", "[]"):
             if value.endswith(opening):
                 value = value[:-1]
@@ -188,6 +192,8 @@ def _trim(chunk: str) -> str:
         for opening, closing in ("()", "[]"):
             if value.endswith(closing) and opening not in value and not set("([") & set(value):
                 value = value[:-1]
+            if led and value.startswith(opening) and not set(")]") & set(value):
+                value = value[1:]  # "(12 metres)"
         if value.endswith("}") and value.count("{") < value.count("}"):
             value = value[:-1]
         if value == before:

@@ -143,7 +143,8 @@ def _fast(s: str, rules: Rules) -> Key | None:
 
 
 def _read(s: str, rules: Rules) -> Reading:
-    if (_WORDS.fullmatch(s) or _OPTION.fullmatch(s)) and (word := _plain_words(s)) is not None:
+    said = s.replace("~", " ").replace("\\ ", " ")  # the blanks of \text{red~fox}
+    if (_WORDS.fullmatch(said) or _OPTION.fullmatch(said)) and (word := _plain_words(said)) is not None:
         return word
     if s[0].isalnum() and (found := _written_out(s)) is not None:
         return found

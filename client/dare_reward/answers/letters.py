@@ -118,7 +118,7 @@ _QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
 # "statement b)" and "b), i.e. option A": a label inside the question, no option.
 _LABELS = re.compile(r"(?:statement|sentence|claim|assertion)", re.IGNORECASE)
-_CAPITAL = re.compile(r"[^.\n]{0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
+_CAPITAL = re.compile(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
 _ARTICLE = re.compile(
     r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
     r"|out|per|according)\b)[a-zà-ÿ]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .intervals import intersect, union
 from .readings import Reader, Reading, closes_at_end, encoded, interval_reading, listing, name_of, split, tagged
-from .relations import RELATIONS, assignments, coordinates
+from .relations import RELATIONS, assignments, coordinates, read_relation
 from .rules import Rules
 from .tokens import Token, Unreadable
 
@@ -27,6 +27,8 @@ def read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, de
         raise Unreadable("too many items")
     if (pairs := _coordinate_pairs(parts)) is not None:
         return tagged(_bare_list([read(p, rules, depth + 1) for p in pairs[1]], rules), "name=" + pairs[0])
+    if _are_excluded(parts, connectives):
+        return read_relation([*parts[0], *(t for p in parts[1:] for t in (Token("op", ","), *p))], rules, depth, read)
     sides = [_named_side(p) for p in parts]
     if any(sides) and (named := _named_list(parts, sides, rules, depth, read)) is not None:
         different = "or" in connectives and any(t.startswith("name=(") for t in named.tags)
@@ -54,6 +56,12 @@ def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list
     return listed
 
 
+def _are_excluded(parts: list[list[Token]], connectives: list[str]) -> bool:
+    """Whether it is `x \\ne 1, 2`: one inequality with several values."""
+    relations = [split(p, RELATIONS)[1] for p in parts]
+    return relations[0] == ["!="] and not any(relations[1:]) and set(connectives) <= {",", "and", "or"}
+
+
 def _coordinate_pairs(parts: list[list[Token]]) -> tuple[str, list[list[Token]]] | None:
     """The names and the points of `(x, y) = (2, 3), (3, 2)`, which may repeat the names."""
     found = [split(p, ["="])[0] for p in parts]
@@ -77,8 +85,10 @@ def _named_list(
         if len(set(names)) == len(names):
             return assignments(names, values)
         return tagged(_bare_list(values, rules), "name=" + names[0]) if len(set(names)) == 1 else None
-    if len(names) == 1 and sides[0] is not None:
-        rest = [r for p in [sides[0][1], *parts[1:]] for r in items_of(p, read(p, rules, depth + 1))]
+    at = next(n for n, s in enumerate(sides) if s is not None)
+    if len(names) == 1 and all(split(p, RELATIONS)[1] for p in parts[:at]):  # "x > 0, y = 1" is "y = 1, x > 0"
+        bare = [s[1] if s is not None else p for s, p in zip(sides, parts, strict=True)]
+        rest = [r for p in bare for r in items_of(p, read(p, rules, depth + 1))]
         return tagged(_bare_list(rest, rules), "name=" + names[0])
     return None
 

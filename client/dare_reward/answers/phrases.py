@@ -55,6 +55,7 @@ _JOINTS = frozenset(
 )
 _OR = frozenset({"or", ", or", "oder", "ou", "o", "или", "或"})
 _DECIMAL = re.compile(r"[-−]?\d*+\.\d++\s?\\?%?")  # "$\frac{9}{16}$ or $0.5625$" says one value twice
+_NUMERAL = re.compile(r"[-−]?[\d.,]*+")  # "$1$ or $0.5$" says two
 _REPEATING = re.compile(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
 _ABOUT = re.compile(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
 _SAYS = re.compile(r"[^\W_]|[∅∞√]")
@@ -228,7 +229,7 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     parts, end = [first[2]], first[1]
     for here, stop, content in inside[inside.index(first) + 1 :]:
         joint = said[end:here].strip().lower()
-        if joint not in _JOINTS or (joint in _OR and _DECIMAL.fullmatch(content) and not _DECIMAL.fullmatch(parts[-1])):
+        if joint not in _JOINTS or (joint in _OR and _DECIMAL.fullmatch(content) and not _NUMERAL.fullmatch(parts[-1])):
             break
         parts.append(content)
         end = stop

@@ -11,7 +11,7 @@ from .intervals import PLUS_INFINITY, REALS, Endpoint, Interval
 from .literals import number
 from .nodes import Number
 from .parse import parse
-from .readings import Reading, interval_reading, name_of, split
+from .readings import Reading, depth_step, interval_reading, name_of, split
 from .rules import Rules
 from .tokens import Token, Unreadable
 
@@ -40,15 +40,15 @@ _DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
 
 def read_residue(tokens: list[Token], rules: Rules) -> Reading | None:
     """`x \\equiv 10 \\pmod 7` is 3 with the modulus as its tag."""
-    at = next(
-        (n for n, t in enumerate(tokens) if t.text in {"pmod", "mod"} or (t.kind == "word" and t.text == "mod")), None
-    )
+    at = _modulus_at(tokens)
     if at is None:
         return None
     left, right = tokens[:at], tokens[at + 1 :]
     if left and left[-1].text == "(":
         left = left[:-1]
         right = right[:-1]
+    if split(right, ["="])[1]:
+        return None  # 17 mod 5 = 2 says what it is
     sides, _ = split(left, ["equiv", "="])
     if len(sides) > 2:
         raise Unreadable("a chain of residues")
@@ -61,6 +61,17 @@ def read_residue(tokens: list[Token], rules: Rules) -> Reading | None:
         raise Unreadable("no residue")
     tags = {f"unit=mod {modulus}"} | ({"name=" + name} if name else set())
     return Reading(*expression_key(Number(value % modulus)), frozenset(tags))
+
+
+def _modulus_at(tokens: list[Token]) -> int | None:
+    """Where `mod` stands outside of all brackets but its own: `(17 mod 5) + 1` is a sum."""
+    depth = 0
+    for n, t in enumerate(tokens):
+        own = depth == 1 and tokens[n - 1].text == "(" and tokens[-1].text == ")"
+        if t.text in {"pmod", "mod"} and (depth == 0 or own):
+            return n
+        depth += depth_step(t)
+    return None
 
 
 def read_infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:

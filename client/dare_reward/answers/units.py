@@ -56,7 +56,9 @@ _NOT_NOUNS = frozenset(
         "a an is are was below above between but with without for in on at as it negative positive factorial",
         "squared cubed mod base modulo equals equal choose january february march april may june july august",
         "september october november december st nd rd th remainder r repeating approximately about which",
-        "where each then since because third thirds fourth fourths fifth fifths half halves",
+        "where each then since because half halves third thirds fourth fourths fifth fifths sixth sixths seventh",
+        "sevenths eighth eighths ninth ninths tenth tenths eleventh elevenths twelfth twelfths hundredth",
+        "hundredths thousandth thousandths",
     )
 )
 MAX_STARTS = 4
@@ -170,7 +172,7 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     """The canonical unit that `tail` spells, None where it is none."""
     spaced = tail[0].space or tail[0].kind == "text"
     if len(tail) == 1 and tail[0].kind == "let":
-        plain = len(head) == 1 and head[0].kind == "num"
+        plain = [t.kind for t in _unsigned(head)] == ["num"]
         return _UNITS.get(tail[0].text) if plain and spaced and tail[0].text in _SPACED_LETTERS else None
     if all(t.kind == "let" for t in (*head, *tail)):
         return None  # m g h
@@ -187,8 +189,11 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
 
 def _counts(head: list[Token]) -> bool:
     """A plain number: what follows it may be a noun that no table knows."""
-    body = head[1:] if head[0].text in {"-", "+"} else head
-    return all(t.kind == "num" or t.text in {"/", "frac", "{", "}"} for t in body)
+    return all(t.kind == "num" or t.text in {"/", "frac", "{", "}"} for t in _unsigned(head))
+
+
+def _unsigned(head: list[Token]) -> list[Token]:
+    return head[1:] if head[0].text in {"-", "+"} else head
 
 
 def _noun(text: str) -> str | None:

@@ -446,7 +446,20 @@ def test_dates_and_ordinals(text, value):
     assert (canonical(text).kind, canonical(text).value) == ("text", value)
 
 
-@pytest.mark.parametrize("text", ["March 0", "March 32", "2024-00-10", "2024-13-10", "Foo 3, 2024"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "March 0",
+        "March 32",
+        "2024-00-10",
+        "2024-13-10",
+        "Foo 3, 2024",
+        "3 Foo 2024",
+        "Foo 2024",
+        "the 3rd of Foo",
+        "Foo 3",
+    ],
+)
 def test_no_dates(text):
     assert not canonical(text).value.startswith("d:")
 
