@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
@@ -13,7 +13,7 @@ from .nodes import Constant, Node, Number, Op, Variable
 from .numeric import BASE_DIGITS, Value, bounded, charge, context, digits, lock, work
 from .tokens import Unreadable
 
-__all__ = ["FAR", "POINTS", "bends_far_away", "evaluate", "point", "variables"]
+__all__ = ["FAR", "POINTS", "WHOLE", "bends_far_away", "evaluate", "jumps", "point", "step_points", "variables"]
 
 POINTS = 3
 FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))
@@ -63,6 +63,38 @@ def bends_far_away(node: Node) -> bool:
         if len(near) == 1 and near != far and None not in near | far:
             return True
     return any(bends_far_away(arg) for arg in node.args)
+
+
+def jumps(node: Node) -> bool:
+    """Whether the floor or the ceiling of something with a variable is taken."""
+    if not isinstance(node, Op):
+        return False
+    return (node.name in {"floor", "ceil"} and bool(variables(node))) or any(jumps(arg) for arg in node.args)
+
+
+def step_points(names: Sequence[str]) -> list[dict[str, Value]]:
+    """Where functions with jumps are told apart: ceil(x) and floor(x) + 1 differ at the integers alone.
+
+    Of the usual names of integers, a run of twelve integers, in an order that depends on the name, and a far one that
+    all small numbers divide; of others, integers and a half as well as the ordinary points.
+    """
+    if all(name in WHOLE for name in names):
+        near = [{name: _whole(name, j) for name in names} for j in range(_RUN)]
+        return [*near, {name: _MANIFOLD * (10**6 + _seed(name) % 10**6) for name in names}]
+    tops = {name: _MANIFOLD * (1 + _seed(name) % 997) for name in names}
+    return [{name: factor * top + shift for name, top in tops.items()} for factor, shift in _PLACES]
+
+
+_PLACES = ((1, Fraction(0)), (-2, Fraction(0)), (1, Fraction(1, 2)))
+# Where the run of an integer starts and how it steps through the remainders: no two names go together.
+WHOLE = {"n": (5, 1), "m": (3, 5), "k": (4, 7), "j": (6, 11), "N": (8, 5), "M": (2, 7), "K": (7, 1)}
+_RUN = 12
+_MANIFOLD = 27_720  # divisible by all up to 12
+
+
+def _whole(name: str, j: int) -> int:
+    start, step = WHOLE[name]
+    return start + j * step % _RUN
 
 
 def _folded(node: Op) -> Node | None:
