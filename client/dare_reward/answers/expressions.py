@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .markup import undecorated
+
 __all__ = ["COPULA", "NUMBER", "last_side", "plain_content", "tail_link", "unit_after"]
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
@@ -176,7 +178,7 @@ def _trim(chunk: str) -> str:
     value = chunk.strip()
     for _ in range(6):
         before = value
-        value = value.rstrip(_TAIL_JUNK).rstrip()
+        value = undecorated(value.rstrip(_TAIL_JUNK)).rstrip()
         value = re.sub(r"(?:\s+|(?<=[,;]))(?:and|or|a|A|I|\\text\{?|\\mathrm\{?)\Z", "", value)
         for opening, closing in ("()", "[]"):
             if value.endswith(opening):
