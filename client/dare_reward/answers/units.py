@@ -9,7 +9,18 @@ from .words import words
 
 __all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit", "unit_of"]
 
-CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "yen"}
+CURRENCIES = {
+    "$": "usd",
+    "€": "eur",
+    "£": "gbp",
+    "¥": "yen",
+    "₹": "inr",
+    "₩": "krw",
+    "₽": "rub",
+    "₺": "try",
+    "₫": "vnd",
+}
+_MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 
 _SPELLINGS = {
@@ -29,7 +40,9 @@ _SPELLINGS = {
     "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts", "kPa": "kilopascal kilopascals",
     "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts", "keV": "",
     "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
-    "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "", "cent": "cents ¢", "%": "percent pct",
+    "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "",
+    "inr": "rupee rupees Rs INR", "krw": "won KRW", "rub": "ruble rubles rouble roubles RUB", "cny": "yuan CNY RMB",
+    "try": "lira liras TRY", "vnd": "dong VND", "cent": "cents ¢", "%": "percent pct",
     "mph": "", "kmh": "kph", "bit": "bits", "byte": "bytes",
     "MB": "megabyte megabytes", "GB": "gigabyte gigabytes", "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM",
     "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha", "degC": "celsius Celsius centigrade",
@@ -40,6 +53,8 @@ _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *w
     "mL": "ml",
     "USD": "usd",
     "EUR": "eur",
+    "GBP": "gbp",
+    "JPY": "yen",
 }
 # Prefixes tell units apart by their case: 5 mW is not 5 MW.
 _PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
@@ -87,7 +102,7 @@ def split_unit(tokens: list[Token]) -> Suffix | None:
     if len(tokens) > 2 and tokens[0].text == "US" and tokens[1].text == "$":
         tokens = tokens[1:]
         return _money(tokens[1:], "usd")
-    if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in {"usd", "eur"}:
+    if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in _MONEY_WORDS:
         return _money(tokens[1:], _UNITS[tokens[0].text])
     if len(tokens) > 1 and tokens[-1].kind == "op" and tokens[-1].text in CURRENCIES:
         return _money(tokens[:-1], CURRENCIES[tokens[-1].text])
