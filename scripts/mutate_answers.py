@@ -30,6 +30,7 @@ MODULES = Path("client", "dare_reward", "answers")
 TESTS = (
     "test_tables.py",
     "test_tables_extract.py",
+    "test_tables_wide.py",
     "test_pairs.py",
     "test_keys.py",
     "test_classes.py",

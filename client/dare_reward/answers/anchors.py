@@ -32,7 +32,7 @@ _EN = (
     r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
     r"|comes out to(?: be)?|can be (?:written|expressed) as|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
     r"|[^\S\n]*+(?P<equals>=)(?![=>])|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
-    r"|(?P<of>(?:(?:(?<=')|['’])s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d)|(?:(?<=')|['’])s\s++(?=\(?[b-j]\)?(?![a-z])))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
+    r"|(?P<of>(?:(?:(?<=')|['’])s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d)|(?:(?<=')|['’])s\s++(?=\(?[b-j]\)?(?![a-z])))|(?P<alone>[^\S\n]++(?=[-−$\\(]{0,3}+\d[\d.,/]{0,40}+[$)\\]{0,3}+\.?\s*+\Z))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
 )
 
 
@@ -64,7 +64,8 @@ def _joined(words: str) -> str:
 
 _TAILS: dict[str, str] = {
     "answer": _EN,
-    "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b))))",
+    "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b)))"
+    r"|(?P<next>[^\S\n]++(?=\((?:[a-j]|\d{1,9})\))))",
     # German, Spanish, Portuguese, Italian, Dutch: as far as their words are plain ASCII
     "antwort": _bare(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
     "endergebnis": _plain(r"ist|lautet|beträgt"),
@@ -84,6 +85,7 @@ _TAILS: dict[str, str] = {
     "odgovor": _plain(r"je"),
     "raspuns": r"(?:ul)?+" + _plain(r"este|e", r"corect|final"),
     "final result": _EN,
+    "gabarito": _plain(r"é", r"correto|oficial"),
 }
 _WIDE: dict[str, str] = {
     "réponse": _plain(r"est|serait|vaut", r"finale|correcte|exacte|définitive|à la question"),
@@ -217,19 +219,21 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
 def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     """What links the word at `at` to its content; None where the place says that it announces nothing."""
     link: Link | None = None
-    if found & {"neg", "is", "of", "next"} or ("bare" in found and (_GIVES.search(before) or before.endswith("["))):
+    if found & {"neg", "is", "of", "next"} or (
+        found & {"bare", "alone"} and (_GIVES.search(before) or before.endswith("["))
+    ):
         link = "is"
     elif "colon" in found:
         link = "colon"
     elif "equals" in found:
         code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
         link = None if code else "equals"  # an assignment in code is no announcement
-    elif found & {"cell", "heading", "dot", "dash"}:
+    elif found & {"cell", "heading", "dot", "dash", "alone"}:
         line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
         if "cell" in found:
             link = "cell" if "|" in line else None
         elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
-            link = "heading"
+            link = "is" if "alone" in found else "heading"
     return link
 
 

@@ -48,6 +48,7 @@ _SECOND = re.compile(
     r"[\s,;.:]*+(?:(?P<joined>[/&+|]|(?:and|or|und|oder|et|ou|y|o|e|и|или|和|或|と|및)\s|[IVX]{2,}+\b)"
     r"|\(?(?![AI]\s++(?!and\b|or\b)[a-z])(?P<letter>[A-Z])\b(?!\s*+[=^<>'’]))"
 )
+_CLOSING = re.compile(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\Z")
 _LABELLED = re.compile(r"(?<=\s)([A-Za-z])\)")
 
 
@@ -77,6 +78,8 @@ def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
     text = plain(raw[:READ])
     lead = _LEAD.match(text)
     head = _HEAD.match(text, lead.end() if lead else 0) or _HEAD.match(text)
+    if head is None and (closing := _CLOSING.search(text)) is not None and text.count("(") == 1:
+        return closing["letter"] if closing["letter"] in letters else None  # 12 m (B)
     if head is None or head["letter"].upper() not in letters:
         return None
     letter, rest = head["letter"].upper(), text[head.end() :]

@@ -44,6 +44,7 @@ _EXPLAINS = re.compile(
     r"|expressed|written|there"
     r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
     r"|okay|ok|well|sure"
+    r"|left (?:to|as|for)|marked|judged|graded|accepted|rejected"
     r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
     r"|rational|decimal|prime|list)|at (?!least|most)|wait"
     r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
@@ -224,6 +225,7 @@ def _from_words(sentence: str, *, fresh: bool) -> str | None:
     content = COPULA.sub("", sentence.strip(_TAIL_JUNK)).rstrip("}")
     if (
         explains
+        or (content.startswith("(") and ")" not in content)
         or len(content.split()) > WORDS
         or (fresh and sentence.endswith(":"))
         or content in {"null", "TBD", "TBA", "N/A"}

@@ -6,7 +6,21 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Literal
 
-from .evaluate import FAR, POINTS, WHOLE, bends_far_away, evaluate, jumps, point, step_points, variables
+from .evaluate import (
+    CLOSE,
+    FAR,
+    POINTS,
+    WHOLE,
+    bends_far_away,
+    doubted,
+    evaluate,
+    folds,
+    jumps,
+    mixed_points,
+    point,
+    step_points,
+    variables,
+)
 from .nodes import Node, Op
 from .numeric import BASE_DIGITS, DEEP, Value, as_fraction, charge, context, digits, magnitude, rational, work
 from .tokens import Unreadable
@@ -29,6 +43,8 @@ def short(text: str) -> str:
 
 def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
     """The values of an expression at its points: one if it has no variable."""
+    if doubted(node):
+        raise Unreadable("the sign of an unknown value")
     names = sorted(variables(node))
     if not names:
         return [evaluate(node, {}, dps)]
@@ -43,7 +59,10 @@ def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
         for j in range(POINTS)
     ]
     if bends_far_away(node):
-        values += [evaluate(node, dict.fromkeys(names, at), dps) for at in FAR]
+        found = [_tried(node, dict.fromkeys(names, at), dps) for at in FAR + CLOSE]
+        values += [value for value in found if value is not None]
+    if len(names) > 1 and not complex_ and folds(node, names):
+        values += [evaluate(node, env, dps) for env in mixed_points(names)]
     return values + steps
 
 
@@ -77,7 +96,10 @@ def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
         return found
     if size > _SAFE_MAGNITUDE and not all(isinstance(v, int | Fraction) for v in values):
         values = values_at(node, BASE_DIGITS + size)
-    return values_key(values, significant)
+    kind, value = values_key(values, significant)
+    if kind == "fingerprint" and 1 < len(set(values)) < len(values):
+        value += "/" + ",".join(sorted(variables(node)))  # of |x|/x only the sign of x is seen, which is that of y
+    return kind, value
 
 
 def _faint_key(node: Node, size: int) -> tuple[KeyKind, str] | None:

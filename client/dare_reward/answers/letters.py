@@ -96,7 +96,7 @@ _FILL = (
     r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
-    r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
+    r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
     r"|```[a-z]*\n|\{(?=\\))"
 )
 _AT = re.compile(

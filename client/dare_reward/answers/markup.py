@@ -29,7 +29,8 @@ def undecorated(text: str) -> str:
     if text.isascii():
         return text
     end = len(text)
-    while end and (text[end - 1].isspace() or _is_picture(ord(text[end - 1]))):
+    first = max(0, end - _DECORATION)
+    while end > first and (text[end - 1].isspace() or _is_picture(ord(text[end - 1]))):
         end -= 1
     return text[:end]
 
@@ -38,5 +39,6 @@ def _is_picture(code: int) -> bool:
     return any(low <= code <= high for low, high in _PICTURES)
 
 
+_DECORATION = 80  # what is decorated with more is a drawing
 # Emoji, symbols and dingbats, arrows and stars, and what chooses or joins their forms.
 _PICTURES = ((0x1F000, 0x1FAFF), (0x2600, 0x27BF), (0x2B00, 0x2BFF), (0xFE0E, 0xFE0F), (0x200D, 0x200D))

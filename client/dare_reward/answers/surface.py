@@ -199,7 +199,7 @@ def fold(s: str) -> str:
 
 
 _WORD = re.compile(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
-_GENOTYPE = re.compile(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2)){2,}")
+_GENOTYPE = re.compile(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2))+")
 _SHORT = frozenset(words("no of in to or at by on an is it as be if we he me my so up do go am us"))
 
 

@@ -35,7 +35,7 @@ _SPELLINGS = {
     "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
     "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts",
     "A": "ampere amperes amp amps", "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz",
-    "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
+    "C": "coulomb coulombs", "F": "farad farads", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
     "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz",
     "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts", "kPa": "kilopascal kilopascals",
     "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts", "keV": "",
@@ -61,6 +61,7 @@ _PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V
 _UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
 _SPACED_LETTERS = frozenset(words("m s g h N J W V K L T Omega"))
+_MEASURED_LETTERS = _SPACED_LETTERS | frozenset("CAKF")  # behind 1.6 x 10^-19 no letter is a variable
 _TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit")) | (
     frozenset(w for w in _PREFIXED if len(w) == 2) - frozenset(words("kJ kW kN MW mV mA"))
 )
@@ -186,7 +187,8 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     spaced = tail[0].space or tail[0].kind == "text"
     if len(tail) == 1 and tail[0].kind == "let":
         plain = len(head) == 1 and head[0].kind == "num"
-        return _UNITS.get(tail[0].text) if plain and spaced and tail[0].text in _SPACED_LETTERS else None
+        letters = _MEASURED_LETTERS if _is_scientific(head) else _SPACED_LETTERS if plain else frozenset()
+        return _UNITS.get(tail[0].text) if spaced and tail[0].text in letters else None
     if all(t.kind == "let" for t in (*head, *tail)):
         return None  # m g h
     text = " ".join(t.text for t in tail)
@@ -198,6 +200,12 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     if spaced and all(t.kind in {"word", "text"} for t in tail) and _counts(head):
         return _noun(text)
     return None
+
+
+def _is_scientific(head: list[Token]) -> bool:
+    """`1.6 * 10 ^ { - 19 }`."""
+    texts = [t.text for t in head if t.text not in {"{", "}", "-", "+"}]
+    return len(texts) == 5 and texts[1:4] == ["*", "10", "^"] and all(t.kind in {"num", "op"} for t in head)
 
 
 def _counts(head: list[Token]) -> bool:
