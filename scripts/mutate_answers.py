@@ -31,6 +31,7 @@ TESTS = (
     "test_tables.py",
     "test_tables_extract.py",
     "test_tables_edges.py",
+    "test_tables_wide.py",
     "test_pairs.py",
     "test_keys.py",
     "test_classes.py",

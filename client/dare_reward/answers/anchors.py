@@ -32,7 +32,7 @@ _EN = (
     r"|\s++(?P<is>(?:is|are|was|will be|would be|would then be|should be|must be|has to be|equals?"
     r"|comes out to(?: be)?|can be (?:written|expressed) as|turns out to be|becomes)(?![a-z'’])\s*+:?+)"
     r"|[^\S\n]*+(?P<equals>=)(?![=>])|(?P<cell>[^\S\n]*+\|)|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n))"
-    r"|(?P<of>(?:(?:(?<=')|['’])s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d)|(?:(?<=')|['’])s\s++(?=\(?[b-j]\)?(?![a-z])))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
+    r"|(?P<of>(?:(?:(?<=')|['’])s|\s++(?:of|as))\s++(?=[-−(\[$\\]*\d)|(?:(?<=')|['’])s\s++(?=\(?[b-j]\)?(?![a-z])))|(?P<alone>[^\S\n]++(?=[-−$\\(]{0,3}+\d[\d.,/]{0,40}+[$)\\]{0,3}+\.?\s*+\Z))|(?P<bare>\s++(?=[-−(\[$\\]*\d)))"
 )
 
 
@@ -41,6 +41,15 @@ def _plain(words: str, adjectives: str = "") -> str:
     return (
         rf"[*_`\"'}}]{{0,4}}+(?:\s++(?:{adjectives or 'x'})(?![^\W\d_]))?+[*_`\"']{{0,4}}+"
         rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:{words}))(?![a-zà-ÿ])\s*+[:：]?+"
+        r"|[^\S\n]*+(?P<equals>[=＝])|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n)))"
+    )
+
+
+def _bare(words: str = "x", adjectives: str = "x") -> str:
+    """The same where a number or a lone letter may follow without any link: "Cevap 17'dir"."""
+    return (
+        rf"[*_`\"'}}]{{0,4}}+(?:\s++(?:{adjectives})(?![^\W\d_]))?+[*_`\"']{{0,4}}+(?:[^\S\n]*+(?P<colon>[:：])"
+        rf"|\s*+(?P<is>(?:{words})(?![^\W\d_])\s*+[:：]?+)|(?P<next>\s++(?=[*(\[-]*+\d|\*{{0,2}}\$|\*{{0,2}}\\\(|[*(]{{0,3}}[a-j](?![^\W\d_])))"
         r"|[^\S\n]*+(?P<equals>[=＝])|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n)))"
     )
 
@@ -55,18 +64,28 @@ def _joined(words: str) -> str:
 
 _TAILS: dict[str, str] = {
     "answer": _EN,
-    "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b))))",
+    "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b)))"
+    r"|(?P<next>[^\S\n]++(?=\((?:[a-j]|\d{1,9})\))))",
     # German, Spanish, Portuguese, Italian, Dutch: as far as their words are plain ASCII
-    "antwort": _plain(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
+    "antwort": _bare(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
     "endergebnis": _plain(r"ist|lautet|beträgt"),
     "respuesta": _plain(r"es|sería|correcta es", r"final|correcta|definitiva|final correcta"),
-    "resposta": _plain(r"é|e|seria", r"final|correta|certa|definitiva"),
+    "resposta": _plain(r"é|e|és|seria", r"final|correta|certa|definitiva"),
     "risposta": _plain(r"è|é|e'", r"finale|corretta|giusta|esatta|definitiva"),
     "reponse": _plain(r"est", r"finale|correcte|exacte"),
-    "antwoord": _plain(r"is", r""),
-    "cevap": _plain(r"x"),
-    "jawaban": _plain(r"adalah", r"akhir|yang benar"),
+    "antwoord": _bare(r"is", r"dus"),
     "dap an": _plain(r"la", r"dung|cuoi cung"),
+    # Turkish, Indonesian, Scandinavian, Finnish, Swahili, Tagalog, Croatian and Serbian, Romanian
+    "cevap": _bare(),
+    "jawaban": r"(?:nya)?+" + _plain(r"adalah|ialah", r"akhir|akhirnya|yang benar|yang tepat"),
+    "svar": r"(?:et)?+" + _bare(r"är|er|blir|bliver"),
+    "vastaus": _plain(r"on"),
+    "jibu": _plain(r"ni", r"sahihi|la mwisho|la mwisho ni"),
+    "sagot": _plain(r"ay"),
+    "odgovor": _plain(r"je"),
+    "raspuns": r"(?:ul)?+" + _plain(r"este|e", r"corect|final"),
+    "final result": _EN,
+    "gabarito": _plain(r"é", r"correto|oficial"),
 }
 _WIDE: dict[str, str] = {
     "réponse": _plain(r"est|serait|vaut", r"finale|correcte|exacte|définitive|à la question"),
@@ -75,7 +94,7 @@ _WIDE: dict[str, str] = {
     "đáp số": _plain(r"là", r"đúng|cuối cùng"),
     "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
     "odpowiedź": _plain(r"to|brzmi", r"końcowa|prawidłowa"),
-    "ответ": _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
+    "ответ": r"а?+" + _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
     "答案": _joined(r"(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)"),
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
     "答え": _joined(r"(?:は|が)、?+"),
@@ -87,8 +106,29 @@ _WIDE: dict[str, str] = {
     "الجواب": _plain(r"هو|هي|يساوي", r"النهائي|الصحيح|الأخير"),
     "الإجابة": _plain(r"هي|هو|تساوي", r"النهائية|الصحيحة|الأخيرة"),
     "الاجابة": _plain(r"هي|هو", r"النهائية|الصحيحة"),
-    "उत्तर": r"[*_`]{0,4}+[^\S\n]*+(?:(?P<colon>[:：])|(?P<is>(?:है|हैं)\s*+[:：]|(?=[\s*]*+(?:[-(\[]*\d|\$|\\\())"
-    r"|(?=\s*+\(?[a-j]\b))|(?P<heading>[*_#]*+(?=\n)))",
+    "उत्तर": _bare(r"(?:है|हैं|होगा)(?=\s*+[:：]|\s++[*(\[$-]*+(?:\d|[a-j](?![^\W\d_])|\\\())"),
+    # Turkish, Romanian, Czech, Slovak, Hungarian, Ukrainian, Bulgarian, Greek, Hebrew, Persian, Urdu
+    "yanıt": _bare(),
+    "răspuns": r"(?:ul)?+" + _plain(r"este|e", r"corect|final"),
+    "odpověď": _plain(r"je|zní"),
+    "odpoveď": _plain(r"je|znie"),
+    "válasz": _plain(r"az?", r"tehát"),
+    "відповідь": _plain(r"[—–-]|це|є|дорівнює|становить"),
+    "отговор": r"(?:ът)?+" + _plain(r"[—–-]|е"),
+    "απάντηση": _plain(r"είναι"),
+    "תשובה": _bare(r"היא|הוא", r"הסופית|הנכונה"),
+    "پاسخ": _bare(r"برابر است با|برابر با", r"نهایی|صحیح|درست"),
+    "جواب": _bare(r"ہے"),
+    # Bengali, Telugu, Tamil, Gujarati, Kannada, Malayalam, Thai, Yoruba
+    "উত্তর": r"(?:টি)?+" + _bare(r"হল|হলো|হচ্ছে|হবে"),
+    "సమాధానం": _bare(),
+    "பதில்": _bare(),
+    "விடை": _bare(),
+    "જવાબ": _bare(),
+    "ಉತ್ತರ": _bare(),
+    "ഉത്തരം": _bare(),
+    "คำตอบ": r"(?:ที่ถูกต้อง|สุดท้าย|ที่ถูก|ที่ได้)?+" + _joined(r"คือ|เป็น|เท่ากับ"),
+    "ìdáhùn": _plain(r"ni|jẹ́|je"),
 }
 _TAIL = {stem: re.compile(tail) for stem, tail in (_TAILS | _WIDE).items()}
 _MARKS = ("####", "\na:", "\n**a")
@@ -99,12 +139,12 @@ _UNSURE = re.compile(
     r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
     r"|until|once|before)\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
     r"|(?<![a-z])(?:in)?(?:incorrect|wrong|previous|initial|possible|alternative|first|their|her|his|student's"
-    r"|intermediate|no|closed-form|guess(?:ed)?|tentative)\s++)\Z"
+    r"|intermediate|no|closed-form|guess(?:ed)?|tentative)[^\S\n]++)\Z"
 )
 _HEAD = re.compile(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
     r"|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
-    r"|final[\s_]|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
+    r"|final[\s_]|doğru\s|সঠিক\s|চূড়ান্ত\s|সুতরাং,?\s|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
 )
 _GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?)\s(?:us\s)?the\s\Z")
 _BACK = re.compile(
@@ -179,19 +219,21 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
 def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     """What links the word at `at` to its content; None where the place says that it announces nothing."""
     link: Link | None = None
-    if found & {"neg", "is", "of"} or ("bare" in found and (_GIVES.search(before) or before.endswith("["))):
+    if found & {"neg", "is", "of", "next"} or (
+        found & {"bare", "alone"} and (_GIVES.search(before) or before.endswith("["))
+    ):
         link = "is"
     elif "colon" in found:
         link = "colon"
     elif "equals" in found:
         code = low.count("```", 0, at) % 2 or low[max(0, at - 5) : at] in {"\n    ", "\n\t"}
         link = None if code else "equals"  # an assignment in code is no announcement
-    elif found & {"cell", "heading", "dot", "dash"}:
+    elif found & {"cell", "heading", "dot", "dash", "alone"}:
         line = low[low.rfind("\n", max(0, at - 200), at) + 1 : at]
         if "cell" in found:
             link = "cell" if "|" in line else None
         elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
-            link = "heading"
+            link = "is" if "alone" in found else "heading"
     return link
 
 

@@ -5,10 +5,25 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from .numeric import MAX_BITS, NOISE, Value, bounded, check_angle, check_log, computed, context, is_exact, is_zero
+from .numeric import (
+    MAX_BITS,
+    NOISE,
+    Value,
+    bounded,
+    check_angle,
+    check_log,
+    computed,
+    context,
+    faint,
+    is_exact,
+    is_zero,
+)
 from .tokens import Unreadable
 
 __all__ = ["add", "add2", "div", "exp", "ln", "log", "log10", "mul", "neg", "power", "product", "root", "sqrt", "zero"]
+
+
+_LOWEST = 650  # bits: what is smaller is beyond even the further digits of a faint part
 
 
 def add(*args: Value) -> Value:
@@ -21,9 +36,11 @@ def add(*args: Value) -> Value:
 def add2(a: Value, b: Value) -> Value:
     if is_exact(a, b):
         return a + b
+    exact = is_exact(a) or is_exact(b)
     a, b = computed(a), computed(b)
     out = a + b
     ctx = context()
+    _note_sizes(ctx.mag(a), ctx.mag(b), exact=exact)
     noise = ctx.mpf(10) ** -NOISE
     if hasattr(out, "_mpc_"):
         re, im = out.real, out.imag
@@ -33,6 +50,16 @@ def add2(a: Value, b: Value) -> Value:
             im = ctx.zero
         return ctx.mpc(re, im) if im else zero(re)
     return 0 if abs(out) <= noise * max(abs(a), abs(b)) else out
+
+
+def _note_sizes(a: float, b: float, *, exact: bool) -> None:
+    """Of two numbers that are added, `a` and `b` their sizes in bits: only what is small in itself goes unseen."""
+    small = min(a, b)
+    if -math.inf < small < 0:
+        bits = min(abs(a - b), -small)
+        if exact and bits > _LOWEST:
+            raise Unreadable("too small a part")
+        faint(bits)
 
 
 def zero(x: Value) -> Value:
@@ -92,6 +119,7 @@ def power(a: Value, b: Value) -> Value:
     exponent = ctx.log(computed(a)) * computed(b)
     check_log(abs(ctx.re(exponent)))
     check_angle(ctx.im(exponent))
+    faint(-ctx.mag(exponent))
     return ctx.exp(exponent)
 
 
@@ -171,6 +199,7 @@ def exp(a: Value) -> Value:
     x = computed(a)
     check_log(abs(context().re(x)))
     check_angle(context().im(x))
+    faint(-context().mag(x))
     return context().exp(x)
 
 

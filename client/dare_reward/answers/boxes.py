@@ -19,10 +19,13 @@ _OPEN = re.compile(r"\s*+\{")
 _BARE = re.compile(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
 _PLACEHOLDER = re.compile(
     r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
-    r"|mathrm)(?![a-z])|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
+    r"|mathrm)(?![a-z])|\\\Z|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
 )
+# `f"\\boxed{{{total}}}"`, in code that was written and not run.
+_FIELD = re.compile(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
 _TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # a search for them is cheaper than the expression on hostile text
 _TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
+_SQUARE = re.compile(r"\[(?P<close>/?)(?:final_)?answer(?P<box>(?!))?\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,11 @@ class Mark:
 
 def last_mark(text: str) -> Mark | None:
     """The last box or tag that holds something, None without any; its content is None where the last was cut off."""
-    tag = _last_tag(text) if "<" in text and any(text.rfind(end) >= 0 for end in _TAG_ENDS) else None
+    tag = None
+    if "<" in text and any(text.rfind(end) >= 0 for end in _TAG_ENDS):
+        tag = _last_tag(text, _TAG)
+    if tag is None and "[" in text and "[/" in text:
+        tag = _last_tag(text, _SQUARE)
     box = next(iter(boxes(text, 1)), None)
     if tag is None or box is None:
         return tag or box
@@ -68,9 +75,11 @@ def boxes(text: str, count: int) -> list[Mark]:
 
 
 def is_placeholder(content: str) -> bool:
-    """Nothing, dots, a question mark, blanks to fill, "your answer": the form of an answer, not one."""
+    """Nothing, dots, a question mark, blanks to fill, "your answer", the field of a template: no answer itself."""
     return not content or (
-        len(content) < 80 and content[0] not in "0123456789-" and _PLACEHOLDER.fullmatch(content) is not None
+        len(content) < 80
+        and content[0] not in "0123456789-"
+        and (_PLACEHOLDER.fullmatch(content) is not None or _FIELD.fullmatch(content) is not None)
     )
 
 
@@ -107,11 +116,11 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _last_tag(text: str) -> Mark | None:
-    """The last non-empty answer tag or box of tokens."""
+def _last_tag(text: str, pattern: re.Pattern[str]) -> Mark | None:
+    """The last non-empty answer tag or box of tokens. `[Answer] 9` needs no end, `<answer>9` was cut off."""
     opened: int | None = None
     found: Mark | None = None
-    for tag in _TAG.finditer(text):
+    for tag in pattern.finditer(text):
         if not tag["close"] and tag["box"] != "end":
             opened = tag.end()
         elif opened is not None:
@@ -119,6 +128,6 @@ def _last_tag(text: str) -> Mark | None:
             if not is_placeholder(content):
                 found = Mark(content, "box" if tag["box"] else "tag", tag.start())
             opened = None
-    if opened is not None and not is_placeholder(text[opened:].strip()):
+    if opened is not None and text[opened - 1] != "]" and not is_placeholder(text[opened:].strip()):
         return Mark(None, "tag", opened)
     return found

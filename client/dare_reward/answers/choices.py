@@ -13,6 +13,9 @@ from collections.abc import Sequence
 
 from dare_reward.errors import RequestError
 
+from .markup import without_html
+from .species import names_species
+
 __all__ = ["choice_letter", "option_letters"]
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -28,10 +31,11 @@ _MARKUP = re.compile(
 )
 _SPACE = re.compile(r"\\(?:q?quad(?![A-Za-z])|[\\ ,;:!])|~")
 _LEAD = re.compile(
-    r"\s*+(?:(?:the|la|le|die|der|el)\s++)?+(?:(?:final|correct|best|right|richtige|correcta|bonne)\s++)?+"
+    r"\s*+(?:(?:the|la|le|die|der|el|a(?=\s++(?:resposta|opção|alternativa)))\s++)?+(?:(?:final|correct|best|right|richtige|correcta|bonne)\s++)?+"
     r"(?:answer|option|choice|letter|antwort|réponse|respuesta|opción|resposta|opção|risposta|opzione|đáp án"
-    r"|ответ|вариант|答案|选项|選項|选择|選擇|選択肢|答え|정답|답)?+\s*+(?:ist|is|are|est|es|é|è|là|是|为|為|は|는|은|:)?+\s*+:?+\s*+"
-    r"(?:(?:option|choice|letter|选项|選項|选|選)\s*+:?+\s*+)?+",
+    r"|ответ|вариант|答案|选项|選項|选择|選擇|選択肢|答え|정답|답)?+\s*+"
+    r"(?:(?:final|correcta|correcte|correta|corretta|certa|giusta|definitiva|đúng)\s++)?+(?:ist|is|are|est|es|é|è|là|是|为|為|は|는|은|:)?+\s*+:?+\s*+"
+    r"(?:(?:the|la|die)\s++)?+(?:(?:option|choice|letter|opción|opção|opzione|letra|选项|選項|选|選)\s*+:?+\s*+)?+",
     re.IGNORECASE,
 )
 _HEAD = re.compile(r"(?P<open>[(\[<【〔]?)\s*+(?P<letter>[A-Za-z])(?![^\W_])(?:[^\S\n]*+(?P<close>[)\]>】〕]))?+")
@@ -44,6 +48,7 @@ _SECOND = re.compile(
     r"[\s,;.:]*+(?:(?P<joined>[/&+|]|(?:and|or|und|oder|et|ou|y|o|e|и|или|和|或|と|및)\s|[IVX]{2,}+\b)"
     r"|\(?(?![AI]\s++(?!and\b|or\b)[a-z])(?P<letter>[A-Z])\b(?!\s*+[=^<>'’]))"
 )
+_CLOSING = re.compile(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\Z")
 _LABELLED = re.compile(r"(?<=\s)([A-Za-z])\)")
 
 
@@ -73,11 +78,15 @@ def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
     text = plain(raw[:READ])
     lead = _LEAD.match(text)
     head = _HEAD.match(text, lead.end() if lead else 0) or _HEAD.match(text)
+    if head is None and (closing := _CLOSING.search(text)) is not None and text.count("(") == 1:
+        return closing["letter"] if closing["letter"] in letters else None  # 12 m (B)
     if head is None or head["letter"].upper() not in letters:
         return None
     letter, rest = head["letter"].upper(), text[head.end() :]
     if not rest.strip(_JUNK):
         return letter
+    if not head["close"] and names_species(letter, rest):
+        return None
     if not head["close"] and (head["open"] or head["letter"].islower() or not _SEPARATOR.match(rest)):
         return None
     return None if _names_another(rest, letter, letters) else letter
@@ -85,7 +94,7 @@ def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
 
 def plain(raw: str) -> str:
     """`raw` without LaTeX and Markdown dress, full-width forms folded."""
-    text = raw if raw.isascii() else unicodedata.normalize("NFKC", raw)
+    text = without_html(raw if raw.isascii() else unicodedata.normalize("NFKC", raw))
     return _MARKUP.sub("", _SPACE.sub(" ", text)).strip()
 
 

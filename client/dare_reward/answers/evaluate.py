@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
@@ -13,10 +13,25 @@ from .nodes import Constant, Node, Number, Op, Variable
 from .numeric import BASE_DIGITS, Value, bounded, charge, context, digits, lock, work
 from .tokens import Unreadable
 
-__all__ = ["FAR", "POINTS", "bends_far_away", "evaluate", "point", "variables"]
+__all__ = [
+    "CLOSE",
+    "FAR",
+    "POINTS",
+    "WHOLE",
+    "bends_far_away",
+    "doubted",
+    "evaluate",
+    "folds",
+    "jumps",
+    "mixed_points",
+    "point",
+    "step_points",
+    "variables",
+]
 
 POINTS = 3
-FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))
+FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))  # |x - 30| is 30 - x at the ordinary points
+CLOSE = (Fraction(1, 10_007), Fraction(-1, 10_009))  # to zero: there |ln x^2| is not ln x^2
 
 
 @lru_cache(maxsize=4096)
@@ -60,10 +75,125 @@ def bends_far_away(node: Node) -> bool:
     folded = _folded(node)
     if folded is not None and (inner := variables(folded)):
         near = {_rises(folded, {name: point(name, j) for name in inner}) for j in range(POINTS)}
-        far = {_rises(folded, dict.fromkeys(inner, at)) for at in FAR}
+        far = {_rises(folded, dict.fromkeys(inner, at)) for at in (FAR + CLOSE if _logarithm(folded) else FAR)}
         if len(near) == 1 and near != far and None not in near | far:
             return True
     return any(bends_far_away(arg) for arg in node.args)
+
+
+def _logarithm(node: Node) -> bool:
+    return isinstance(node, Op) and (node.name in {"ln", "lg", "log"} or any(_logarithm(arg) for arg in node.args))
+
+
+def folds(node: Node, names: Sequence[str]) -> bool:
+    """Whether an absolute value changes with the signs of several variables: |xy|, sqrt(x^2 y^2); not |x|^2 + |y|^2."""
+    if not isinstance(node, Op):
+        return False
+    if node.name == "abs" and _turns(node.args[0], names):
+        return True
+    degree = _degree(node)
+    if degree % 2 == 0 and _has_power(node.args[0], degree):
+        return True
+    return any(folds(arg, names) for arg in _unsquared(node))
+
+
+def _unsquared(node: Op) -> Sequence[Node]:
+    """The arguments; of |a|^2, that of the absolute value."""
+    base = node.args[0] if node.args else None
+    if node.name == "pow" and isinstance(base, Op) and base.name == "abs" and node.args[1] in _EVEN:
+        return base.args
+    return node.args
+
+
+_EVEN = (Number(2), Number(4), Number(6))
+
+
+def _turns(node: Node, names: Sequence[str]) -> bool:
+    """Whether a real value has both signs: at the ordinary points, those with mixed signs, far away, close to zero."""
+    places = [{name: point(name, j) for name in names} for j in range(POINTS)]
+    far = [dict.fromkeys(names, at) for at in FAR + CLOSE]
+    return len({_rises(node, env) for env in (*places, *mixed_points(names), *far)}) > 1
+
+
+def _has_power(node: Node, degree: int) -> bool:
+    """Whether a power is a factor of `node` whose root of this degree may have either sign."""
+    if not isinstance(node, Op):
+        return False
+    if node.name == "pow":
+        power = node.args[1]
+        return isinstance(power, Number) and power.value % (2 * degree) == degree and bool(variables(node.args[0]))
+    return node.name in {"mul", "div"} and any(_has_power(arg, degree) for arg in node.args)
+
+
+def _degree(node: Op) -> int:
+    """Of the root that `node` takes, 1 where it takes none."""
+    if node.name == "sqrt":
+        return 2
+    if node.name not in {"root", "pow"}:
+        return 1
+    at = node.args[1]
+    if node.name == "pow" and isinstance(at, Op) and at.name == "div":
+        at = at.args[1]
+    elif node.name == "pow":
+        return 1
+    return int(at.value) if isinstance(at, Number) else 1
+
+
+def _is_even(node: Node) -> bool:
+    """Whether a power of two is a factor of `node`, and no root is taken of a sum."""
+    if not isinstance(node, Op):
+        return False
+    if node.name == "pow":
+        return isinstance(node.args[1], Number) and node.args[1].value % 2 == 0 and bool(variables(node.args[0]))
+    return node.name in {"mul", "div"} and any(_is_even(a) for a in node.args)
+
+
+def mixed_points(names: Sequence[str]) -> list[dict[str, Value]]:
+    """Where one of several variables is negative: at the ordinary points all have one sign, |x| + |y| is |x + y|."""
+    return [{name: -point(name, 0) if name == odd else point(name, 0) for name in names} for odd in names[:_MIXED]]
+
+
+_MIXED = 3
+
+
+def jumps(node: Node) -> bool:
+    """Whether the floor or the ceiling of something with a variable is taken."""
+    if not isinstance(node, Op):
+        return False
+    return (node.name in {"floor", "ceil"} and bool(variables(node))) or any(jumps(arg) for arg in node.args)
+
+
+def step_points(names: Sequence[str]) -> list[dict[str, Value]]:
+    """Where functions with jumps are told apart: ceil(x) and floor(x) + 1 differ at the integers alone.
+
+    Of the usual names of integers, the first twelve, in an order that depends on the name, and a far one that all small
+    numbers divide; of others, far integers, a half and small decimals as well as the ordinary points.
+    """
+    if all(name in WHOLE for name in names):
+        near = [{name: _whole(name, j) for name in names} for j in range(_RUN)]
+        return [*near, {name: _MANIFOLD * (10**6 + _seed(name) % 10**6) for name in names}]
+    tops = {name: _MANIFOLD * (1 + _seed(name) % 997) for name in names}
+    far = [{name: factor * top + shift for name, top in tops.items()} for factor, shift in _PLACES]
+    return far + [{name: _small(name, j) for name in names} for j in range(_SMALL)]
+
+
+_PLACES = ((1, Fraction(0)), (-2, Fraction(0)), (1, Fraction(1, 2)))
+_SMALL = 8
+# The place in its run where an integer starts, and how it steps through it: no two names go together.
+WHOLE = {"n": (0, 1), "m": (1, 5), "k": (3, 7), "j": (7, 11), "N": (5, 1), "M": (8, 5), "K": (10, 7)}
+_RUN = 12
+_MANIFOLD = 27_720  # divisible by all up to 12
+
+
+def _whole(name: str, j: int) -> int:
+    start, step = WHOLE[name]
+    return 1 + (start + j * step) % _RUN
+
+
+def _small(name: str, j: int) -> Fraction:
+    """Between -5 and 5, with two decimals; every fourth time an integer, every fourth between -1 and 1."""
+    value = Fraction(_seed(f"{name}~{j}") % 999 - 499, 100)
+    return Fraction(round(value) or 1) if j % 4 == 0 else value / 5 if j % 4 == 1 else value
 
 
 def _folded(node: Op) -> Node | None:
@@ -131,6 +261,27 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
 
 
 def _unknown(name: str, args: list[Value]) -> Fraction:
-    """A function that nobody defined has a value of its own at each argument."""
-    text = name + "(" + ";".join(digits(a) for a in args)
-    return Fraction(_seed(text) % 999_983 + 100_003, 99_991)
+    """A function that nobody defined has a value of its own, of either sign, at each argument."""
+    seed = _seed(name + "(" + ";".join(digits(a) for a in args))
+    return Fraction(seed % 999_983 + 100_003, 99_991)
+
+
+def doubted(node: Node) -> bool:
+    """Whether something depends on the sign or size of such a function, which nobody knows: |f(2)|, max(f(1), 0)."""
+    if not isinstance(node, Op):
+        return False
+    if node.name in _SIZES and any(_undefined(arg, node.name) for arg in node.args):
+        return True
+    if _degree(node) % 2 == 0 and _undefined(node.args[0], "sqrt"):
+        return True
+    return any(doubted(arg) for arg in node.args)
+
+
+_SIZES = frozenset({"abs", "floor", "ceil", "max", "min"})
+
+
+def _undefined(node: Node, inside: str) -> bool:
+    if not isinstance(node, Op):
+        return False
+    extreme = node.name in {"max", "min"} and inside not in {"max", "min"} and bool(variables(node))
+    return extreme or node.name.startswith("call ") or any(_undefined(arg, inside) for arg in node.args)

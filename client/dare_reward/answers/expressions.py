@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .markup import undecorated
+
 __all__ = ["COPULA", "NUMBER", "last_side", "plain_content", "tail_link", "unit_after"]
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
@@ -42,6 +44,7 @@ _EXPLAINS = re.compile(
     r"|expressed|written|there"
     r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
     r"|okay|ok|well|sure"
+    r"|left (?:to|as|for)|marked|judged|graded|accepted|rejected"
     r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
     r"|rational|decimal|prime|list)|at (?!least|most)|wait"
     r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
@@ -180,7 +183,7 @@ def _trim(chunk: str, *, led: bool = False) -> str:
     links = r"and|or|a|A|I" if led else r"and|or"  # "b + a" ends with a
     for _ in range(6):
         before = value
-        value = value.rstrip(_TAIL_JUNK).rstrip()
+        value = undecorated(value.rstrip(_TAIL_JUNK)).rstrip()
         value = re.sub(rf"(?:\s+|(?<=[,;]))(?:{links}|\\text\{{?|\\mathrm\{{?)\Z", "", value)
         for opening, closing in ("()", "[]"):
             if value.endswith(opening):
@@ -228,6 +231,7 @@ def _from_words(sentence: str, *, fresh: bool) -> str | None:
     content = COPULA.sub("", sentence.strip(_TAIL_JUNK)).rstrip("}")
     if (
         explains
+        or (content.startswith("(") and ")" not in content)
         or len(content.split()) > WORDS
         or (fresh and sentence.endswith(":"))
         or content in {"null", "TBD", "TBA", "N/A"}

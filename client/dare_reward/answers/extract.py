@@ -19,6 +19,7 @@ from .choices import choice_letter, option_letters
 from .expressions import plain_content
 from .letters import announced_letter, last_letter, names_several
 from .lone import lone_letter, lone_value
+from .markup import without_html
 from .phrases import Phrase, exact_phrase, math_phrase, text_phrase
 from .turns import final_turn, questions
 
@@ -78,6 +79,8 @@ def extract(
     turn = final_turn(text, open_think=open_think)
     if not turn:
         return _NONE
+    if kind != "exact":
+        turn = without_html(turn)
     start = 0
     for end in (*questions(turn), len(turn)):
         found = _read(turn[start:end], kind, letters, closed_only=closed_only)

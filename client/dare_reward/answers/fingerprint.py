@@ -6,9 +6,23 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Literal
 
-from .evaluate import FAR, POINTS, bends_far_away, evaluate, point, variables
+from .evaluate import (
+    CLOSE,
+    FAR,
+    POINTS,
+    WHOLE,
+    bends_far_away,
+    doubted,
+    evaluate,
+    folds,
+    jumps,
+    mixed_points,
+    point,
+    step_points,
+    variables,
+)
 from .nodes import Node, Op
-from .numeric import BASE_DIGITS, Value, as_fraction, charge, context, digits, magnitude, rational
+from .numeric import BASE_DIGITS, DEEP, Value, as_fraction, charge, context, digits, magnitude, rational, work
 from .tokens import Unreadable
 
 KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
@@ -29,17 +43,35 @@ def short(text: str) -> str:
 
 def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
     """The values of an expression at its points: one if it has no variable."""
+    if doubted(node):
+        raise Unreadable("the sign of an unknown value")
     names = sorted(variables(node))
     if not names:
         return [evaluate(node, {}, dps)]
+    steps = (
+        [value for env in step_points(names) if (value := _tried(node, env, dps)) is not None] if jumps(node) else []
+    )
+    if len(steps) > 1 and all(name in WHOLE for name in names):
+        return steps  # floor((n+1)/2) is ceil(n/2), of integers
     complex_ = [name for name in names if name in _COMPLEX and _in_bars(node, name)]
     values = [
         evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names}, dps)
         for j in range(POINTS)
     ]
     if bends_far_away(node):
-        values += [evaluate(node, dict.fromkeys(names, at), dps) for at in FAR]
-    return values
+        found = [_tried(node, dict.fromkeys(names, at), dps) for at in FAR + CLOSE]
+        values += [value for value in found if value is not None]
+    if len(names) > 1 and not complex_ and folds(node, names):
+        values += [evaluate(node, env, dps) for env in mixed_points(names)]
+    return values + steps
+
+
+def _tried(node: Node, env: dict[str, Value], dps: int) -> Value | None:
+    """The value there, None where it is too large: 2^n far away."""
+    try:
+        return evaluate(node, env, dps)
+    except Unreadable:
+        return None
 
 
 def _in_bars(node: Node, name: str) -> bool:
@@ -57,11 +89,26 @@ def _beside(name: str, index: int) -> Value:
 
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
     """(kind, value) of the expression's key."""
+    work.faint = False
     values = values_at(node)
     size = max(magnitude(v) for v in values)
+    if work.faint and not significant and (found := _faint_key(node, size)) is not None:
+        return found
     if size > _SAFE_MAGNITUDE and not all(isinstance(v, int | Fraction) for v in values):
         values = values_at(node, BASE_DIGITS + size)
-    return values_key(values, significant)
+    kind, value = values_key(values, significant)
+    if kind == "fingerprint" and 1 < len(set(values)) < len(values):
+        value += "/" + ",".join(sorted(variables(node)))  # of |x|/x only the sign of x is seen, which is that of y
+    return kind, value
+
+
+def _faint_key(node: Node, size: int) -> tuple[KeyKind, str] | None:
+    """The key where a part is too small for the usual digits, 1 + e^-100; None where that was rounding error."""
+    work.faint = False
+    values = values_at(node, BASE_DIGITS + DEEP + size)
+    if not work.faint:
+        return None
+    return "fingerprint", short("~~" + ";".join(digits(v, DEEP) for v in values))
 
 
 def values_key(values: list[Value], significant: int = 0) -> tuple[KeyKind, str]:

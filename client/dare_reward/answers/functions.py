@@ -8,7 +8,20 @@ from fractions import Fraction
 from typing import Any
 
 from .arithmetic import add, add2, div, exp, ln, log, log10, mul, neg, power, product, root, sqrt, zero
-from .numeric import NOISE, Value, bounded, charge, check_angle, check_log, computed, context, is_exact, rational, work
+from .numeric import (
+    NOISE,
+    Value,
+    bounded,
+    charge,
+    check_angle,
+    check_log,
+    computed,
+    context,
+    faint,
+    is_exact,
+    rational,
+    work,
+)
 from .tokens import Unreadable
 from .words import words
 
@@ -29,7 +42,10 @@ def _angle(a: Value) -> Any:
 def _trig(name: str) -> Callable[[Value], Value]:
     def f(a: Value) -> Value:
         ctx = context()
-        out = getattr(ctx, name)(_angle(a))
+        x = _angle(a)
+        if name == "cos":
+            faint(-2 * ctx.mag(x))
+        out = getattr(ctx, name)(x)
         return 0 if abs(out) <= ctx.mpf(10) ** -NOISE * max(1, abs(computed(a))) and not _tiny(a) else out
 
     return f
@@ -45,7 +61,10 @@ _sin, _cos = _trig("sin"), _trig("cos")
 
 def _inverse(name: str) -> Callable[[Value], Value]:
     def f(a: Value) -> Value:
-        return zero(getattr(context(), name)(computed(a)))
+        x = computed(a)
+        size = context().mag(x)
+        faint(-size if name in {"acos", "acot"} else size if name in {"atan", "acot", "asec", "acsc"} else 0)
+        return zero(getattr(context(), name)(x))
 
     return f
 
@@ -55,6 +74,7 @@ def _hyperbolic(name: str) -> Callable[[Value], Value]:
         x = computed(a)
         check_log(abs(context().re(x)))
         check_angle(context().im(x))
+        faint(-2 * context().mag(x) if name == "cosh" else 2 * abs(context().re(x)) if name == "tanh" else 0)
         return zero(getattr(context(), name)(x))
 
     return f

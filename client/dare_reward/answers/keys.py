@@ -9,9 +9,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
+from .chemistry import read_formula
 from .choices import choice_letter
 from .dates import read_date, read_duration, read_ordinal
 from .fingerprint import short
+from .markup import without_html
 from .numeric import start_budget
 from .readings import KeyKind, Reading, ruled
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
@@ -93,7 +95,7 @@ def short_exact(raw: str) -> str:
 def _text(raw: str) -> Key | None:
     if len(raw) > 2 * MAX_CHARS:
         return Key("text", "t:" + short(" ".join(raw.split())))
-    value = fold(peel(raw))
+    value = fold(peel(without_html(raw)))
     return Key("text", "t:" + short(value)) if value else None
 
 
@@ -148,6 +150,8 @@ def _read(s: str, rules: Rules) -> Reading:
         return word
     if s[0].isalnum() and (found := _written_out(s)) is not None:
         return found
+    if (formula := read_formula(s)) is not None:
+        return Reading("text", "t:" + short(formula))
     return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
 
 

@@ -15,6 +15,7 @@ from .anchors import NEAR, anchors, descending, fold
 from .choices import plain
 from .lone import stands_alone
 from .praise import PRAISE, praised
+from .species import names_species
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ _ES = (
 _NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
 _OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante", "letra", "lettre", "lettera")
 _OTHER_WIDE = (
-    "opción", "opção", "вариант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
+    "opción", "opção", "вариант", "варіант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
     "選択肢", "选项", "選項", "보기", "선택지",
 )  # fmt: skip
 _VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for", "choosing", "selecting", "picking")
@@ -95,14 +96,14 @@ _FILL = (
     r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
-    r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
+    r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
     r"|```[a-z]*\n|\{(?=\\))"
 )
 _AT = re.compile(
     rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
     rf"|choice)\s++)?+)?{_DRESS}*+"
     r"(?P<open>[(\[{（【<「『]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
-    r"(?![^\W_\u0590-\u0dff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’][A-Za-z])[*_$}]*+"
+    r"(?![^\W_\u0590-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’](?!(?:d|t)[ıiuü]r(?![a-z]))[A-Za-z])[*_$}]*+"
     r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
 _FORMULA = re.compile(
@@ -279,7 +280,7 @@ def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
     """Whether the letter before `after` is a choice and no word, article, symbol, question or first line of a list."""
     following = text[after : after + 80]
     if not bracketed:
-        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)):
+        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)) or names_species(letter, following):
             return False
         part = (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following)
         if part and not _JOINED.match(following):

@@ -51,8 +51,9 @@ def _joined(readings: list[Reading], parts: list[list[Token]], connectives: list
     if any(t.text == "..." for p in parts for t in p):
         return Reading("structured", listing(readings, ordered=True))
     listed = _bare_list(readings, rules)
-    if "or" in connectives and len({t for r in readings for t in r.tags if t.startswith("name=")}) > 1:
-        return Reading(listed.kind, "or" + listed.value)  # x > 0 or y > 0 is not both
+    names = {t for r in readings for t in r.tags if t.startswith("name=")}
+    if "or" in connectives and (len(names) > 1 or all(len(p) == 1 and p[0].kind == "let" for p in parts)):
+        return Reading(listed.kind, "or" + listed.value)  # x > 0 or y > 0, p or q: not both
     return listed
 
 

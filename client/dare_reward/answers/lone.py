@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .choices import choice_letter
+from .markup import undecorated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,8 @@ _VALUE = re.compile(
 )
 _NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
 _THUS = re.compile(
-    r"(?<![\w,'’])(?:(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
+    r"(?<![\w,'’])(?:(?i:(?:it is |it's )?(?:definitely|clearly|obviously|certainly)|i'd say|i would say)\s"
+    r"|(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
     rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
 )
 _EITHER = re.compile(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
@@ -52,7 +54,7 @@ _SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
 def lone_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
-    reply = text.strip()
+    reply = undecorated(text.strip()).lstrip("✅✔☑→👉\ufe0f ")
     if len(reply) <= REPLY and "\n" not in reply:
         whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
         return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)

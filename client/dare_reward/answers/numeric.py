@@ -17,6 +17,7 @@ from .tokens import Unreadable
 __all__ = [
     "BASE_DIGITS",
     "BUDGET",
+    "DEEP",
     "MAX_BITS",
     "NOISE",
     "Value",
@@ -28,6 +29,7 @@ __all__ = [
     "computed",
     "context",
     "digits",
+    "faint",
     "is_exact",
     "is_zero",
     "lock",
@@ -58,6 +60,10 @@ _DECIMALS = 40
 
 _DECIMAL_BITS = 8_000
 
+DEEP = 200  # further digits, where a part of the value is too small for these
+
+_FAINT_BITS = 100
+
 NOISE = 45  # digits below the larger operand at which a difference is rounding error
 
 # One context behind one lock: mpmath keeps its constants in module-level caches that threads would race on, and
@@ -68,6 +74,7 @@ lock = threading.RLock()
 class _Work(threading.local):
     left = BUDGET
     factor = 1  # what a function costs at the present precision
+    faint = False  # whether a part was added that the digits of a key do not show
 
 
 work = _Work()
@@ -98,19 +105,29 @@ def context() -> Any:
     return ctx
 
 
-def digits(value: Value) -> str:
+def digits(value: Value, more: int = 0) -> str:
     """32 significant digits and 32 decimals at least, correctly rounded; the same for an exact and a computed value."""
     charge(10)
     if isinstance(value, int | Fraction):
-        return _exact_digits(value)
+        return _exact_digits(value, more)
     ctx = context()
     if hasattr(value, "_mpc_"):
-        return f"{digits(value.real)},{digits(value.imag)}i"
+        return f"{digits(value.real, more)},{digits(value.imag, more)}i"
     if not ctx.isfinite(value):
         raise Unreadable("not finite")
     if value == 0:
         return "0"
-    return _exact_digits(as_fraction(value))
+    return _exact_digits(as_fraction(value), more)
+
+
+def faint(bits: float) -> None:
+    """Notes that a part is smaller by `bits` than what it is added to: 1 + 10^-40 e is 1 to the digits of a key.
+
+    A part near the limit of the precision is taken for rounding error where the precision is high: there it has been
+    computed again, and what is real has shown.
+    """
+    if _FAINT_BITS < bits < (math.inf if work.factor == 1 else context().prec - 40):
+        work.faint = True
 
 
 def rational(value: Value) -> int | Fraction | None:
@@ -150,12 +167,12 @@ def real(value: Fraction) -> Value:
         return context().mpf(value.numerator) / value.denominator
 
 
-def _exact_digits(value: int | Fraction) -> str:
+def _exact_digits(value: int | Fraction, more: int = 0) -> str:
     if value == 0:
         return "0"
     value = Fraction(value)
     below = value.denominator.bit_length() - abs(value.numerator).bit_length()
-    places = KEY_DIGITS + max(0, int(below * 0.30103))
+    places = KEY_DIGITS + more + max(0, int(below * 0.30103))
     scaled = round(value * 10**places)
     # Python refuses decimal strings past 4,300 digits.
     return f"{scaled}e-{places}" if scaled.bit_length() < _DECIMAL_BITS else f"{scaled:x}h-{places}"

@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .boxes import is_placeholder
 from .expressions import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
+from .markup import undecorated
 from .spans import ABBREVIATION, Span, display, sentence, spans
 
 if TYPE_CHECKING:
@@ -45,7 +47,8 @@ _KEY = re.compile(r"[\"']\s*:\s*\Z")
 _STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
 _ESCAPE = re.compile(r"\\([\"'\\/])")
 _FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
-_EMPTY_BOX = re.compile(r"\\boxed\s*\{\s*\}")
+_BOX = re.compile(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
+_FIELD = re.compile(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
 _LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
 _NAME = re.compile(r"[A-Za-z]")
@@ -102,7 +105,7 @@ def _math_words(text: str, anchor: Anchor) -> Phrase | None:
     content = _span_content(said, start, found)
     if content is None:
         content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
-    if not content or (anchor.link == "hash" and not _is_result(text, anchor, line, content)):
+    if not content or _FIELD.match(content) or (anchor.link == "hash" and not _is_result(text, anchor, line, content)):
         return None
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
         said = sentence(line[instead.end() :], [])[0]
@@ -127,7 +130,7 @@ def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
         line = _FOLLOWS.sub("", said.strip(), count=1) if _FOLLOWS.match(said.strip()) else said
     if line.count("**") % 2 and (bold := _BOLD_FIRST.match(line)):
         line = bold[1]
-    line = _undressed(COPULA.sub("", line.strip().rstrip("。।")))
+    line = _undressed(COPULA.sub("", undecorated(line.strip()).rstrip("。।")))
     if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
     if len(found) == 1 and line.startswith(("$", "\\(")) and line.endswith(("$", "\\)")):
@@ -215,7 +218,7 @@ def _fillers(said: str) -> int:
 
 def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     """The span at the start, or the one that the words lead to; spans joined by "and" are a list."""
-    inside = [span for span in found if start <= span[0] < len(said) and not _EMPTY_BOX.fullmatch(span[2])]
+    inside = [span for span in found if start <= span[0] < len(said) and not _is_empty(span[2])]
     if not inside:
         return None
     first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
@@ -241,6 +244,12 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     content = last_side(parts[0])
     unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
+
+
+def _is_empty(content: str) -> bool:
+    """Whether a maths span is a box with nothing in it, `\\boxed{}` or `\\boxed{?}`."""
+    box = _BOX.fullmatch(content)
+    return box is not None and is_placeholder(box[1].strip())
 
 
 def _is_result(text: str, anchor: Anchor, line: str, content: str) -> bool:

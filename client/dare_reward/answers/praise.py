@@ -38,7 +38,7 @@ _AFFIRM_TEXT = re.compile(
 _AFFIRM_ZH = re.compile(
     r"(?<![A-Za-z、和或])(?P<letter>[A-Z])\s?(?:选项|選項|项|項)?(?:是|为|為)?(?:最|唯一)?(?P<good>正确|正確)(?:的|答案|选项|選項|。|，|\Z)"
 )
-_BOTH = re.compile(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,| and| or| nor)) *\(?\Z")
+_BOTH = re.compile(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z")
 _SUPPOSED = re.compile(
     r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
     r"|answer\s)?\Z",

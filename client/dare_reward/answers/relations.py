@@ -189,7 +189,8 @@ def _membership(parts: list[list[Token]], rules: Rules, depth: int, read: Reader
         raise Unreadable("a membership without a name")
     inner = read(parts[1], rules, depth + 1)
     if inner.items is not None and len(inner.items) == 2 and inner.value.startswith("("):
-        inner = tagged(inner, "open")
+        items = inner.items if inner.pieces is None else None  # with numbers for its ends, an interval and no point
+        inner = Reading(inner.kind, inner.value, inner.tags | {"open"}, inner.pieces, items)
     return tagged(inner, "name=" + name)
 
 

@@ -10,7 +10,7 @@ Span = tuple[int, int, str]  # start, end, content without its dollars
 
 _STOP = re.compile(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
 ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|[a-z]|[a-z]\.[a-z])\Z",
+    r"(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|sra|dra|rs|[a-z]|[a-z]\.[a-z])\Z",
     re.IGNORECASE,
 )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 
+from .markup import without_html
 from .words import words
 
 __all__ = ["GREEK", "MAX_CHARS", "clean", "fold", "peel"]
@@ -44,7 +46,8 @@ _SYMBOLS = {
     "〈": "\\langle ", "〉": "\\rangle ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}",
     "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…": "\\ldots ", "⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ",
     "∣": "|", "∶": ":", "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ",
-    "∜": "\\sqrt[4] ", "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "⇔": "\\iff ",
+    "∜": "\\sqrt[4] ", "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "₨": "₹",
+    "⇔": "\\iff ",
     "−": "-", "–": "-", "‐": "-", "‑": "-", "‒": "-", "—": "-", "―": "-", "﹣": "-", "－": "-", "➖": "-", "＋": "+",
     "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "ϵ": "\\epsilon ",
     "ζ": "\\zeta ", "η": "\\eta ", "θ": "\\theta ", "ϑ": "\\theta ", "ι": "\\iota ", "κ": "\\kappa ",
@@ -76,6 +79,11 @@ _PAIRS = (
     ("*", "*"),
     ('"', '"'),
     ("“", "”"),
+    ("„", "“"),
+    ("«", "»"),
+    ("「", "」"),
+    ("『", "』"),
+    ("《", "》"),
 )
 
 
@@ -92,7 +100,9 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
-    s = _plain_braces(peel(s))
+    if "&" in s and _ENTITY.search(s):
+        s = _ascii(html.unescape(s))
+    s = _plain_braces(peel(without_html(s)))
     s = _UNION.sub(r"\\cup ", s) if "U" in s else s
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
     if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
@@ -117,7 +127,7 @@ def _plain_braces(s: str) -> str:
             s = peel(_COLOUR.sub("", s))
         for _ in range(4 if "\\over" in s else 0):
             s = _OVER.sub(_fraction, s)
-        s = _TEXT_STOP.sub("", s)
+        s = _ROWS.sub(r"\\begin{cases}\1\\end{cases}", _DIFFERENTIAL.sub("d", _TEXT_STOP.sub("", s)))
     return s.replace("{:}", ":")
 
 
@@ -128,6 +138,13 @@ def _fraction(m: re.Match[str]) -> str:
 _COLOUR = re.compile(r"\\(?:text)?color\s*+(?:\[[a-zA-Z]++\]\s*+)?\{[^{}]*+\}")
 _OVER = re.compile(
     r"\{([^{}\\]*+(?:\\(?!over(?![A-Za-z]))[^{}\\]*+)*+)\\over([^{}]*+)\}|^([^{}\\]*+)\\over(?![A-Za-z])([^{}]*+)$"
+)
+_ENTITY = re.compile(r"&(?:#\d{2,6}|#x[0-9a-fA-F]{2,5}|[a-zA-Z]{2,8}\d{0,2});")
+_DIFFERENTIAL = re.compile(r"\\(?:mathrm|textrm|text|rm)\s*+\{\s*+d\s*+\}(?=\s*+[A-Za-z\\^])")
+# A system of equations is set by hand as often as with \\begin{cases}.
+_ROWS = re.compile(
+    r"\\left\s*+\\(?:\{|lbrace)\s*+\\begin\{array\}\s*+\{[lcr| ]{1,8}\}((?:[^\\]|\\(?!end\{))*+)"
+    r"\\end\{array\}\s*+\\right\s*+(?:\.|\Z)"
 )
 _TEXT_STOP = re.compile(r"\\text\s*+\{\s*+[.,;]?\s*+\}$")
 
@@ -145,7 +162,7 @@ _INTEGER_PARAMETER = re.compile(
     r"\\math(?:bb|bf|rm)\s?\{?(?P<set>[ZN])\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
 )
 _UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
-_ABBREVIATION = re.compile(r"\b(sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
+_ABBREVIATION = re.compile(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
 # 0.333... and 0.1212...: what is repeated goes on. 3.14... does not say how.
 _GOES_ON = re.compile(r"(-?\d{1,9})\.(\d{0,9}?)((\d)\4{2,20}|(\d{2,6})\5{1,3})\s?(?:\.{3}|\\[lc]?dots)")
 _COMBINATIONS = re.compile(
@@ -182,7 +199,7 @@ def fold(s: str) -> str:
 
 
 _WORD = re.compile(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
-_GENOTYPE = re.compile(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2)){2,}")
+_GENOTYPE = re.compile(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2))+")
 _SHORT = frozenset(words("no of in to or at by on an is it as be if we he me my so up do go am us"))
 
 
@@ -262,7 +279,10 @@ def _peel_group(s: str) -> str:
     return s[start + 1 : -1]
 
 
+_STOPS = frozenset(".,;:。．，；：")
+
+
 def _peel_end(s: str) -> str:
-    if s[-1:] in ".,;:" and not s.endswith(("...", "\\;", "\\:", "\\,")):
+    if s[-1:] in _STOPS and not s.endswith(("...", "\\;", "\\:", "\\,")):
         return s[:-1]
     return s

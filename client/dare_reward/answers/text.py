@@ -85,10 +85,26 @@ def unwrapped(s: str) -> str:
     return _SPACING.sub(" ", _WRAPPED.sub(r"\1", s)) if "\\" in s or "~" in s else s
 
 
+# One verdict in the spellings that models use for it. Different verdicts stay apart: "undefined" is not "no solution".
+_VERDICTS = {
+    spelling: verdict
+    for verdict, spellings in {
+        "does not exist": ("dne", "d.n.e", "doesn't exist", "do not exist", "the limit does not exist"),
+        "no solution": ("no solutions", "there is no solution", "there are no solutions", "has no solution"),
+        "no real solution": ("no real solutions", "there is no real solution", "there are no real solutions"),
+        "no real roots": ("no real root",),
+        "no integer solution": ("no integer solutions",),
+        "infinitely many solutions": ("infinite solutions", "there are infinitely many solutions"),
+        "undefined": ("not defined", "is undefined"),
+    }.items()
+    for spelling in spellings
+}  # fmt: skip
+
+
 def text_value(s: str) -> str:
     """The value of a text key."""
-    s = unwrapped(s)
-    return "t:" + short(fold(peel(s)))
+    said = fold(peel(unwrapped(s)))
+    return "t:" + short(_VERDICTS.get(said.replace("’", "'"), said))
 
 
 def is_prose(s: str) -> bool:

@@ -85,9 +85,11 @@ _REPEATING = re.compile(
     r"(\d++)\.(\d*+)(?:\s*+\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
 )
 # The product of two vectors that is a vector: \\cross is in no expression, so the two products stay apart.
+# So is that of two sets, A \\times B, and the curl beside the divergence.
 _CROSS = re.compile(
-    r"\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\s*+(?:\{\s*+\\?[A-Za-z]++\s*+\}|[A-Za-z])(?:_\{?\w\}?)?+\s*+"
-    r"(?=\\times\s*+\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b)"
+    r"(?:\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\s*+(?:\{\s*+\\?[A-Za-z]++\s*+\}|[A-Za-z])"
+    r"|(?<![A-Za-z\\])[A-Z](?![A-Za-z])|\\nabla(?![a-z]))(?:_\{?\w\}?)?+\s*+"
+    r"(?=\\times\s*+(?:\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b|[A-Z](?![A-Za-z])))"
 )
 _NAME = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
 _ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
@@ -264,7 +266,7 @@ def _text(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tuple[
         return i, True
     end = group_end(s, i)
     raw = s[i + 1 : end - 1]
-    content = " ".join(raw.replace("~", " ").replace("\\ ", " ").replace("\\,", " ").split())
+    content = " ".join(raw.replace("\\cdot", "*").replace("~", " ").replace("\\ ", " ").replace("\\,", " ").split())
     if not content:
         return end, True
     if _NUMERIC.fullmatch(content) or (name in _FONTS and not content.replace(" ", "").isalpha()):

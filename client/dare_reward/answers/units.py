@@ -9,7 +9,18 @@ from .words import words
 
 __all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit", "unit_of"]
 
-CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "yen"}
+CURRENCIES = {
+    "$": "usd",
+    "€": "eur",
+    "£": "gbp",
+    "¥": "yen",
+    "₹": "inr",
+    "₩": "krw",
+    "₽": "rub",
+    "₺": "try",
+    "₫": "vnd",
+}
+_MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
 SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
 
 _SPELLINGS = {
@@ -24,12 +35,14 @@ _SPELLINGS = {
     "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
     "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts",
     "A": "ampere amperes amp amps", "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz",
-    "C": "coulomb coulombs", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
+    "C": "coulomb coulombs", "F": "farad farads", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
     "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz",
     "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts", "kPa": "kilopascal kilopascals",
     "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts", "keV": "",
     "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
-    "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "", "cent": "cents ¢", "%": "percent pct",
+    "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "",
+    "inr": "rupee rupees Rs INR", "krw": "won KRW", "rub": "ruble rubles rouble roubles RUB", "cny": "yuan CNY RMB",
+    "try": "lira liras TRY", "vnd": "dong VND", "cent": "cents ¢", "%": "percent pct",
     "mph": "", "kmh": "kph", "bit": "bits", "byte": "bytes",
     "MB": "megabyte megabytes", "GB": "gigabyte gigabytes", "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM",
     "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha", "degC": "celsius Celsius centigrade",
@@ -40,12 +53,15 @@ _UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *w
     "mL": "ml",
     "USD": "usd",
     "EUR": "eur",
+    "GBP": "gbp",
+    "JPY": "yen",
 }
 # Prefixes tell units apart by their case: 5 mW is not 5 MW.
 _PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
 _UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
 # Letters that follow a number and a blank are a unit; written close, they are a variable.
 _SPACED_LETTERS = frozenset(words("m s g h N J W V K L T Omega"))
+_MEASURED_LETTERS = _SPACED_LETTERS | frozenset("CAKF")  # behind 1.6 x 10^-19 no letter is a variable
 _TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit")) | (
     frozenset(w for w in _PREFIXED if len(w) == 2) - frozenset(words("kJ kW kN MW mV mA"))
 )
@@ -89,7 +105,7 @@ def split_unit(tokens: list[Token]) -> Suffix | None:
     if len(tokens) > 2 and tokens[0].text == "US" and tokens[1].text == "$":
         tokens = tokens[1:]
         return _money(tokens[1:], "usd")
-    if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in {"usd", "eur"}:
+    if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in _MONEY_WORDS:
         return _money(tokens[1:], _UNITS[tokens[0].text])
     if len(tokens) > 1 and tokens[-1].kind == "op" and tokens[-1].text in CURRENCIES:
         return _money(tokens[:-1], CURRENCIES[tokens[-1].text])
@@ -173,7 +189,8 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     spaced = tail[0].space or tail[0].kind == "text"
     if len(tail) == 1 and tail[0].kind == "let":
         plain = [t.kind for t in _unsigned(head)] == ["num"]
-        return _UNITS.get(tail[0].text) if plain and spaced and tail[0].text in _SPACED_LETTERS else None
+        letters = _MEASURED_LETTERS if _is_scientific(head) else _SPACED_LETTERS if plain else frozenset()
+        return _UNITS.get(tail[0].text) if spaced and tail[0].text in letters else None
     if all(t.kind == "let" for t in (*head, *tail)):
         return None  # m g h
     text = " ".join(t.text for t in tail)
@@ -185,6 +202,12 @@ def _unit(head: list[Token], tail: list[Token]) -> str | None:
     if spaced and all(t.kind in {"word", "text"} for t in tail) and _counts(head):
         return _noun(text)
     return None
+
+
+def _is_scientific(head: list[Token]) -> bool:
+    """`1.6 * 10 ^ { - 19 }`."""
+    texts = [t.text for t in head if t.text not in {"{", "}", "-", "+"}]
+    return len(texts) == 5 and texts[1:4] == ["*", "10", "^"] and all(t.kind in {"num", "op"} for t in head)
 
 
 def _counts(head: list[Token]) -> bool:

@@ -19,7 +19,8 @@ PATTERNS = [
     "answer is $", "answer is (", "answer is \\(", "answer: $1$ and ", "answer is 1 and ", "answer: \\begin{a}", "answer:\n```\n", "answer is a. ",
     "answer is e.g. ", "| answer | ", "The answer is not 5. ", "5 is the answer ", "$1$ is the answer. ", "# the final answer\n", "if the answer is ",
     "<answer>", "</answer>", "<answer></answer>", "<answer>1</answer>", "<", "<|", "<think>", "</think>", "<|im_end|>", "<|im_start|>", "<|channel|>",
-    "<|begin_of_box|>", "◁think▷", "[THINK]", "option A ", "option A is correct. ", "A is ", "(A) is ", "I choose ", "the correct option ", "option ",
+    "<|begin_of_box|>", "</b>", "<b>", "<b ", "<sup>1", "<sup>1</sup>", "<br>", "[answer]", "[/answer]", "[answer]1[/answer]",
+    "😊", "answer is 1 😊 ", "E. coli ", "উত্তর ", "คำตอบคือ", "cevap 1 ", "jibu ", "final result ", "\\boxed{{{ab}}}", "\\boxed{\\ }", "◁think▷", "[THINK]", "option A ", "option A is correct. ", "A is ", "(A) is ", "I choose ", "the correct option ", "option ",
     "correct answer is A or ", "closest ", "matches (A) ", "опция ", "ответ — ", "答案", "答", "选", "选A", "A: ", "\na: ", "\n", "####", "#### 1\n",
     "Question:\n", "\nQuestion: ", "\nQ: answer is", "a", "1", "1,", " ", "\t", "*", "_", "```", "\x00", "\ud800", "\u202e", "İ", "ſ", "½",
 ]  # fmt: skip

@@ -48,7 +48,14 @@ STRANGE = [
     "\ufeff" * 1000, "\u200b" * 1999, "\u0301" * 1999, "1" + "\u0301" * 500, "½" * 1000, "²" * 1999, "1²" * 900, "√" * 1999,
     "∪" * 1999, "\U0001f600" * 500, "ﷺ" * 1000, "İ" * 1000, "\x1b[31m1", "\x7f1", "\u0085", "\ufffe",
 ]  # fmt: skip
-HOSTILE = TOWERS + NESTS + LONG + CODE + STRANGE
+MARKED = [
+    "&lt;" * 499, "&" * 1999, "&a" * 900, "<b>" * 660, "</b>" * 499, "<sup>1</sup>" * 160, "<sup>" * 399, "<br " * 499,
+    r"\left\{\begin{array}{l}" * 80, r"\left\{\begin{array}{l}" + "x" * 1900, "H_2" * 600, "(H2)" * 30, "(" * 60 + "H2" + ")" * 60,
+    "C2" * 60, r"\lfloor x" * 200, r"\lfloor " * 40 + "n" + r"\rfloor " * 40, "+".join([r"\lfloor n/2\rfloor"] * 60),
+    "+".join(rf"\sqrt{n}\cdot10^{{-4{n}}}" for n in range(10, 60)), r"1+e^{-100}" * 1, r"\cos(" * 40 + "10^{-30}" + ")" * 40,
+    "+".join(["e^{-100x}"] * 80), r"A \times " * 150 + "B",
+]  # fmt: skip
+HOSTILE = MARKED + TOWERS + NESTS + LONG + CODE + STRANGE
 
 
 def soup(seed):

@@ -15,10 +15,11 @@ NESTED = {
         (r"\begin{pmatrix}%s&1\end{pmatrix}", "x"), (r"\begin{cases}%s\\y=1\end{cases}", "x=1"), (r"\begin{cases}%s& x>0\\1&x<0\end{cases}", "x"),
         (r"\begin{cases}1& %s\\1&x<0\end{cases}", "x>0"), (r"\begin{aligned}%s\end{aligned}", "x=1"), ("(%s)", "x>1"), ("(x>0, %s)", "x<1"),
     ],
+    (4, 36): [(r"\sin^{%s} x", "1")],
     (15, 36): [("1^{1^%s}", "1"), (r"\cos{0}x^{%s}", "1")],
     (25, 36): [
         (r"\frac{%s}{2}", "x"), (r"\frac{1}{%s+2}", "x"), (r"\binom{%s}{1}", "5"), ("1^{%s}", "1"), ("1^-%s", "1"), ("1^+%s", "1"), ("1^{%s!}", "1"),
-        ("(|%s|)", "x"), (r"\sqrt{%s}", "x"), (r"\sin -%s", "x"), (r"\log_{%s} x", "2"), (r"\sin^{%s} x", "1"),
+        ("(|%s|)", "x"), (r"\sqrt{%s}", "x"), (r"\sin -%s", "x"), (r"\log_{%s} x", "2"),
     ],
     (40, 66): [
         ("(%s)", "x"), ("{%s+1}", "x"), ("2[%s+1]", "x"), ("1^%s", "1"), ("(%s)^1", "x"), (r"\lfloor %s\rfloor", "2.5"), (r"\lceil %s\rceil", "2.5"), (r"\sqrt %s", "x"),
