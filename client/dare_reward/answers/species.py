@@ -13,35 +13,36 @@ if TYPE_CHECKING:
 __all__ = ["names_species"]
 
 # What questions of biology and medicine abbreviate, by the initial of the genus. Options are written in small letters
-# too ("B. increases"), so that nothing but the name itself tells the two apart.
+# too ("B. increases", "C. lupus"), so that nothing but the name itself tells the two apart: no word that says something
+# else as well is among them.
 _EPITHETS: dict[str, Sequence[str]] = {
     "A": words(
         "aegypti albopictus baumannii cepa fumigatus flavus gambiae hydrophila israelii lumbricoides majus mellifera",
-        "mexicanum mississippiensis niger nidulans pisum platyrhynchos sativum tauschii thaliana tumefaciens",
+        "mexicanum mississippiensis nidulans pisum platyrhynchos sativum tauschii thaliana tumefaciens",
     ),
     "B": words(
         "abortus anthracis bassiana burgdorferi cepacia cereus dendrobatidis distachyon floridae fragilis germanica",
-        "henselae infantis longum malayi megaterium melitensis mori napus oleracea pertussis pseudomallei rapa",
-        "subtilis taurus terrestris thetaiotaomicron thuringiensis",
+        "henselae infantis malayi megaterium melitensis oleracea pertussis pseudomallei rapa",
+        "subtilis terrestris thetaiotaomicron thuringiensis",
     ),
     "C": words(
         "albicans auris botulinum briggsae burnetii carpio coli crescentus difficile diphtheriae elegans familiaris",
-        "freundii fetus griseus glabrata intestinalis jejuni lupus maenas milii neoformans parapsilosis parvum",
+        "freundii griseus glabrata intestinalis jejuni maenas milii neoformans parapsilosis parvum",
         "perfringens pneumoniae porcellus psittaci reinhardtii sapidus savignyi sativus tetani trachomatis tropicalis",
     ),
-    "D": words("carota discoideum hansenii magna melanogaster mojavensis pulex radiodurans rerio simulans virilis"),
+    "D": words("discoideum hansenii melanogaster mojavensis pulex radiodurans rerio simulans"),
     "E": words(
         "aerogenes asburiae caballus cloacae coli coioides corrodens esula faecalis faecium gracilis granulosus",
         "histolytica huxleyi multilocularis nidulans rhusiopathiae vermicularis",
     ),
-    "F": words("candida catus hepatica heteroclitus nucleatum oxysporum solani tularensis vesca"),
-    "G": words("aculeatus domesticus gallus gorilla hirsutum intestinalis lamblia max morsitans vaginalis"),
+    "F": words("catus hepatica heteroclitus nucleatum oxysporum solani tularensis vesca"),
+    "G": words("aculeatus gallus hirsutum intestinalis lamblia morsitans vaginalis"),
     "H": words(
-        "aspersa capsulatum contortus ducreyi erectus glaber habilis influenzae neanderthalensis nana pylori sapiens",
+        "aspersa capsulatum contortus ducreyi erectus glaber habilis influenzae neanderthalensis pylori sapiens",
         "salinarum vulgare vulgaris volcanii",
     ),
-    "I": words("batatas hospita limosus pacificus punctatus ricinus scapularis"),
-    "J": words("communis curcas lividum regia"),
+    "I": words("batatas limosus pacificus punctatus ricinus scapularis"),
+    "J": words("curcas lividum"),
 }  # fmt: skip
 _NAMED = re.compile(r"[*_]{0,3}+\.[*_]{0,3}+\s++(?P<epithet>[a-z]{3,24})(?![\w-])")
 

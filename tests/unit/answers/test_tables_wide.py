@@ -129,6 +129,7 @@ def test_options_in_small_letters_are():
     assert names_species("E", ". coli cells")
     assert choice_letter("E. increases") == "E"
     assert choice_letter("(E) coli") == "E"
+    assert choice_letter("C. lupus") == "C"
     assert extract("The answer is B. mitochondria", kind="choice").answer == "B"
 
 
