@@ -107,6 +107,7 @@ METHODS = (
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
         cost="one entropy per token from the engine or the trainer, averaged",
-        unverified="that it helps: see the training study",
+        unverified="that it helps: no confirming run of the training study has it yet",
+        judges_together=True,
     ),
 )

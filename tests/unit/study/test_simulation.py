@@ -112,7 +112,8 @@ def test_arms_are_the_registered_methods():
     _, sample = draw(Scenario(delta=0.3), 20)
     for name in names:
         found = judge(name, sample)
-        reply = estimate(sample.groups, method=name)
+        consent = {"allow_experimental": True} if methods()[name].experimental else {}
+        reply = estimate(sample.groups, method=name, **consent)
         if reply.output == "rewards":
             assert found.rewards_R.tolist() == [r for g in reply.groups for r in g.rewards]
             picked = [g.pseudo_label for g in reply.groups]

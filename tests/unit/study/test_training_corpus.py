@@ -154,7 +154,7 @@ def test_the_plan_keeps_develop_and_confirm_apart():
 
 
 def test_cells_come_in_pairs_and_have_names_of_their_own():
-    settings = [DEFAULT.settings, replace(DEFAULT.settings, temperature=0.7), replace(DEFAULT.settings, lr=3e-4)]
+    settings = [DEFAULT.settings, replace(DEFAULT.settings, temperature=0.7), replace(DEFAULT.settings, lr=1e-4)]
     found = list(
         cells("confirm", regimes=REGIMES, bases=range(2), arms=("dare", "ttrl"), seeds=range(2), settings=settings)
     )
