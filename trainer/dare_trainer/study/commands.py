@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from dare_reward.errors import ConfigError, RequestError
 
 from .calibrate import Calibration, try_scenario
 from .calibration_report import calibration
+from .records import rounded
 from .report import simulation
 from .simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
 from .tabular import Training
@@ -118,7 +118,7 @@ def _draw(out: Path, results: JSON) -> None:
 def _finish(name: str, results: JSON, arguments: argparse.Namespace) -> int:
     command = PAGES[name][0] + (" --quick" if arguments.quick else "")
     command += f" --seed {arguments.seed}" if arguments.seed else ""
-    content: JSON = _rounded({"command": command, **results})
+    content: JSON = rounded({"command": command, **results})
     _write(
         _data(arguments.out, name),
         json.dumps(content, separators=(",", ":")).replace('{"scenario"', '\n{"scenario"') + "\n",
@@ -135,17 +135,6 @@ def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     print(path)  # noqa: T201
-
-
-def _rounded(value: Any) -> Any:
-    """Six significant digits, and null for what is not defined: the page is rendered from what the file says."""
-    if isinstance(value, dict):
-        return {k: _rounded(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value
 
 
 class _Progress:

@@ -6,6 +6,7 @@ A line with the id of an earlier one replaces it: a run that was repeated counts
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy as np
 from dare_reward.errors import RequestError
 from dare_reward.segments import Floats
 
-__all__ = ["Base", "Evaluation", "Preflight", "Records", "Run", "Score", "Trunk", "parse", "read"]
+__all__ = ["Base", "Evaluation", "Preflight", "Records", "Run", "Score", "Trunk", "parse", "read", "rounded"]
 
 JSON = Mapping[str, Any]
 
@@ -215,3 +216,14 @@ def _number(value: Any) -> float:
 
 def _floats(values: Sequence[Any]) -> Floats:
     return np.array([_number(v) for v in values], np.float64)
+
+
+def rounded(value: Any) -> Any:
+    """Six significant digits, and null for what is not defined: the page is rendered from what the file says."""
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value

@@ -21,6 +21,7 @@ from typing import Any
 
 from dare_reward import Client
 
+from ..records import rounded
 from .plan import Cell, Design
 from .work import make_base, make_trunk, run_cell, saved, trunk_name
 
@@ -120,20 +121,9 @@ def _finished(
 def _append(file: Path, records: Sequence[JSON]) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as out:
-        out.writelines(json.dumps(_short(r), separators=(",", ":"), allow_nan=False) + "\n" for r in records)
+        out.writelines(json.dumps(rounded(r), separators=(",", ":"), allow_nan=False) + "\n" for r in records)
         out.flush()
         os.fsync(out.fileno())
-
-
-def _short(value: Any) -> Any:
-    """Six significant digits; null for what is not defined."""
-    if isinstance(value, dict):
-        return {k: _short(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short(v) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if abs(value) < float("inf") else None
-    return value
 
 
 @contextmanager
