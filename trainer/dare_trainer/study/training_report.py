@@ -31,13 +31,13 @@ __all__ = ["RESAMPLES", "WANTED", "study_of", "training", "training_page"]
 
 JSON = Mapping[str, Any]
 RESAMPLES = 4000
-PAIRS, SECONDARY_PAIRS = 16, 6
+PAIRS, SECONDARY_PAIRS = 16, 8
 MAIN_ARMS = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled")
 OTHER_ARMS = ("dare_length", "dare_dist_bonus", "dare_dist_prune", "dare_plus", "gt", "random", "format")
 WANTED: Wanted = {
-    **{(FINAL, regime, arm): PAIRS for regime, arm in product(REGIMES, ("ttrl", "dare"))},
-    **{(FINAL, r, a): SECONDARY_PAIRS for r, a in product(REGIMES, MAIN_ARMS) if a not in {"ttrl", "dare"}},
+    **{(FINAL, regime, arm): SECONDARY_PAIRS for regime, arm in product(REGIMES, MAIN_ARMS)},
     **{(FINAL, PRIMARY, arm): SECONDARY_PAIRS for arm in OTHER_ARMS},
+    **{(FINAL, PRIMARY, arm): PAIRS for arm in ("ttrl", "dare")},
 }
 
 INTRO = """# Training: does it learn?
