@@ -23,7 +23,18 @@ from .sampling import Completion, sample
 
 __all__ = ["Graded", "examine", "preflights", "summary", "treatments"]
 
-COMPARED = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled", "dare_sqrt", "dare_robust", "scrl")
+COMPARED = (
+    "ttrl",
+    "weighted_vote",
+    "empo",
+    "dare_dist",
+    "dare",
+    "dare_shuffled",
+    "dare_sqrt",
+    "dare_robust",
+    "scrl",
+    "dare_plus",
+)
 LONGEST = 64
 
 
