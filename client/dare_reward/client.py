@@ -23,6 +23,7 @@ from typing import Any, Literal, Self
 import httpx
 
 from ._version import __version__
+from .address import split_address
 from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
@@ -89,7 +90,7 @@ class _Base:
         send_tokens: bool = False,
         transport: Any = None,
     ) -> None:
-        """Nothing is sent before the first call.
+        """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
 
         timeout       seconds of one try
         retries       further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
@@ -100,7 +101,7 @@ class _Base:
         send_tokens   send token entropies (as a frame) instead of their means
         transport     an httpx transport, for tests and proxies
         """
-        self.url = url.rstrip("/")
+        self.url = split_address(url).geturl().rstrip("/")
         self.timeout = timeout
         self.retries = retries
         self.fallback = fallback

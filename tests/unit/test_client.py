@@ -591,3 +591,10 @@ def test_a_method_that_returns_advantages_has_no_rewards(full_groups):
         with pytest.raises(RequestError, match="advantages"):
             client.rewards(full_groups(), method="cocov")
         assert client.reward(full_groups(), method="cocov").groups[0].advantages
+
+
+@pytest.mark.parametrize("url", ["host:8000", "127.0.0.1:8000", "ftp://host", "http://", "", "http://host:port"])
+def test_what_is_no_address_is_said_at_once(url):
+    """And not retried as if the service were away."""
+    with pytest.raises(RequestError, match="is like http:"):
+        Client(url)

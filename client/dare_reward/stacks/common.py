@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..address import split_address
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
 from ..methods import find
 from ..scoring import specs
@@ -65,11 +66,7 @@ class Scorer:
     def of(cls, url: str, **settings: Any) -> Scorer:
         """`url` with settings in its query, or as keywords (these win): method, the method's parameters, on_error,
         and the client's timeout, retries, fallback and token."""
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise RequestError(
-                f"the address of the reward service is like http://127.0.0.1:8000, not {url!r}", code="url"
-            )
+        parts = split_address(url)
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
         method, on_error = given.pop("method", "dare"), given.pop("on_error", "raise")
         if on_error not in ON_ERROR:
