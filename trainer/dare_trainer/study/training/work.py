@@ -14,7 +14,7 @@ from .plan import Cell, Design, corpus_of, problems_of
 from .pretrain import finish, grow, solved
 from .trial import train
 
-__all__ = ["make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
+__all__ = ["EXAMINED", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
 
 JSON = dict[str, Any]
 EXAMINED = 1_000_003  # seeds of evaluations, far from those of training
@@ -44,10 +44,10 @@ def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path)
     _one_thread()
     folder = root / f"{regime}-{base}"
     if not saved(root, folder.name):
-        model, tokenizer = _load(root / trunk_name(base))
+        model, tokenizer = load(root / trunk_name(base))
         finish(model, tokenizer, corpus_of(regime), design.pretraining, seed=1000 + base)
         _save(model, tokenizer, folder)
-    model, tokenizer = _load(folder)
+    model, tokenizer = load(folder)
     probe = solved(model, tokenizer, tuple(FAMILIES), design.pretraining.probes)
     problems = problems_of(design, stage, base)
     graded = {
@@ -77,7 +77,7 @@ def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path)
 def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     """Train one arm from its base; the record of the run."""
     _one_thread()
-    model, tokenizer = _load(root / f"{cell.regime}-{cell.base}")
+    model, tokenizer = load(root / f"{cell.regime}-{cell.base}")
     problems = problems_of(design, cell.stage, cell.base)
     evaluations: list[JSON] = []
 
@@ -112,7 +112,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _load(folder: Path) -> tuple[Any, Any]:
+def load(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     logging.disable_progress_bar()
