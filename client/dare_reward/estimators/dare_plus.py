@@ -10,6 +10,10 @@ majority's answer has less entropy than another of its group (ties one half), a 
 so trust 0 is the share of votes and trust 1 the distribution of `dare` (Eq. 10 of arXiv:2601.21804), without bonus and
 pruning. Ours: the paper trusts entropy always, and where right answers have more of it, that loses to voting.
 All groups of a request are judged together: send whole steps, not single groups.
+
+Do not rely on the gate: where the minority of a clear majority is mostly made of random slips, A says nothing of the
+systematic errors that matter, and in models of the training study it stayed open where it should have closed. Fifty
+labelled prompts (`dare-reward preflight`) tell what it cannot.
 """
 
 from __future__ import annotations
@@ -107,7 +111,7 @@ METHODS = (
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
         cost="one entropy per token from the engine or the trainer, averaged",
-        unverified="that it helps: no confirming run of the training study has it yet",
+        unverified="that it helps: its gate stays open in models of the training study whose right answers have more entropy",
         judges_together=True,
     ),
 )
