@@ -111,7 +111,7 @@ METHODS = (
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
         cost="one entropy per token from the engine or the trainer, averaged",
-        unverified="that it helps: its gate stays open in models of the training study whose right answers have more entropy",
+        unverified="that it helps: its gate stays open in study models whose right answers have more entropy",
         judges_together=True,
     ),
 )
