@@ -58,7 +58,7 @@ def _joined(words: str) -> str:
     """The same where words follow each other without blanks."""
     return (
         rf"[*_`\"'”」】）)]{{0,4}}+[^\S\n]*+(?:(?P<colon>[:：])|\s*+(?P<is>(?:{words})\s*+[:：]?+)"
-        r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n)))"
+        r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n))|(?P<next>(?<=】)(?=\S)))"
     )
 
 
@@ -74,7 +74,7 @@ _TAILS: dict[str, str] = {
     "risposta": _plain(r"è|é|e'", r"finale|corretta|giusta|esatta|definitiva"),
     "reponse": _plain(r"est", r"finale|correcte|exacte"),
     "antwoord": _bare(r"is", r"dus"),
-    "dap an": _plain(r"la", r"dung|cuoi cung"),
+    "dap an": _bare(r"la", r"dung|cuoi cung"),
     # Turkish, Indonesian, Scandinavian, Finnish, Swahili, Tagalog, Croatian and Serbian, Romanian
     "cevap": _bare(),
     "jawaban": r"(?:nya)?+" + _plain(r"adalah|ialah", r"akhir|akhirnya|yang benar|yang tepat"),
@@ -90,7 +90,7 @@ _TAILS: dict[str, str] = {
 _WIDE: dict[str, str] = {
     "réponse": _plain(r"est|serait|vaut", r"finale|correcte|exacte|définitive|à la question"),
     "lösung": _plain(r"ist|lautet|beträgt"),
-    "đáp án": _plain(r"là|:", r"đúng|cuối cùng|chính xác|đúng nhất|cần tìm"),
+    "đáp án": _bare(r"là|:", r"đúng|cuối cùng|chính xác|đúng nhất|cần tìm"),
     "đáp số": _plain(r"là", r"đúng|cuối cùng"),
     "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
     "odpowiedź": _plain(r"to|brzmi", r"końcowa|prawidłowa"),
@@ -138,7 +138,7 @@ _ALL_STEMS = (*_TAIL, *_MARKS)
 _UNSURE = re.compile(
     r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
     r"|until|once|before)\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
-    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|previous|initial|possible|alternative|first|their|her|his|student's"
+    r"|(?<![a-z])(?:in)?(?:incorrect|wrong|given|stated|claimed|textbook|previous|initial|possible|alternative|first|their|her|his|student's"
     r"|intermediate|no|closed-form|guess(?:ed)?|tentative)[^\S\n]++)\Z"
 )
 _HEAD = re.compile(
@@ -146,7 +146,18 @@ _HEAD = re.compile(
     r"|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
     r"|final[\s_]|doğru\s|সঠিক\s|চূড়ান্ত\s|সুতরাং,?\s|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
 )
-_GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?)\s(?:us\s)?the\s\Z")
+# `e.g., "answer": "C"` and "The output should be "The answer is (A)"" say how to answer.
+_QUOTED = re.compile(
+    r"(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
+    r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
+    r"(?:(?:the|my|final|correct)\s)*\Z"
+)
+_OTHERS = re.compile(
+    r"\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?\Z"
+    r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
+    r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
+)
+_GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?|makes?|making)\s(?:us\s)?the\s\Z")
 _BACK = re.compile(
     r"(?P<said>\$[^$\n]{1,80}\$|\\\([^\n]{1,80}?\\\)|(?<![\w.,/])[-−]?\d[\d.,/]*+%?+)[*_]*+\s(?:is"
     r"|are)\s(?:therefore\s|thus\s|indeed\s)?(?:the|our|my)\s(?:final\s|correct\s|required\s|desired\s)?\Z"
@@ -209,7 +220,7 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
     before = low[max(0, at - 48) : at]
     if match is None:
         return _back(low, at) if stem == "answer" else None
-    if _UNSURE.search(before):
+    if _UNSURE.search(before) or _QUOTED.search(before) or _OTHERS.search(before):
         return None
     found = {name for name, value in match.groupdict().items() if value is not None}
     link = _link(low, at, before, found)

@@ -23,8 +23,11 @@ _PLACEHOLDER = re.compile(
 )
 # `f"\\boxed{{{total}}}"`, in code that was written and not run.
 _FIELD = re.compile(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
-_TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # a search for them is cheaper than the expression on hostile text
-_TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
+_FORM = re.compile(
+    r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z"
+)
+_TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>", "/final>")  # cheaper to search than the expression
+_TAG = re.compile(r"<(?P<close>/?)(?:(?:final_)?answer|final)>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
 _SQUARE = re.compile(r"\[(?P<close>/?)(?:final_)?answer(?P<box>(?!))?\]", re.IGNORECASE)
 
 
@@ -65,6 +68,8 @@ def boxes(text: str, count: int) -> list[Mark]:
             break
         end = at
         mark = _box(text, at + (5 if text[at] == "b" else 4))
+        if mark is not None and _is_form(text, at, mark.content):
+            mark = None
         if mark is None:
             skipped += 1
             continue
@@ -80,6 +85,16 @@ def is_placeholder(content: str) -> bool:
         len(content) < 80
         and content[0] not in "0123456789-"
         and (_PLACEHOLDER.fullmatch(content) is not None or _FIELD.fullmatch(content) is not None)
+    )
+
+
+def _is_form(text: str, at: int, content: str | None) -> bool:
+    """Whether a box shows how the answer is to be written: "the final answer in the form \\boxed{m+n}"."""
+    return (
+        content is not None
+        and len(content) <= 20
+        and not any(c.isdigit() for c in content)
+        and _FORM.search(text, max(0, at - 60), at) is not None
     )
 
 

@@ -6,7 +6,7 @@ import re
 
 from .words import words
 
-__all__ = ["read_formula"]
+__all__ = ["read_formula", "read_species"]
 
 LONGEST = 120
 
@@ -23,6 +23,7 @@ _FORMULA = re.compile(
 )
 _SYMBOL = re.compile(r"[A-Z][a-z]?")
 _COUNT = re.compile(r"(?<=[A-Za-z)])\d+")
+_CHARGED = re.compile(r"\A\\ce\s?\{|\^\{?\d[+-]\}{0,3}\Z")  # Fe^{3+}
 _HYBRID = re.compile(r"sp\^?(?P<p>[23])(?:d\^?(?P<d>2?))?")
 
 
@@ -33,6 +34,8 @@ def read_formula(s: str) -> str | None:
     """
     if len(s) > LONGEST or s.isalpha():
         return None
+    if _CHARGED.search(s) and (ion := read_species(s)) is not None:
+        return ion
     plain = _DRESS.sub("", s)
     if m := _HYBRID.fullmatch(plain):
         return f"sp{m['p']}" + ("" if m["d"] is None else "d" + m["d"])
@@ -42,3 +45,25 @@ def read_formula(s: str) -> str | None:
     if len(symbols) < 2 or not symbols <= _ELEMENTS or not counts or any(n[0] == "0" or n == "1" for n in counts):
         return None
     return plain
+
+
+_SPECIES = re.compile(
+    r"(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?:\^(?P<charge>\d?[+-])|(?P<bare>[+-]))?", re.ASCII
+)
+_ION = re.compile(r"[A-Z][a-z]?\d+[+-]|.*\d\d[+-]")
+
+
+def read_species(s: str) -> str | None:
+    """The molecule, ion or element that a whole text spells, in one spelling: H₂O, $H_2O$ and H2O, Na⁺ and Na+.
+
+    None where only letters are left (CO is not Co, and In is a word), and where a charge and a count look alike: Fe3+.
+    """
+    if len(s) > LONGEST or s.isalpha() or not s.isascii():
+        return None
+    plain = _DRESS.sub("", s)
+    match = _SPECIES.fullmatch(plain)
+    if match is None or " " in s.strip() or not set(_SYMBOL.findall(plain)) <= _ELEMENTS:
+        return None
+    if match["bare"]:
+        return None if _ION.fullmatch(plain) else f"{plain[:-1]}^{plain[-1]}"
+    return plain if any(c.isdigit() for c in plain) or match["charge"] else None

@@ -27,6 +27,7 @@ __all__ = [
     "point",
     "step_points",
     "variables",
+    "winds",
 ]
 
 POINTS = 3
@@ -79,6 +80,31 @@ def bends_far_away(node: Node) -> bool:
         if len(near) == 1 and near != far and None not in near | far:
             return True
     return any(bends_far_away(arg) for arg in node.args)
+
+
+def winds(node: Node) -> bool:
+    """Whether the ordinary points see one branch only: arctan(tan(ln x)) is ln x there, and tan|x| is |tan x|."""
+    if not isinstance(node, Op):
+        return False
+    if node.name in _ODD and any(_holds(arg, _FOLDS) for arg in node.args):
+        return True
+    if node.name in _ARCS and any(_holds(arg, _PERIODIC) for arg in node.args):
+        return True
+    return any(winds(arg) for arg in node.args)
+
+
+_ODD = frozenset({"sin", "tan", "cot", "csc"})
+_PERIODIC = _ODD | {"cos", "sec"}
+_ARCS = frozenset({"arcsin", "arccos", "arctan", "arccot", "arcsec", "arccsc"})
+_FOLDS = frozenset({"abs"})
+
+
+def _holds(node: Node, names: frozenset[str]) -> bool:
+    """Whether one of these functions is taken of something with a variable."""
+    if not isinstance(node, Op):
+        return False
+    found = node.name in names or ("abs" in names and _folded(node) is not None)
+    return (found and bool(variables(node))) or any(_holds(arg, names) for arg in node.args)
 
 
 def _logarithm(node: Node) -> bool:

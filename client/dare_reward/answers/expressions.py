@@ -42,6 +42,7 @@ _EXPLAINS = re.compile(
     r"|in|on|using|if|it|its|see"
     r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|shown|listed|found|calculated|determined"
     r"|expressed|written|there"
+    r"|somewhere|of the form"
     r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
     r"|okay|ok|well|sure"
     r"|left (?:to|as|for)|marked|judged|graded|accepted|rejected"

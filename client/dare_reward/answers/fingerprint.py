@@ -20,9 +20,10 @@ from .evaluate import (
     point,
     step_points,
     variables,
+    winds,
 )
 from .nodes import Node, Op
-from .numeric import BASE_DIGITS, DEEP, Value, as_fraction, charge, context, digits, magnitude, rational, work
+from .numeric import BASE_DIGITS, DEEP, MAX_LOG, Value, as_fraction, charge, context, digits, magnitude, rational, work
 from .tokens import Unreadable
 
 KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
@@ -58,7 +59,7 @@ def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
         evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names}, dps)
         for j in range(POINTS)
     ]
-    if bends_far_away(node):
+    if bends_far_away(node) or winds(node):
         found = [_tried(node, dict.fromkeys(names, at), dps) for at in FAR + CLOSE]
         values += [value for value in found if value is not None]
     if len(names) > 1 and not complex_ and folds(node, names):
@@ -96,10 +97,24 @@ def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
         return found
     if size > _SAFE_MAGNITUDE and not all(isinstance(v, int | Fraction) for v in values):
         values = values_at(node, BASE_DIGITS + size)
+        if len(values) == 1 and not significant and not isinstance(values[0], int | Fraction):
+            return _large_key(node, values[0], size)
     kind, value = values_key(values, significant)
     if kind == "fingerprint" and 1 < len(set(values)) < len(values):
         value += "/" + ",".join(sorted(variables(node)))  # of |x|/x only the sign of x is seen, which is that of y
     return kind, value
+
+
+def _large_key(node: Node, value: Value, size: int) -> tuple[KeyKind, str]:
+    """The key of a large constant: sqrt(10^80 + 1) is so close to 10^40 that only more digits tell them apart."""
+    near = rational(value)
+    if near is None:
+        return constant_key(value)
+    more = min(4 * size, MAX_LOG)
+    closer = values_at(node, BASE_DIGITS + more)[0]
+    if hasattr(closer, "_mpf_") and abs(as_fraction(closer) - near) * 10 ** (BASE_DIGITS // 2 + more - size) > 1:
+        return "fingerprint", short("~~" + digits(closer, more))
+    return constant_key(near)
 
 
 def _faint_key(node: Node, size: int) -> tuple[KeyKind, str] | None:

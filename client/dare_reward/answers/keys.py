@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from .chemistry import read_formula
+from .chemistry import read_formula, read_species
 from .choices import choice_letter
 from .dates import read_date, read_duration, read_ordinal
 from .fingerprint import short
@@ -18,7 +18,7 @@ from .numeric import start_budget
 from .readings import KeyKind, Reading, ruled
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 from .structures import read
-from .surface import MAX_CHARS, clean, fold, peel
+from .surface import MAX_CHARS, clean, fold, peel, raised
 from .text import is_prose, opaque_value, spoken_number, text_value, unwrapped
 from .tokens import ALIASES, FUNCTIONS, Token, Unreadable, spell, tokenise
 from .units import is_unit
@@ -95,7 +95,10 @@ def short_exact(raw: str) -> str:
 def _text(raw: str) -> Key | None:
     if len(raw) > 2 * MAX_CHARS:
         return Key("text", "t:" + short(" ".join(raw.split())))
-    value = fold(peel(without_html(raw)))
+    said = peel(without_html(raw))
+    if not said.isascii():
+        said = raised(said)
+    value = read_species(said) or fold(said)
     return Key("text", "t:" + short(value)) if value else None
 
 
@@ -148,6 +151,8 @@ def _read(s: str, rules: Rules) -> Reading:
     said = s.replace("~", " ").replace("\\ ", " ")  # the blanks of \text{red~fox}
     if (_WORDS.fullmatch(said) or _OPTION.fullmatch(said)) and (word := _plain_words(said)) is not None:
         return word
+    if s[0] == "(" and _WORDS.fullmatch(said[1:-1]) and (word := _plain_words(said[1:-1])) and word.kind == "text":
+        return word  # (red) is no product of letters
     if s[0].isalnum() and (found := _written_out(s)) is not None:
         return found
     if (formula := read_formula(s)) is not None:

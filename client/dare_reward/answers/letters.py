@@ -86,7 +86,8 @@ _MENTIONED = (
 )
 _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
-    r"(?:(?:most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
+    r"(?:(?:actually|really|in fact|instead|certainly|surely|obviously"
+    r"|most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
     r"|also|the|la|el|die|l'|option|choice|letter"
     r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант"
     r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
@@ -144,6 +145,7 @@ _TAKEN_BACK = re.compile(
     r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
     r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
     r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
+    r"|\btrap\b|\btempt|\bincorrect|\bwrong\b"
     r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
     r"|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
 )

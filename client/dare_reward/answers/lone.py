@@ -39,6 +39,11 @@ _THUS = re.compile(
     r"|(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
     rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
 )
+_SO_IT_IS = re.compile(
+    rf"(?<![\w,'’])(?i:so|thus|hence|therefore|then),?\s(?:the answer\s)?{_NAMED}\sit is[.!]?[*_]{{0,3}}+\s*+\Z"
+)
+_TWO = re.compile(r"[.;,]\s\(?[A-Z]\)?\s(?:is|are) (?:also )?(?:correct|right|true)\b")  # "C is correct. D is correct."
+_SMALL_REPLY = re.compile(r"[a-j][.)]?")
 _EITHER = re.compile(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
 _BARE = re.compile(r"[A-Z]\.?")
 _ONLY = re.compile(
@@ -54,8 +59,12 @@ _SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
 def lone_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
-    reply = undecorated(text.strip()).lstrip("✅✔☑→👉\ufe0f ")
+    reply = undecorated(_unfenced(text.strip())).lstrip("✅✔☑→👉\ufe0f ")
+    if _SMALL_REPLY.fullmatch(reply):
+        return choice_letter(reply, letters)
     if len(reply) <= REPLY and "\n" not in reply:
+        if _TWO.search(reply):
+            return None
         whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
         return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)
     if (first := _first_line(reply, letters)) is not None:
@@ -68,6 +77,13 @@ def lone_letter(text: str, letters: Sequence[str]) -> str | None:
     letter = choice_letter(line, letters)
     labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
     return None if labels - {letter} else letter
+
+
+def _unfenced(reply: str) -> str:
+    """The one line of a reply that is a code block."""
+    if not (reply.startswith("```") and reply.endswith("```") and reply.count("\n") == 2):
+        return reply
+    return reply.split("\n")[1].strip()
 
 
 def _first_line(reply: str, letters: Sequence[str]) -> str | None:
@@ -84,18 +100,24 @@ def _first_line(reply: str, letters: Sequence[str]) -> str | None:
 
 def _closing(line: str, letters: Sequence[str]) -> str | None:
     """The letter of a last sentence such as "Thus, C.", "So it must be (B)." or "Only (B) satisfies both."."""
-    match = _THUS.search(line, max(0, len(line) - REPLY)) or _ONLY.search(line, max(0, len(line) - REPLY))
+    near = max(0, len(line) - REPLY)
+    match = _THUS.search(line, near) or _ONLY.search(line, near) or _SO_IT_IS.search(line, near)
     if match is None or _EITHER.search(line) or (match["open"] is None) != (match["close"] is None):
         return None
     return match["letter"] if match["letter"] in letters else None
 
 
 def lone_value(text: str) -> str | None:
-    """The value of a reply that is one number or one maths span and nothing else."""
+    """The value of a reply that is one number or one maths span and nothing else, or of such a last line in bold."""
     reply = text.strip()
+    before, _, line = reply.rpartition("\n")
+    if before.endswith("\n") and line.startswith("**") and line.endswith("**") and not line.endswith((".**", ":**")):
+        reply = line
     if not reply or len(reply) > REPLY or "\n" in reply or (match := _VALUE.fullmatch(reply)) is None:
         return None
     value = next(value for value in match.groups() if value is not None).strip()
+    if value.startswith(("\\boxed", "\\fbox")):
+        return None  # with nothing in it
     _, equals, right = value.rpartition("=")
     return None if equals and _NAME.search(_COMMAND.sub("", right)) else value  # a formula is no value
 

@@ -19,6 +19,7 @@ __all__ = [
     "BUDGET",
     "DEEP",
     "MAX_BITS",
+    "MAX_LOG",
     "NOISE",
     "Value",
     "as_fraction",

@@ -61,6 +61,19 @@ _DECIMAL = re.compile(r"[-−]?\d*+\.\d++\s?\\?%?")  # "$\frac{9}{16}$ or $0.562
 _NUMERAL = re.compile(r"[-−]?[\d.,]*+")  # "$1$ or $0.5$" says two
 _REPEATING = re.compile(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
 _ABOUT = re.compile(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
+# "Final answer. The area is" before a displayed formula.
+_LEADS = re.compile(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
+_OF_FORM = re.compile(r"(?:of|in) the form\b")
+_CLOSED_HEADING = re.compile(r"[^\S\n]#{1,6}[^\S\n]*\Z")
+_LEAD_CHARS = 120
+_MODAL = re.compile(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
+_CONSTRAINT = re.compile(
+    r"(?:(?:an?\s)?(?:even|odd|positive|negative|non-?\w+|real|rational|irrational|integral|integer|whole|prime|finite"
+    r"|single|simple|unique|number|value|multiple|consistent|fraction|function)\b(?!\s[-\d$\\])"
+    r"|between|less than|greater than|larger than|smaller than|more than|fewer than|bigger than|at (?:least|most)"
+    r"|divisible|within|one of|close to|somewhere|either)\b",
+    re.IGNORECASE,
+)
 _SAYS = re.compile(r"[^\W_]|[∅∞√]")
 
 
@@ -88,12 +101,21 @@ def _math_words(text: str, anchor: Anchor) -> Phrase | None:
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None
-    line = _line(body, anchor)
+    line = _CLOSED_HEADING.sub("", _line(body, anchor))
     found = spans(line)
     said, asked = sentence(line, found)
     if asked:
         return None
-    denied, start = anchor.negated, _fillers(said)
+    if not found and anchor.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
+        return Phrase(last_side(shown))
+    start = _fillers(said)
+    return None if _is_constraint(text, anchor, said, start) else _from_sentence(text, anchor, line, start, fresh=fresh)
+
+
+def _from_sentence(text: str, anchor: Anchor, line: str, start: int, *, fresh: bool) -> Phrase | None:
+    """What the sentence that opens `line` announces or denies from `start` on."""
+    found = spans(line)
+    said, denied = sentence(line, found)[0], anchor.negated
     if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
@@ -105,13 +127,33 @@ def _math_words(text: str, anchor: Anchor) -> Phrase | None:
     content = _span_content(said, start, found)
     if content is None:
         content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
-    if not content or _FIELD.match(content) or (anchor.link == "hash" and not _is_result(text, anchor, line, content)):
+    if (
+        not content
+        or _is_empty(content)
+        or _FIELD.match(content)
+        or (anchor.link == "hash" and not _is_result(text, anchor, line, content))
+    ):
         return None
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
         said = sentence(line[instead.end() :], [])[0]
         content = _span_content(said, 0, spans(said)) or plain_content(said, strict=True, fresh=False) or content
         denied = False
     return Phrase(content, denied)
+
+
+def _shown_below(line: str, after: str) -> str | None:
+    """The displayed formula that a line such as "The area is" leads to."""
+    if len(line) > _LEAD_CHARS or not after.startswith(("\\[", "$$")) or _LEADS.search(line) is None:
+        return None
+    return display(after)
+
+
+def _is_constraint(text: str, anchor: Anchor, said: str, start: int) -> bool:
+    """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
+    if _OF_FORM.match(said, start):
+        return True
+    modal = anchor.link == "is" and _MODAL.search(text[anchor.start : anchor.end])
+    return bool(modal and _CONSTRAINT.match(said, start))
 
 
 def text_phrase(text: str, anchor: Anchor) -> Phrase | None:

@@ -290,9 +290,13 @@ def _set_builder(body: list[Token], rules: Rules, depth: int) -> Reading:
     inner = read(parts[1], rules, depth + 1)
     if inner.pieces is None:
         raise Unreadable("a set by a property")
-    name = name_of(split(parts[0], ["in"])[0][0])
+    head = split(parts[0], ["in"])[0]
+    name = name_of(head[0])
     if name is None or inner.tags - {"open"} != {"name=" + name}:
         raise Unreadable("a set of something else")
+    domain = "".join(t.text for t in head[1]) if len(head) == 2 else ""
+    if domain not in {"", "R"}:  # the integers above 5 are no interval
+        return Reading("structured", short(f"{{{domain}:{inner.value}}}"))
     return Reading(inner.kind, inner.value, inner.tags - {"name=" + name}, inner.pieces)
 
 

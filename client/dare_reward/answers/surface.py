@@ -9,7 +9,7 @@ import unicodedata
 from .markup import without_html
 from .words import words
 
-__all__ = ["GREEK", "MAX_CHARS", "clean", "fold", "peel"]
+__all__ = ["GREEK", "MAX_CHARS", "clean", "fold", "peel", "raised"]
 
 MAX_CHARS = 2_000
 
@@ -78,6 +78,8 @@ _PAIRS = (
     ("`", "`"),
     ("*", "*"),
     ('"', '"'),
+    ("'", "'"),
+    ("‘", "’"),
     ("“", "”"),
     ("„", "“"),
     ("«", "»"),
@@ -102,7 +104,7 @@ def clean(raw: str) -> str | None:
         return None
     if "&" in s and _ENTITY.search(s):
         s = _ascii(html.unescape(s))
-    s = _plain_braces(peel(without_html(s)))
+    s = _unit_vectors(_unannounced(_plain_braces(peel(without_html(s)))))
     s = _UNION.sub(r"\\cup ", s) if "U" in s else s
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
     if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
@@ -112,6 +114,29 @@ def clean(raw: str) -> str | None:
     if "C_" in s or "C^" in s:
         s = _CHINESE.sub(_chosen, s)
     return _COMBINATIONS.sub(lambda m: f"\\binom{{{m[1] or m[3]}}}{{{m[2] or m[4]}}}", s)
+
+
+def _unannounced(s: str) -> str:
+    """Without "The answer is" before it."""
+    return peel(s[m.end() :]) if "nswer" in s[:24] and (m := _ANNOUNCED.match(s)) else s
+
+
+def _unit_vectors(s: str) -> str:
+    """i, j and k with a hat, an arrow or in bold as the letters, where more than one of them is there."""
+    if "\\" not in s or "\\times" in s or "\\cdot" in s:
+        return s  # the products of vectors are none of letters
+    names = {m[1] or m[2] for m in _UNIT_VECTOR.finditer(s)}
+    return _UNIT_VECTOR.sub(lambda m: f" {m[1] or m[2]} ", s) if len(names) > 1 else s
+
+
+_UNIT_VECTOR = re.compile(
+    r"\\(?:hat|vec|widehat|mathbf|bm|boldsymbol)\s*+(?:(?:\{\s*+)?\\(?:mathbf|bm|boldsymbol|hat|widehat)\s*+\{\s*+\\?([ijk])(?:math)?\s*+\}"
+    r"(?:\s*+\})?|\{?\s*+\\?([ijk])(?:math)?(?![A-Za-z])\s*+\}?)"
+)
+_ANNOUNCED = re.compile(
+    r"(?:\\text\s?\{\s?)?(?:(?:[Ss]o|[Tt]hus|[Tt]herefore|[Hh]ence),?\s)?(?:[Tt]he\s)?(?:(?:[Ff]inal|[Cc]orrect)\s)?[Aa]nswer"
+    r"(?:\sis\s?:?|\s?:)\s?\}?(?=.)"
+)
 
 
 def _chosen(m: re.Match[str]) -> str:
@@ -194,7 +219,7 @@ def peel(s: str) -> str:
 
 def fold(s: str) -> str:
     """Blanks to single ones, case of words dropped but where two letters are a symbol: CO is not Co, n is not N."""
-    words = " ".join(unicodedata.normalize("NFC", s).split())
+    words = " ".join(unicodedata.normalize("NFC", s).replace("’", "'").split())
     return _WORD.sub(_fold_word, words)
 
 
@@ -211,6 +236,16 @@ def _fold_word(m: re.Match[str]) -> str:
     if len(word) > 2 or lower in _SHORT or word[1:] == lower[1:]:
         return lower
     return word
+
+
+def raised(s: str) -> str:
+    """`s` with its raised and lowered characters as `^` and `_`: Fe³⁺ is Fe^{3+}."""
+    s = _SUPER.sub(lambda m: _marked("^", m[0].translate(_SUPERSCRIPTS)), s)
+    return _SUB.sub(lambda m: _marked("_", m[0].translate(_SUBSCRIPTS)), s)
+
+
+def _marked(mark: str, content: str) -> str:
+    return mark + (content if len(content) == 1 else "{" + content + "}")
 
 
 def _ascii(s: str) -> str:

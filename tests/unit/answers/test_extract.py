@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dare_reward.answers import grade
 from dare_reward.answers.extract import Extraction, extract
 from dare_reward.errors import RequestError
 
@@ -156,3 +157,29 @@ def test_extractions_do_not_depend_on_what_was_read_before():
     alone = {json.dumps(e, sort_keys=True): read(e) for e in endings}
     random.Random(1).shuffle(endings)
     assert all(read(e) == alone[json.dumps(e, sort_keys=True)] for e in endings)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "answer"),
+    [
+        ("C is correct. D is correct.", "choice", None),
+        ("C is correct.", "choice", "C"),
+        ('{"answer": "C"}', "choice", "C"),
+        ('Reply with JSON, e.g., "answer": "C". The enzyme', "choice", None),
+        ("I would say the answer is B.", "choice", "B"),
+        ("Many would say the answer is B. The answer is C.", "choice", "C"),
+        ("In the form a+bi the answer is \\boxed{a+bi}", "math", "a+bi"),
+        ("Give the final answer in the form \\boxed{m+n}. First,", "math", None),
+        ("The answer must be 9.", "math", "9"),
+        ("The answer must be even, so", "math", None),
+        ("The answer should be a multiple of 3, so", "math", None),
+        ("Final answer. The area is\n$$\n9\\sqrt{3}\n$$", "math", "9\\sqrt{3}"),
+        ("x = 3\n\n**17**", "math", "17"),
+        ("Steps:\n\n**1.**", "math", None),
+        ("```\nB\n```", "choice", "B"),
+        ("### Final Answer: 9 ###", "math", "9"),
+    ],
+)
+def test_forms_that_are_shown_and_answers_that_are_said(text, kind, answer):
+    found = extract(text, kind=kind).answer
+    assert found == answer or (found is not None and grade(found, answer, kind=kind))

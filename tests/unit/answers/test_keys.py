@@ -477,3 +477,78 @@ def test_rounding_keeps_so_many_digits(q, n):
         assert abs(rounded - q) <= unit / 2
         assert (rounded / unit).denominator == 1
     assert abs(rounded - q) * 10 ** (n - 1) <= abs(q)
+
+
+@pytest.mark.parametrize(
+    ("root", "near"),
+    [
+        (r"\sqrt{10^{80}+1}", "10^{40}"),
+        (r"\sqrt{10^{80}+1}", r"\sqrt{10^{80}+2}"),
+        (r"\sqrt[3]{10^{60}+1}", "10^{20}"),
+        (r"\sqrt{10^{120}-1}", "10^{60}"),
+    ],
+)
+def test_a_root_close_to_an_integer_is_none(root, near):
+    assert not grade(root, near)
+    assert grade(root, root)
+
+
+def test_large_values_that_are_rational_stay_so():
+    assert grade(r"\sqrt{2}\cdot\sqrt{2}\cdot 10^{40}", r"2\cdot 10^{40}")
+    assert grade(r"(1+\sqrt{2})^{60}+(1-\sqrt{2})^{60}", r"(\sqrt{2}+1)^{60}+(\sqrt{2}-1)^{60}")
+    assert grade(r"e^{100}", r"e^{50}e^{50}")
+
+
+@pytest.mark.parametrize("name", ["x", "t", "y", r"\theta", "u", "n"])
+def test_branches_of_functions_that_repeat(name):
+    assert not grade(rf"|\tan {name}|", rf"\tan|{name}|")
+    assert not grade(rf"|\sin {name}|", rf"\sin|{name}|")
+    assert not grade(rf"\arctan(\tan(\ln {name}))", rf"\ln {name}")
+    assert not grade(rf"\arcsin(\sin(\frac{{{name}}}{{9}}))", rf"\frac{{{name}}}{{9}}")
+    assert grade(rf"\cos|{name}|", rf"\cos {name}")
+    assert grade(rf"|\tan {name}|", rf"\left|\frac{{\sin {name}}}{{\cos {name}}}\right|")
+    assert grade(rf"\tan|{name}|", rf"\tan\sqrt{{{name}^2}}")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ("H₂SO₄", "H2SO4", True),
+        (r"\ce{NO3-}", "NO3^-", True),
+        ("NH4+", "NH_4^+", True),
+        ("Fe³⁺", "$Fe^{3+}$", True),
+        ("Fe3+", "Fe2+", False),
+        ("CO₂", "CO", False),
+        ("CO", "Co", False),
+        ("Na⁺", "Na⁻", False),
+        ("SO42-", "SO4^-", False),
+        ("m²", "m^2", True),
+        ("m²", "m³", False),
+        ("B12", "B6", False),
+        ("In", "in", True),
+    ],
+)
+def test_formulas_in_texts(a, b, same):
+    assert grade(a, b, kind="text") == grade(b, a, kind="text") == same
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (r"3\mathbf{i}-2\mathbf{j}", r"3\vec{i}-2\vec{j}", True),
+        (r"\hat{\imath}+2\hat{\jmath}", r"\mathbf{\hat{i}}+2\mathbf{\hat{j}}", True),
+        (r"3\hat{i}-2\hat{j}", r"3\hat{j}-2\hat{i}", False),
+        (r"\hat{i}+\hat{k}", r"\vec{i}-\vec{k}", False),
+        (r"\text{The answer is } 42", "42", True),
+        ("Answer: 42", "42", True),
+        ("The answer is 42", "24", False),
+        ("(red)", "red", True),
+        ("(red)", "(der)", False),
+        (r"\{x\in\mathbb{Z}: x>5\}", r"\{x\in\mathbb{R}: x>5\}", False),
+        (r"\{x\in\mathbb{Z}: x>5\}", r"\{x\in\mathbb{Z}\mid 5<x\}", True),
+        (r"\{x\in\mathbb{R}: x>5\}", r"(5,\infty)", True),
+        (r"\{n\in\mathbb{N}: n<5\}", r"\{n\in\mathbb{Z}: n<5\}", False),
+    ],
+)
+def test_spellings_and_domains(a, b, same):
+    assert grade(a, b) == grade(b, a) == same
