@@ -26,8 +26,9 @@ _FIELD = re.compile(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
 _FORM = re.compile(
     r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z"
 )
-_TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>", "/final>")  # cheaper to search than the expression
-_TAG = re.compile(r"<(?P<close>/?)(?:(?:final_)?answer|final)>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
+_TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # cheaper to search than the expression
+_TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
+_FINAL = re.compile(r"<(?P<close>/?)final(?P<box>(?!))?>")
 _SQUARE = re.compile(r"\[(?P<close>/?)(?:final_)?answer(?P<box>(?!))?\]", re.IGNORECASE)
 
 
@@ -45,6 +46,8 @@ def last_mark(text: str) -> Mark | None:
     tag = None
     if "<" in text and any(text.rfind(end) >= 0 for end in _TAG_ENDS):
         tag = _last_tag(text, _TAG)
+    if tag is None and "</final>" in text:
+        tag = _last_tag(text, _FINAL)
     if tag is None and "[" in text and "[/" in text:
         tag = _last_tag(text, _SQUARE)
     box = next(iter(boxes(text, 1)), None)
@@ -134,15 +137,15 @@ def _closing(text: str, start: int) -> int | None:
 def _last_tag(text: str, pattern: re.Pattern[str]) -> Mark | None:
     """The last non-empty answer tag or box of tokens. `[Answer] 9` needs no end, `<answer>9` was cut off."""
     opened: int | None = None
-    found: Mark | None = None
+    content, boxed, end = "", False, -1
     for tag in pattern.finditer(text):
         if not tag["close"] and tag["box"] != "end":
             opened = tag.end()
         elif opened is not None:
-            content = text[opened : tag.start()].strip()
-            if not is_placeholder(content):
-                found = Mark(content, "box" if tag["box"] else "tag", tag.start())
+            inside = text[opened : tag.start()].strip()
+            if not is_placeholder(inside):
+                content, boxed, end = inside, tag["box"] is not None, tag.start()
             opened = None
     if opened is not None and text[opened - 1] != "]" and not is_placeholder(text[opened:].strip()):
         return Mark(None, "tag", opened)
-    return found
+    return Mark(content, "box" if boxed else "tag", end) if end >= 0 else None

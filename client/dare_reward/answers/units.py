@@ -222,6 +222,9 @@ def _unsigned(head: list[Token]) -> list[Token]:
 def _noun(text: str) -> str | None:
     """What was counted, in lower case and singular: `12 red apples`."""
     words = [w if w[1:] != w[1:].lower() else w.lower() for w in text.replace("-", " ").split()]  # MPa is not mPa
+    if words[:2] == ["of", "the"] and len(words) < 5:
+        part = _noun(" ".join(words[2:]))
+        return None if part is None else "of " + part  # 3/8 of the pizza
     if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
         return None
     if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
