@@ -12,7 +12,7 @@ from dare_reward.answers.official import official_answer, official_key
 
 KINDS = ("math", "choice", "text", "exact")
 SIZE = 256_000
-LIMIT = 0.05
+LIMIT = 0.05 * SIZE / 100_000  # 50 ms for 100 kB; a quarter of it on a quiet machine, which this one need not be
 PATTERNS = [
     "{", "}", "\\", "$", "$$", "\\(", "\\[", "\\boxed{", "\\boxed{}", "\\boxed ", "\\boxed", "boxed", "oxed", "fbox", "\\boxed{\\text{", "\boxed{",
     "Answer: ", "answer is ", "answer", "answer(", "answer (a", "answer to ", "answer, a", "answer\n", "answer = ", "answer: -", "answer: **",
