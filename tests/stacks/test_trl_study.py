@@ -111,5 +111,9 @@ def test_the_smoke_study_runs_is_resumed_and_reports(part, tmp_path, capsys):
     before = file.read_bytes()
     assert main(words) == 0  # nothing is left to do
     assert file.read_bytes() == before
+    weights = next((tmp_path / "m").glob("informative-0/*.safetensors"))
+    weights.write_bytes(next((tmp_path / "m").glob("trunk-0/*.safetensors")).read_bytes())
+    assert main(words) == 2  # the results are from another model
+    assert "has other weights" in capsys.readouterr().err
     assert main(["study", "report", "--out", str(tmp_path)]) == 0
     assert "## Primary contrast" in (tmp_path / "training.md").read_text()

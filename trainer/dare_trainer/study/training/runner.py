@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward import Client
+from dare_reward.errors import ConfigError
 
 from ..records import rounded
 from .plan import Cell, Design
-from .work import make_base, make_trunk, run_cell, saved, trunk_name
+from .work import digest, make_base, make_trunk, run_cell, saved, trunk_name
 
 __all__ = ["read_records", "run", "service"]
 
@@ -81,7 +82,20 @@ def run(
                 said(f"{name} ({clock.elapsed:.0f} s)")
             if left:
                 break
+            if jobs is starts:
+                _check_weights(wanted, read_records(file), bases)
     return sum(c.id not in done for c in wanted)
+
+
+def _check_weights(wanted: Sequence[Cell], records: Sequence[JSON], bases: Path) -> None:
+    """Runs of one base must all begin from the same weights: another machine or torch may make others."""
+    known = {r["id"]: r["weights"] for r in records if "weights" in r}
+    for name, folder in {f"{c.stage}/{c.regime}/{c.base}": bases / f"{c.regime}-{c.base}" for c in wanted}.items():
+        if name in known and digest(folder) != known[name]:
+            raise ConfigError(
+                f"{folder} has other weights than base {name} of the results: bring the model that they are from, or "
+                "write to another --out"
+            )
 
 
 class _Clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from .plan import Cell, Design, corpus_of, problems_of
 from .pretrain import finish, grow, solved
 from .trial import train
 
-__all__ = ["EXAMINED", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
+__all__ = ["EXAMINED", "digest", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
 
 JSON = dict[str, Any]
 EXAMINED = 1_000_003  # seeds of evaluations, far from those of training
@@ -64,6 +65,7 @@ def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path)
         "id": name,
         **place,
         "parameters": sum(p.numel() for p in model.parameters()),
+        "weights": digest(folder),
         "pretraining": {"probe": probe},
         "families": {"confirm": design.confirm, "develop": design.develop},
         "evaluation": {"step": 0, "sets": {name: summary(g) for name, g in graded.items()}},
@@ -104,6 +106,11 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
     return [{"record": "run", **identity, "lr": cell.settings.lr, **figures, "evaluations": evaluations}]
+
+
+def digest(folder: Path) -> str:
+    """Of a saved model's weights."""
+    return sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:16]
 
 
 def _one_thread() -> None:
