@@ -293,3 +293,27 @@ def test_size_and_precision(a, b, other):
 )  # fmt: skip
 def test_rounded_values(a, b, digits, same):
     assert grade(a, b, significant=digits) == grade(b, a, significant=digits) == same
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (r"\text{i}", "i", True), (r"z\in\mathbb{C}", r"\mathbb{C}", True), (r"\mathbb{C}", "C", False), ("5, y = 1", "y = 5, 1", False),
+        ("doesn’t exist", "does not exist", True), ("x>0, y=1", "y=1, x>0", True), (r"(1/2)^0", "1", True), ("5 cm", "cm", False),
+    ],
+)  # fmt: skip
+def test_small_words_and_letters(a, b, same):
+    assert grade(a, b) == same
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Đáp số đúng là 7.", "7"),
+        ("Đáp số cuối cùng là 12.", "12"),
+        ("The answer is 7].", "7"),
+        ("The answer is 7).", "7"),
+    ],
+)
+def test_endings_of_answers(text, answer):
+    assert extract(text, kind="math").answer == answer
