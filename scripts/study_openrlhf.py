@@ -81,7 +81,7 @@ def run(design: Design, cell: Cell, models: Path) -> dict[str, Any]:
     problems = problems_of(design, "confirm", cell.base)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        prompts = folder / "prompts.jsonl"
+        prompts = folder / "adapted.jsonl"
         prompts.write_text(
             "".join(
                 json.dumps({"input": p.prompt, "label": write_label(Label(answer=p.answer)), "datasource": family})
