@@ -488,3 +488,25 @@ def test_the_committed_page_is_what_the_committed_results_say():
     if not (STUDY / "data" / "training.jsonl").exists():
         pytest.skip("no training results are committed yet")
     assert (STUDY / "training.md").read_text() == render("training", raw_results(STUDY, "training"))
+
+
+def test_two_trainers_stand_side_by_side():
+    """One OpenRLHF run beside the TRL runs of its base: ends, and quarters of the training curve."""
+    from dare_trainer.study.outcomes import Study
+    from dare_trainer.study.records import parse
+    from dare_trainer.study.training_scans import trainers
+
+    def run(stage, seed, right, curve):
+        sets = {"adapted": {"n": 4, "right": right}}
+        return {
+            "record": "run", "id": f"{stage}/{seed}", "stage": stage, "regime": "informative", "base": 0, "arm": "dare", "seed": seed,
+            "lr": 3e-4, "settings": {"steps": 8}, "steps": {"pass1": curve}, "evaluations": [{"step": 8, "sets": sets}],
+        }  # fmt: skip
+
+    records = [run("openrlhf", 0, [4, 2], [0.1, 0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.4])]
+    records += [run("confirm", s, right, [0.5] * 8) for s, right in enumerate(([2, 2], [4, 4]))]
+    page = trainers(Study(parse(records)))
+    row = next(line for line in page.splitlines() if line.startswith("| informative"))
+    assert [c.strip() for c in row.strip("|").split("|")] == [
+        "informative", "0", "dare", "2", "-", "75.0", "75.0 (50.0 to 100.0)", "10.0 / 20.0 / 30.0 / 40.0", "50.0 / 50.0 / 50.0 / 50.0",
+    ]  # fmt: skip

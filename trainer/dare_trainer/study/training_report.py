@@ -22,7 +22,7 @@ from .training_dynamics import (
     treatments,
 )
 from .training_figures import figures, gains, rank_correlation
-from .training_scans import Wanted, cost, long_runs, missing, preflight
+from .training_scans import Wanted, cost, long_runs, missing, preflight, trainers
 from .training_settings import scan, sensitivity
 from .training_tables import PRIMARY, entropy_credit, factorial, main_table, primary, secondary_table
 from .training_words import number, points, sentence, table
@@ -92,6 +92,7 @@ def training_page(study: Study, *, data: str, wanted: Wanted) -> str:
         "Sensitivity": sensitivity,
         "Long runs": long_runs,
         "Preflight": preflight,
+        "Two trainers, one service": trainers,
         "Cost": cost,
         "What was not run": partial(missing, wanted=wanted),
     }

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from dare_reward.segments import Floats
+
 from .calibrate import truth_of, wrong_and_decided
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .records import Run
 from .training_words import number, percent, points, table
 
-__all__ = ["Wanted", "cost", "long_runs", "missing", "preflight"]
+__all__ = ["Wanted", "cost", "long_runs", "missing", "preflight", "trainers"]
 
 Wanted = Mapping[tuple[str, str, str], int]  # (stage, regime, arm): pairs
+OTHER_TRAINER = "openrlhf"
+NONE: Floats = np.zeros(0)
 WORDS = ("use", "do not use", "undecided")
 TRUTHS = ("better", "equal", "worse")
 
@@ -70,6 +76,38 @@ def cost(study: Study) -> str:
         f"Pretraining: {pretraining}, {sum(trained) / 3600:.1f} hours recorded. `{study.command}`."
     )
     return f"{words}\n\n{table(('stage', 'arm', 'runs', 'seconds', 'generated tokens', 'hours in all'), rows)}"
+
+
+def trainers(study: Study) -> str:
+    """The same bases, prompts and settings in two trainers."""
+    rows = []
+    for r in sorted((r for r in study.records.runs if r.stage == OTHER_TRAINER and r.complete), key=lambda r: r.id):
+        start = study.base(r.regime, r.base)
+        same = [own for (base, _), own in study.runs(FINAL, r.regime, r.arm).items() if base == r.base]
+        ends = [mean_of(own.final.sets["adapted"].right_P) / own.final.sets["adapted"].n for own in same]
+        begun = start.evaluation.sets["adapted"] if start else None
+        cells = (
+            percent(mean_of(begun.right_P) / begun.n) if begun else "-",
+            percent(mean_of(r.final.sets["adapted"].right_P) / r.final.sets["adapted"].n),
+            f"{percent(mean_of(ends))} ({percent(min(ends))} to {percent(max(ends))})" if ends else "-",
+            " / ".join(percent(v) for v in _quarters(r.steps.get("pass1", NONE))),
+            " / ".join(
+                percent(mean_of(q)) for q in zip(*(_quarters(o.steps.get("pass1", NONE)) for o in same), strict=False)
+            ),
+        )
+        rows.append([r.regime, str(r.base), r.arm, str(len(same)), *cells])
+    words = (
+        "pass@1 on adapted prompts, one run each in the released OpenRLHF (vLLM with the plugin, the agent, one "
+        "grouped request a prompt; bf16) beside those of TRL (fp32) on the same base, with the same service: at the "
+        "end, and on the batches of training by quarter of the steps. `python scripts/study_openrlhf.py`."
+    )
+    head = ("regime", "base", "arm", "TRL runs", "base model", "OpenRLHF", "TRL", "quarters, OpenRLHF", "quarters, TRL")
+    return f"{words}\n\n{table(head, rows)}"
+
+
+def _quarters(values: Floats) -> list[float]:
+    count = len(values)
+    return [mean_of(values[i * count // 4 : (i + 1) * count // 4]) for i in range(4)] if count >= 4 else []
 
 
 def preflight(study: Study) -> str:
