@@ -12,7 +12,7 @@ from dare_reward.answers.official import official_answer, official_key
 
 KINDS = ("math", "choice", "text", "exact")
 SIZE = 256_000
-LIMIT = 0.05 * SIZE / 100_000  # 50 ms for 100 kB; a quarter of it on a quiet machine, which this one need not be
+LIMIT = 0.05
 PATTERNS = [
     "{", "}", "\\", "$", "$$", "\\(", "\\[", "\\boxed{", "\\boxed{}", "\\boxed ", "\\boxed", "boxed", "oxed", "fbox", "\\boxed{\\text{", "\boxed{",
     "Answer: ", "answer is ", "answer", "answer(", "answer (a", "answer to ", "answer, a", "answer\n", "answer = ", "answer: -", "answer: **",
@@ -49,9 +49,9 @@ WHOLE = {
 
 
 def fastest(call) -> float:
-    """The best of three: other work on the machine must not fail a test."""
+    """The best of twelve: other work on the machine must not fail a test."""
     best = float("inf")
-    for _ in range(3):
+    for _ in range(12):
         start = time.thread_time()
         call()
         best = min(best, time.thread_time() - start)
