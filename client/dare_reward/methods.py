@@ -101,6 +101,8 @@ class Method:
     cost      what the inputs cost to produce, in words for the documentation
     unverified  what could not be checked, in words for the documentation
     judges_together  what it says of a group depends on the other groups of the request
+    remembers  a running mean that callers keep: `x` stands for the parameters `x` and `x_groups`, the mean and the
+               number of groups, of the diagnostic `entropy_x` of earlier replies
     """
 
     name: str
@@ -116,6 +118,7 @@ class Method:
     cost: str = "none: answers are there anyway"
     unverified: str = ""
     judges_together: bool = False
+    remembers: str = ""
 
     @property
     def specs(self) -> tuple[Spec, ...]:

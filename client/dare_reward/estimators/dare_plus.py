@@ -1,9 +1,12 @@
-"""DARE behind a gate that needs no labels: entropy counts as far as this request shows that it can be trusted.
+"""DARE behind a gate that needs no labels: entropy counts as far as clear majorities show that it can be trusted.
 
-On groups with a clear majority, that majority is probably right. A is the chance that there a rollout with the
-majority's answer has less entropy than another of its group (ties one half), a mean over these groups. With
+Where a majority is clear and has a rival, the majority is probably right. In such a group A is the chance that a
+rollout with the majority's answer has less entropy than one with the rival's (ties one half); other answers are left
+out, because random slips say nothing of systematic errors. Over the n such groups of this request, and the n' of
+earlier ones, whose mean A' the caller remembers (every adapter of `dare_reward.stacks` does),
 
-    trust = min(max((A - 1/2) / (full - 1/2), 0), 1),     0 where fewer than `least` groups say anything
+    A^    = (prior / 2 + n' A' + sum A) / (prior + n' + n)
+    trust = min(max((A^ - 1/2) / (full - 1/2), 0), 1)
     w(y)  = n(y) / (u(y) + eps)^trust
     r(y)  = p^(y) = w(y) / sum_y' w(y')
 
@@ -11,9 +14,9 @@ so trust 0 is the share of votes and trust 1 the distribution of `dare` (Eq. 10 
 pruning. Ours: the paper trusts entropy always, and where right answers have more of it, that loses to voting.
 All groups of a request are judged together: send whole steps, not single groups.
 
-Do not rely on the gate: where the minority of a clear majority is mostly made of random slips, A says nothing of the
-systematic errors that matter, and in models of the training study it stayed open where it should have closed. Fifty
-labelled prompts (`dare-reward preflight`) tell what it cannot.
+The gate is as good as clear majorities are: where those are wrong as often as right, A^ says nothing.
+docs/study/training.md has what it did in models of three kinds; fifty labelled prompts (`dare-reward preflight`) tell
+more than any gate.
 """
 
 from __future__ import annotations
@@ -37,13 +40,29 @@ def dare_plus(
     eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, source="as dare")] = 0.05,
     majority: Annotated[
         float, Param("share of the answered rollouts from which on a majority is clear", ge=0, le=1, source="ours")
-    ] = 0.5,
-    full: Annotated[
-        float, Param("the chance A from which on entropy is trusted fully", gt=0.5, le=1, source="ours")
     ] = 0.6,
-    least: Annotated[
-        int, Param("groups with a clear majority and a minority, without which votes alone count", ge=1, source="ours")
-    ] = 3,
+    rival: Annotated[
+        float,
+        Param(
+            "share of the answered rollouts from which on the second answer is a rival, not slips",
+            ge=0,
+            le=1,
+            source="ours",
+        ),
+    ] = 0.05,
+    prior: Annotated[
+        float, Param("groups with A = 1/2 that are counted in: few groups say little", ge=0, source="ours")
+    ] = 4.0,
+    full: Annotated[
+        float, Param("the chance A^ from which on entropy is trusted fully", gt=0.5, le=1, source="ours")
+    ] = 0.55,
+    agreement: Annotated[
+        float,
+        Param(
+            "mean of `entropy_agreement` over groups of earlier requests", ge=0, le=1, source="ours: adapters fill it"
+        ),
+    ] = 0.5,
+    agreement_groups: Annotated[int, Param("how many groups these were", ge=0, source="ours: adapters fill it")] = 0,
     missing_entropy: Annotated[
         Missing,
         Param(
@@ -52,9 +71,16 @@ def dare_plus(
         ),
     ] = "error",
 ) -> Estimate:
-    """r = p^(y), its entropy weight raised to how far the request's entropies agree with its clear majorities."""
+    """r = p^(y), its entropy weight raised to how far entropies agree with clear majorities.
+
+    `entropy_agreement` of a group in the reply is its A, null where it has no clear majority with a rival.
+    """
     d = distribution(groups, weight="linear", eps=eps, lam=1.0, u_floor=0.0, missing_entropy=missing_entropy)
-    trust = _trust(groups, d.used_P, majority=majority, full=full, least=least)
+    agreement_P = _agreement(groups, d.used_P, majority=majority, rival=rival)
+    known = agreement_P[~np.isnan(agreement_P)]
+    count = prior + agreement_groups + len(known)
+    mean = (prior / 2 + agreement_groups * agreement + known.sum()) / count if count else 0.5
+    trust = float(np.clip((mean - 0.5) / (full - 0.5), 0.0, 1.0))
     n_A = groups.votes_A
     confidence_A = np.divide(d.p_hat_A, n_A, out=np.zeros_like(d.p_hat_A), where=n_A > 0)
     greatest_A = groups.max_by_group(confidence_A)[groups.group_A]
@@ -74,31 +100,32 @@ def dare_plus(
         used_entropy_P=d.used_P & (trust > 0),
         flags_P={"entropy_not_trusted": d.used_P & (trust == 0), **d.flags_P},
         errors=d.errors,
+        extra_P={"entropy_agreement": agreement_P, "entropy_trust": np.full(len(agreement_P), trust)},
     )
 
 
-def _trust(groups: Groups, usable_P: Bools, *, majority: float, full: float, least: int) -> float:
+def _agreement(groups: Groups, usable_P: Bools, *, majority: float, rival: float) -> Floats:
+    """A of each group with a clear majority and a rival, else NaN."""
     n_A = groups.votes_A
     top_A = groups.first_max(n_A)
-    valid_P, top_P = groups.sum_by_group(n_A), groups.sum_by_group(n_A * top_A)
-    clear_P = usable_P & (top_P >= majority * valid_P) & (top_P < valid_P)
-    if clear_P.sum() < least:
-        return 0.0
-    entropy_R, top_R = groups.column("mean_entropy"), groups.spread(top_A, fill=False)
-    bounds = offsets(groups.sizes_P)
-    chances = [
-        _chance(entropy_R[low:high][valid], top_R[low:high][valid])
-        for low, high in bounds[np.flatnonzero(clear_P)[:, None] + np.arange(2)].tolist()
-        for valid in [groups.valid_R[low:high]]
-    ]
-    return float(np.clip((np.mean(chances) - 0.5) / (full - 0.5), 0.0, 1.0))
+    second_A = groups.first_max(np.where(top_A, 0.0, n_A)) & ~top_A
+    valid_P, top_P, second_P = (groups.sum_by_group(x) for x in (n_A, n_A * top_A, n_A * second_A))
+    clear_P = usable_P & (top_P >= majority * valid_P) & (second_P >= np.maximum(rival * valid_P, 1))
+    entropy_R = groups.column("mean_entropy")
+    top_R, second_R = (groups.spread(x, fill=False) for x in (top_A, second_A))
+    out = np.full(len(groups.sizes_P), np.nan)
+    bounds = offsets(groups.sizes_P).tolist()
+    for p in np.flatnonzero(clear_P).tolist():
+        part = slice(bounds[p], bounds[p + 1])
+        out[p] = _chance(entropy_R[part][top_R[part]], entropy_R[part][second_R[part]])
+    return out
 
 
-def _chance(entropy: Floats, inside: Bools) -> float:
-    """P(entropy inside < entropy outside), ties one half."""
-    outside = np.sort(entropy[~inside])
-    below, through = (np.searchsorted(outside, entropy[inside], side=side) for side in ("left", "right"))
-    return float(1 - (below + through).mean() / (2 * len(outside)))
+def _chance(one: Floats, other: Floats) -> float:
+    """P(a value of `one` < a value of `other`), ties one half."""
+    other = np.sort(other)
+    below, through = (np.searchsorted(other, one, side=side) for side in ("left", "right"))
+    return float(1 - (below + through).mean() / (2 * len(other)))
 
 
 METHODS = (
@@ -111,7 +138,8 @@ METHODS = (
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
         cost="one entropy per token from the engine or the trainer, averaged",
-        unverified="that it helps: its gate stays open in study models whose right answers have more entropy",
+        unverified="that it helps: docs/study/training.md has what it did in small models, nothing larger was tried",
         judges_together=True,
+        remembers="agreement",
     ),
 )

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
@@ -49,6 +49,26 @@ OPTIONS: Final[Mapping[str, Any]] = {"timeout": float, "retries": int, "fallback
 ON_ERROR: Final = ("raise", "abstain", "zero")
 
 
+@dataclass(slots=True)
+class Memory:
+    """The running mean that a method wants back with the next request (`Method.remembers`): of the groups that one
+    adapter has sent since it was made."""
+
+    name: str = ""
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        if not self.values:
+            return {}
+        return {self.name: float(np.mean(self.values)), f"{self.name}_groups": len(self.values)}
+
+    def note(self, reply: Reply) -> None:
+        if self.name:
+            found = ((g.diagnostics or {}).get(f"entropy_{self.name}") for g in reply.groups)
+            self.values += [value for value in found if value is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class Scorer:
     """Where and how to score: picklable, hashable; a connection belongs to a process (and an event loop), not to it.
@@ -61,6 +81,7 @@ class Scorer:
     params: tuple[tuple[str, Any], ...]
     options: tuple[tuple[str, Any], ...]
     on_error: Literal["raise", "abstain", "zero"]
+    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
     @classmethod
     def of(cls, url: str, **settings: Any) -> Scorer:
@@ -82,7 +103,8 @@ class Scorer:
                 f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
-        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error)
+        memory = Memory(find(method).remembers)
+        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, memory)
 
     def score(self, groups: Sequence[JSON], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
@@ -110,7 +132,7 @@ class Scorer:
 
     def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
         """The parameters; votes alone where no entropy came at all and the user did not decide otherwise."""
-        params = dict(self.params)
+        params = {**self.memory.params, **dict(self.params)}
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
         if takes and "missing_entropy" not in params and not any(_informed(r) for g in groups for r in g["rollouts"]):
             _say_once(
@@ -126,6 +148,7 @@ class Scorer:
         return [[self._absent] * len(g["rollouts"]) for g in groups]
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
+        self.memory.note(reply)
         for g in reply.groups:
             if g.error is not None:
                 if self.on_error == "raise":
