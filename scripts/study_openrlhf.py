@@ -14,7 +14,6 @@ import json
 import os
 import sys
 import tempfile
-from dataclasses import asdict
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -108,7 +107,7 @@ def run(design: Design, cell: Cell, models: Path) -> dict[str, Any]:
         "record": "run",
         **identity,
         "lr": cell.settings.lr,
-        "settings": asdict(cell.settings),
+        "settings": cell.settings.record(),
         "steps": {
             own: [s[name] for s in found.steps] for name, own in KEPT.items() if all(name in s for s in found.steps)
         },

@@ -82,9 +82,14 @@ def test_training_is_repeatable_and_arms_of_a_pair_begin_alike(tmp_path):
     with runner.service(None) as url:
         cells = [plan.Cell("confirm", "informative", 0, arm, 5, design.settings) for arm in ("dare", "dare", "format")]
         one, again, other = (work.run_cell(design, c, tmp_path, url)[0] for c in cells)
+        settings = replace(design.settings, params=(("alpha", 0.0), ("weight", "none")))
+        varied = work.run_cell(design, replace(cells[0], settings=settings), tmp_path, url)[0]
     same = ("steps", "tokens", "evaluations")
     assert {k: one[k] for k in same} == {k: again[k] for k in same}
-    assert one["steps"]["length"][0] == other["steps"]["length"][0]
+    assert "params" not in one["settings"]
+    assert varied["settings"] == {**one["settings"], "params": {"alpha": 0.0, "weight": "none"}}
+    assert varied["id"] == f"{one['id']}-alpha0-weightnone"
+    assert one["steps"]["length"][0] == other["steps"]["length"][0] == varied["steps"]["length"][0]
     assert one["steps"]["entropy"][0] == other["steps"]["entropy"][0]
 
 

@@ -8,9 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from dare_reward.cli import main
+from dare_trainer.study.training.arms import ARMS
 from dare_trainer.study.training.corpus import HARDNESS, REGIMES, SEPARATORS, SLIPS, Corpus, hardness, held_out
 from dare_trainer.study.training.families import FAMILIES, right_result
 from dare_trainer.study.training.plan import DEFAULT, SMOKE, cells, corpus_of, problems_of, scaled
+from dare_trainer.study.training.trial import Settings, _reward
 
 
 def value(text):
@@ -160,6 +163,63 @@ def test_cells_come_in_pairs_and_have_names_of_their_own():
     )
     assert len({c.id for c in found}) == len(found) == 3 * 2 * 2 * 2 * 3
     assert [c.arm for c in found[:4]] == ["dare", "ttrl"] * 2
+
+
+def listed(capsys, *words):
+    code = main(["study", "train", "--list", "--bases", "1", "--seeds", "1", *words])
+    said = capsys.readouterr()
+    return code, said.err if code else [line.split()[-1] for line in said.out.splitlines()]
+
+
+def test_a_parameter_that_was_set_is_in_the_cells_name(tmp_path, capsys):
+    words = ("--out", str(tmp_path), "--stage", "sensitivity", "--arms", "dare,weighted_vote")
+    plain = [f"sensitivity/informative/0/{arm}/0/lr0.0003-t1-steps32" for arm in ("dare", "weighted_vote")]
+    assert listed(capsys, *words) == (0, plain)
+    found = listed(capsys, *words, "--set", "weight=sqrt", "--set", "eps=1e-2")
+    assert found == (0, [f"{name}-eps0.01-weightsqrt" for name in plain])
+    assert listed(capsys, *words, "--set", "u_floor=1")[1] == [f"{name}-u_floor1" for name in plain]
+
+
+@pytest.mark.parametrize(
+    ("arms", "given", "said"),
+    [
+        ("dare,ttrl", ["eps=0.1"], "arm ttrl: unknown parameter 'eps'; known: tie, no_answer"),
+        ("dare,random", ["eps=0.1"], "arm random: no parameter eps, its reward asks no service"),
+        ("dare", ["eps=-1"], "arm dare: eps must be a finite number >= 0"),
+        ("dare", ["eps=much"], "arm dare: eps must be"),
+        ("dare", ["alpha=1.5"], "arm dare: alpha must be a finite number >= 0 and <= 1"),
+        ("dare", ["weight=cubic"], "arm dare: weight must be one of linear, "),
+        ("dare", ["fallback=true"], "arm dare: unknown parameter 'fallback'"),
+        ("dare", ["eps=0.1", "eps=0.2"], "one value of a parameter in one call"),
+    ],
+)
+def test_a_parameter_that_an_arm_does_not_take_is_refused_before_any_run(arms, given, said, tmp_path, capsys):
+    code, error = listed(capsys, "--out", str(tmp_path), "--arms", arms, *(w for g in given for w in ("--set", g)))
+    assert code == 2
+    assert f"--set: {said}" in error
+
+
+def test_a_parameter_is_a_name_and_a_value(capsys):
+    with pytest.raises(SystemExit):
+        main(["study", "train", "--list", "--set", "eps"])
+    assert "'eps': write NAME=VALUE" in capsys.readouterr().err
+
+
+def test_parameters_are_recorded_where_some_are_set():
+    plain = {"prompts": 8, "votes": 64, "trained": 32, "steps": 32, "lr": 3e-4, "temperature": 1.0}
+    assert Settings().record() == plain
+    assert Settings(params=(("eps", 0.01),)).record() == {**plain, "params": {"eps": 0.01}}
+
+
+def test_parameters_go_to_the_service_and_win_over_the_arms_own():
+    def params(arm, *given):
+        return dict(_reward(ARMS[arm], Settings(params=given), "http://127.0.0.1:1", 0).scorer.params)
+
+    assert params("dare") == {}
+    assert params("dare", ("eps", 0.01), ("weight", "sqrt")) == {"eps": 0.01, "weight": "sqrt"}
+    assert params("intuitor") == {"sent": "kl"}
+    assert params("intuitor", ("sent", "code")) == {"sent": "code"}
+    assert params("dare_plus", ("eps", 0.1)) == {"allow_experimental": True, "eps": 0.1}
 
 
 def test_one_option_scales_everything():

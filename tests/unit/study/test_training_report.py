@@ -20,7 +20,7 @@ from dare_trainer.study.training_dynamics import GAINS, _formatting, area, reach
 from dare_trainer.study.training_figures import draw_training, figures, gains, rank_correlation
 from dare_trainer.study.training_report import training, training_page
 from dare_trainer.study.training_scans import missing
-from dare_trainer.study.training_settings import sensitivity
+from dare_trainer.study.training_settings import scan, sensitivity
 from dare_trainer.study.training_tables import factors, secondary
 from dare_trainer.study.training_words import sentence
 
@@ -121,7 +121,7 @@ def everything():
     records += grid({"ttrl": 0.45, "dare": 0.30}, regime="confident", seeds=2)
     records += grid({"ttrl": 0.35, "dare": 0.43}, stage="pilot", bases=2, seeds=2)
     records += [run(a, stage="develop", lr=lr) for a in ("ttrl", "dare") for lr in (3e-5, 1e-4)]
-    records += [run("dare", stage="sensitivity", alpha=a) for a in (0.1, 1.0)]
+    records += [run("dare", stage="sensitivity", params={"alpha": a}) for a in (0.3, 1.0)]
     records += [run("dare", stage="long", steps=8), run("gt", number=3, seed=9, ended=False)]
     tries = [{"prompts": 50, "verdict": v, "auroc": 0.7, "low": 0.6, "high": 0.8} for v in ("use", "use", "undecided")]
     records += [{"record": "preflight", "regime": "informative", "base": b, "tries": tries} for b in (0, 1)]
@@ -294,14 +294,76 @@ def test_the_bar():
 
 
 def test_runs_at_other_settings_meet_the_vote_at_theirs_or_that_of_confirm():
-    records = [run(a, stage="sensitivity", alpha=1.0) for a in ("dare", "ttrl")]
-    records += [run("dare", stage="sensitivity", alpha=2.0), run("ttrl")]
-    for r, right in zip(records, (40, 20, 40, 30)):
+    def at(right, arm, stage="sensitivity", **knobs):
+        record = run(arm, stage=stage, **{"temperature": 1.0, **knobs})
+        record["settings"]["lr"] = record["lr"]
+        record["evaluations"][-1]["sets"]["adapted"]["right"] = [right] * PROMPTS
+        return record
+
+    records = [
+        at(30, "ttrl", "confirm"),
+        at(44, "ttrl", "confirm", seed=1),
+        at(36, "dare", "confirm"),
+        at(0, "dare", "confirm", seed=1, params={"eps": 9.0}),
+        at(40, "dare", params={"eps": 0.01}),
+        at(42, "dare", params={"eps": 0.1}),
+        at(42, "dare", params={"weight": "sqrt"}),
+        at(40, "dare", temperature=0.7),
+        at(20, "ttrl", temperature=0.7),
+        at(44, "dare", temperature=0.7, params={"eps": 0.1}),
+        at(40, "dare", temperature=1.3),
+        at(40, "dare", lr=3e-4),
+        at(41, "dare", params={"eps": 0.01}, seed=1),
+        at(40, "weighted_vote", params={"eps": 1e-6}),
+    ]
+    lines = [line.strip("| ").split(" | ") for line in sensitivity(study(records)).splitlines() if "| lr " in line]
+    rows = {(c[1], c[2]): [c[3], *c[-4:]] for c in lines}
+    assert list(rows) == [
+        ("ttrl", "lr 0.0001, temperature 0.7"),
+        ("weighted_vote", "lr 0.0001, temperature 1.0, eps 1e-06"),
+        ("dare", "lr 0.0001, temperature 0.7"),
+        ("dare", "lr 0.0001, temperature 0.7, eps 0.1"),
+        ("dare", "lr 0.0001, temperature 1.0, eps 0.01"),
+        ("dare", "lr 0.0001, temperature 1.0, eps 0.1"),
+        ("dare", "lr 0.0001, temperature 1.0, weight sqrt"),
+        ("dare", "lr 0.0001, temperature 1.3"),
+        ("dare", "lr 0.0003, temperature 1.0"),
+    ]
+    nothing = ["-", "-", "-"]
+    assert rows["ttrl", "lr 0.0001, temperature 0.7"] == ["1", *nothing, "-15.6 (1)"]
+    assert rows["weighted_vote", "lr 0.0001, temperature 1.0, eps 1e-06"] == ["1", "+15.6", "-", "1", "-"]
+    assert rows["dare", "lr 0.0001, temperature 0.7"] == ["1", "+31.2", "-", "1", "+6.2 (1)"]
+    assert rows["dare", "lr 0.0001, temperature 0.7, eps 0.1"] == ["1", "+37.5", "-", "1", "+12.5 (1)"]
+    assert rows["dare", "lr 0.0001, temperature 1.0, eps 0.01"] == ["2", "+5.5", "-", "2", "+6.2 (1)"]
+    assert rows["dare", "lr 0.0001, temperature 1.0, weight sqrt"] == ["1", "+18.8", "-", "1", "+9.4 (1)"]
+    assert rows["dare", "lr 0.0001, temperature 1.3"] == ["1", *nothing, "+6.2 (1)"]
+    assert rows["dare", "lr 0.0003, temperature 1.0"] == ["1", *nothing, "+6.2 (1)"]
+
+
+def test_a_vote_with_the_same_parameter_comes_first():
+    records = [run(a, stage="sensitivity", params={"no_answer": "official"}) for a in ("empo", "ttrl")]
+    records += [run("ttrl", stage="sensitivity"), run("ttrl")]
+    for r, right in zip(records, (40, 20, 30, 30)):
         r["evaluations"][-1]["sets"]["adapted"]["right"] = [right] * PROMPTS
-    text = sensitivity(study(records))
-    assert re.search(r"\| dare \| lr 0.0001, alpha 1.0 \| 1 \|.*\| \+31.2 \| - \| 1 \|", text)
-    assert re.search(r"\| dare \| lr 0.0001, alpha 2.0 \| 1 \|.*\| \+15.6 \| - \| 1 \|", text)
-    assert re.search(r"\| ttrl \| lr 0.0001, alpha 1.0 \|.*\| - \| - \| - \|", text)
+    assert re.search(
+        r"\| empo \| lr 0.0001, no_answer official \| .* \| \+31.2 \| - \| 1 \| - \|", sensitivity(study(records))
+    )
+
+
+def test_a_setting_says_the_learning_rate_once():
+    records = [run(a, stage="develop", lr=lr) for a in ("dare", "ttrl") for lr in (1e-4, 3e-4)]
+    records.append(run("dare", stage="develop", lr=1e-4, seed=1, params={"eps": 0.01}))
+    for r in records:
+        r["settings"]["lr"] = r["lr"]
+    text = scan(study(records))
+    assert "| lr 0.0003 |" in text
+    assert "| lr 0.0001, eps 0.01 |" in text
+    assert ", lr" not in text
+
+
+def test_a_develop_run_never_meets_a_confirm_run():
+    text = scan(study([run("dare", stage="develop"), run("ttrl")]))
+    assert re.search(r"\| dare \| lr 0.0001 \| .* \| - \| - \| - \|", text)
 
 
 def test_rank_correlation():
@@ -395,7 +457,7 @@ def test_the_page_of_everything(full):
     assert "| base | - |" in section(text, "What every arm reaches")
     assert "lr 3e-05" in section(text, "What was tried on develop")
     assert re.search(r"\| dare \| 2 \| lr .* \| 0.0001 \|", section(text, "What was tried on develop"))
-    assert re.search(r"\| dare \| lr 0.0001, alpha 0.1 \| 1 \| .* \| 1 \|", section(text, "Sensitivity"))
+    assert re.search(r"\| dare \| lr 0.0001, alpha 0.3 \| 1 \| .* \| 1 \| .* \(1\) \|", section(text, "Sensitivity"))
     assert "| informative | ood | shift | 8 on 4 bases |" in section(text, "By family of tasks")
     bars = section(text, "Which method passes the bar?")
     assert "| dare_dist_bonus |" in bars

@@ -10,9 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from dare_reward.errors import RequestError
+from dare_reward.methods import find
+
 from .sampling import Completion
 
-__all__ = ["ARMS", "DEFAULT", "FULL", "Arm"]
+__all__ = ["ARMS", "DEFAULT", "FULL", "Arm", "chosen_params"]
 
 Fields = list[dict[str, Any]]
 Tell = Callable[[Sequence[Completion], Random], Fields]
@@ -83,3 +86,24 @@ ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _ALL})
 # The 2 x 2 of hard or soft label by with or without entropy; dare; and its twin whose entropies say nothing.
 DEFAULT: Final = ("dare", "ttrl", "dare_shuffled", "weighted_vote", "empo", "dare_dist")
 FULL: Final = tuple(ARMS)
+
+
+def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:
+    """The given method parameters, typed and checked by the method's own declarations, or RequestError.
+
+    Only the method's: what answers are read by is one for the whole study.
+    """
+    if not given:
+        return {}
+    if arm.local is not None:
+        raise RequestError(
+            f"arm {arm.name}: no parameter {', '.join(given)}, its reward asks no service", code="unknown_parameter"
+        )
+    method = find(arm.method)
+    known = {s.name: s for s in method.specs}
+    try:
+        values = {n: known[n].parse(text) if n in known else text for n, text in given.items()}
+        method.resolve(values)
+    except RequestError as error:
+        raise RequestError(f"arm {arm.name}: {error.message}", code=error.code) from None
+    return values

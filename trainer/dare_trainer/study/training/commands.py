@@ -9,12 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from dare_reward.errors import ConfigError
+from dare_reward.errors import ConfigError, RequestError
 
-from .arms import ARMS, DEFAULT, FULL
+from .arms import ARMS, DEFAULT, FULL, chosen_params
 from .corpus import REGIMES
 from .plan import DEFAULT as DEFAULT_DESIGN
 from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
+from .trial import Value
 
 __all__ = ["add_train"]
 
@@ -39,6 +40,7 @@ def add_train(actions: Any) -> None:
     add("--seeds", type=int, default=4, help="RL seeds of each (default 4)")
     add("--lr", type=_rates, help="learning rates; commas between (default: the design's)")
     add("--temperature", type=float, help="sampling temperature (default 1)")
+    add("--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a method's parameter; repeatable")
     add("--steps", type=int, help="RL steps (default: the design's)")
     add("--minutes", type=float, default=15.0, help="start no run that would end later (default 15)")
     add("--workers", type=int, default=2, help="processes of one thread each (default 2)")
@@ -77,7 +79,8 @@ def run_train(arguments: argparse.Namespace) -> int:
 def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:
     first = DEVELOP_BASE if arguments.stage in {"pilot", "develop"} else 0
     given = {"temperature": arguments.temperature, "steps": arguments.steps}
-    settings = replace(design.settings, **{k: v for k, v in given.items() if v is not None})
+    params = _params(arguments.arms, arguments.set)
+    settings = replace(design.settings, params=params, **{k: v for k, v in given.items() if v is not None})
     rates: Sequence[float] = arguments.lr or (settings.lr,)
     return list(
         cells(
@@ -89,6 +92,20 @@ def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:
             settings=[replace(settings, lr=lr) for lr in rates],
         )
     )
+
+
+def _params(arms: Sequence[str], given: Sequence[tuple[str, str]]) -> tuple[tuple[str, Value], ...]:
+    """By name, for every arm or none: runs of one call differ by the arm alone."""
+    texts = dict(given)
+    if len(texts) < len(given):
+        raise RequestError("--set: one value of a parameter in one call", code="conflict")
+    params: dict[str, Value] = {}
+    for arm in arms:
+        try:
+            params.update(chosen_params(ARMS[arm], texts))
+        except RequestError as error:
+            raise RequestError(f"--set: {error.message}", code=error.code) from None
+    return tuple(sorted(params.items()))
 
 
 def _names(known: Sequence[str]) -> Any:
@@ -103,6 +120,13 @@ def _names(known: Sequence[str]) -> Any:
 
 def _arms(text: str) -> tuple[str, ...]:
     return SETS[text] if text in SETS else tuple(_names(tuple(ARMS))(text))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    return name, value
 
 
 def _rates(text: str) -> tuple[float, ...]:

@@ -39,11 +39,15 @@ KEPT: Final = {
     "entropy": "entropy",
 }
 Evaluate = Callable[[Any, int], None]
+Value = float | str
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A step takes `prompts` prompts with `votes` rollouts each. The learning rate falls linearly to 0."""
+    """A step takes `prompts` prompts with `votes` rollouts each. The learning rate falls linearly to 0.
+
+    params   parameters of the method, by name; they win over the arm's own
+    """
 
     prompts: int = 8
     votes: int = 64
@@ -51,6 +55,12 @@ class Settings:
     steps: int = 32
     lr: float = 3e-4
     temperature: float = 1.0
+    params: tuple[tuple[str, Value], ...] = ()
+
+    def record(self) -> dict[str, Any]:
+        """What a run's record says of them: nothing of parameters where none was set, as before there were any."""
+        said = {k: v for k, v in asdict(self).items() if k != "params"}
+        return said | ({"params": dict(self.params)} if self.params else {})
 
 
 class Rollouts:
@@ -124,7 +134,7 @@ def train(
         trainer = GRPOTrainer(
             model=model,
             processing_class=tokenizer,
-            reward_funcs=_reward(arm, url, seed),
+            reward_funcs=_reward(arm, settings, url, seed),
             args=_config(arm, settings, seed, Path(folder)),
             train_dataset=Dataset.from_list([{"prompt": p.prompt, "gold": p.answer} for p in problems]),
             callbacks=[Evaluating()],
@@ -134,16 +144,17 @@ def train(
         torch.manual_seed(seed)
         trainer.train()
     return {
-        "settings": asdict(settings),
+        "settings": settings.record(),
         "steps": _curves(trainer.state.log_history),
         "tokens": rollouts.tokens,
         "seconds": round(time.monotonic() - begun, 1),
     }
 
 
-def _reward(arm: Arm, url: str, seed: int) -> Any:
+def _reward(arm: Arm, settings: Settings, url: str, seed: int) -> Any:
     if arm.local is None:
-        return DareReward(url, method=arm.method, label="gold", kind="exact", on_error="raise", **arm.params)
+        params = {**arm.params, **dict(settings.params)}
+        return DareReward(url, method=arm.method, label="gold", kind="exact", on_error="raise", **params)
     local, random = arm.local, Random(seed)
 
     def reward(completions: Sequence[str], **_: Any) -> list[float]:
