@@ -76,17 +76,29 @@ def weighted_vote(group: Group, eps: float = 0.05) -> list[float]:
     return ones(answers_of(group), max(weight, key=lambda y: weight[y]) if weight else None)
 
 
-def dare_plus(groups: list[Group], majority: float = 0.5, full: float = 0.6, least: int = 3) -> list[list[float]]:
+def dare_plus(
+    groups: list[Group],
+    *,
+    majority: float = 0.6,
+    rival: float = 0.05,
+    prior: float = 4.0,
+    full: float = 0.55,
+    agreement: float = 0.5,
+    agreement_groups: int = 0,
+) -> list[list[float]]:
     """Of the whole request: its groups decide together how far entropy is trusted."""
-    chances = []
+    chances = [agreement] * agreement_groups
     for group in groups:
         sure = [(r["answer"], mean(r["token_entropies"])) for r in group["rollouts"] if r["answer"] is not None]
         top = most_common([a for a, _ in sure])
-        inside, outside = ([h for a, h in sure if (a == top) == same] for same in (True, False))
-        if inside and outside and len(inside) >= majority * len(sure):
+        second = most_common([a for a, _ in sure if a != top])
+        inside, outside = ([h for a, h in sure if a == name] for name in (top, second))
+        if outside and len(inside) >= majority * len(sure) and len(outside) >= rival * len(sure):
             pairs = [(h < other) + 0.5 * (h == other) for h in inside for other in outside]
             chances.append(mean(pairs))
-    trust = min(max((mean(chances) - 0.5) / (full - 0.5), 0.0), 1.0) if len(chances) >= least else 0.0
+    doubt = prior + len(chances)
+    agreed = (prior / 2 + math.fsum(chances)) / doubt if doubt else 0.5
+    trust = min(max((agreed - 0.5) / (full - 0.5), 0.0), 1.0)
     return [_trusting(group, trust) for group in groups]
 
 
@@ -469,7 +481,11 @@ def main() -> int:
     cases = [
         {"method": f.__name__, "params": params, "expected": [f(g, **params) for g in groups]} for f, params in VARIANTS
     ]
-    gates: list[dict[str, Any]] = [{}, {"full": 1.0, "least": 1, "majority": 0.3}, {"least": 100}]
+    gates: list[dict[str, Any]] = [
+        {"agreement": 0.9, "agreement_groups": 40},
+        {"full": 1.0, "prior": 0.0, "majority": 0.3, "rival": 0.25, "agreement": 1.0, "agreement_groups": 3},
+        {},
+    ]
     cases += [{"method": "dare_plus", "params": g, "expected": dare_plus(groups, **g)} for g in gates]
     json.dump({"groups": groups, "cases": cases}, sys.stdout, separators=(",", ":"))
     sys.stdout.write("\n")

@@ -27,6 +27,7 @@ from .address import split_address
 from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
+from .methods import methods
 from .payload import Part, Sending, parts, plain
 from .reply import Reply
 from .request import LIMITS
@@ -190,7 +191,8 @@ class _Base:
         if reply.answers_version != ANSWERS_VERSION:
             text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-        key = json.dumps([method, dict(sorted(params.items()))])
+        data = methods()[method].data if method in methods() else ()
+        key = json.dumps([method, {k: v for k, v in sorted(params.items()) if k not in data}])
         found = (reply.config_id, reply.version)
         pinned = self._pins.setdefault(key, found)
         if pinned == found or self.allow_change:

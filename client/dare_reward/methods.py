@@ -127,6 +127,11 @@ class Method:
         return tuple(replace(s, default=self.defaults.get(s.name, s.default)) for s in own)
 
     @property
+    def data(self) -> frozenset[str]:
+        """Parameters that are no rule but change from request to request: the seed, and what callers remember."""
+        return frozenset({"seed"} | ({self.remembers, f"{self.remembers}_groups"} if self.remembers else set()))
+
+    @property
     def experimental(self) -> bool:
         return self.evidence == "experimental"
 

@@ -133,8 +133,9 @@ def settle(
 
 
 def configuration(method: str, values: Mapping[str, Any]) -> str:
-    """sha256 of the method, the value of each parameter but the seed, and the version of the answer keys."""
-    settled = {k: v for k, v in sorted(values.items()) if k != "seed"}
+    """sha256 of the method, the value of each parameter that is a rule (`Method.data` are not), and the version of the
+    answer keys."""
+    settled = {k: v for k, v in sorted(values.items()) if k not in find(method).data}
     content = json.dumps([method, settled, ANSWERS_VERSION], separators=(",", ":"))
     return hashlib.sha256(content.encode()).hexdigest()
 

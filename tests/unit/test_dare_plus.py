@@ -123,6 +123,18 @@ class TestAdaptersRemember:
         )
         assert reply.groups == alone.groups
 
+    def test_one_configuration_for_all_steps(self):
+        """What is remembered is data: the client's pin on the first reply's configuration holds."""
+        scorer = self.scorer()
+        replies = [scorer.score(step)[1] for step in (LOWER, HIGHER, [HARD])]
+        assert len({r.config_id for r in replies}) == 1
+        ids = [
+            dare_reward.estimate([HARD], method="dare_plus", allow_experimental=True, **params).config_id
+            for params in ({}, {"agreement": 0.7, "agreement_groups": 2}, {"full": 0.9})
+        ]
+        assert ids[0] == ids[1] == replies[0].config_id
+        assert ids[2] != ids[0]
+
     def test_an_adapter_has_its_own(self):
         one, other = self.scorer(), self.scorer()
         one.score(LOWER)
