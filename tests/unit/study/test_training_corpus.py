@@ -191,10 +191,13 @@ def test_a_parameter_that_was_set_is_in_the_cells_name(tmp_path, capsys):
         ("dare", ["weight=cubic"], "arm dare: weight must be one of linear, "),
         ("dare", ["fallback=true"], "arm dare: unknown parameter 'fallback'"),
         ("dare", ["eps=0.1", "eps=0.2"], "one value of a parameter in one call"),
+        ("dare --stage confirm", ["eps=0.1"], "stage confirm runs every arm at its own parameters"),
+        ("dare --stage long", ["eps=0.1"], "stage long runs every arm at its own parameters"),
     ],
 )
 def test_a_parameter_that_an_arm_does_not_take_is_refused_before_any_run(arms, given, said, tmp_path, capsys):
-    code, error = listed(capsys, "--out", str(tmp_path), "--arms", arms, *(w for g in given for w in ("--set", g)))
+    words = ["--stage", "sensitivity", "--arms", *arms.split(" ")]  # the last --stage counts
+    code, error = listed(capsys, "--out", str(tmp_path), *words, *(w for g in given for w in ("--set", g)))
     assert code == 2
     assert f"--set: {said}" in error
 

@@ -33,9 +33,12 @@ JSON = Mapping[str, Any]
 RESAMPLES = 4000
 PAIRS, SECONDARY_PAIRS = 16, 8
 MAIN_ARMS = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled")
-OTHER_ARMS = ("dare_length", "dare_dist_bonus", "dare_dist_prune", "dare_plus", "gt", "random", "format")
+OTHER_ARMS = (
+    *("dare_length", "dare_dist_bonus", "dare_dist_prune", "gt", "random", "format"),
+    *("dare_sqrt", "dare_robust", "scrl", "rent", "intuitor", "ttrl_dr_grpo", "dare_dr_grpo"),
+)
 WANTED: Wanted = {
-    **{(FINAL, regime, arm): SECONDARY_PAIRS for regime, arm in product(REGIMES, MAIN_ARMS)},
+    **{(FINAL, regime, arm): SECONDARY_PAIRS for regime, arm in product(REGIMES, (*MAIN_ARMS, "dare_plus"))},
     **{(FINAL, PRIMARY, arm): SECONDARY_PAIRS for arm in OTHER_ARMS},
     **{(FINAL, PRIMARY, arm): PAIRS for arm in ("ttrl", "dare")},
 }

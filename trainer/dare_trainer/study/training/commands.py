@@ -21,6 +21,7 @@ __all__ = ["add_train"]
 
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
 STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long")
+SETTABLE: Final = ("develop", "sensitivity")
 SETS: Final = {"default": DEFAULT, "full": FULL}
 
 
@@ -80,6 +81,11 @@ def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:
     first = DEVELOP_BASE if arguments.stage in {"pilot", "develop"} else 0
     given = {"temperature": arguments.temperature, "steps": arguments.steps}
     params = _params(arguments.arms, arguments.set)
+    if params and arguments.stage not in SETTABLE:
+        raise RequestError(
+            f"--set: stage {arguments.stage} runs every arm at its own parameters; choose {' or '.join(SETTABLE)}",
+            code="conflict",
+        )
     settings = replace(design.settings, params=params, **{k: v for k, v in given.items() if v is not None})
     rates: Sequence[float] = arguments.lr or (settings.lr,)
     return list(
