@@ -293,6 +293,17 @@ def test_the_bar():
     assert text.endswith("Passing: dare_plus.")
 
 
+def test_what_comes_nearest_to_the_bar():
+    shares = {"dare": (0.48, 0.36, 0.12), "dare_plus": (0.45, 0.36, 0.20), "empo": (0.36, 0.36, 0.36)}
+    at = list(zip(("informative", "uninformative", "confident"), zip(*shares.values(), strict=True), strict=True))
+    records = [
+        r for g, found in at for r in grid({"ttrl": 0.36, **dict(zip(shares, found, strict=True))}, regime=g, seeds=2)
+    ]
+    said = bar(study(records)).splitlines()[-1]
+    assert "No arm that was run in all regimes passes. Of these empo has the highest lowest difference" in said
+    assert "Of those that are better in the informative regime dare_plus has the highest lowest difference" in said
+
+
 def test_runs_at_other_settings_meet_the_vote_at_theirs_or_that_of_confirm():
     def at(right, arm, stage="sensitivity", **knobs):
         record = run(arm, stage=stage, **{"temperature": 1.0, **knobs})
