@@ -15,9 +15,9 @@ pruning. Ours: the paper trusts entropy always, and where right answers have mor
 All groups of a request are judged together: send whole steps, not single groups.
 
 The gate is as good as clear majorities are: where those are wrong nearly as often as right, A^ is noise. In the models
-of docs/study/training.md they were right in 57 to 69 of 100 such groups, and the method did not pass its bar: it kept
-little of what `dare` gains where entropy is informative, and lost less where it misleads. Fifty labelled prompts
-(`dare-reward preflight`) tell more than this gate.
+of docs/study they were right in 56 to 59 of 100 such groups, and the method did not pass its bar: it kept little of what
+`dare` gains where entropy is informative, and lost less where it misleads. Fifty labelled prompts (`dare-reward
+preflight`) tell more than this gate.
 """
 
 from __future__ import annotations
