@@ -15,8 +15,8 @@ pruning. Ours: the paper trusts entropy always, and where right answers have mor
 All groups of a request are judged together: send whole steps, not single groups.
 
 The gate is as good as clear majorities are: where those are wrong nearly as often as right, A^ is noise. In the models
-of docs/study they were right in 56 to 59 of 100 such groups, and the method did not pass its bar: it kept little of what
-`dare` gains where entropy is informative, and lost less where it misleads. Fifty labelled prompts (`dare-reward
+of docs/study they were right in 56 to 59 of 100 such groups, and the method did not pass its bar: it kept little of
+what `dare` gains where entropy is informative, and lost less where it misleads. Fifty labelled prompts (`dare-reward
 preflight`) tell more than this gate.
 """
 
