@@ -96,8 +96,8 @@ def dare_plus(
         if outside and len(inside) >= majority * len(sure) and len(outside) >= rival * len(sure):
             pairs = [(h < other) + 0.5 * (h == other) for h in inside for other in outside]
             chances.append(mean(pairs))
-    doubt = prior + len(chances)
-    agreed = (prior / 2 + math.fsum(chances)) / doubt if doubt else 0.5
+    count = prior + len(chances)
+    agreed = (prior / 2 + math.fsum(chances)) / count if count else 0.5
     trust = min(max((agreed - 0.5) / (full - 0.5), 0.0), 1.0)
     return [_trusting(group, trust) for group in groups]
 
@@ -482,8 +482,9 @@ def main() -> int:
         {"method": f.__name__, "params": params, "expected": [f(g, **params) for g in groups]} for f, params in VARIANTS
     ]
     gates: list[dict[str, Any]] = [
-        {"agreement": 0.9, "agreement_groups": 40},
+        {"full": 1.0, "agreement": 0.4, "agreement_groups": 5},
         {"full": 1.0, "prior": 0.0, "majority": 0.3, "rival": 0.25, "agreement": 1.0, "agreement_groups": 3},
+        {"full": 0.8, "prior": 30.0},
         {},
     ]
     cases += [{"method": "dare_plus", "params": g, "expected": dare_plus(groups, **g)} for g in gates]

@@ -2,8 +2,8 @@
 """What the gate of `dare_plus` sees in base models of the training study, before any training.
 
 Per regime and base, over prompts of a stage: how many groups the gate asks (a clear majority with a rival), how often
-that majority is right, A, and the mean trust over training on 128 of the prompts in random order, 8 a step, each twice.
-Truth is looked at here only.
+that majority is right, A, and the mean trust over training on 128 of the prompts in random order, 8 a step, each twice; `sd` is over
+400 choices and orders of prompts (and, in a regime's last line, over its bases). Truth is looked at here only.
 
     python scripts/study_gate.py --stage develop --bases 100 --prompts 256
     python scripts/study_gate.py --stage confirm --bases 0,1,2,3
@@ -65,6 +65,8 @@ def main() -> int:
     parser.add_argument("--bases", default="100", help="commas between")
     parser.add_argument("--prompts", type=int, default=DEFAULT.adapted, help="per family")
     arguments = parser.parse_args()
+    if arguments.prompts * len(DEFAULT.families(arguments.stage)) < PER_RUN:
+        parser.error(f"a run takes {PER_RUN} prompts: --prompts {PER_RUN // 2} or more")
     print(f"{'':20}{'groups':>8}{'right':>8}{'A':>8}{'trust':>8}{'sd':>8}")
     for regime in REGIMES:
         found = []

@@ -145,7 +145,7 @@ class _Base:
                 frame_bytes=limits.frame_bytes,
             ):
                 if replies:
-                    _check_split(labels.get("advantage"))
+                    _check_split(method, labels.get("advantage"))
                 response = yield from self._insist(Send("POST", "/v1/reward", part.content, part.media_type))
                 replies.append(_read(response, part))
         except UnavailableError as error:
@@ -360,8 +360,15 @@ def _pause(attempt: int, outcome: Outcome) -> float:
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
 
 
-def _check_split(advantage: str | None) -> None:
-    """Advantages over a request's rollouts are other numbers over those of a part."""
+def _check_split(method: str, advantage: str | None) -> None:
+    """What is over a request's groups is another number over those of a part."""
+    if method in methods() and methods()[method].judges_together:
+        raise RequestError(
+            f"{method} judges a request's groups together, and the service takes these only in several: send fewer, or "
+            "raise its limits",
+            loc=("method",),
+            code="split",
+        )
     known = ADVANTAGES.get(advantage or "")
     if known is not None and known.over == "request":
         raise RequestError(

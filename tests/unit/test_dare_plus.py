@@ -1,11 +1,16 @@
 """dare_plus: entropy counts as far as clear majorities with a rival say that it can be trusted."""
 
+import asyncio
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
 import dare_reward
+from dare_reward.errors import ReplyError, RequestError
+from dare_reward.stacks import slime
 from dare_reward.stacks.common import Scorer
+from dare_reward.stacks.trl import DareReward
 
 SURE = {"prior": 0.0}  # no doubt is counted in: A^ is the mean of A
 
@@ -26,6 +31,7 @@ def clear(name, majority, *others):
 HARD = group("hard", ("x", 0.1), ("y", 0.4), ("y", 0.4), ("z", 0.2), ("w", 0.3), (None, 0.3))
 LOWER = [clear(f"low{i}", (0.1, 0.2, 0.1), 0.5) for i in range(4)]  # A = 1
 HIGHER = [clear(f"high{i}", (0.4, 0.5, 0.4), 0.1) for i in range(4)]  # A = 0
+BARE = {"group_id": "bare", "kind": "exact", "rollouts": [{"answer": a} for a in "aab"]}
 VOTES = [0.2, 0.4, 0.4, 0.2, 0.2, 0.0]
 
 
@@ -94,13 +100,20 @@ def test_only_clear_majorities_with_a_rival_are_asked():
 
 
 def test_a_group_without_entropies_neither_judges_nor_is_harmed():
-    bare = {"group_id": "bare", "kind": "exact", "rollouts": [{"answer": a} for a in "aab"]}
-    found = rewards([*LOWER, bare, HARD], missing_entropy="frequency")
+    found = rewards([*LOWER, BARE, HARD], missing_entropy="frequency")
     assert found[-2].rewards == pytest.approx([2 / 3, 2 / 3, 1 / 3])
     assert found[-1].rewards == pytest.approx(rewards([*LOWER, HARD])[-1].rewards)
-    failed = rewards([*LOWER, bare, HARD])
+    failed = rewards([*LOWER, BARE, HARD])
     assert failed[-2].error.code == "missing_entropy"
     assert failed[-1].rewards == pytest.approx(found[-1].rewards)
+
+
+def test_imputed_entropies_do_not_judge():
+    half = group("half", ("a", 0.1), ("a", 0.1), ("a", 0.1), ("b", None))
+    del half["rollouts"][-1]["mean_entropy"]
+    found = rewards([half, *LOWER], missing_entropy="group_mean")
+    assert [g.diagnostics["entropy_agreement"] for g in found] == [None, 1.0, 1.0, 1.0, 1.0]
+    assert "missing_entropy_imputed" in found[0].flags
 
 
 class TestAdaptersRemember:
@@ -143,20 +156,61 @@ class TestAdaptersRemember:
         assert other.memory.params == {}
         assert pickle.loads(pickle.dumps(one)).memory == one.memory
 
-    def test_what_the_user_sets_stays(self):
-        scorer = self.scorer(agreement=1.0, agreement_groups=100)
+    def test_a_resumed_run_begins_with_what_the_user_gives(self):
+        scorer = self.scorer(agreement=1.0, agreement_groups=96)
         scorer.score(HIGHER)
+        assert scorer.memory.params == {"agreement": 0.96, "agreement_groups": 100}
         _, reply = scorer.score([HARD])
         assert reply.groups[-1].diagnostics["entropy_trust"] == 1.0
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"agreement": 0.9}, "go together"),
+            ({"agreement_groups": 9}, "go together"),
+            ({"agreement": 1.5, "agreement_groups": 9}, "agreement must be"),
+        ],
+    )
+    def test_half_a_memory_is_refused(self, given, said):
+        with pytest.raises(RequestError, match=said):
+            self.scorer(**given)
 
     def test_other_methods_remember_nothing(self):
         scorer = self.scorer("dare")
         scorer.score(LOWER)
         assert scorer.memory.params == {}
-        assert scorer.memory.values == []
 
     def test_groups_that_failed_are_left_out(self):
         scorer = self.scorer(on_error="abstain")
-        bare = {"group_id": "bare", "kind": "exact", "rollouts": [{"answer": a} for a in "aab"]}
-        scorer.score([LOWER[0], bare])
+        scorer.score([LOWER[0], BARE])
         assert scorer.memory.params == {"agreement": 1.0, "agreement_groups": 1}
+
+    def test_a_step_that_failed_is_not_remembered(self):
+        """It will be sent again."""
+        scorer = self.scorer()
+        with pytest.raises(ReplyError, match="bare"):
+            scorer.score([LOWER[0], BARE])
+        assert scorer.memory.params == {}
+
+    def test_an_evaluation_leaves_training_as_it_is(self):
+        scorer = self.scorer()
+        scorer.score(LOWER, trains=False)
+        assert scorer.memory.params == {}
+        asyncio.run(scorer.score_async(LOWER, trains=False))
+        assert scorer.memory.params == {}
+        asyncio.run(scorer.score_async(LOWER))
+        assert scorer.memory.params == {"agreement": 1.0, "agreement_groups": 4}
+
+
+def test_slime_which_sends_groups_one_by_one_is_refused():
+    with pytest.raises(RequestError, match="one by one"):
+        slime._scorer("http://127.0.0.1:9?method=dare_plus&allow_experimental=true")
+
+
+def test_trl_says_whether_it_evaluates():
+    rows = [{"answer": a, "mean_entropy": h} for a, h in (("a", 0.1), ("a", 0.2), ("a", 0.1), ("b", 0.5))]
+    reward = DareReward("http://127.0.0.1:9", method="dare_plus", allow_experimental=True, fallback="local", retries=0)
+    for training, count in ((False, 0), (True, 1), (False, 1), (True, 2)):
+        trainer = SimpleNamespace(num_generations=4, num_generations_eval=4, model=SimpleNamespace(training=training))
+        reward._score(trainer, rows, {})
+        assert reward.scorer.memory.params.get("agreement_groups", 0) == count

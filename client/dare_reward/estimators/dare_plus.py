@@ -14,10 +14,10 @@ so trust 0 is the share of votes and trust 1 the distribution of `dare` (Eq. 10 
 pruning. Ours: the paper trusts entropy always, and where right answers have more of it, that loses to voting.
 All groups of a request are judged together: send whole steps, not single groups.
 
-The gate is as good as clear majorities are: where those are wrong nearly as often as right, A^ is noise. In the models
-of docs/study they were right in 56 to 59 of 100 such groups, and the method did not pass its bar: it kept little of
-what `dare` gains where entropy is informative, and lost less where it misleads. Fifty labelled prompts (`dare-reward
-preflight`) tell more than this gate.
+The gate is as good as clear majorities are: where those are wrong nearly as often as right, A^ tells nothing. In the
+confirming models of docs/study they were right in 56 to 59 of 100 such groups, and the method did not pass its bar: it
+kept little of what `dare` gains where entropy is informative, and still lost where it misleads. Fifty labelled prompts
+(`dare-reward preflight`) tell more than this gate.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def dare_plus(
     `entropy_agreement` of a group in the reply is its A, null where it has no clear majority with a rival.
     """
     d = distribution(groups, weight="linear", eps=eps, lam=1.0, u_floor=0.0, missing_entropy=missing_entropy)
-    agreement_P = agreement_of(groups, d.used_P, majority=majority, rival=rival)
+    # Imputed entropies say nothing of their rollouts.
+    asked_P = d.used_P & ~d.flags_P["missing_entropy_imputed"]
+    agreement_P = agreement_of(groups, asked_P, majority=majority, rival=rival)
     known = agreement_P[~np.isnan(agreement_P)]
     count = prior + agreement_groups + len(known)
     mean = (prior / 2 + agreement_groups * agreement + known.sum()) / count if count else 0.5
@@ -139,7 +141,7 @@ METHODS = (
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
         cost="one entropy per token from the engine or the trainer, averaged",
-        unverified="that it helps: in small models it was not safe where entropy misleads (docs/study/training.md)",
+        unverified="that it helps: it did not pass its bar in small models (docs/study/training.md)",
         judges_together=True,
         remembers="agreement",
     ),

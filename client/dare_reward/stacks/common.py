@@ -21,7 +21,7 @@ import numpy as np
 
 from ..address import split_address
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
-from ..methods import find
+from ..methods import Method, find
 from ..scoring import specs
 
 if TYPE_CHECKING:
@@ -51,22 +51,34 @@ ON_ERROR: Final = ("raise", "abstain", "zero")
 
 @dataclass(slots=True)
 class Memory:
-    """The running mean that a method wants back with the next request (`Method.remembers`): of the groups that one
-    adapter has sent since it was made."""
+    """The running mean that a method wants back with the next request (`Method.remembers`): of what the user gave to
+    begin with, such as the last values of a run that is resumed, and of the groups that this adapter has trained on."""
 
     name: str = ""
-    values: list[float] = field(default_factory=list)
+    seen: tuple[float, int] = (0.0, 0)  # sum and number
+
+    @classmethod
+    def of(cls, method: Method, params: dict[str, Any]) -> Memory:
+        """What begins with the user's values, which are taken out of `params`."""
+        name, count = method.remembers, f"{method.remembers}_groups"
+        if not name or params.keys().isdisjoint({name, count}):
+            return cls(name)
+        if not {name, count} <= params.keys():
+            raise RequestError(f"{name} and {count} go together: a mean and of how many groups", code="parameter")
+        method.resolve({n: params[n] for n in (name, count)})
+        mean, groups = params.pop(name), params.pop(count)
+        return cls(name, (mean * groups, groups))
 
     @property
     def params(self) -> dict[str, Any]:
-        if not self.values:
-            return {}
-        return {self.name: float(np.mean(self.values)), f"{self.name}_groups": len(self.values)}
+        total, count = self.seen
+        return {self.name: total / count, f"{self.name}_groups": count} if count else {}
 
     def note(self, reply: Reply) -> None:
         if self.name:
-            found = ((g.diagnostics or {}).get(f"entropy_{self.name}") for g in reply.groups)
-            self.values += [value for value in found if value is not None]
+            found = [(g.diagnostics or {}).get(f"entropy_{self.name}") for g in reply.groups]
+            known = [value for value in found if value is not None]
+            self.seen = (self.seen[0] + sum(known), self.seen[1] + len(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +115,35 @@ class Scorer:
                 f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
-        memory = Memory(find(method).remembers)
+        memory = Memory.of(find(method), params)
         return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, memory)
 
-    def score(self, groups: Sequence[JSON], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
-        """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
+    def score(
+        self, groups: Sequence[JSON], *, step: int | None = None, trains: bool = True
+    ) -> tuple[Rewards, Reply | None]:
+        """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away.
+        `trains`: not an evaluation, which must leave training as it is."""
         try:
             reply = _client(self, os.getpid()).reward(groups, method=self.method, step=step, **self._params(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
-        return self._with(groups, reply), reply
+        rewards = self._with(groups, reply)
+        if trains:
+            self.memory.note(reply)
+        return rewards, reply
 
-    async def score_async(self, groups: Sequence[JSON], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
+    async def score_async(
+        self, groups: Sequence[JSON], *, step: int | None = None, trains: bool = True
+    ) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
             reply = await _async_client(self).reward(groups, method=self.method, step=step, **self._params(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
-        return self._with(groups, reply), reply
+        rewards = self._with(groups, reply)
+        if trains:
+            self.memory.note(reply)
+        return rewards, reply
 
     def certain(self, stack: str) -> Scorer:
         """This, for a stack that has no way to leave a rollout without a reward."""
@@ -148,7 +171,6 @@ class Scorer:
         return [[self._absent] * len(g["rollouts"]) for g in groups]
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
-        self.memory.note(reply)
         for g in reply.groups:
             if g.error is not None:
                 if self.on_error == "raise":

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from ..errors import RequestError
+from ..methods import find, require_rewards
 from .common import Scorer, certain, group
 
 __all__ = ["reward"]
@@ -32,7 +33,9 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
 
 @cache
 def _scorer(url: str) -> Scorer:
-    return Scorer.of(url).certain("slime")
+    scorer = Scorer.of(url).certain("slime")
+    require_rewards(find(scorer.method), consumer="slime", single_groups=True)
+    return scorer
 
 
 def _rollout(sample: Any) -> dict[str, Any]:

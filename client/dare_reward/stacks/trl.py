@@ -79,11 +79,12 @@ class DareReward:
     def _size(self, trainer: Any) -> int | None:
         if trainer is None or self.num_generations:
             return self.num_generations
-        return int(trainer.num_generations if trainer.model.training else trainer.num_generations_eval)
+        return int(trainer.num_generations if _trains(trainer) else trainer.num_generations_eval)
 
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[float | None]:
         groups = self._groups(trainer, rows)
-        return self._report(trainer, columns, *self.scorer.score(groups, step=_step(columns)))
+        scored = self.scorer.score(groups, step=_step(columns), trains=_trains(trainer))
+        return self._report(trainer, columns, *scored)
 
     def _report(
         self, trainer: Any, columns: Mapping[str, Any], rewards: Sequence[Sequence[float | None]], reply: Any
@@ -104,15 +105,19 @@ class AsyncDareReward(DareReward):
         rows = self._rows(trainer, prompts, completions, columns)
         if _place(trainer)["ranks"] > 1:
             return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-        return self._report(
-            trainer, columns, *await self.scorer.score_async(self._groups(trainer, rows), step=_step(columns))
-        )
+        groups = self._groups(trainer, rows)
+        scored = await self.scorer.score_async(groups, step=_step(columns), trains=_trains(trainer))
+        return self._report(trainer, columns, *scored)
 
 
 def _trainer(columns: Mapping[str, Any]) -> Any:
     """The trainer that calls: `log_metric` is its method. None where something else calls (async_grpo)."""
     owner = getattr(columns.get("log_metric"), "__self__", None)
     return owner if hasattr(owner, "num_generations") else None
+
+
+def _trains(trainer: Any) -> bool:
+    return trainer is None or bool(trainer.model.training)
 
 
 def _place(trainer: Any) -> dict[str, int]:

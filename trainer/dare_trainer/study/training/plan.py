@@ -89,7 +89,7 @@ class Cell:
     def id(self) -> str:
         s = self.settings
         varied = f"lr{s.lr:g}-t{s.temperature:g}-steps{s.steps}"
-        params = "".join(f"-{name}{v:g}" if isinstance(v, float) else f"-{name}{v}" for name, v in s.params)
+        params = "".join(f"-{name}{v:.12g}" if isinstance(v, float) else f"-{name}{v}" for name, v in s.params)
         return f"{self.stage}/{self.regime}/{self.base}/{self.arm}/{self.seed}/{varied}{params}"
 
 
