@@ -3,7 +3,7 @@
 Where a majority is clear and has a rival, the majority is probably right. In such a group A is the chance that a
 rollout with the majority's answer has less entropy than one with the rival's (ties one half); other answers are left
 out, because random slips say nothing of systematic errors. Over the n such groups of this request, and the n' of
-earlier ones, whose mean A' the caller remembers (every adapter of `dare_reward.stacks` does),
+earlier ones, whose mean A' the caller remembers (the adapters of `dare_reward.stacks` that send whole steps do),
 
     A^    = (prior / 2 + n' A' + sum A) / (prior + n' + n)
     trust = min(max((A^ - 1/2) / (full - 1/2), 0), 1)
