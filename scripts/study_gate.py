@@ -2,8 +2,9 @@
 """What the gate of `dare_plus` sees in base models of the training study, before any training.
 
 Per regime and base, over prompts of a stage: how many groups the gate asks (a clear majority with a rival), how often
-that majority is right, A, and the mean trust over training on 128 of the prompts in random order, 8 a step, each twice; `sd` is over
-400 choices and orders of prompts (and, in a regime's last line, over its bases). Truth is looked at here only.
+that majority is right, A, and the mean trust over training on 128 of the prompts in random order, 8 a step, each twice;
+`sd` is over 400 choices and orders of prompts (and, in a regime's last line, over its bases). Truth is looked at here
+only.
 
     python scripts/study_gate.py --stage develop --bases 100 --prompts 256
     python scripts/study_gate.py --stage confirm --bases 0,1,2,3
