@@ -31,8 +31,8 @@ with atheris.instrument_imports(include=["dare_reward.wire"]):
     from dare_reward import wire
 
 from dare_reward.errors import FrameError
-from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
+from dare_reward.inputs import FIELDS
 
 library: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize
 FOLDER = ROOT / "build" / "fuzz_wire"

@@ -2,9 +2,9 @@
 
 import sys
 
-from dare_reward.shadow import LOGS as SHADOW_LOGS
-from dare_service.configuration import URL_SPECS
-from dare_service.openrlhf_reply import LOGS
+from dare_reward._shadow_methods import LOGS as SHADOW_LOGS
+from dare_service.joins.openrlhf_reply import LOGS
+from dare_service.joins.url_options import URL_SPECS
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["url"]:

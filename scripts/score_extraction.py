@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dare_reward.answers.boxes import boxes
 from dare_reward.answers.choices import choice_letter
-from dare_reward.answers.extract import extract
-from dare_reward.answers.official import official_answer, official_key
+from dare_reward.answers.extraction.boxes import boxes
+from dare_reward.answers.extraction.final_answer import extract
+from dare_reward.answers.ttrl_strings import official_answer, official_key
 
 DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
 CORPORA = ("gsm8k_4models", "game24_gpt4_m100")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._scoring import estimate
 from ._version import __version__
 from .errors import (
     ConfigError,
@@ -28,7 +29,6 @@ from .errors import (
 from .groups import Groups, Ragged
 from .methods import methods
 from .reply import GroupReply, Reply, Support
-from .scoring import estimate
 
 if TYPE_CHECKING:
     from .client import AsyncClient, Client

@@ -22,16 +22,16 @@ from typing import Any, Literal, Self
 
 import httpx
 
+from ._address import split_address
+from ._outgoing import Part, Sending, parts, plain
+from ._request import LIMITS
+from ._scoring import score
 from ._version import __version__
-from .address import split_address
 from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .methods import methods
-from .payload import Part, Sending, parts, plain
 from .reply import Reply
-from .request import LIMITS
-from .scoring import score
 
 __all__ = ["AsyncClient", "Client"]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._segments import Bools, Floats, Ints, offsets, segment_sums
 from .errors import RequestError
-from .fields import FIELDS
-from .segments import Bools, Floats, Ints, offsets, segment_sums
+from .inputs import FIELDS
 
 __all__ = ["Groups", "Ragged", "View"]
 

@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ._segments import Bools, Floats, offsets
 from .errors import GroupError, RequestError
-from .fields import FIELDS
 from .groups import Groups, Ragged
+from .inputs import FIELDS
 from .params import Spec, parameters, resolve
-from .segments import Bools, Floats, offsets
 
 __all__ = [
     "EXPERIMENTAL",

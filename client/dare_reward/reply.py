@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ._segments import offsets
 from .errors import FrameError, ReplyError
 from .groups import Ragged
-from .segments import offsets
 from .wire import pack, unpack
 
 __all__ = ["GroupReply", "Problem", "Reply", "Support"]

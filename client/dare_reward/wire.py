@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import FrameError, unknown_name
-from .fields import FIELDS
 from .groups import Ragged
+from .inputs import FIELDS
 
 __all__ = ["MAX_HEADER", "MEDIA_TYPES", "Frame", "pack", "unpack"]
 

@@ -17,23 +17,23 @@ from fastapi import FastAPI, Request, Response
 from pydantic_core import to_json
 
 from dare_reward import Reply, __version__, methods
+from dare_reward._scoring import settle, specs
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.methods import Method
-from dare_reward.scoring import settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
+from .auth import authorise, query, stopping
 from .body import Admission, Form, form, receive, stated_length
-from .grouped import Call, Outcome, Scorer, work
-from .intake import authorise, query, stopping
+from .joins.openrlhf import OpenRLHF, looks_like
+from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
-from .openrlhf import OpenRLHF, looks_like
 from .problems import response
-from .rollouts import Rollouts
-from .runs import Runs
+from .reward_request import Call, Outcome, Scorer, work
+from .run_notices import Runs
 from .settings import Settings
-from .workers import join_refusal
+from .single_process import join_refusal
 
 __all__ = ["State", "create_app"]
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from dare_reward import Reply, __version__
 
-from .join import Join
+from .joins.join import Join
 
 __all__ = ["Metrics"]
 

@@ -9,8 +9,8 @@ from fastapi import FastAPI
 
 from dare_reward.params import Spec
 
-from .configuration import EXPLICIT_SPECS, URL_SPECS
-from .openrlhf_reply import LOGS
+from .joins.openrlhf_reply import LOGS
+from .joins.url_options import EXPLICIT_SPECS, URL_SPECS
 from .problems import MEDIA_TYPE, TITLES
 from .schema import components
 

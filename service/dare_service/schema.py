@@ -13,9 +13,9 @@ from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
-from dare_reward.fields import FIELDS, Field
+from dare_reward._request import KINDS, LIMITS, MAX_WEIGHT, MODES, SOURCES, Limits
+from dare_reward.inputs import FIELDS, Field
 from dare_reward.reply import Reply
-from dare_reward.request import KINDS, LIMITS, MAX_WEIGHT, MODES, SOURCES, Limits
 
 __all__ = ["REQUEST_KEYS", "components", "parser"]
 

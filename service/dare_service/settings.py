@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from dare_reward.request import Limits
+from dare_reward._request import Limits
 
 __all__ = ["Settings", "SettingsError", "from_environment"]
 

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "trainer"))
 from conftest import serving
 from fakes import Engine, completion, generate_responses
 
-from dare_trainer.config import AgentConfig
-from dare_trainer.executor import Executor
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.executor import Executor
 
 pytestmark = pytest.mark.bench
 FILLER = "We reason step by step about the terms of this sum and check each of them again. " * 37

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
+from dare_reward.inputs import FIELDS
 from dare_reward.methods import find, methods
 
 pytestmark = pytest.mark.bench

@@ -18,7 +18,8 @@ import pytest
 
 import dare_reward
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
-from dare_reward.stacks import common, easyr1, slime, swift, verl
+from dare_reward.stacks import easyr1, slime, swift, verl
+from dare_reward.stacks import scorer as common
 from dare_reward.stacks.ranks import scored_together
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of

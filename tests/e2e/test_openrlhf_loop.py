@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dare_trainer.config import AgentConfig
-from dare_trainer.flags import arguments
-from dare_trainer.launch import prepare_folder
-from dare_trainer.outcome import LOGS, rounded
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.outcome import LOGS, rounded
+from dare_trainer.launch.compose import prepare_folder
+from dare_trainer.launch.flags import arguments
 
 pytestmark = pytest.mark.openrlhf_loop
 

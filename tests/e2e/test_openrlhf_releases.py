@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from dare_reward import estimate
-from dare_trainer.config import AgentConfig
-from dare_trainer.flags import arguments, dialect, flags_of, translate
-from dare_trainer.launch import Launch, plan, prepare_folder
-from dare_trainer.outcome import LOGS
-from dare_trainer.recipes import table
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.outcome import LOGS
+from dare_trainer.launch.compose import Launch, plan, prepare_folder
+from dare_trainer.launch.flags import arguments, dialect, flags_of, translate
+from dare_trainer.launch.recipes import table
 
 pytestmark = pytest.mark.openrlhf_loop
 HERE = Path(__file__).parent

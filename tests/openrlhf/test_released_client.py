@@ -12,7 +12,7 @@ import pytest
 
 from dare_reward import estimate
 from dare_reward.rounding import on_grid
-from dare_service.openrlhf_reply import LOGS
+from dare_service.joins.openrlhf_reply import LOGS
 
 GOLDEN = Path(__file__).parents[1] / "golden/openrlhf_requests.json"
 pytestmark = [

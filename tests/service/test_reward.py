@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
+from dare_reward.inputs import FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 from dare_reward.wire import pack

@@ -150,7 +150,7 @@ def advantage(trainer, service, monkeypatch):
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
     from dare_reward.stacks import verl as adapter
-    from dare_reward.stacks.common import Scorer
+    from dare_reward.stacks.scorer import Scorer
 
     def run(batch, url="", trained=None):
         if url:

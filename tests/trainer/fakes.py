@@ -5,7 +5,7 @@ import random
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from dare_trainer.token_entropy import encode
+from dare_trainer.vllm.token_entropy import encode
 
 END = 1
 

@@ -3,8 +3,8 @@
 import pytest
 
 from dare_reward.errors import ConfigError, RequestError
-from dare_trainer.config import FILE, AgentConfig, read_config, write_config
-from dare_trainer.labels import Label, read_label, write_label
+from dare_trainer.agent.config import FILE, AgentConfig, read_config, write_config
+from dare_trainer.agent.labels import Label, read_label, write_label
 
 
 def test_file_then_environment(tmp_path):

@@ -10,9 +10,9 @@ from fakes import Engine, SamplingParams, generate_responses
 
 from dare_reward import estimate
 from dare_reward.errors import ConfigError, RequestError, UnavailableError
-from dare_trainer.config import AgentConfig
-from dare_trainer.executor import Executor
-from dare_trainer.token_entropy import EntropyError
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.executor import Executor
+from dare_trainer.vllm.token_entropy import EntropyError
 
 TEXTS = ["so \\boxed{7}", "so \\boxed{7}", "so \\boxed{5}", "no answer"]
 
@@ -181,7 +181,7 @@ def test_no_service_at_the_start_is_an_error():
 
 
 def test_another_version_at_the_start_is_an_error(live, monkeypatch):
-    monkeypatch.setattr("dare_trainer.estimation.__version__", "0.0.0")
+    monkeypatch.setattr("dare_trainer.agent.scoring.__version__", "0.0.0")
     with pytest.raises(ConfigError, match="same version on both sides"):
         make(live)
 
@@ -227,7 +227,7 @@ def test_a_service_that_changes_in_mid_run_is_not_believed(live, monkeypatch):
     """A newer version behind the same address, same configuration: the run keeps its own."""
     executor = make(live)
     before = go(executor, Engine(say, delay=0), n=4)
-    monkeypatch.setattr("dare_trainer.estimation.__version__", "9.9.9")
+    monkeypatch.setattr("dare_trainer.agent.scoring.__version__", "9.9.9")
     after = go(executor, Engine(say, delay=0), n=4)
     assert {r["extra_logs"]["reward_fallback"] for r in after} == {1.0}
     assert [r["reward"] for r in after] == [r["reward"] for r in before]
@@ -251,7 +251,7 @@ def test_even_without_any_estimator_there_is_a_reward(live, monkeypatch):
         raise ZeroDivisionError
 
     executor = make(live)
-    monkeypatch.setattr("dare_trainer.estimation.Estimation.score", broken)
+    monkeypatch.setattr("dare_trainer.agent.scoring.Estimation.score", broken)
     out = go(executor, Engine(say, delay=0), n=4)
     assert {r["reward"] for r in out} == {0.0}
     assert {r["extra_logs"]["reward_fallback"] for r in out} == {2.0}

@@ -11,13 +11,13 @@ import pytest
 from dare_reward import methods
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
-from dare_trainer.config import parse_setting, read_config
-from dare_trainer.data import prepare
-from dare_trainer.doctor import examine
-from dare_trainer.flags import FLAT, dialect, flags_of, translate
-from dare_trainer.labels import read_label
-from dare_trainer.launch import Launch, command, plan, prepare_folder
-from dare_trainer.recipes import find_recipe, names, table, tables
+from dare_trainer.agent.config import parse_setting, read_config
+from dare_trainer.agent.labels import read_label
+from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
+from dare_trainer.launch.data import prepare
+from dare_trainer.launch.doctor import examine
+from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
+from dare_trainer.launch.recipes import find_recipe, names, table, tables
 
 BACKBONES = ("qwen2.5-math-1.5b", "qwen3-1.7b", "qwen3-4b", "qwen2.5-math-7b")
 BENCHMARKS = ("mmlu-pro", "math-500", "aime24", "amc", "gpqa")
@@ -76,7 +76,7 @@ def test_tables():
 def test_rows_without_a_method_say_so(monkeypatch):
     recipe = find_recipe("aime24-qwen3-1.7b-intuitor")
     assert "intuitor" in recipe.unavailable
-    monkeypatch.setattr("dare_trainer.recipes.methods", dict)
+    monkeypatch.setattr("dare_trainer.launch.recipes.methods", dict)
     assert "does not exist" in find_recipe("aime24-qwen3-1.7b-ttrl").unavailable
 
 
@@ -191,8 +191,8 @@ def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DARE_AGENT_TOKEN", "secret")
-    monkeypatch.setattr("dare_trainer.flags.installed", lambda: "0.11.2")
-    monkeypatch.setattr("dare_trainer.commands.subprocess.run", run)
+    monkeypatch.setattr("dare_trainer.launch.flags.installed", lambda: "0.11.2")
+    monkeypatch.setattr("dare_trainer.launch.commands.subprocess.run", run)
     words = ["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", live, "--agent", "votes_per_prompt=32"]
     assert main(words) == 2
     assert "aime24.jsonl is missing: dare-reward data prepare aime24 --from FILE" in capsys.readouterr().err

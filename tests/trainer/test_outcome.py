@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dare_reward import estimate
-from dare_reward.shadow import log_names
-from dare_trainer.outcome import LOGS, evaluation, neutral_group, outcomes, rounded
+from dare_reward._shadow_methods import log_names
+from dare_trainer.agent.outcome import LOGS, evaluation, neutral_group, outcomes, rounded
 
 ANSWERS = ["7"] * 5 + ["5"] * 2 + ["1"] + [None]
 ENTROPIES = [0.2] * 5 + [0.3] * 2 + [3.0] + [0.5]

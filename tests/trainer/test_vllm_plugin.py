@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dare_trainer import vllm_plugin
-from dare_trainer.token_entropy import SWITCH, decode, encode
+from dare_trainer.vllm import plugin as vllm_plugin
+from dare_trainer.vllm.token_entropy import SWITCH, decode, encode
 
 
 class Tensors(NamedTuple):
@@ -60,7 +60,7 @@ def vllm(monkeypatch):
         "vllm.engine.arg_utils": {"EngineArgs": EngineArgs},
         "vllm.v1.sample.sampler": {"Sampler": V1Sampler},
         "vllm.v1.worker.gpu.sample.sampler": {"Sampler": V2Sampler},
-        "dare_trainer.entropy_torch": {"entropy": entropy, "as_ranks": lambda values, dtype: encode(values)},
+        "dare_trainer.vllm.entropy_torch": {"entropy": entropy, "as_ranks": lambda values, dtype: encode(values)},
     }.items():
         monkeypatch.setitem(sys.modules, name, module(name, **content))
     monkeypatch.delitem(sys.modules, "openrlhf.utils.agent", raising=False)

@@ -9,7 +9,7 @@ import pytest
 import dare_reward
 from dare_reward.errors import ReplyError, RequestError
 from dare_reward.stacks import slime
-from dare_reward.stacks.common import Scorer
+from dare_reward.stacks.scorer import Scorer
 from dare_reward.stacks.trl import DareReward
 
 SURE = {"prior": 0.0}  # no doubt is counted in: A^ is the mean of A

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 import dare_reward
-from dare_trainer.reference import base_mean_probs, mean_probability, probabilities, reference_probs
+from dare_trainer.vllm.reference_probability import base_mean_probs, mean_probability, probabilities, reference_probs
 
 
 @dataclass

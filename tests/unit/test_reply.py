@@ -3,11 +3,11 @@ import json
 import pytest
 
 import dare_reward
+from dare_reward._scoring import configuration, settle
 from dare_reward.errors import ReplyError
 from dare_reward.groups import Groups
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
-from dare_reward.scoring import configuration, settle
 
 GROUPS = [
     {

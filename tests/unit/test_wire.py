@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward.errors import FrameError
-from dare_reward.fields import FIELDS
 from dare_reward.groups import Ragged
+from dare_reward.inputs import FIELDS
 from dare_reward.wire import MAX_HEADER, pack, unpack
 
 REQUEST = {"groups": [{"rollouts": [{"answer": "1"}, {"answer": "é"}]}]}

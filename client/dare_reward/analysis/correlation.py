@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..segments import Floats
+from .._segments import Floats
 
 __all__ = ["Consistency", "answer_counts", "latent_correlation", "marginal_consistency"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .._segments import Floats
 from ..errors import ConfigError
 from ..groups import Groups
-from ..segments import Floats
 from .auroc import group_auroc
 
 __all__ = ["draw"]

@@ -10,8 +10,8 @@ gain the first-order accuracy change of one step (`direction`), AUROC that of en
 
 `difference` is for methods that do not look at entropies, and is taken for them whatever was asked.
 "above" and "below" are of whole intervals. Anything else is undecided, and always below `MINIMUM` prompts with right
-and wrong rollouts. Rule and level were chosen on one half of the scenarios of a simulation; docs/study/preflight.md has
-how often they were right on the other half. On trained language models that is open.
+and wrong rollouts. Rule and level were chosen on one half of the scenarios of a simulation; research/docs/preflight.md
+has how often they were right on the other half. On trained language models that is open.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Literal
 
 import numpy as np
 
+from .._segments import Floats, Ints
 from ..groups import Groups
 from ..methods import find
-from ..segments import Floats, Ints
 from .auroc import group_auroc
 from .bootstrap import Interval, mean_interval
 from .direction import direction_gain, normalised

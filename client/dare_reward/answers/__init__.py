@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from .choices import choice_letter, option_letters
 from .classes import Classes, classify, grade
-from .extract import Extraction, extract
+from .extraction.final_answer import Extraction, extract
 from .keys import ANSWERS_VERSION, Key, KeyKind, Kind, canonical
-from .official import official_answer, official_key
+from .ttrl_strings import official_answer, official_key
 
 __all__ = [
     "ANSWERS_VERSION",

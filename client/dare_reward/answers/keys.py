@@ -9,19 +9,19 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
-from .chemistry import read_formula, read_species
+from .algebra.fingerprint import short
+from .algebra.numbers import start_budget
+from .algebra.tokens import ALIASES, FUNCTIONS, Token, Unreadable, spell, tokenise
 from .choices import choice_letter
-from .dates import read_date, read_duration, read_ordinal
-from .fingerprint import short
+from .cleanup import MAX_CHARS, clean, fold, peel, raised
+from .forms.chemistry import read_formula, read_species
+from .forms.dates import read_date, read_duration, read_ordinal
+from .forms.prose import is_prose, opaque_value, spoken_number, text_value, unwrapped
+from .forms.reading import KeyKind, Reading, ruled
+from .forms.structures import read
+from .forms.units import is_unit
 from .markup import without_html
-from .numeric import start_budget
-from .readings import KeyKind, Reading, ruled
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
-from .structures import read
-from .surface import MAX_CHARS, clean, fold, peel, raised
-from .text import is_prose, opaque_value, spoken_number, text_value, unwrapped
-from .tokens import ALIASES, FUNCTIONS, Token, Unreadable, spell, tokenise
-from .units import is_unit
 
 __all__ = ["ANSWERS_VERSION", "Key", "KeyKind", "Kind", "canonical", "key_of"]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.analysis.summary import summarise
+from dare_reward.commands.tables import table
 from dare_reward.methods import find
-from dare_reward.tables import table
 
-from .common import warn
+from .group_lines import warn
 from .labelled import finite, interval, number, read_labelled
 
 __all__ = ["register"]

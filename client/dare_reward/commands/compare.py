@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dare_reward._segments import Floats
+from dare_reward.commands.tables import short_answer, table
 from dare_reward.reply import GroupReply
-from dare_reward.segments import Floats
-from dare_reward.tables import short_answer, table
 
 __all__ = ["comparison", "rank_correlation"]
 

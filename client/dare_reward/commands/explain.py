@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from dare_reward._scoring import estimate, settle
+from dare_reward.commands.tables import group_table, table
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
-from dare_reward.scoring import estimate, settle
-from dare_reward.tables import group_table, table
 
-from .common import add_method, chosen_params, read_groups
+from .group_lines import add_method, chosen_params, read_groups
 
 __all__ = ["register"]
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dare_reward.diagnostics import correctness
+from dare_reward._diagnostics import correctness
+from dare_reward._request import UNLIMITED, Prepared, prepare
+from dare_reward._segments import Floats, offsets
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
-from dare_reward.request import UNLIMITED, Prepared, prepare
-from dare_reward.segments import Floats, offsets
 
-from .common import read_groups, warn
+from .group_lines import read_groups, warn
 
 __all__ = ["Labelled", "finite", "interval", "number", "read_labelled"]
 

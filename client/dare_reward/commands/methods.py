@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from dare_reward._request import ANSWER_SPECS
 from dare_reward.advantages import ADVANTAGES, Advantage
-from dare_reward.fields import FIELDS, Field
+from dare_reward.commands.tables import table
+from dare_reward.inputs import FIELDS, Field
 from dare_reward.methods import EXPERIMENTAL, Method, find, methods
 from dare_reward.params import Spec
-from dare_reward.request import ANSWER_SPECS
-from dare_reward.tables import table
 
 __all__ = ["markdown", "register"]
 

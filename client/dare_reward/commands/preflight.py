@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from dare_reward.analysis.preflight import LEVEL, RULE, RULES, preflight
+from dare_reward.commands.tables import table
 from dare_reward.methods import find, methods
-from dare_reward.tables import table
 
 from .labelled import finite, interval, read_labelled
 
@@ -18,8 +18,8 @@ __all__ = ["register"]
 EPILOG = """Rule `auroc`: use if the interval of the within-group AUROC lies above 0.5 and that of the difference in
 gain not below 0; do not use if the other way round. Rule `gain`: use if difference and AUROC lie above, do not use if
 the difference lies below 0. Undecided otherwise, and below 20 prompts with right and wrong rollouts. Rule and level
-were chosen in a simulation (docs/study/preflight.md); how often they are right on trained models is open. Exit codes:
-0 use, 1 undecided or do not use, 2 nothing could be measured."""
+were chosen in a simulation (research/docs/preflight.md); how often they are right on trained models is open. Exit
+codes: 0 use, 1 undecided or do not use, 2 nothing could be measured."""
 
 
 def register(subparsers: Any) -> None:

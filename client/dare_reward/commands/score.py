@@ -13,13 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from dare_reward._scoring import estimate
+from dare_reward.commands.tables import group_table
 from dare_reward.errors import DareError, RefusedError, RequestError
 from dare_reward.reply import GroupReply, Reply
-from dare_reward.scoring import estimate
-from dare_reward.tables import group_table
 
-from .common import add_method, chosen_params, lines, read_groups, warn
 from .compare import comparison
+from .group_lines import add_method, chosen_params, lines, read_groups, warn
 
 __all__ = ["register"]
 

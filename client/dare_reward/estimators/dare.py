@@ -21,11 +21,11 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from .._segments import Bools, Floats
 from ..errors import GroupError
 from ..groups import Groups
 from ..methods import Estimate, Method
 from ..params import Param
-from ..segments import Bools, Floats
 
 __all__ = ["METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 

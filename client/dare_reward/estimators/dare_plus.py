@@ -15,8 +15,8 @@ pruning. Ours: the paper trusts entropy always, and where right answers have mor
 All groups of a request are judged together: send whole steps, not single groups.
 
 The gate is as good as clear majorities are: where those are wrong nearly as often as right, A^ tells nothing. In the
-confirming models of docs/study they were right in 56 to 59 of 100 such groups, and the method did not pass its bar: it
-kept little of what `dare` gains where entropy is informative, and still lost where it misleads. Fifty labelled prompts
+confirming models of research/docs they were right in 56 to 59 of 100 such groups, and the method did not pass its bar:
+it kept little of what `dare` gains where entropy is informative, and still lost where it misleads. Fifty labelled prompts
 (`dare-reward preflight`) tell more than this gate.
 """
 
@@ -26,10 +26,10 @@ from typing import Annotated
 
 import numpy as np
 
+from .._segments import Bools, Floats, offsets
 from ..groups import Groups
 from ..methods import Estimate, Method
 from ..params import Param
-from ..segments import Bools, Floats, offsets
 from .dare import Missing, distribution
 
 __all__ = ["METHODS", "agreement_of", "dare_plus"]
@@ -141,7 +141,7 @@ METHODS = (
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
         cost="one entropy per token from the engine or the trainer, averaged",
-        unverified="that it helps: it did not pass its bar in small models (docs/study/training.md)",
+        unverified="that it helps: it did not pass its bar in small models (research/docs/training.md)",
         judges_together=True,
         remembers="agreement",
     ),

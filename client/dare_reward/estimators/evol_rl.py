@@ -18,10 +18,10 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from .._segments import Bools, Floats, offsets
 from ..groups import Groups
 from ..methods import Estimate, Method
 from ..params import Param
-from ..segments import Bools, Floats, offsets
 from .common import by_answer
 from .ttrl import majority
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from .._segments import Bools, Ints
 from ..groups import Groups
 from ..methods import Estimate, Method
 from ..params import Param
-from ..segments import Bools, Ints
 
 __all__ = ["METHODS", "majority", "ttrl"]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from dare_reward.answers import extract, grade
 from dare_reward.errors import RequestError
-from dare_reward.stacks.common import Scorer, certain, group, groups_by, spread
+from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, spread
 
 __all__ = ["REWARD_NAME", "REWARD_TYPE", "install", "reward"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import RequestError
 from ..methods import find, require_rewards
-from .common import Scorer, certain, group
+from .scorer import Scorer, certain, group
 
 __all__ = ["reward"]
 

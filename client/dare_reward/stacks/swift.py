@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import RequestError
-from .common import Scorer, from_environment, group, groups_by, spread
 from .ranks import scored_together
+from .scorer import Scorer, from_environment, group, groups_by, spread
 
 __all__ = ["DareORM", "register"]
 

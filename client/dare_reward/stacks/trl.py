@@ -11,8 +11,8 @@ from itertools import chain
 from typing import Any, Literal
 
 from ..errors import RequestError
-from .common import Scorer, group, numbers
 from .ranks import scored_together
+from .scorer import Scorer, group, numbers
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
 __all__ = ["AsyncDareReward", "DareReward"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ConfigError
-from .common import Scorer, certain, from_environment, group, groups_by, numbers, spread
+from .scorer import Scorer, certain, from_environment, group, groups_by, numbers, spread
 
 __all__ = ["TESTED", "drop_votes", "final_rows", "install", "score_batch"]
 

@@ -172,7 +172,7 @@ async def url(_, __):
     from openrlhf.utils import agent as released
     from vllm import SamplingParams
 
-    from dare_trainer import single_turn
+    from dare_trainer.agent import url_route_patch as single_turn
 
     bodies = []
 

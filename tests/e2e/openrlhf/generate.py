@@ -13,7 +13,7 @@ def main():
     model, out, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     from vllm import LLM, SamplingParams
 
-    from dare_trainer.token_entropy import EntropyError, token_entropies
+    from dare_trainer.vllm.token_entropy import EntropyError, token_entropies
 
     llm = LLM(
         model=model,

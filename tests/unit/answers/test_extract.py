@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dare_reward.answers import grade
-from dare_reward.answers.extract import Extraction, extract
+from dare_reward.answers.extraction.final_answer import Extraction, extract
 from dare_reward.errors import RequestError
 
 ENDINGS = [

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from dare_reward.answers.choices import choice_letter
-from dare_reward.answers.extract import extract
-from dare_reward.answers.official import official_answer, official_key
+from dare_reward.answers.extraction.final_answer import extract
+from dare_reward.answers.ttrl_strings import official_answer, official_key
 
 KINDS = ("math", "choice", "text", "exact")
 SIZE = 256_000

@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dare_reward.answers import ANSWERS_VERSION, Key, canonical, classify, grade
-from dare_reward.answers.evaluate import evaluate, point
-from dare_reward.answers.fingerprint import constant_key, expression_key, short
-from dare_reward.answers.intervals import REALS, Endpoint, Interval, intersect, spelled, union, without
+from dare_reward.answers.algebra.evaluate import evaluate, point
+from dare_reward.answers.algebra.fingerprint import constant_key, expression_key, short
+from dare_reward.answers.algebra.literals import number
+from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, rational, real, start_budget
+from dare_reward.answers.algebra.parse import Number, Op, Variable, parse
+from dare_reward.answers.algebra.tokens import Unreadable, spell, tokenise
+from dare_reward.answers.cleanup import MAX_CHARS, clean, fold, peel
+from dare_reward.answers.forms.intervals import REALS, Endpoint, Interval, intersect, spelled, union, without
+from dare_reward.answers.forms.prose import is_prose
+from dare_reward.answers.forms.reading import name_of, split
+from dare_reward.answers.forms.units import split_unit
 from dare_reward.answers.keys import CACHE_CHARS
-from dare_reward.answers.literals import number
-from dare_reward.answers.numeric import BUDGET, charge, digits, rational, real, start_budget
-from dare_reward.answers.parse import Number, Op, Variable, parse
-from dare_reward.answers.readings import name_of, split
-from dare_reward.answers.surface import MAX_CHARS, clean, fold, peel
-from dare_reward.answers.text import is_prose
-from dare_reward.answers.tokens import Unreadable, spell, tokenise
-from dare_reward.answers.units import split_unit
 from dare_reward.params import parameters
 
 

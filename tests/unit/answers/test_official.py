@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dare_reward.answers.official import official_answer, official_key
+from dare_reward.answers.ttrl_strings import official_answer, official_key
 
 
 @pytest.mark.parametrize(

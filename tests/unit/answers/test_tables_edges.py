@@ -4,8 +4,8 @@ of functions off the usual path, and words that look like mathematics. Tables, a
 import pytest
 
 from dare_reward.answers import canonical, choice_letter, extract, grade
-from dare_reward.answers.expressions import unit_after
-from dare_reward.answers.surface import peel
+from dare_reward.answers.cleanup import peel
+from dare_reward.answers.extraction.prose_values import unit_after
 
 # how often it may nest and what is too often; what nests, and what stands in the middle
 NESTED = {

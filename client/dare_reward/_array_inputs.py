@@ -1,0 +1,295 @@
+"""The array inputs of a request, from rollouts and from tensors, as checked arrays.
+
+Columns are checked as columns: one pass over a set of types or an array, and only a failure looks for its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._segments import Floats, Ints, blocks, offsets, segment_means, segment_sums
+from .errors import RequestError, unknown_name
+from .groups import Ragged
+from .inputs import FIELDS, Field
+
+__all__ = ["Columns", "Where", "check_types", "full_mask", "read_columns"]
+
+Columns = Mapping[str, "NDArray[Any] | Ragged"]
+Where = Callable[[int], tuple[str | int, ...]]
+JSON = Mapping[str, Any]
+LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
+
+
+def read_columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
+    """Every array input, checked; what follows from per-token inputs (means, sums, token counts) is added.
+
+    `given` came beside the JSON; `where` is the path of a rollout by its number.
+    """
+    present = set(chain.from_iterable(rollouts)) & FIELDS.keys()
+    if both := present & given.keys():
+        raise RequestError(f"{min(both)} is given as a tensor and in a rollout", loc=("groups",), code="conflict")
+    arrays: dict[str, NDArray[Any] | Ragged] = {}
+    for name, column in given.items():
+        if name not in FIELDS:
+            raise RequestError(unknown_name("tensor", name, [*FIELDS, "lengths"]), code="tensor")
+        arrays[name] = _check_tensor(FIELDS[name], column, len(rollouts), where)
+    for name in sorted(present):
+        field = FIELDS[name]
+        build = _scalar if field.shape == "scalar" else _vector if field.shape == "vector" else _ragged
+        arrays[name] = build(field, [r.get(name) for r in rollouts], where)
+    _derive(arrays, len(rollouts), where)
+    return arrays
+
+
+def check_types(column: Sequence[Any], types: set[type], words: str, key: str, where: Where) -> None:
+    if not set(map(type, column)) <= types:
+        i = next(i for i, x in enumerate(column) if type(x) not in types)
+        raise RequestError(f"must be {words}", loc=(*where(i), key), code="type")
+
+
+# --- from rollouts ---------------------------------------------------------------------------------------------------
+
+
+def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
+    allowed = {type(None)} | ({int} if field.type == "int" else {int, float})
+    check_types(column, allowed | _numpy_types(column, field), f"{field.rule} or null", field.name, where)
+    try:
+        values = np.array([np.nan if x is None else x for x in column], np.float64)
+    except OverflowError:
+        values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
+    missing = np.array([x is None for x in column], bool)
+    _check_range(field, np.where(missing, max(field.ge or 0.0, 0.0), values), lambda i: (*where(i), field.name))
+    return values
+
+
+def _numpy_types(column: Sequence[Any], field: Field) -> set[type]:
+    """NumPy's scalar types, so that a mean straight from an array is welcome in process."""
+    base = np.integer if field.type == "int" else (np.integer, np.floating)
+    return {t for t in set(map(type, column)) if issubclass(t, base)}
+
+
+def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
+    for i, x in enumerate(column):
+        if x is not None:
+            _check_list(field, x, (*where(i), field.name))
+    lengths = np.array([0 if x is None else len(x) for x in column], np.int64)
+    read = _rows if field.shape == "matrix" else _entries
+    parts = [read(field, x, (*where(i), field.name)) for i, x in enumerate(column) if x is not None and len(x)]
+    if len({p.shape[1:] for p in parts}) > 1:
+        widths = sorted({p.shape[1] for p in parts})
+        raise RequestError(
+            f"{field.name} has rows of {widths[0]} and of {widths[-1]}: send the same k everywhere", code="shape"
+        )
+    return Ragged(np.concatenate(parts) if parts else np.zeros((0, 0) if field.shape == "matrix" else 0), lengths)
+
+
+def _vector(field: Field, column: Sequence[Any], where: Where) -> Floats:
+    rows = {}
+    for i, x in enumerate(column):
+        if x is not None:
+            _check_list(field, x, (*where(i), field.name))
+            rows[i] = _entries(field, x, (*where(i), field.name))
+    widths = sorted({len(r) for r in rows.values()})
+    if len(widths) > 1 or widths == [0]:
+        raise RequestError(
+            f"{field.name} has {widths[0]} and {widths[-1]} components: all have the same, at least 1", code="shape"
+        )
+    out = np.full((len(column), widths[0] if widths else 1), np.nan)
+    for i, row in rows.items():
+        out[i] = row
+    return out
+
+
+def _check_list(field: Field, value: Any, loc: tuple[str | int, ...]) -> None:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+        raise _not_a_list(field, loc)
+
+
+def _entries(field: Field, entries: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
+    """A list of numbers (or of booleans), checked."""
+    kinds = {"bool": "b", "int": "iu", "float": "fiu"}[field.type]
+    if isinstance(entries, np.ndarray):
+        values, good = entries, entries.ndim == 1 and entries.dtype.kind in kinds
+    else:
+        good = set(map(type, entries)) <= LIST_TYPES[field.type]
+        values, good = _array(field, entries) if good else (np.zeros(0), False)
+    if not good:
+        raise _not_a_list(field, loc)
+    _check_range(field, values, lambda i: (*loc, i))
+    return values
+
+
+def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
+    """A list of rows of k numbers each, checked: shape [T, k]."""
+    if isinstance(rows, np.ndarray):
+        values, good = rows, rows.ndim == 2 and rows.dtype.kind in "fiu"
+    else:
+        good = set(map(type, rows)) <= {list, tuple, np.ndarray} and len({len(r) for r in rows}) == 1
+        good = good and set(map(type, chain.from_iterable(rows))) <= {int, float, np.float32, np.float64}
+        values, good = _array(field, rows) if good else (np.zeros((0, 0)), False)
+    if not good:
+        raise _not_a_list(field, loc)
+    width = max(values.shape[1], 1)
+    _check_range(field, values.ravel(), lambda i: (*loc, i // width, i % width))
+    return values
+
+
+def _array(field: Field, entries: Any) -> tuple[NDArray[Any], bool]:
+    try:
+        return np.array(entries, {"bool": np.bool_, "int": np.int64, "float": np.float64}[field.type]), True
+    except OverflowError:
+        return np.zeros(0), False
+
+
+def _not_a_list(field: Field, loc: tuple[str | int, ...]) -> RequestError:
+    return RequestError(f"must be a list: {field.rule} per {field.unit}", loc=loc, code="type")
+
+
+# --- from tensors ----------------------------------------------------------------------------------------------------
+
+
+def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, where: Where) -> NDArray[Any] | Ragged:
+    values = column.values if isinstance(column, Ragged) else column
+    if isinstance(column, Ragged) != field.ragged or values.ndim != 1 + (field.shape in {"matrix", "vector"}):
+        raise RequestError(f"{field.name} is one value per {field.unit}", code="shape")
+    width = values.shape[1] if values.ndim == 2 else 1
+
+    def inside(i: int) -> tuple[int, ...]:
+        return (i,) if values.ndim == 1 else (i // width, i % width)
+
+    if isinstance(column, Ragged):
+        _check_count(field.name, len(column.lengths), rollouts)
+        starts = offsets(column.lengths)
+
+        def place(i: int) -> tuple[str | int, ...]:
+            t, *rest = inside(i)
+            r = int(np.searchsorted(starts, t, side="right")) - 1
+            return (*where(r), field.name, int(t - starts[r]), *rest)
+
+        for _, part in blocks(column.lengths * width):
+            _check_range(field, values.reshape(-1)[part], partial(_shifted, place, part.start))
+        return column
+    _check_count(field.name, len(column), rollouts)
+    numbers = values.astype(np.float64)
+
+    def spot(i: int) -> tuple[str | int, ...]:
+        r, *rest = inside(i)
+        return (*where(r), field.name, *rest)
+
+    _check_range(field, numbers.reshape(-1), spot)
+    return numbers
+
+
+def _shifted(place: Callable[[int], tuple[str | int, ...]], start: int, i: int) -> tuple[str | int, ...]:
+    return place(start + i)
+
+
+def _check_count(name: str, found: int, rollouts: int) -> None:
+    if found != rollouts:
+        raise RequestError(f"{name} has {found} entries for {rollouts} rollouts", loc=("groups",), code="length")
+
+
+def _check_range(field: Field, values: NDArray[Any], place: Callable[[int], tuple[str | int, ...]]) -> None:
+    """Finite and in range; `min` and `max` pass NaN on, so two scans see everything."""
+    if field.type == "bool" or not len(values) or _surely_in_range(field, values):
+        return
+    floor, ceiling = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
+    low, high = float(values.min()), float(values.max())
+    if np.isfinite(low) and np.isfinite(high) and low >= floor and high <= ceiling:
+        return
+    good = np.isfinite(values) & (values >= floor) & (values <= ceiling)
+    if not good.all():
+        raise RequestError(f"must be {field.rule}", loc=place(int(np.argmin(good))), code="value")
+
+
+def _surely_in_range(field: Field, values: NDArray[Any]) -> bool:
+    """One scan instead of two: read as unsigned integers, floats >= 0 keep their order, negative ones, infinity and
+    NaN come after all of them, so the greatest integer decides. (-0.0 does too: the slow path lets it pass.)
+    """
+    if field.ge != 0 or field.le is None or values.dtype not in (np.float32, np.float64):
+        return False
+    integer = np.uint32 if values.dtype == np.float32 else np.uint64
+    return bool(values.view(integer).max() <= values.dtype.type(field.le).view(integer))
+
+
+# --- what follows from tokens ----------------------------------------------------------------------------------------
+
+
+def _derive(arrays: dict[str, NDArray[Any] | Ragged], rollouts: int, where: Where) -> None:
+    """Token counts, and the mean or sum that per-token inputs give; those of a rollout are equally long."""
+    tokens = {name: c for name, c in arrays.items() if isinstance(c, Ragged) and FIELDS[name].per_token}
+    mask = tokens.pop("token_mask", None)
+    if not tokens:
+        if mask is not None:
+            raise RequestError(
+                "token_mask needs token_entropies or another input per token", loc=("groups",), code="conflict"
+            )
+        return
+    lengths = np.maximum.reduce([c.lengths for c in tokens.values()])
+    for name, column in [*tokens.items(), *_named("token_mask", mask)]:
+        if (bad := (column.lengths > 0) & (column.lengths != lengths)).any():
+            i = int(np.argmax(bad))
+            raise RequestError(
+                f"{column.lengths[i]} entries for {lengths[i]} tokens", loc=(*where(i), name), code="length"
+            )
+    counts = lengths
+    if mask is not None:
+        mask = full_mask(mask, lengths)
+        arrays["token_mask"] = mask
+        counts = segment_sums(mask.values, lengths).astype(np.int64)
+    for name, column in tokens.items():
+        _put_scalar(arrays, name, column, mask, where)
+    sent, stated = lengths > 0, arrays.get("num_tokens")
+    if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated) & (stated != counts)).any():
+        i = int(np.argmax(bad))
+        raise RequestError(
+            f"is not the {counts[i]} tokens that were sent", loc=(*where(i), "num_tokens"), code="length"
+        )
+    arrays["num_tokens"] = np.where(
+        sent, counts, stated if isinstance(stated, np.ndarray) else np.full(rollouts, np.nan)
+    )
+
+
+def _named(name: str, column: Ragged | None) -> Iterable[tuple[str, Ragged]]:
+    return () if column is None else ((name, column),)
+
+
+def _put_scalar(
+    arrays: dict[str, NDArray[Any] | Ragged],
+    name: str,
+    column: Ragged,
+    mask: Ragged | None,
+    where: Where,
+) -> None:
+    if (gives := FIELDS[name].gives) is None:
+        return
+    target, how = gives
+    sent = column.lengths > 0
+    mask_T = None
+    if mask is not None:  # it covers every rollout with tokens; this input may be missing for some of them
+        whole = len(mask.values) == len(column.values)
+        mask_T = mask.values if whole else mask.values[np.repeat(sent, mask.lengths)]
+    if how == "mean":
+        values, _ = segment_means(column.values, column.lengths, mask_T=mask_T)
+    else:
+        values = segment_sums(column.values, column.lengths, mask_T=mask_T)
+    stated = arrays.get(target)
+    if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated)).any():
+        raise RequestError(f"give {target} or {name}, not both", loc=where(int(np.argmax(bad))), code="conflict")
+    arrays[target] = np.where(sent, values, stated if isinstance(stated, np.ndarray) else np.nan)
+
+
+def full_mask(mask: Ragged, lengths: Ints) -> Ragged:
+    """A rollout that sent no mask generated all of its tokens."""
+    if (mask.lengths == lengths).all():
+        return mask
+    values = np.ones(int(lengths.sum()), np.bool_)
+    values[np.repeat(mask.lengths > 0, lengths)] = mask.values
+    return Ragged(values, lengths)

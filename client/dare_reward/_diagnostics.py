@@ -1,0 +1,144 @@
+"""What is said of a request beside its rewards. Labels and `correct` flags end here; no estimator ever sees them.
+
+Names are those that TTRL logs: `majority_ratio` (votes of the most voted answer over M), `label_accuracy` (the
+pseudo-label is right), `reward_accuracy` (share of rollouts whose agreement with the pseudo-label equals their
+correctness), `ground_truth_ratio` (share of right rollouts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._request import Prepared
+from ._segments import Bools, Floats, offsets
+from .analysis.auroc import group_auroc
+from .analysis.passk import pass_at_k
+from .answers import grade
+from .groups import Groups
+from .overlap import KINDS, rollout_overlap
+
+__all__ = [
+    "correctness",
+    "describe_groups",
+    "describe_overlap",
+    "describe_request",
+    "entropy_auroc",
+    "entropy_flags",
+    "pass_at_k",
+]
+
+
+LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
+MOST = 64  # rollouts of a group whose overlap is measured
+
+
+def correctness(prepared: Prepared) -> NDArray[np.float64]:
+    """1 right, 0 wrong, NaN unknown, per rollout: the `correct` flag, else the answer's class against the label."""
+    flagged = np.array([np.nan if c is None else float(c) for c in prepared.correct_R], np.float64)
+    if not any(label is not None for label in prepared.labels):
+        return flagged
+    groups = prepared.groups
+    right_A = np.full(len(groups.text_A), np.nan)
+    for a, p in enumerate(groups.group_A):
+        label = prepared.labels[p]
+        if label is not None:
+            right_A[a] = grade(groups.text_A[a], label, kind=prepared.kinds[p], options=prepared.options[p])
+    known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
+    graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)
+    return np.where(np.isnan(flagged), graded, flagged)
+
+
+def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> list[dict[str, Any]]:
+    """One dictionary per group; `label_A` marks the pseudo-label."""
+    groups = prepared.groups
+    top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
+    ratio = (top_P / np.maximum(groups.sizes_P, 1)).tolist()
+    answered = groups.sum_rollouts(groups.valid_R).astype(int).tolist()
+    out: list[dict[str, Any]] = [{"majority_ratio": r, "answered": n} for r, n in zip(ratio, answered, strict=True)]
+    if np.isnan(correct_R).all():
+        return out
+    agrees_R = groups.spread(label_A, fill=False)
+    starts = offsets(groups.sizes_P)
+    for p, entry in enumerate(out):
+        part = slice(int(starts[p]), int(starts[p + 1]))
+        right, agrees = correct_R[part], agrees_R[part]
+        if np.isnan(right).any():
+            continue
+        entry["ground_truth_ratio"] = float(right.mean())
+        entry["reward_accuracy"] = float((agrees == (right > 0)).mean())
+        entry["label_accuracy"] = float(agrees.any() and right[agrees].mean() > 0.5)
+    return out
+
+
+def describe_overlap(groups: Groups) -> list[dict[str, float]]:
+    """Overlap of the rollouts of each group that sent `token_ids` (`dare_reward.overlap`); empty for the others.
+
+    Over at most the first 64 rollouts: the cost grows with their square.
+    """
+    ids = groups.ragged("token_ids")
+    starts, ends = offsets(groups.sizes_P), offsets(ids.lengths)
+    sent_P = groups.sum_rollouts(ids.lengths) > 0
+    return [
+        rollout_overlap(
+            [ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], min(starts[p + 1], starts[p] + MOST))]
+        )
+        if sent
+        else {}
+        for p, sent in enumerate(sent_P.tolist())
+    ]
+
+
+def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
+    """Groups with an answer whose mean entropy is suspiciously low, and with one above 1 nat, whatever the method.
+
+    A group that lacks the entropy of an answered rollout is called neither.
+    """
+    entropy_R = groups.column("mean_entropy")
+    whole_P = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) == 0
+    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / groups.votes_A
+    low_P: Bools = whole_P & (groups.sum_by_group(mean_A < LOW_ENTROPY) > 0)
+    high_P: Bools = whole_P & (groups.sum_by_group(mean_A > 1) > 0)
+    return low_P, high_P
+
+
+def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:
+    """Means over the groups that were scored, of which `entries` are; and what only a whole request has:
+    `entropy_auroc`, `pass@k`.
+    """
+    out: dict[str, Any] = {"groups": len(prepared.group_ids), "rollouts": len(prepared.correct_R)}
+    for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
+        if values := [e[name] for e in entries if name in e]:
+            out[name] = float(np.mean(values))
+    if overlaps := [e["overlap"] for e in entries if "overlap" in e]:
+        out["overlap"] = {kind: float(np.mean([o[kind] for o in overlaps])) for kind in KINDS}
+    if np.isnan(correct_R).all():
+        return out
+    out["entropy_auroc"] = entropy_auroc(prepared.groups, correct_R)
+    out.update(_pass_at(prepared.groups, correct_R))
+    return out
+
+
+def entropy_auroc(groups: Groups, correct_R: Floats) -> float | None:
+    """Mean over groups of P(entropy of a right rollout < entropy of a wrong one), ties one half.
+
+    Within groups, because a pooled figure measures how hard the prompts are. Groups with only right or only wrong
+    rollouts say nothing; None if there is no other.
+    """
+    values_P = group_auroc(groups, groups.column("mean_entropy"), correct_R)
+    return None if np.isnan(values_P).all() else float(np.nanmean(values_P))
+
+
+def _pass_at(groups: Groups, correct_R: Floats) -> dict[str, float]:
+    known_P = groups.sum_rollouts(np.isnan(correct_R)) == 0
+    sizes, right = groups.sizes_P[known_P], groups.sum_rollouts(np.nan_to_num(correct_R))[known_P]
+    if not len(sizes):
+        return {}
+    powers = [1 << i for i in range(int(sizes.min()).bit_length())]
+    return {
+        f"pass@{k}": float(np.mean([pass_at_k(int(n), int(c), k) for n, c in zip(sizes, right, strict=True)]))
+        for k in powers
+    }

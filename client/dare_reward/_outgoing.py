@@ -1,0 +1,230 @@
+"""What a client sends: groups reduced to what the method needs, in bodies that fit the service's limits.  Sans-IO."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from ._array_inputs import Columns, full_mask, read_columns
+from ._request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
+from .errors import RequestError
+from .groups import Ragged
+from .inputs import FIELDS
+from .methods import find
+from .wire import MEDIA_TYPES, pack
+
+__all__ = ["Part", "Sending", "parts", "plain"]
+
+JSON = Mapping[str, Any]
+COPIED: Final = ("id", "finish_reason", "trained", "correct")
+SCALARS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
+ARRAYS: Final = tuple(f.name for f in FIELDS.values() if f.shape != "scalar")
+GROUP_COPIED: Final = ("kind", "options", "label", "reference", "prompt_weight", "entropy_source", "entropy_mode")
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Texts instead of answers; token arrays instead of means."""
+
+    text: bool = False
+    tokens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One request body, and what its reply has to match."""
+
+    content: bytes
+    media_type: str
+    group_ids: list[str]
+    sizes: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One group as it travels: JSON, its token arrays by field (one entry per rollout), and its size in bytes."""
+
+    body: dict[str, Any]
+    arrays: Mapping[str, list[Any]]
+    size: int
+
+
+def parts(
+    groups: Sequence[JSON],
+    head: JSON,
+    *,
+    sending: Sending,
+    max_groups: int,
+    json_bytes: int,
+    frame_bytes: int,
+    defaults: JSON = MappingProxyType({}),
+) -> Iterator[Part]:
+    """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there.
+
+    `defaults` are the service's own parameters: answers that are read here are read by them too.
+    """
+    check_shape(groups)
+    wanted = _wanted([head["method"], *head.get("shadow", ())], sending)
+    reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
+    ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
+    limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
+    run: list[_Group] = []
+    total = 0
+    for group in ready:
+        if run and (len(run) == max_groups or total + group.size > 0.9 * limit):
+            yield _part(run, head)
+            run, total = [], 0
+        run.append(group)
+        total += group.size
+    if run or not ready:
+        yield _part(run, head)
+
+
+def plain(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with NumPy's numbers as Python's."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
+
+
+def _wanted(names: Sequence[str], sending: Sending) -> tuple[str, ...]:
+    """The array inputs that travel. A method that this version does not know gets all."""
+    try:
+        inputs = frozenset[str]().union(*(find(name).inputs for name in names))
+    except RequestError:
+        return ARRAYS
+    fields = [f for f in FIELDS.values() if f.shape != "scalar" and (sending.tokens or f.name in inputs)]
+    masked = any(f.per_token for f in fields)
+    return tuple(f.name for f in FIELDS.values() if f in fields or (masked and f.name == "token_mask"))
+
+
+def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], reading: Mapping[str, Any]) -> _Group:
+    rollouts = group["rollouts"]
+    out: list[dict[str, Any]] = [{k: r[k] for k in COPIED if r.get(k) is not None} for r in rollouts]
+    _put_answers(out, group, sending, reading)
+    for name in SCALARS:
+        for target, rollout in zip(out, rollouts, strict=True):
+            if rollout.get(name) is not None:
+                target[name] = rollout[name]
+    _put_derived(out, rollouts, wanted, read_columns(rollouts, {}, lambda i: ("groups", index, "rollouts", i)))
+    if "embedding" in wanted:
+        for target, rollout in zip(out, rollouts, strict=True):
+            if rollout.get("embedding") is None and rollout.get("text"):
+                target["text"] = _portable(rollout["text"])
+    arrays = {
+        name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
+    }
+    body = {
+        "group_id": group.get("group_id", str(index)),
+        **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
+    }
+    body["rollouts"] = out
+    for view in VIEWS:
+        if group.get(view) is not None:
+            body[view] = [{k: r[k] for k in ("id", "finish_reason") if r.get(k) is not None} for r in group[view]]
+            _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading)
+    # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
+    size = (
+        len(json.dumps(body, default=_plain))
+        + sum(8 * np.size(x) for a in arrays.values() for x in a if x is not None)
+        + 300
+    )
+    return _Group(body, arrays, size)
+
+
+def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]) -> None:
+    """Answers extracted here; texts where asked for, or where the service has to see how an answer was found."""
+    rollouts = group["rollouts"]
+    if sending.text or reading.get("mode", "clean") != "clean" or reading.get("fallback"):
+        for target, rollout in zip(out, rollouts, strict=True):
+            target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
+        return
+    raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
+    for target, found in zip(out, raws, strict=True):
+        target["answer"] = _portable(found.answer)
+
+
+def _put_derived(
+    out: Sequence[dict[str, Any]], rollouts: Sequence[JSON], wanted: Sequence[str], columns: Columns
+) -> None:
+    """What follows from per-token inputs that do not travel. An empty list is an input that is missing."""
+    tokens = {f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"}
+    scalars = {name: c for name, c in columns.items() if not isinstance(c, Ragged)}
+    for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
+        for name in sorted(tokens & rollout.keys()):
+            column = columns[name]
+            if name in wanted or not isinstance(column, Ragged) or not column.lengths[i]:
+                continue
+            if (gives := FIELDS[name].gives) is not None:
+                value = float(scalars[gives[0]][i])
+                target[gives[0]] = None if np.isnan(value) else value
+            target["num_tokens"] = int(scalars["num_tokens"][i])
+
+
+def _part(run: Sequence[_Group], head: JSON) -> Part:
+    bodies = [g.body for g in run]
+    ids, sizes = [b["group_id"] for b in bodies], [len(b["rollouts"]) for b in bodies]
+    request = {**head, "groups": bodies}
+    names = sorted({name for g in run for name in g.arrays})
+    if not names:
+        return Part(json.dumps(request, separators=(",", ":"), default=_plain).encode(), "application/json", ids, sizes)
+    request = json.loads(json.dumps(request, default=_plain))
+    columns: dict[str, Any] = {}
+    for name in names:
+        rows = [x for g in run for x in g.arrays.get(name, [None] * len(g.body["rollouts"]))]
+        if FIELDS[name].ragged:
+            columns[name] = _ragged(name, rows)
+        elif any(row is None for row in rows):  # a tensor has no gaps
+            _put_rows(name, rows, [r for body in request["groups"] for r in body["rollouts"]])
+        else:
+            columns[name] = np.stack(_alike(name, [_array(name, row) for row in rows]))
+    if "token_mask" in columns:
+        tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
+        columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
+    return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes)
+
+
+def _put_rows(name: str, rows: Sequence[Any], rollouts: Sequence[dict[str, Any]]) -> None:
+    for rollout, row in zip(rollouts, rows, strict=True):
+        if row is not None:
+            rollout[name] = _array(name, row).tolist()
+
+
+def _ragged(name: str, rows: Sequence[Any]) -> Ragged:
+    lengths = np.array([0 if x is None else len(x) for x in rows], np.int64)
+    parts = _alike(name, [_array(name, x) for x in rows if x is not None and len(x)])
+    return Ragged(np.concatenate(parts) if parts else _array(name, []), lengths)
+
+
+def _alike(name: str, parts: list[Any]) -> list[Any]:
+    """Rows are equally wide within a group already; here, within a request."""
+    if len(widths := {p.shape[-1] for p in parts}) > 1 and FIELDS[name].shape in {"matrix", "vector"}:
+        message = f"{name} has rows of {min(widths)} and of {max(widths)}: all rows of a request are equally long"
+        raise RequestError(message, loc=("groups",), code="shape")
+    return parts
+
+
+def _array(name: str, tokens: Any) -> Any:
+    """A NumPy array of a type that travels: float32 stays, everything else is float64 (masks: bool)."""
+    kind = FIELDS[name].type
+    if kind == "bool":
+        return np.asarray(tokens, np.bool_)
+    array = np.asarray(tokens)
+    return array if array.dtype == np.float32 else array.astype(np.int64 if kind == "int" else np.float64)
+
+
+def _portable(text: str | None) -> str | None:
+    """Lone surrogates are not Unicode text and no JSON parser takes them."""
+    if text is None or text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode()
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise RequestError(f"{type(value).__name__} is not JSON", code="type")

@@ -1,0 +1,402 @@
+"""From groups in the JSON shape of the HTTP body to the arrays that an estimator sees.
+
+Columns are checked as columns: one pass over a set of types or an array, and only a failure looks for its place.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, get_args
+
+import numpy as np
+
+from ._array_inputs import Columns, Where, check_types, read_columns
+from ._segments import Bools, Ints, offsets
+from .answers import Classes, Extraction, Kind, classify, extract, official_answer, official_key, option_letters
+from .errors import LimitError, RequestError, unknown_name
+from .groups import Groups, View
+from .inputs import FIELDS
+from .params import Param, parameters
+
+__all__ = [
+    "ANSWER_SPECS",
+    "GROUP_KEYS",
+    "LIMITS",
+    "READING",
+    "ROLLOUT_KEYS",
+    "Columns",
+    "Limits",
+    "Prepared",
+    "check_shape",
+    "option_tuple",
+    "prepare",
+    "read_answers",
+]
+
+JSON = Mapping[str, Any]
+
+KINDS: Final = get_args(Kind)
+SOURCES: Final = ("exact", "topk", "logprob")
+MODES: Final = ("temperature", "raw", "unknown")
+GROUP_KEYS: Final = frozenset(
+    {
+        "group_id",
+        "kind",
+        "options",
+        "prompt",
+        "label",
+        "reference",
+        "prompt_weight",
+        "entropy_source",
+        "entropy_mode",
+        "rollouts",
+        "second_group",
+        "teacher_group",
+        "meta",
+    }
+)
+MAX_WEIGHT: Final = 1e6
+VIEWS: Final = ("second_group", "teacher_group")
+VIEW_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "meta"})
+ROLLOUT_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "trained", "correct", "meta", *FIELDS})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may hold; more is a LimitError."""
+
+    groups: int = 1024
+    rollouts: int = 1024
+    text: int = 256 << 10
+
+
+LIMITS = Limits()
+UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A request's groups as arrays, with what the reply repeats and what only diagnostics may see (labels, correct)."""
+
+    groups: Groups
+    group_ids: tuple[str, ...]
+    keys_A: tuple[str, ...]
+    sources: tuple[str, ...]
+    kinds: tuple[Kind, ...]
+    options: tuple[tuple[str, ...] | None, ...]
+    labels: tuple[str | None, ...]
+    correct_R: tuple[bool | None, ...]
+    guessed_P: Bools
+
+
+def prepare(
+    groups: Sequence[JSON],
+    *,
+    columns: Columns = MappingProxyType({}),
+    params: Mapping[str, Any] = MappingProxyType({}),
+    limits: Limits = LIMITS,
+) -> Prepared:
+    """Check and convert.
+
+    `columns` are arrays over all rollouts that came beside the JSON (the frame's tensors); `params` are values of
+    `ANSWER_SPECS`.
+    """
+    rollouts = check_shape(groups, limits=limits)
+    sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
+    where = _locator(sizes_P)
+    arrays = read_columns(rollouts, columns, where)
+    options = tuple(_options(g, p) for p, g in enumerate(groups))
+    silent_R = _silent(arrays, len(rollouts))
+    classes, guessed_P = _classify(groups, silent_R, options, params)
+    return Prepared(
+        groups=Groups(
+            sizes_P,
+            _flat_index(classes),
+            np.array([len(c.answers) for c in classes], np.int64),
+            tuple(chain.from_iterable(c.answers for c in classes)),
+            arrays,
+            np.array([r.get("trained", True) for r in rollouts], bool),
+            {
+                name: _view(groups, name, silent_R, options, params)
+                for name in VIEWS
+                if any(g.get(name) for g in groups)
+            },
+            np.array([bool((g.get("reference") or "").strip()) for g in groups], bool),
+            np.array([np.nan if g.get("prompt_weight") is None else g["prompt_weight"] for g in groups], np.float64),
+        ),
+        group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
+        keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
+        sources=tuple(g.get("entropy_source") or "exact" for g in groups),
+        kinds=tuple(map(kind_of, groups)),
+        options=options,
+        labels=tuple(g.get("label") for g in groups),
+        correct_R=tuple(r.get("correct") for r in rollouts),
+        guessed_P=guessed_P,
+    )
+
+
+# --- structure -------------------------------------------------------------------------------------------------------
+
+
+def _locator(sizes_P: Ints) -> Where:
+    starts = offsets(sizes_P)
+
+    def where(i: int) -> tuple[str | int, ...]:
+        p = int(np.searchsorted(starts, i, side="right")) - 1
+        return ("groups", p, "rollouts", int(i - starts[p]))
+
+    return where
+
+
+def check_shape(groups: Sequence[JSON], *, limits: Limits | None = None) -> list[JSON]:
+    """Objects, lists, names and strings are what they must be; returns all rollouts. Numbers are checked as columns."""
+    _check_groups(groups, limits or UNLIMITED)
+    rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
+    _check_rollouts(
+        groups, rollouts, _locator(np.array([len(g["rollouts"]) for g in groups], np.int64)), limits or UNLIMITED
+    )
+    return rollouts
+
+
+def _check_groups(groups: Any, limits: Limits) -> None:
+    if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence):
+        raise RequestError("must be a list of groups", loc=("groups",), code="type")
+    if len(groups) > limits.groups:
+        raise LimitError(
+            f"{len(groups)} groups; at most {limits.groups} in one request", loc=("groups",), code="groups"
+        )
+    seen: dict[str, int] = {}
+    for p, group in enumerate(groups):
+        loc = ("groups", p)
+        _check_keys(group, GROUP_KEYS, loc)
+        rollouts = group.get("rollouts")
+        if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
+            raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
+        if len(rollouts) > limits.rollouts:
+            raise LimitError(
+                f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group",
+                loc=(*loc, "rollouts"),
+                code="rollouts",
+            )
+        name = group.get("group_id", str(p))
+        if not isinstance(name, str) or not 1 <= len(name) <= 256:
+            raise RequestError("must be a string of 1 to 256 characters", loc=(*loc, "group_id"), code="value")
+        if name in seen:
+            raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
+        seen[name] = p
+        _check_choice(group, "kind", KINDS, loc)
+        _check_choice(group, "entropy_source", SOURCES, loc)
+        _check_choice(group, "entropy_mode", MODES, loc)
+        _check_extras(group, limits, loc)
+
+
+def _check_extras(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """What only some methods and diagnostics read."""
+    weight = group.get("prompt_weight")
+    if weight is not None and not (type(weight) in {int, float} and 0 <= weight <= MAX_WEIGHT):
+        raise RequestError(f"must be a number >= 0 and <= {MAX_WEIGHT:g}", loc=(*loc, "prompt_weight"), code="value")
+    for name in VIEWS:
+        _check_view(group.get(name), limits, (*loc, name))
+    for key in ("label", "reference", "prompt"):
+        if not isinstance(group.get(key), str | None):
+            raise RequestError("must be a string or null", loc=(*loc, key), code="type")
+
+
+def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """A second group: a list of rollouts of which only the answers count."""
+    if rollouts is None:
+        return
+    if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
+        raise RequestError("must be a list of at least one rollout, or null", loc=loc, code="empty_group")
+    if len(rollouts) > limits.rollouts:
+        raise LimitError(f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=loc, code="rollouts")
+    for i, rollout in enumerate(rollouts):
+        _check_keys(rollout, VIEW_KEYS, (*loc, i))
+    _check_strings(rollouts, limits, lambda i: (*loc, i))
+
+
+def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> None:
+    for key in ("answer", "text", "finish_reason", "id"):
+        column = [r.get(key) for r in rollouts]
+        check_types(column, {str, type(None)}, "a string or null", key, where)
+        long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
+        if long is not None:
+            raise LimitError(f"longer than {limits.text} characters", loc=(*where(long), key), code="text")
+
+
+def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -> None:
+    if not isinstance(value, Mapping):
+        raise RequestError("must be an object", loc=loc, code="type")
+    unknown = next((key for key in value if key not in known), None)
+    if unknown is not None:
+        raise RequestError(
+            f"{unknown_name('field', str(unknown), known)}; put your own data into meta",
+            loc=loc,
+            code="unknown_field",
+        )
+
+
+def _check_choice(group: JSON, key: str, allowed: Sequence[str], loc: tuple[str | int, ...]) -> None:
+    if group.get(key) is not None and group[key] not in allowed:
+        raise RequestError(f"must be one of {', '.join(allowed)}", loc=(*loc, key), code="value")
+
+
+def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Where, limits: Limits) -> None:
+    for i, rollout in enumerate(rollouts):
+        if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
+            _check_keys(rollout, ROLLOUT_KEYS, where(i))
+    _check_strings(rollouts, limits, where)
+    check_types([r.get("trained", True) for r in rollouts], {bool}, "true or false", "trained", where)
+    check_types([r.get("correct") for r in rollouts], {bool, type(None)}, "true, false or null", "correct", where)
+    for p, group in enumerate(groups):
+        ids = [r.get("id") for r in group["rollouts"]]
+        named = [x for x in ids if x is not None]
+        if len(set(named)) < len(named):
+            j = next(j for j, x in enumerate(ids) if x is not None and x in ids[:j])
+            raise RequestError(
+                "is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id"
+            )
+
+
+def kind_of(group: JSON) -> Kind:
+    kind: Kind = group.get("kind") or "math"
+    return kind
+
+
+def option_tuple(group: JSON) -> tuple[str, ...] | None:
+    """The letters that a choice group's answers may be; None for another kind."""
+    return option_letters(group.get("options")) if group.get("kind") == "choice" else None
+
+
+def _options(group: JSON, p: int) -> tuple[str, ...] | None:
+    try:
+        return option_tuple(group)
+    except RequestError as error:
+        raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _silent(arrays: Columns, rollouts: int) -> Bools:
+    """No generated token, hence no answer."""
+    count = arrays.get("num_tokens")
+    return count == 0 if isinstance(count, np.ndarray) else np.zeros(rollouts, bool)
+
+
+Mode = Literal["clean", "ttrl_official"]
+
+
+def read_answers(
+    rollouts: Sequence[JSON],
+    silent: Sequence[bool],
+    *,
+    kind: Kind = "math",
+    options: Sequence[str] | None = None,
+    mode: Annotated[
+        Mode,
+        Param(
+            "clean, or ttrl_official: extraction and vote by strings as in the published TTRL runs, for comparison",
+            source="official code",
+        ),
+    ] = "clean",
+    truncated: Annotated[
+        Literal["boxed", "as_is", "invalid"],
+        Param(
+            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted "
+            "(always so with mode=ttrl_official); never",
+            source="ours",
+        ),
+    ] = "boxed",
+    fallback: Annotated[
+        bool, Param("also take the last number or letter of a text that announces no answer; flagged guessed_answer")
+    ] = False,
+    open_think: Annotated[bool, Param("also read a text whose <think> block is not closed")] = False,
+) -> list[Extraction]:
+    """The raw answer of each rollout and where it stood: as given, or extracted from its text.
+
+    A rollout that generated no token has no answer.
+    """
+
+    def read(rollout: JSON, quiet: bool) -> Extraction:
+        cut = rollout.get("finish_reason") == "length"
+        if quiet or (cut and truncated == "invalid"):
+            return NO_ANSWER
+        if "answer" in rollout:
+            return Extraction(rollout["answer"], "given")
+        text = rollout.get("text")
+        if not text:
+            return NO_ANSWER
+        if mode == "ttrl_official":
+            return Extraction(official_answer(text, kind=kind) or None, "phrase")
+        closed_only = cut and truncated == "boxed"
+        return extract(
+            text, kind=kind, options=options, closed_only=closed_only, fallback=fallback, open_think=open_think
+        )
+
+    return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
+
+
+NO_ANSWER: Final = Extraction(None, "none")
+# Keyword parameters of both functions that a group, not a request, sets.
+_PER_GROUP: Final = frozenset({"kind", "options"})
+READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
+ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))
+
+
+def _classify(
+    groups: Sequence[JSON], silent_R: Bools, options: Sequence[tuple[str, ...] | None], params: Mapping[str, Any]
+) -> tuple[list[Classes], Bools]:
+    """The classes of each group, and which groups have an answer that was guessed."""
+    reading = {k: v for k, v in params.items() if k in READING}
+    rules = {k: v for k, v in params.items() if k not in READING}
+    strings = reading.get("mode") == "ttrl_official"
+    classes, guessed, at = [], [], 0
+    for group, letters in zip(groups, options, strict=True):
+        rollouts, kind = group["rollouts"], kind_of(group)
+        silent = silent_R[at : at + len(rollouts)].tolist()
+        at += len(rollouts)
+        found = read_answers(rollouts, silent, kind=kind, options=letters, **reading)
+        raws = [e.answer for e in found]
+        if strings:
+            classes.append(classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact"))
+        else:
+            classes.append(classify(raws, kind=kind, options=letters, **rules))
+        guessed.append(any(e.source == "fallback" for e in found))
+    return classes, np.array(guessed, bool)
+
+
+def _view(
+    groups: Sequence[JSON],
+    name: str,
+    silent_R: Bools,
+    options: Sequence[tuple[str, ...] | None],
+    params: Mapping[str, Any],
+) -> View:
+    """Each group pooled with its second one; the answers of both are compared with each other."""
+    sizes = [(len(g["rollouts"]), len(g.get(name) or ())) for g in groups]
+    pooled = [{**g, "rollouts": [*g["rollouts"], *(g.get(name) or ())]} for g in groups]
+    own_R = np.array([own for m, n in sizes for own in [True] * m + [False] * n], bool)
+    silent = np.zeros(len(own_R), bool)
+    silent[own_R] = silent_R
+    classes, _ = _classify(pooled, silent, options, params)
+    flat = Groups(
+        np.array([m + n for m, n in sizes], np.int64),
+        _flat_index(classes),
+        np.array([len(c.answers) for c in classes], np.int64),
+        tuple(chain.from_iterable(c.answers for c in classes)),
+    )
+    return View(flat, own_R)
+
+
+def _flat_index(classes: Sequence[Classes]) -> Ints:
+    start, parts = 0, [np.zeros(0, np.int64)]
+    for c in classes:
+        index = np.array(c.index, np.int64)
+        parts.append(np.where(index >= 0, index + start, -1))
+        start += len(c.answers)
+    return np.concatenate(parts)

@@ -1,0 +1,226 @@
+"""Sums, products, powers, roots and logarithms of exact and computed numbers."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from .numbers import (
+    MAX_BITS,
+    NOISE,
+    Value,
+    bounded,
+    check_angle,
+    check_log,
+    computed,
+    context,
+    faint,
+    is_exact,
+    is_zero,
+)
+from .tokens import Unreadable
+
+__all__ = ["add", "add2", "div", "exp", "ln", "log", "log10", "mul", "neg", "power", "product", "root", "sqrt", "zero"]
+
+
+_LOWEST = 650  # bits: what is smaller is beyond even the further digits of a faint part
+
+
+def add(*args: Value) -> Value:
+    total = args[0]
+    for x in args[1:]:
+        total = bounded(add2(total, x))
+    return total
+
+
+def add2(a: Value, b: Value) -> Value:
+    if is_exact(a, b):
+        return a + b
+    exact = is_exact(a) or is_exact(b)
+    a, b = computed(a), computed(b)
+    out = a + b
+    ctx = context()
+    _note_sizes(ctx.mag(a), ctx.mag(b), exact=exact)
+    noise = ctx.mpf(10) ** -NOISE
+    if hasattr(out, "_mpc_"):
+        re, im = out.real, out.imag
+        if abs(re) <= noise * max(abs(ctx.re(a)), abs(ctx.re(b))):
+            re = ctx.zero
+        if abs(im) <= noise * max(abs(ctx.im(a)), abs(ctx.im(b))):
+            im = ctx.zero
+        return ctx.mpc(re, im) if im else zero(re)
+    return 0 if abs(out) <= noise * max(abs(a), abs(b)) else out
+
+
+def _note_sizes(a: float, b: float, *, exact: bool) -> None:
+    """Of two numbers that are added, `a` and `b` their sizes in bits: only what is small in itself goes unseen."""
+    small = min(a, b)
+    if -math.inf < small < 0:
+        bits = min(abs(a - b), -small)
+        if exact and bits > _LOWEST:
+            raise Unreadable("too small a part")
+        faint(bits)
+
+
+def zero(x: Value) -> Value:
+    return x or 0
+
+
+def product(*args: Value) -> Value:
+    out = args[0]
+    for x in args[1:]:
+        out = bounded(mul(out, x))
+    return out
+
+
+def mul(a: Value, b: Value) -> Value:
+    if is_exact(a, b):
+        return a * b
+    if is_zero(a) or is_zero(b):
+        return 0
+    return computed(a) * computed(b)
+
+
+def div(a: Value, b: Value) -> Value:
+    if is_zero(b):
+        raise Unreadable("division by zero")
+    if is_exact(a, b):
+        return Fraction(a) / b
+    return 0 if is_zero(a) else computed(a) / computed(b)
+
+
+def neg(a: Value) -> Value:
+    return -a
+
+
+def power(a: Value, b: Value) -> Value:
+    if is_zero(b):
+        if is_zero(a):
+            raise Unreadable("0^0")
+        return 1
+    if is_zero(a):
+        if hasattr(b, "_mpc_") or b < 0:
+            raise Unreadable("a power of zero")
+        return 0
+    if is_exact(a, b):
+        if isinstance(b, int):
+            return _int_pow(a, b)
+        return _rational_pow(a, b)
+    if isinstance(b, int):
+        if abs(b) > MAX_BITS:
+            raise Unreadable("too large")
+        base = computed(a)
+        check_log(abs(b) * abs(context().log(abs(base))))
+        return base**b
+    if isinstance(b, Fraction) and not hasattr(a, "_mpc_") and a < 0 and b.denominator % 2:
+        out = power(-a, b)
+        return -out if b.numerator % 2 else out
+    ctx = context()
+    exponent = ctx.log(computed(a)) * computed(b)
+    check_log(abs(ctx.re(exponent)))
+    check_angle(ctx.im(exponent))
+    faint(-ctx.mag(exponent))
+    return ctx.exp(exponent)
+
+
+def _int_pow(a: int | Fraction, b: int) -> Value:
+    if a in {1, -1}:
+        return 1 if a == 1 or b % 2 == 0 else -1
+    bits = max(abs(a.numerator).bit_length(), a.denominator.bit_length())
+    if (bits - 1) * abs(b) > MAX_BITS:
+        raise Unreadable("too large")
+    return Fraction(a) ** b if b < 0 else a**b
+
+
+def _rational_pow(a: int | Fraction, b: Fraction) -> Value:
+    p, q = b.numerator, b.denominator
+    sign = 1
+    if a < 0:
+        if q % 2 == 0:
+            if q == 2:
+                root = _rational_pow(-a, Fraction(1, 2))
+                return _int_or_mp_pow(context().mpc(0, 1) * computed(root), p)
+            return context().exp(context().log(computed(a)) * computed(b))
+        sign = -1 if p % 2 else 1
+        a = -a
+    top, bottom = _iroot(a.numerator, q), _iroot(a.denominator, q)
+    if top is not None and bottom is not None:
+        return sign * Fraction(_int_pow(Fraction(top, bottom), p))
+    ctx = context()
+    exponent = ctx.log(computed(a)) * computed(b)
+    check_log(abs(exponent))
+    if q == 2 and abs(p) < 64:
+        return sign * ctx.sqrt(computed(a)) ** p
+    return sign * ctx.exp(exponent)
+
+
+def _int_or_mp_pow(a: Value, p: int) -> Value:
+    if abs(p) > 1_000:
+        raise Unreadable("too large")
+    return a**p
+
+
+def _iroot(n: int, q: int) -> int | None:
+    """The exact q-th root of n >= 0, if there is one."""
+    if n < 2:
+        return n
+    bits = n.bit_length()
+    if q == 2:
+        root = math.isqrt(n)
+        return root if root * root == n else None
+    if q >= bits or bits > MAX_BITS // 8:
+        return None
+    root = 1 << -(-bits // q)
+    while True:
+        step = ((q - 1) * root + n // root ** (q - 1)) // q
+        if step >= root:
+            break
+        root = step
+    return root if root**q == n else None
+
+
+def root(a: Value, n: Value) -> Value:
+    if not isinstance(n, int) or n == 0:
+        if isinstance(n, Fraction) or not is_zero(n):
+            return power(a, div(1, n))
+        raise Unreadable("no such root")
+    return power(a, Fraction(1, n))
+
+
+def sqrt(a: Value) -> Value:
+    if is_exact(a):
+        return 0 if a == 0 else _rational_pow(a, Fraction(1, 2))
+    return context().sqrt(a)
+
+
+def exp(a: Value) -> Value:
+    if is_zero(a):
+        return 1
+    x = computed(a)
+    check_log(abs(context().re(x)))
+    check_angle(context().im(x))
+    faint(-context().mag(x))
+    return context().exp(x)
+
+
+def ln(a: Value) -> Value:
+    if is_zero(a):
+        raise Unreadable("logarithm of zero")
+    ctx = context()
+    if is_exact(a):
+        if a == 1:
+            return 0
+        if a > 0:
+            # Exact numbers may be larger than a computed value may be.
+            return ctx.log(ctx.mpf(a.numerator)) - ctx.log(ctx.mpf(a.denominator))
+    x = computed(a)
+    out = ctx.log(x)
+    return 0 if abs(out) <= ctx.mpf(10) ** -NOISE else out
+
+
+def log10(a: Value) -> Value:
+    return div(ln(a), ln(10))
+
+
+def log(a: Value, base: Value = 10) -> Value:
+    return div(ln(a), ln(base))

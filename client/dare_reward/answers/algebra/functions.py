@@ -1,0 +1,239 @@
+"""The functions that an expression may call, with their arity and cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+from ..words import words
+from .arithmetic import add, add2, div, exp, ln, log, log10, mul, neg, power, product, root, sqrt, zero
+from .numbers import (
+    NOISE,
+    Value,
+    bounded,
+    charge,
+    check_angle,
+    check_log,
+    computed,
+    context,
+    faint,
+    is_exact,
+    rational,
+    work,
+)
+from .tokens import Unreadable
+
+__all__ = ["COSTS", "RULES"]
+
+MAX_FACTORIAL = 2_100
+
+MAX_BINOMIAL = 3_000
+
+
+def _angle(a: Value) -> Any:
+    x = computed(a)
+    check_angle(context().re(x))
+    check_log(abs(context().im(x)))
+    return x
+
+
+def _trig(name: str) -> Callable[[Value], Value]:
+    def f(a: Value) -> Value:
+        ctx = context()
+        x = _angle(a)
+        if name == "cos":
+            faint(-2 * ctx.mag(x))
+        out = getattr(ctx, name)(x)
+        return 0 if abs(out) <= ctx.mpf(10) ** -NOISE * max(1, abs(computed(a))) and not _tiny(a) else out
+
+    return f
+
+
+def _tiny(a: Value) -> bool:
+    """So small that a small sine is its value, not rounding error."""
+    return bool(abs(computed(a)) < 0.001)
+
+
+_sin, _cos = _trig("sin"), _trig("cos")
+
+
+def _inverse(name: str) -> Callable[[Value], Value]:
+    def f(a: Value) -> Value:
+        x = computed(a)
+        size = context().mag(x)
+        faint(-size if name in {"acos", "acot"} else size if name in {"atan", "acot", "asec", "acsc"} else 0)
+        return zero(getattr(context(), name)(x))
+
+    return f
+
+
+def _hyperbolic(name: str) -> Callable[[Value], Value]:
+    def f(a: Value) -> Value:
+        x = computed(a)
+        check_log(abs(context().re(x)))
+        check_angle(context().im(x))
+        faint(-2 * context().mag(x) if name == "cosh" else 2 * abs(context().re(x)) if name == "tanh" else 0)
+        return zero(getattr(context(), name)(x))
+
+    return f
+
+
+def _factorial(a: Value) -> Value:
+    if isinstance(a, int):
+        if not 0 <= a <= MAX_FACTORIAL:
+            raise Unreadable("no such factorial")
+        return math.factorial(a)
+    x = computed(a)
+    _only_at_base_precision()
+    if abs(x) > 500:
+        raise Unreadable("too large")
+    return context().gamma(x + 1)
+
+
+def _only_at_base_precision() -> None:
+    """Gamma and zeta take a second at 1,000 digits."""
+    if work.factor > 1:
+        raise Unreadable("too many digits")
+
+
+def _gamma(a: Value) -> Value:
+    return _factorial(add2(a, -1))
+
+
+def _factorial2(a: Value) -> Value:
+    if not isinstance(a, int) or not 0 <= a <= MAX_FACTORIAL:
+        raise Unreadable("no such factorial")
+    return math.prod(range(a, 0, -2))
+
+
+def _binom(n: Value, k: Value) -> Value:
+    if isinstance(k, int) and isinstance(n, int) and n >= 0:
+        if n > MAX_BINOMIAL or k < 0:
+            raise Unreadable("too large")
+        return math.comb(n, k)
+    if isinstance(k, int) and 0 <= k <= 60:
+        charge(5 * k)
+        out: Value = 1
+        for j in range(k):
+            out = bounded(div(mul(out, add2(n, -j)), j + 1))
+        return out
+    return div(_factorial(n), mul(_factorial(k), _factorial(add2(n, neg(k)))))
+
+
+def _round_to(name: str) -> Callable[[Value], Value]:
+    def f(a: Value) -> Value:
+        near = rational(a)
+        if near is not None:
+            return math.floor(near) if name == "floor" else math.ceil(near)
+        if hasattr(a, "_mpc_"):
+            raise Unreadable("floor of a complex number")
+        return int(getattr(context(), name)(a))
+
+    return f
+
+
+def _integers(args: tuple[Value, ...]) -> tuple[int, ...]:
+    if not all(isinstance(a, int) for a in args):
+        raise Unreadable("not integers")
+    return args
+
+
+def _mod(a: Value, b: Value) -> Value:
+    a, b = _integers((a, b))
+    if b <= 0:
+        raise Unreadable("no such modulus")
+    return a % b
+
+
+def _extreme(pick: Callable[..., Value]) -> Callable[..., Value]:
+    def f(*args: Value) -> Value:
+        if not all(is_exact(a) for a in args):
+            raise Unreadable("not comparable")
+        return pick(args)
+
+    return f
+
+
+def _abs(a: Value) -> Value:
+    return abs(a)
+
+
+def _degrees(a: Value) -> Value:
+    return mul(mul(a, Fraction(1, 180)), context().pi * 1)
+
+
+def _zeta(a: Value) -> Value:
+    if not is_exact(a) or not 1 < a <= 60:
+        raise Unreadable("no such zeta value")
+    _only_at_base_precision()
+    return context().zeta(computed(a))
+
+
+def _reciprocal(f: Callable[[Value], Value], g: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    return lambda a: div(g(a), f(a))
+
+
+def _one(_: Value) -> Value:
+    return 1
+
+
+# Steps beside those for the size of the result.
+COSTS = dict.fromkeys(
+    words("exp cis ln lg log sin cos tan cot sec csc sinh cosh tanh coth sech csch sqrt root cbrt pow"), 30
+) | {
+    **dict.fromkeys(words("arcsin arccos arctan arccot arcsec arccsc arsinh arcosh artanh factorial Gamma binom"), 60),
+    "zeta": 400,
+}
+
+RULES: dict[str, tuple[int, Callable[..., Value]]] = {
+    "add": (0, add),
+    "mul": (0, product),
+    "div": (2, div),
+    "neg": (1, neg),
+    "pow": (2, power),
+    "root": (2, root),
+    "sqrt": (1, sqrt),
+    "cbrt": (1, lambda a: root(a, 3)),
+    "abs": (1, _abs),
+    "mod": (2, _mod),
+    "deg": (1, _degrees),
+    "factorial": (1, _factorial),
+    "factorial2": (1, _factorial2),
+    "Gamma": (1, _gamma),
+    "zeta": (1, _zeta),
+    "binom": (2, _binom),
+    "floor": (1, _round_to("floor")),
+    "ceil": (1, _round_to("ceil")),
+    "gcd": (0, lambda *a: math.gcd(*_integers(a))),
+    "lcm": (0, lambda *a: math.lcm(*_integers(a))),
+    "max": (0, _extreme(max)),
+    "min": (0, _extreme(min)),
+    "exp": (1, exp),
+    "cis": (1, lambda a: exp(mul(context().j * 1, a))),
+    "ln": (1, ln),
+    "lg": (1, log10),
+    "log": (0, log),
+    "sin": (1, _sin),
+    "cos": (1, _cos),
+    "tan": (1, _reciprocal(_cos, _sin)),
+    "cot": (1, _reciprocal(_sin, _cos)),
+    "sec": (1, _reciprocal(_cos, _one)),
+    "csc": (1, _reciprocal(_sin, _one)),
+    "arcsin": (1, _inverse("asin")),
+    "arccos": (1, _inverse("acos")),
+    "arctan": (1, _inverse("atan")),
+    "arccot": (1, _inverse("acot")),
+    "arcsec": (1, _inverse("asec")),
+    "arccsc": (1, _inverse("acsc")),
+    "arsinh": (1, _inverse("asinh")),
+    "arcosh": (1, _inverse("acosh")),
+    "artanh": (1, _inverse("atanh")),
+    "sinh": (1, _hyperbolic("sinh")),
+    "cosh": (1, _hyperbolic("cosh")),
+    "tanh": (1, _hyperbolic("tanh")),
+    "coth": (1, lambda a: div(1, _hyperbolic("tanh")(a))),
+    "sech": (1, lambda a: div(1, _hyperbolic("cosh")(a))),
+    "csch": (1, lambda a: div(1, _hyperbolic("sinh")(a))),
+}

@@ -1,0 +1,95 @@
+"""Numbers and runs of letters as they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ..words import words
+from .tokens import Token, Unreadable
+
+__all__ = ["letters", "number", "refuse", "small"]
+
+MAX_DIGITS = 4_000  # Python refuses int() past 4,300
+MAX_ZEROS = 40
+# Words that stand for something else than a product of their letters.
+_WORDS = frozenset(
+    words(
+        "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was",
+        "has had its per via yes all any one two six ten min max sum let now set get put men day how who why",
+        "its use new old odd",
+    )
+)
+
+_DERIVATIVE = re.compile(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
+_MARK = r"\^(?:\{-1\}|-1|\{?(?:T|\\top)\}?)"
+_MATRICES = re.compile(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[A-Z]\*?[A-Z]{_MARK}")
+
+
+def number(text: str) -> int | Fraction:
+    """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
+    if len(text) > MAX_DIGITS:
+        raise Unreadable("too many digits")
+    if text.startswith("0" * MAX_ZEROS):
+        raise Unreadable("too many zeros")
+    mantissa, _, exponent = text.lower().partition("e")
+    if len(exponent) > 9 or (exponent and abs(int(exponent)) > MAX_DIGITS):
+        raise Unreadable("too large an exponent")
+    if "(" in mantissa:
+        whole, cycle = mantissa.rstrip(")").split("(")
+        places = len(whole.partition(".")[2])
+        value = Fraction(
+            int(whole.replace(".", "") + cycle) - int(whole.replace(".", "")), (10 ** len(cycle) - 1) * 10**places
+        )
+    elif "." in mantissa:
+        whole, decimals = mantissa.split(".")
+        value = Fraction(int(whole + decimals or "0"), 10 ** len(decimals))
+    else:
+        value = Fraction(int(mantissa))
+    if exponent:
+        value *= Fraction(10) ** int(exponent)
+    return value.numerator if value.denominator == 1 else value
+
+
+def letters(tokens: Sequence[Token]) -> list[Token]:
+    """Short runs of letters become products; longer ones are words, which no expression holds."""
+    out: list[Token] = []
+    for t in tokens:
+        if t.kind == "word":
+            out.extend(_split_letters(t))
+        else:
+            out.append(t)
+    return out
+
+
+def _split_letters(t: Token) -> list[Token]:
+    word = t.text
+    for name in ("arcsin", "arccos", "arctan", "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "log", "exp", "ln"):
+        rest = word.removeprefix(name)
+        if rest != word and len(rest) <= 1:
+            return [Token("fn", name, t.space), *(Token("let", c) for c in rest)]
+    if word.startswith("pi") and len(word) == 3:
+        return [Token("let", "pi", t.space), Token("let", word[2])]
+    if len(word) > 3 or word.lower() in _WORDS:
+        raise Unreadable("a word")
+    return [Token("let", c, t.space and n == 0) for n, c in enumerate(word)]
+
+
+def small(text: str) -> int:
+    """The value of a short run of digits, 0 for anything else."""
+    return int(text) if text.isdigit() and len(text) < 12 else 0
+
+
+def refuse(tokens: Sequence[Token]) -> None:
+    """Raises on what looks like a product and is none: derivatives, and products of matrices."""
+    if any(t.text == "frac" for t in tokens) and _is_derivative(tokens):
+        raise Unreadable("a derivative")
+    if any(t.text == "^" for t in tokens) and _MATRICES.search("".join([t.text for t in tokens])):
+        raise Unreadable("a product of matrices")  # beside an inverse or transposed one a capital letter is a matrix
+
+
+def _is_derivative(tokens: Sequence[Token]) -> bool:
+    """`\\frac{d}{dx}` and `\\frac{dy}{dx}`, whose d is no factor."""
+    texts = "".join([t.text for t in tokens])
+    return "frac{d" in texts and _DERIVATIVE.search(texts) is not None

@@ -1,0 +1,306 @@
+"""What an announcement announces: a maths span, a number or expression, or the words to the end of sentence or line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..markup import undecorated
+from .boxes import is_placeholder
+from .prose_values import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
+from .spans import ABBREVIATION, Span, display, sentence, spans
+
+if TYPE_CHECKING:
+    from .announcements import Anchor
+
+__all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
+
+WINDOW = 2_000  # characters of content that are read
+
+_DRESS = re.compile(
+    r"(?:\s|={3,}|-{3,}|</?(?:b|strong|em|i|u|p|br|span|h[1-6])\s?/?>|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+"
+)
+_BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
+_FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
+_FILLER = re.compile(
+    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now"
+    r"|clearly|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
+    r"|aproximadamente|donc|daher|somit|folglich|por tanto|portanto|quindi|dunque|è|est|es|é|là|是|为|為|선택지"
+    r"|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
+    re.IGNORECASE,
+)
+_NOT = re.compile(
+    r"(?:definitely |certainly |simply )?(?:not|never|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
+)
+_NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_UNABLE = re.compile(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
+_INSTEAD = re.compile(
+    r"(?:[\s,;](?:but(?: rather)?|sondern|sino|mais)|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
+    re.IGNORECASE,
+)
+# "The answer is **Lima**, the capital of Peru": the dress before it is off already.
+_BOLD_FIRST = re.compile(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
+# By far the most common content, a number and nothing else on its line: what the long way would find too.
+_NUMBER = re.compile(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
+_KEY = re.compile(r"[\"']\s*:\s*\Z")
+_STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
+_ESCAPE = re.compile(r"\\([\"'\\/])")
+_FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
+_BOX = re.compile(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
+_FIELD = re.compile(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
+_VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
+_LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
+_NAME = re.compile(r"[A-Za-z]")
+_EQUALS = re.compile(r"\s*+=\s*+")
+_JOINTS = frozenset(
+    {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
+)
+_OR = frozenset({"or", ", or", "oder", "ou", "o", "или", "或"})
+_DECIMAL = re.compile(r"[-−]?\d*+\.\d++\s?\\?%?")  # "$\frac{9}{16}$ or $0.5625$" says one value twice
+_NUMERAL = re.compile(r"[-−]?[\d.,]*+")  # "$1$ or $0.5$" says two
+_REPEATING = re.compile(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
+_ABOUT = re.compile(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
+# "Final answer. The area is" before a displayed formula.
+_LEADS = re.compile(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
+_OF_FORM = re.compile(r"(?:of|in) the form\b")
+_CLOSED_HEADING = re.compile(r"[^\S\n]#{1,6}[^\S\n]*\Z")
+_LEAD_CHARS = 120
+_MODAL = re.compile(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
+_CONSTRAINT = re.compile(
+    r"(?:(?:an?\s)?(?:even|odd|positive|negative|non-?\w+|real|rational|irrational|integral|integer|whole|prime|finite"
+    r"|single|simple|unique|number|value|multiple|consistent|fraction|function)\b(?!\s[-\d$\\])"
+    r"|between|less than|greater than|larger than|smaller than|more than|fewer than|bigger than|at (?:least|most)"
+    r"|divisible|within|one of|close to|somewhere|either)\b",
+    re.IGNORECASE,
+)
+_SAYS = re.compile(r"[^\W_]|[∅∞√]")
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Content of an announcement; `denied`: the text says that this is not the answer."""
+
+    content: str
+    denied: bool = False
+
+
+def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
+    """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
+    if anchor.link == "back":
+        return _before(text, anchor)
+    if anchor.link in {"is", "colon"} and not anchor.negated and (number := _NUMBER.match(text, anchor.end)):
+        return Phrase(number[1])
+    return _math_words(text, anchor)
+
+
+def _math_words(text: str, anchor: Anchor) -> Phrase | None:
+    body, fresh = _body(text, anchor)
+    if not anchor.negated and (repeating := _REPEATING.match(body)):
+        return Phrase(repeating[0])
+    if body.startswith(("\\[", "$$", "\\begin{")):
+        shown = display(body)
+        return Phrase(last_side(shown)) if shown else None
+    line = _CLOSED_HEADING.sub("", _line(body, anchor))
+    found = spans(line)
+    said, asked = sentence(line, found)
+    if asked:
+        return None
+    if not found and anchor.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
+        return Phrase(last_side(shown))
+    start = _fillers(said)
+    return None if _is_constraint(text, anchor, said, start) else _from_sentence(text, anchor, line, start, fresh=fresh)
+
+
+def _from_sentence(text: str, anchor: Anchor, line: str, start: int, *, fresh: bool) -> Phrase | None:
+    """What the sentence that opens `line` announces or denies from `start` on."""
+    found = spans(line)
+    said, denied = sentence(line, found)[0], anchor.negated
+    if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
+        denied, start = True, no.end()
+    if denied and _NOT_SO.match(said, start):
+        can = "can" in text[anchor.start : anchor.end].lower()
+        if can and _UNABLE.match(said, start):
+            return None
+        word = "cannot be " if can else "not "
+        return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
+    content = _span_content(said, start, found)
+    if content is None:
+        content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
+    if (
+        not content
+        or _is_empty(content)
+        or _FIELD.match(content)
+        or (anchor.link == "hash" and not _is_result(text, anchor, line, content))
+    ):
+        return None
+    if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
+        said = sentence(line[instead.end() :], [])[0]
+        content = _span_content(said, 0, spans(said)) or plain_content(said, strict=True, fresh=False) or content
+        denied = False
+    return Phrase(content, denied)
+
+
+def _shown_below(line: str, after: str) -> str | None:
+    """The displayed formula that a line such as "The area is" leads to."""
+    if len(line) > _LEAD_CHARS or not after.startswith(("\\[", "$$")) or _LEADS.search(line) is None:
+        return None
+    return display(after)
+
+
+def _is_constraint(text: str, anchor: Anchor, said: str, start: int) -> bool:
+    """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
+    if _OF_FORM.match(said, start):
+        return True
+    modal = anchor.link == "is" and _MODAL.search(text[anchor.start : anchor.end])
+    return bool(modal and _CONSTRAINT.match(said, start))
+
+
+def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
+    """The line after a colon, the sentence after "is", without markup around it."""
+    if anchor.link == "back":
+        return _before(text, anchor)
+    if anchor.link == "equals" or (anchor.link == "hash" and not _is_last(text, anchor)):
+        return None
+    body, _ = _body(text, anchor)
+    line = _line(body, anchor)
+    found = spans(line)
+    if anchor.link == "is":
+        said, asked = sentence(line, found)
+        if asked:
+            return None
+        line = _FOLLOWS.sub("", said.strip(), count=1) if _FOLLOWS.match(said.strip()) else said
+    if line.count("**") % 2 and (bold := _BOLD_FIRST.match(line)):
+        line = bold[1]
+    line = _undressed(COPULA.sub("", undecorated(line.strip()).rstrip("。।")))
+    if line.endswith(".") and not line.endswith("..") and not ABBREVIATION.search(line[:-1]):
+        line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
+    if len(found) == 1 and line.startswith(("$", "\\(")) and line.endswith(("$", "\\)")):
+        line = found[0][2]
+    if (anchor.link == "heading" and line.endswith(":")) or not _SAYS.search(line):
+        return None
+    return Phrase(line, anchor.negated)
+
+
+def exact_phrase(text: str, anchor: Anchor) -> Phrase | None:
+    """The rest of the line, or the next line, code point for code point but for blanks around it."""
+    if anchor.link in {"equals", "back"} or (anchor.link == "hash" and not _is_last(text, anchor)):
+        return None
+    if (value := _json_string(text, anchor)) is not None:
+        return Phrase(value.strip()) if value.strip() else None
+    rest = text[anchor.end : anchor.end + WINDOW]
+    dressed = re.match(r"[*_`]{1,3}+(?=\s)", rest)
+    if dressed:
+        rest = rest[dressed.end() :]
+    line = _line(rest.lstrip(), anchor).strip()
+    if line.endswith("**") and line.count("**") % 2:
+        line = line[:-2].rstrip()  # the label's: **Answer: foo**
+    return Phrase(line, anchor.negated) if line else None
+
+
+def _line(body: str, anchor: Anchor) -> str:
+    line = body.partition("\n")[0]
+    return line.partition("|")[0] if anchor.link == "cell" else line
+
+
+def _undressed(line: str) -> str:
+    line = line.strip().strip('*_`"“”«»').strip()
+    return line.replace("**", "", 1) if line.count("**") % 2 else line
+
+
+def _json_string(text: str, anchor: Anchor) -> str | None:
+    """The value of `"answer": "…"`, without the escapes that it needs there."""
+    if not _KEY.search(text[anchor.start : anchor.end]):
+        return None
+    match = _STRING.match(text, anchor.end, anchor.end + WINDOW)
+    if match is None:
+        return None
+    return _ESCAPE.sub(r"\1", match["double"] if match["double"] is not None else match["single"])
+
+
+def _before(text: str, anchor: Anchor) -> Phrase | None:
+    """ "So $24$ is the answer." """
+    content = re.split(r"\**\s(?:is|are)\s", text[anchor.end : anchor.start], maxsplit=1)[0].strip("$* ,.")
+    content = content.removeprefix("\\(").removesuffix("\\)").strip()
+    return Phrase(content) if content else None
+
+
+def _body(text: str, anchor: Anchor) -> tuple[str, bool]:
+    """The content's text without dress before it, and whether it starts on a new line."""
+    rest = text[anchor.end : anchor.end + WINDOW]
+    if (value := _json_string(text, anchor)) is not None:
+        rest = value
+    at, fresh = (rest.index("}") + 1 if rest.lstrip().startswith("}") else 0), False  # \\textbf{Answer:} 42
+    for _ in range(4):
+        dress = _DRESS.match(rest, at)
+        assert dress is not None
+        fresh = fresh or "\n" in dress[0]
+        at = dress.end()
+        fence = _FENCE.match(rest, at)
+        if fence is None and fresh:
+            fence = _BULLET.match(rest, at)
+        if fence is None:
+            break
+        at = fence.end()
+    return rest[at:], fresh
+
+
+def _fillers(said: str) -> int:
+    """Where the words end that lead over to the content: "approximately", "therefore"."""
+    at = 0
+    for _ in range(4):
+        while at < len(said) and said[at] in " \t*_:：":
+            at += 1
+        filler = _FILLER.match(said, at)
+        if filler is None:
+            break
+        at = filler.end()
+    return at
+
+
+def _span_content(said: str, start: int, found: list[Span]) -> str | None:
+    """The span at the start, or the one that the words lead to; spans joined by "and" are a list."""
+    inside = [span for span in found if start <= span[0] < len(said) and not _is_empty(span[2])]
+    if not inside:
+        return None
+    first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
+    if lead:
+        if _LEFT_SIDE.fullmatch(lead):
+            return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
+        if NUMBER.match(lead) or _ABOUT.search(lead):
+            return None
+        link = tail_link(said, start)
+        first = next((span for span in inside if 0 <= link <= span[0]), first)
+    parts, end = [first[2]], first[1]
+    for here, stop, content in inside[inside.index(first) + 1 :]:
+        joint = said[end:here].strip().lower()
+        if joint not in _JOINTS or (joint in _OR and _DECIMAL.fullmatch(content) and not _NUMERAL.fullmatch(parts[-1])):
+            break
+        parts.append(content)
+        end = stop
+    if len(parts) > 1:
+        return ", ".join(parts)
+    if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
+        value = plain_content(said[equals.end() :], strict=True, fresh=False)
+        return f"{parts[0]} = {value}" if value else parts[0]
+    content = last_side(parts[0])
+    unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
+    return f"{content} {unit}" if unit else content
+
+
+def _is_empty(content: str) -> bool:
+    """Whether a maths span is a box with nothing in it, `\\boxed{}` or `\\boxed{?}`."""
+    box = _BOX.fullmatch(content)
+    return box is not None and is_placeholder(box[1].strip())
+
+
+def _is_result(text: str, anchor: Anchor, line: str, content: str) -> bool:
+    """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
+    return (len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None) or _is_last(
+        text, anchor
+    )
+
+
+def _is_last(text: str, anchor: Anchor) -> bool:
+    line_end = text.find("\n", anchor.end)
+    return line_end < 0 or not text[line_end : line_end + WINDOW].strip()

@@ -1,0 +1,343 @@
+"""Announced choice letters: "the answer is (C)", "option E is correct", "Antwort: C", "故选C".
+
+The last announcement wins; two different letters in one, or in two next to each other with nothing that takes the first
+back, are no choice. A letter must stand by itself: "Answer: Based on" is not B, "A good fit" is not A, "F = ma" not F.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..choices import plain
+from ..species import names_species
+from .announcements import NEAR, anchors, descending, fold
+from .endorsements import PRAISE, praised
+from .unannounced import stands_alone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["announced_letter", "last_letter", "names_several"]
+
+READ = 300  # characters after an announcement in which its letter may stand
+APART = 120  # two announcements farther apart than this do not contradict each other
+EVENTS = 24  # announcements looked at, from the end
+
+# Words that announce a letter, with what must follow them and what must stand before them.
+_IS = (
+    r"(?:[^.\n:;!?()]{0,60}?\s(?:is|are)(?=[\s*_\"'$(]++[a-z](?![a-z]))"
+    r"|[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
+    r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
+)
+_ES = (
+    r"(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
+    r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
+)
+_NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
+_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante", "letra", "lettre", "lettera")
+_OTHER_WIDE = (
+    "opción", "opção", "вариант", "варіант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
+    "選択肢", "选项", "選項", "보기", "선택지",
+)  # fmt: skip
+_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for", "choosing", "selecting", "picking")
+_SUBJECT = re.compile(
+    r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
+    r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
+)
+# "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
+_LEFT = ("leaves", "leaving", "left with")
+_WENT = re.compile(
+    r"eliminat|exclud|exclusion|rul(?:e|ing)|discard|reject|cross|remov|wrong|incorrect|process|out\b|not\b|fail"
+)
+_GOOD = re.compile(
+    r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
+)
+_TAILS: dict[str, re.Pattern[str]] = (
+    {noun: re.compile(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
+    | {noun: re.compile(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
+    | {verb: re.compile(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {word: re.compile(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
+    | {
+        "closest": re.compile(_IS),
+        "response": re.compile(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
+        "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
+        "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
+        "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
+        "chọn": re.compile(r"(?: đáp án)?\s"),
+        "выбираю": re.compile(r"\s"),
+    }
+)
+_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
+_MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
+_MENTIONED = (
+    *_NOUNS,
+    *_OTHER_ASCII,
+    "answer",
+    "antwort",
+    "reponse",
+    "respuesta",
+    "resposta",
+    "risposta",
+    "matches",
+    "corresponds to",
+)
+_BRACKETED = frozenset({"matches", "corresponds to"})
+_FILL = (
+    r"(?:(?:actually|really|in fact|instead|certainly|surely|obviously"
+    r"|most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
+    r"|also|the|la|el|die|l'|option|choice|letter"
+    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант"
+    r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
+    r"|réponse|respuesta|resposta|risposta|antwort|letra|lettre|lettera|buchstabe|a(?= letra)"
+    r"|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
+    r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?"
+    r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
+)
+_DRESS = (
+    r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
+    r"|```[a-z]*\n|\{(?=\\))"
+)
+_AT = re.compile(
+    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
+    rf"|choice)\s++)?+)?{_DRESS}*+"
+    r"(?P<open>[(\[{（【<「『]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
+    r"(?![^\W_\u0590-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’](?!(?:d|t)[ıiuü]r(?![a-z]))[A-Za-z])[*_$}]*+"
+    r"(?P<close>[ ]?[)\]}）】>」』])?+"
+)
+_FORMULA = re.compile(
+    r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
+    r"|_[\w{]|\(\w\))"
+)
+_JOINED = re.compile(
+    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|또는|và|hoặc)\b|和|或|および|または|と"
+    r"|,|/|&|、|;)(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
+    r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
+)
+_QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
+_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
+# "statement b)" and "b), i.e. option A": a label inside the question, no option.
+_LABELS = re.compile(r"(?:statement|sentence|claim|assertion)", re.IGNORECASE)
+_CAPITAL = re.compile(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
+_ARTICLE = re.compile(
+    r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
+    r"|out|per|according)\b)[a-zà-ÿ]"
+)
+_AT_END = re.compile(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
+_DENIED_AFTER = re.compile(
+    r"[*_\"'`$)}\s]*+(?:\([^()\n]{0,80}\)\s*+)?(?:,\s)?(?:(?:is|are|was|were|can be|could be|has been|seems"
+    r"|would be|appears|does|do|doesn't|isn't|can't|cannot|fails"
+    r"|says|states|suggests|mentions|describes|refers|might|may|could)\b)",
+)
+_DENIED_BEFORE = re.compile(
+    r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at"
+    r"|consider)\s++\Z",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(
+    r"[*_\"'`$)}\]\s.,;:—–-]{0,8}+(?:(?:but(?: rather)?|rather|instead|sondern|sino|mais|it is|it's|it must be|es ist)"
+    r"(?![a-z])[,\s]*+){1,3}+",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(
+    r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
+    r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
+    r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
+    r"|\btrap\b|\btempt|\bincorrect|\bwrong\b"
+    r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
+    r"|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
+)
+_LONE = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
+_JOINERS = re.compile(
+    r"[\s,;/&+()\[\].、]|\b(?:and|or|und|oder|et|ou|not|option|choice|both|either|neither|nor)\b|和|或", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A letter that the text announces at `start`; `letter` None: several, or one that is no option."""
+
+    start: int
+    end: int
+    letter: str | None
+    denied: bool = False
+
+
+def announced_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter that the last announcement names; else the only option mentioned by name; else None."""
+    near = max(0, len(text) - NEAR)
+    said = _said(text, letters, near)
+    if near and ((at := _holding(said)) is None or said[at].start < near + APART):
+        said = _said(text, letters, 0, None if said else near)
+    if not said:
+        return _only_mention(text, letters)
+    at = _holding(said)
+    return None if at is None or _contradicted(text, said, at) else said[at].letter
+
+
+def _holding(said: list[Said]) -> int | None:
+    """The place in `said` of the last announcement that nothing after it takes back."""
+    denied: set[str | None] = set()
+    for i, last in enumerate(said):
+        if last.denied:
+            denied.add(last.letter)
+        elif last.letter is None or last.letter not in denied:
+            return i
+    return None
+
+
+def last_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The last capital letter of the options that stands alone: a fallback of published harnesses, on request only."""
+    for start in (max(0, len(text) - 2_000), 0):
+        found = [
+            match[0]
+            for match in _LONE.finditer(text, start)
+            if match[0] in letters and not (match[0] in "AI" and _ARTICLE.match(text, match.end()))
+        ]
+        if found:
+            return found[-1]
+    return None
+
+
+def names_several(content: str, letters: Sequence[str]) -> bool:
+    """Whether a box says letters and nothing else, but no single option: "A, B", "A or B", "not B", K of A-J."""
+    rest = _JOINERS.sub("", plain(content[:200]))
+    return (
+        bool(rest)
+        and len(rest) <= 26
+        and rest.isascii()
+        and rest.isalpha()
+        and rest.isupper()
+        and _spaced(content, rest, letters)
+    )
+
+
+def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
+    standing = _LONE.findall(plain(content[:200]))
+    return len(standing) == len(rest) or set(rest) <= set(letters)
+
+
+def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
+    """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
+    low = fold(text)
+    found: dict[int, Said] = {}
+    for count, anchor in enumerate(anchors(text, low, start, end)):
+        if count >= EVENTS:
+            break
+        said = _letter_at(text, anchor.start, anchor.end, letters) or _letter_closing(
+            text, anchor.start, anchor.end, letters
+        )
+        if said is not None:
+            found |= _with_instead(text, replace(said, denied=True) if anchor.negated else said, letters)
+    for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
+        match = _TAILS[stem].match(low, at + len(stem))
+        if match is None or not _introduced(low, at, stem):
+            continue
+        said = _letter_at(text, at, match.end(), letters)
+        if said is not None:
+            found.setdefault(said.end, said)
+    for at, _ in descending(low, PRAISE, EVENTS, start, end):
+        if (match := praised(text, at)) is not None:
+            letter = match["letter"].upper() if match["letter"].upper() in letters else None
+            found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
+    return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+
+
+def _introduced(low: str, at: int, stem: str) -> bool:
+    """Whether what must stand before `stem` does: "I choose", "the best one is"."""
+    if stem in _VERBS:
+        return _SUBJECT.search(low, max(0, at - 12), at) is not None
+    if stem == "one ":
+        return _GOOD.search(low, max(0, at - 16), at) is not None
+    if stem in _LEFT:
+        return _WENT.search(low, max(0, at - 160), at) is not None
+    return not (stem.isascii() and at and low[at - 1].isalpha())
+
+
+def _letter_at(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """The letter right behind an announcement that ends at `end`."""
+    match = _AT.match(text, end, end + READ)
+    if match is None:
+        return None
+    letter = unicodedata.normalize("NFKC", match["letter"])
+    if letter.islower() and (_LABELS.search(text, max(0, start - 2), end) or _CAPITAL.match(text, match.end())):
+        return None
+    after = match.end()
+    if not _stands(text, after, letter, bracketed=bool(match["close"])) and not (
+        letter.islower() and stands_alone(text, match.start("letter"), after)
+    ):
+        return None
+    letter = letter.upper()
+    if match["no"]:
+        return Said(start, after, letter, denied=True)
+    joined = _JOINED.match(text, after, after + 80)
+    second = joined["letter"] if joined else letter
+    several = second != letter and (second in letters or len(second) > 1)
+    return Said(start, after, None if several or letter not in letters else letter)
+
+
+def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
+    """Whether the letter before `after` is a choice and no word, article, symbol, question or first line of a list."""
+    following = text[after : after + 80]
+    if not bracketed:
+        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)) or names_species(letter, following):
+            return False
+        part = (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following)
+        if part and not _JOINED.match(following):
+            return False
+    return not (_QUESTION.match(following) or (letter == "A" and _LIST.match(text, after, after + READ)))
+
+
+def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Said]:
+    """`said`, and where it denies a letter the one that holds instead: "The answer is not B but C"."""
+    match = _INSTEAD.match(text, said.end, said.end + READ) if said.denied else None
+    instead = None if match is None else _letter_at(text, match.end(), match.end(), letters)
+    return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
+
+
+def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:
+    """ "The answer is 5 m (C)." and "The answer is 5 m, which is option C": the letter at the end of the sentence."""
+    line_end = text.find("\n", end)
+    window = text[end : min(end + READ, line_end if line_end >= 0 else len(text))]
+    if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
+        letter = closing["letter"]
+        return Said(start, end + closing.end(), letter if letter in letters else None)
+    mentions = _mentions(window, fold(window), letters)
+    if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
+        return Said(start, end + mentions[0].end, mentions[0].letter)
+    return None
+
+
+def _contradicted(text: str, said: list[Said], at: int) -> bool:
+    """Whether the announcement next to it names another letter, and nothing says which one holds."""
+    last = said[at]
+    before = next((s for s in said[at + 1 :] if not s.denied and s.end <= last.start), None)
+    if before is None or before.letter == last.letter:
+        return False
+    between = text[before.end : last.end].lower()
+    return len(between) <= APART and _TAKEN_BACK.search(between) is None
+
+
+def _only_mention(text: str, letters: Sequence[str]) -> str | None:
+    """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
+    seen: set[str | None] = set()
+    for said in _mentions(text, fold(text), letters):
+        against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
+            text, said.end
+        )
+        seen.add(None if said.denied or against else said.letter)
+    return seen.pop() if len(seen) == 1 else None
+
+
+def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
+    """ "option (E)", "вариант B": options called by name, last first."""
+    found = []
+    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE, "réponse"), EVENTS):
+        match = _MENTION.match(text, at + len(stem))
+        if match is None or (stem in _BRACKETED and text[match.end()] != "("):
+            continue
+        if (said := _letter_at(text, at, match.end(), letters)) is not None:
+            found.append(said)
+    return found

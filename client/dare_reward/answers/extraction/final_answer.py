@@ -1,0 +1,183 @@
+"""The final answer in a rollout's text, or none.
+
+    text -> final turn -> box or tag -> announcement in words -> (only if asked for) last number or letter
+
+Nothing is guessed by default: a rollout that was cut off or that announces nothing has no answer, and so has one that
+contradicts itself about a letter. Never raises on any `str`; time is linear in its length.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
+
+from ..choices import choice_letter, option_letters
+from ..markup import without_html
+from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
+from .announced_letters import announced_letter, last_letter, names_several
+from .announcements import NEAR, anchors, fold
+from .boxes import Mark, boxes, last_mark
+from .final_turn import final_turn, questions
+from .prose_values import plain_content
+from .unannounced import lone_letter, lone_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Extraction", "Kind", "Source", "extract"]
+
+Kind = Literal["math", "choice", "text", "exact"]
+Source = Literal["box", "tag", "phrase", "fallback", "given", "none"]
+
+_READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
+_NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
+_SPAN = re.compile(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
+
+_SENTENCE = re.compile(r"(?:[^\W\d_]{2,}\s++){2}")
+_OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """`answer` as written, before any normal form, or None; `source` says where it stood."""
+
+    answer: str | None
+    source: Source
+
+
+_NONE = Extraction(None, "none")
+
+
+def extract(
+    text: str,
+    *,
+    kind: Kind = "math",
+    options: Sequence[str] | None = None,
+    closed_only: bool = False,
+    fallback: bool = False,
+    open_think: bool = False,
+) -> Extraction:
+    """The final answer of `text`.
+
+    1. Only the final turn counts: after the last `</think>`, before the first end-of-turn token, and before a further
+       question that the model put to itself, if it had answered by then. An open `<think>` is no answer, unless
+       `open_think` allows it.
+    2. The last `<answer>…</answer>`, GLM box or closed `\\boxed`/`\\fbox` with something in it, whichever is last. If
+       the last one never closes, the text was cut off: no answer.
+    3. Without any, the last announcement: "the answer is", "Answer:", "#### x", a "Final Answer" heading, in the main
+       languages. math takes a maths span, else an expression or number, else a few words; text the line or sentence;
+       exact the line, code point for code point.
+    4. choice: box, tag and announcement must name one letter of `options`.
+    5. Without any of these, a reply that is nothing but a letter, an option, a number or a maths span.
+
+    `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
+    (choice) is taken at last, with source "fallback".
+    """
+    letters = option_letters(options) if kind == "choice" else ()
+    turn = final_turn(text, open_think=open_think)
+    if not turn:
+        return _NONE
+    if kind != "exact":
+        turn = without_html(turn)
+    start = 0
+    for end in (*questions(turn), len(turn)):
+        found = _read(turn[start:end], kind, letters, closed_only=closed_only)
+        if found.answer is not None:
+            return found
+        start = end
+    return _fallback(turn, kind, letters) if fallback and not closed_only else _NONE
+
+
+def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
+    if kind == "choice":
+        return _choice(text, letters, closed_only=closed_only)
+    mark = last_mark(text)
+    if mark is not None:
+        if mark.content is None:
+            return _NONE
+        if mark.source == "tag":
+            inside = _inside(mark.content, kind)
+            return _NONE if inside is None else Extraction(inside, "tag")
+        return Extraction(mark.content, "box")
+    if closed_only:
+        return _NONE
+    phrase = _phrase(text, kind)
+    if phrase is None and kind == "math":
+        phrase = lone_value(text)
+    return _NONE if phrase is None else Extraction(phrase, "phrase")
+
+
+def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
+    mark = last_mark(text)
+    if mark is not None:
+        if mark.content is None:
+            return _NONE
+        if (letter := choice_letter(mark.content, letters)) is not None:
+            return _NONE if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
+        if names_several(mark.content, letters):
+            return _NONE
+        if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
+            return Extraction(letter, mark.source)
+    letter = None if closed_only else announced_letter(text, letters)
+    if letter is None and mark is None and not closed_only:
+        letter = lone_letter(text, letters)
+    return _NONE if letter is None else Extraction(letter, "phrase")
+
+
+def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
+    r"""Whether the last box is one of two: "\boxed{A} or \boxed{B}"."""
+    content = mark.content or ""
+    if text.count("box", max(0, mark.end - len(content) - 60), mark.end) < 2:
+        return False
+    both = boxes(text, 2)
+    pair = [choice_letter(box.content or "", letters) for box in both]
+    return len(pair) == 2 and None not in pair and pair[0] != pair[1] and _OR.match(text, both[1].end) is not None
+
+
+def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...]) -> str | None:
+    """The letter announced inside a tag; or, where the last box holds a value, that of the boxes just before it."""
+    if source == "tag":
+        return announced_letter(content, letters)
+    earlier = (choice_letter(box.content, letters) for box in boxes(text, 3)[1:] if box.content is not None)
+    return next((letter for letter in earlier if letter is not None), None)
+
+
+def _phrase(text: str, kind: Kind) -> str | None:
+    """The last announcement's content; one that a later "the answer is not …" takes back does not count."""
+    read, denied = _READERS[kind], set[str]()
+    low, near = fold(text), max(0, len(text) - NEAR)
+    for anchor in chain(anchors(text, low, near), anchors(text, low, 0, near) if near else ()):
+        phrase: Phrase | None = read(text, anchor)
+        if phrase is None:
+            continue
+        if phrase.denied:
+            denied.add(phrase.content)
+        elif phrase.content not in denied:
+            return phrase.content
+    return None
+
+
+def _inside(content: str, kind: Kind) -> str | None:
+    """A tag's content: the box or announcement inside it, if there is one; None if that box never closes."""
+    for box in boxes(content, 1):
+        return box.content
+    if kind == "math":
+        if span := _SPAN.fullmatch(content):
+            return (span[1] or span[2] or span[3] or content).strip()
+        phrase = _phrase(content, kind)
+        if phrase is None and _SENTENCE.match(content):
+            phrase = plain_content(content, strict=False, fresh=False)
+        return phrase or content
+    return content
+
+
+def _fallback(text: str, kind: Kind, letters: tuple[str, ...]) -> Extraction:
+    if kind == "choice":
+        letter = last_letter(text, letters)
+        return _NONE if letter is None else Extraction(letter, "fallback")
+    if kind != "math":
+        return _NONE
+    numbers = _NUMBER.findall(text)
+    return Extraction(numbers[-1].rstrip(","), "fallback") if numbers else _NONE

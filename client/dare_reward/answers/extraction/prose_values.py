@@ -1,0 +1,260 @@
+"""What a sentence says in plain characters: an expression or number with its unit, else a few words."""
+
+from __future__ import annotations
+
+import re
+
+from ..markup import undecorated
+
+__all__ = ["COPULA", "NUMBER", "last_side", "plain_content", "tail_link", "unit_after"]
+
+WORDS = 12  # a longer run of words after "Answer:" is an explanation
+
+_SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+_PROSE = re.compile(
+    rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω₀-₉⁰-⁹²³¹½-¾{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
+)
+_FUNCTION_NAMES = (
+    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi mod max min gcd lcm"
+    " deg inf infinity or and xy xyz ab bc ac abc ax bx cx dx dy dz dt ex kx nx mx yz xz pq mn cis"
+)
+_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+_UNIT_NAMES = (
+    "cm mm km m nm kg g mg lb lbs oz ml l ft inch inches feet foot yard yards mile miles meter meters metre"
+    " metres centimeters kilometers kilograms grams hour hours hr hrs minute minutes min second seconds sec"
+    " day days week weeks month months year years degree degrees percent mph kmh j kj hz khz n pa kpa mol v w"
+    " kw ohm ohms square cubic sq cents cent dollar dollars euro euros thousand million millions billion"
+    " billions trillion hundred dozen pm am"
+)
+_UNITS = frozenset(_UNIT_NAMES.split())
+_WORD = re.compile(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
+_AND_MORE = re.compile(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
+_SHAPES = frozenset({"square", "cubic", "sq"})
+NUMBER = re.compile(
+    r"(?<![A-Za-z0-9_.])[-−+]?(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)(?:\s?/\s?\d++)?(?:\\?%|°)?"
+)
+_TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
+_LAST_LINK = re.compile(
+    r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
+)
+_EXPLAINS = re.compile(
+    r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these"
+    r"|in|on|using|if|it|its|see"
+    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|shown|listed|found|calculated|determined"
+    r"|expressed|written|there"
+    r"|somewhere|of the form"
+    r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
+    r"|okay|ok|well|sure"
+    r"|left (?:to|as|for)|marked|judged|graded|accepted|rejected"
+    r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
+    r"|rational|decimal|prime|list)|at (?!least|most)|wait"
+    r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
+    r"|ready|in the"
+    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if))\b",
+    re.IGNORECASE,
+)
+_REAL = re.compile(
+    r"there (?:is|are|exists?) no\b|it (?:is|can(?:no|')t)|there does|no\b|none\b|cannot|can't|undefined|not\b"
+    r"|impossible",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(
+    r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b"
+    r"|,\s(?:so|not|and so|but|it|they|that)\b"
+)
+_AGAIN = re.compile(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
+_CJK_LIST = re.compile(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
+_VERDICT = re.compile(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
+)
+_RATIO = re.compile(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
+COPULA = re.compile(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
+_MONEY = re.compile(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
+_MINUS = re.compile(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
+_REMARK = re.compile(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
+_TIMES = re.compile(r"(?<=\d)\s?x\s?(?=\d)")
+_MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
+_DATE = re.compile(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
+_AND_OTHERS = re.compile(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
+_CALL = re.compile(r"\b[CP]\(\d+,\s?\d+\)")
+
+
+def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
+    """The expression or number at the start of `sentence`, else, unless `strict`, what its words say."""
+    sentence = sentence.strip().strip('*_`"“”«»').strip()
+    if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
+        return None  # a span that never closes is cut off
+    sentence = _CJK_LIST.sub(", ", _MONEY.sub("", sentence))
+    sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
+    other = _AGAIN.search(sentence)
+    if other is not None and "," not in sentence[: other.start()]:
+        sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
+    if ratio := _RATIO.match(sentence):
+        return ratio[0]
+    if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
+        return sentence.strip(_TAIL_JUNK)
+    prose = _first_prose(sentence)
+    value = _trim(sentence) if prose is None else _trim(sentence[: prose.start()], led=True)
+    if _is_expression(value, alone=prose is None):
+        return _with_unit(value, sentence, prose, strict=strict)
+    return None if strict else _from_words(sentence, fresh=fresh)
+
+
+def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict: bool) -> str | None:
+    """`value`, which starts `sentence`, with the unit that the first words after it name."""
+    if value.startswith("\\") and value.count("{") != value.count("}"):
+        return None  # cut off inside a command
+    if prose is None or not re.search(r"[\d})π]\s?\Z", sentence[: prose.start()]):
+        return last_side(value)
+    chunk = sentence[: prose.start()].strip()
+    if any(chunk.rfind(opening) >= max(len(value), 1) for opening in "(["):
+        return last_side(value)  # 12 (4 cm wide) is not 12 cm
+    if unit := unit_after(sentence[prose.start() :]):
+        return f"{last_side(value)} {unit}"
+    if not strict and _AND_OTHERS.match(sentence, prose.start()) and len(sentence.split()) <= WORDS:
+        return sentence.strip(_TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
+    return last_side(value)
+
+
+def unit_after(rest: str) -> str:
+    """The unit at the start of `rest`, "cm", "miles per hour", "hours and 20 minutes"; "" for any other word."""
+    end = at = 0
+    for _ in range(6):
+        word = _WORD.match(rest, at)
+        if word is None:
+            break
+        name = word["word"].lower()
+        if name in _UNITS:
+            at = word.end()
+            if name not in _SHAPES:
+                end = at
+                more = _AND_MORE.match(rest, at)
+                at = more.end() if more else at
+        elif name == "per" and end:
+            at = word.end()
+        else:
+            break
+    return rest[:end].strip()
+
+
+def tail_link(sentence: str, start: int = 0) -> int:
+    """Where the last "is", "equals", "=", "of" ends, or -1: what is announced in a clause stands behind it."""
+    end = -1
+    for link in _LAST_LINK.finditer(sentence, start):
+        end = link.end()
+    return end
+
+
+def last_side(value: str) -> str:
+    """12 + 3 = 15 is 15, and so is x = 12 + 3 = 15; x = 15 stays, an equation is for the keys to judge."""
+    bare = _CALL.sub("0", value)
+    sides = value.split("=")
+    if (
+        len(sides) < 2
+        or any(c in bare for c in ",;<>≤≥")
+        or re.search(r"\band\b|\bor\b|\\(?:text|begin|le|ge|ne|quad|pm)(?![a-z])", value)
+    ):
+        return value
+    if sides[0].strip().replace(",", "").isdigit() and not sides[-1].strip().isdigit():
+        return sides[0].strip()  # 12 = 3 * 4
+    plain = _TIMES.sub("*", _CALL.sub("0", re.sub(r"\\[a-zA-Z]+", "", sides[0])))
+    if len(sides) > 2 or (any(c.isdigit() for c in plain) and not any(c.isalpha() for c in plain)):
+        last = sides[-1].strip()
+        return last or value
+    return value
+
+
+def _first_prose(sentence: str) -> re.Match[str] | None:
+    depth, at = 0, 0
+    for word in _PROSE.finditer(sentence):
+        if word[0].lower() in _FUNCTIONS:
+            continue
+        depth += sentence.count("{", at, word.start()) - sentence.count("}", at, word.start())
+        at = word.start()
+        if depth > 0 or sentence[max(0, at - 1) : at] in {"_", "^"}:
+            continue
+        return word
+    return None
+
+
+def _trim(chunk: str, *, led: bool = False) -> str:
+    """`chunk` without what leads nowhere at its end; `led`: without what led over to the words after it."""
+    value = chunk.strip()
+    links = r"and|or|a|A|I" if led else r"and|or"  # "b + a" ends with a
+    for _ in range(6):
+        before = value
+        value = undecorated(value.rstrip(_TAIL_JUNK)).rstrip()
+        value = re.sub(rf"(?:\s+|(?<=[,;]))(?:{links}|\\text\{{?|\\mathrm\{{?)\Z", "", value)
+        for opening, closing in ("()", "[]"):
+            if value.endswith(opening):
+                value = value[:-1]
+            at = value.rfind(opening)
+            # "(3, 5]" is an interval; "42 (in" is not one
+            if at > 0 and closing not in value[at:] and not (set("()[]") - {opening}) & set(value[at + 1 :]):
+                value = value[:at]
+        for opening, closing in ("()", "[]"):
+            if value.endswith(closing) and opening not in value and not set("([") & set(value):
+                value = value[:-1]
+            if led and value.startswith(opening) and not set(")]") & set(value):
+                value = value[1:]  # "(12 metres)"
+        if value.endswith("}") and value.count("{") < value.count("}"):
+            value = value[:-1]
+        if value == before:
+            break
+    return value
+
+
+def _is_expression(value: str, *, alone: bool) -> bool:
+    return bool(value) and (
+        any(c.isdigit() for c in value)
+        or re.search(r"[\\π√∞∅=+^]", value) is not None
+        or (alone and len(value) <= 40 and any(c.isalnum() for c in value))
+    )
+
+
+def _from_words(sentence: str, *, fresh: bool) -> str | None:
+    """A number that the words lead to, else the words, if they are few and not the start of an explanation."""
+    if len(sentence.split()) > 3 * WORDS:
+        return None
+    if verdict := _VERDICT.match(sentence):
+        return verdict[0]
+    explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
+    _, colon, after = sentence.rpartition(": ")
+    if explains and colon:
+        return plain_content(after, strict=True, fresh=False)
+    clause = None if explains else _CLAUSE.search(sentence)
+    if clause:
+        sentence = sentence[: clause.start()]
+    number = _led_to(sentence, fresh=fresh, explains=explains)
+    if number is not None:
+        return number
+    content = COPULA.sub("", sentence.strip(_TAIL_JUNK)).rstrip("}")
+    if (
+        explains
+        or (content.startswith("(") and ")" not in content)
+        or len(content.split()) > WORDS
+        or (fresh and sentence.endswith(":"))
+        or content in {"null", "TBD", "TBA", "N/A"}
+    ):
+        return None
+    return content if any(c.isalnum() for c in content) else None
+
+
+def _led_to(sentence: str, *, fresh: bool, explains: bool) -> str | None:
+    """The only number behind the last link word, or the only number of the sentence."""
+    numbers = list(NUMBER.finditer(sentence))
+    if not numbers or (fresh and explains):
+        return None
+    link = tail_link(sentence)
+    after = [n for n in numbers if 0 <= link <= n.start()]
+    if len(after) == 1:
+        pick = after[0]
+    elif len(numbers) == 1 and (not explains or _SUBJECT.match(sentence)):
+        pick = numbers[0]
+    else:
+        return None
+    if re.search(r"\bat (?:least|most)\s\Z", sentence[: pick.start()]):
+        return None
+    unit = unit_after(sentence[pick.end() :])
+    return f"{pick[0]} {unit}" if unit else pick[0]

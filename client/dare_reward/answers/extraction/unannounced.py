@@ -1,0 +1,132 @@
+"""Letters without an announcement that still say one thing: the whole reply is "B", or its last line is "**(C)**".
+
+Also small letters behind an announcement: "Answer: b" is B, unless the text itself labels statements "a) … d)".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ..choices import choice_letter
+from ..markup import undecorated
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["lone_letter", "lone_value", "stands_alone"]
+
+REPLY = 200  # characters of a reply that is an option and nothing else
+LINE = 24  # characters of a last line that is a letter and its dress
+
+_DRESSED = re.compile(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
+_SAYS_MORE = re.compile(
+    r"\b(?:wrong|incorrect|not|no|false|true|fails?|excluded|eliminated|impossible|cannot|could|might|may|maybe|perhaps"
+    r"|unlikely|possible|let|we|first|consider|check|if|i)\b|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.",
+    re.IGNORECASE,
+)
+_LETTER_FIRST = re.compile(
+    r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
+)
+_LABEL_LINE = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
+_VALUE = re.compile(
+    r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,30})(?:\.\d{1,30})?(?:/\d{1,30})?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
+    r"|\$\$?([^$]++)\$\$?|\\\(((?:[^\\]|\\[^()])++)\\\))[*_`]{0,3}+\.?[*_`]{0,3}+"
+)
+_NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
+_THUS = re.compile(
+    r"(?<![\w,'’])(?:(?i:(?:it is |it's )?(?:definitely|clearly|obviously|certainly)|i'd say|i would say)\s"
+    r"|(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
+    rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
+)
+_SO_IT_IS = re.compile(
+    rf"(?<![\w,'’])(?i:so|thus|hence|therefore|then),?\s(?:the answer\s)?{_NAMED}\sit is[.!]?[*_]{{0,3}}+\s*+\Z"
+)
+_TWO = re.compile(r"[.;,]\s\(?[A-Z]\)?\s(?:is|are) (?:also )?(?:correct|right|true)\b")  # "C is correct. D is correct."
+_SMALL_REPLY = re.compile(r"[a-j][.)]?")
+_EITHER = re.compile(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
+_BARE = re.compile(r"[A-Z]\.?")
+_ONLY = re.compile(
+    rf"(?<!\w)[Oo]nly\s{_NAMED}\s(?:satisf|works|fits|matches|holds|remains|meets|agrees|correctly|is (?:correct|true"
+    r"|right|consistent|valid|possible|left))[^.\n?]*+\.?\s*+\Z"
+)
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_NAME = re.compile(r"[A-Za-z]")
+_MARKED = re.compile(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
+_SMALL_END = re.compile(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
+_SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
+
+
+def lone_letter(text: str, letters: Sequence[str]) -> str | None:
+    """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
+    reply = undecorated(_unfenced(text.strip())).lstrip("✅✔☑→👉\ufe0f ")
+    if _SMALL_REPLY.fullmatch(reply):
+        return choice_letter(reply, letters)
+    if len(reply) <= REPLY and "\n" not in reply:
+        if _TWO.search(reply):
+            return None
+        whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
+        return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)
+    if (first := _first_line(reply, letters)) is not None:
+        return first
+    before, _, line = reply.rpartition("\n")
+    if before.endswith("\n") and _BARE.fullmatch(line):
+        line = f"({line[0]})"
+    if len(line) > LINE or not _DRESSED.match(line):
+        return _closing(line, letters)
+    letter = choice_letter(line, letters)
+    labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
+    return None if labels - {letter} else letter
+
+
+def _unfenced(reply: str) -> str:
+    """The one line of a reply that is a code block."""
+    if not (reply.startswith("```") and reply.endswith("```") and reply.count("\n") == 2):
+        return reply
+    return reply.split("\n")[1].strip()
+
+
+def _first_line(reply: str, letters: Sequence[str]) -> str | None:
+    """The letter of a reply that names it on its first line and gives reasons below."""
+    line, _, after = reply.partition("\n")
+    if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
+        return None
+    letter = choice_letter(line, letters)
+    if letter == letters[0] and len(line.strip(" *_().`$")) > 1:
+        return None  # the first option of a survey
+    labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
+    return None if labels - {letter} else letter
+
+
+def _closing(line: str, letters: Sequence[str]) -> str | None:
+    """The letter of a last sentence such as "Thus, C.", "So it must be (B)." or "Only (B) satisfies both."."""
+    near = max(0, len(line) - REPLY)
+    match = _THUS.search(line, near) or _ONLY.search(line, near) or _SO_IT_IS.search(line, near)
+    if match is None or _EITHER.search(line) or (match["open"] is None) != (match["close"] is None):
+        return None
+    return match["letter"] if match["letter"] in letters else None
+
+
+def lone_value(text: str) -> str | None:
+    """The value of a reply that is one number or one maths span and nothing else, or of such a last line in bold."""
+    reply = text.strip()
+    before, _, line = reply.rpartition("\n")
+    if before.endswith("\n") and line.startswith("**") and line.endswith("**") and not line.endswith((".**", ":**")):
+        reply = line
+    if not reply or len(reply) > REPLY or "\n" in reply or (match := _VALUE.fullmatch(reply)) is None:
+        return None
+    value = next(value for value in match.groups() if value is not None).strip()
+    if value.startswith(("\\boxed", "\\fbox")):
+        return None  # with nothing in it
+    _, equals, right = value.rpartition("=")
+    return None if equals and _NAME.search(_COMMAND.sub("", right)) else value  # a formula is no value
+
+
+def stands_alone(text: str, at: int, after: int) -> bool:
+    """Whether the announced small letter at `at` is all that is announced, and no label of a statement."""
+    ending = _SMALL_END.match(text, after)
+    if ending is None:
+        return False
+    if text[at] in "ai" and "." not in ending[0] and not _MARKED.search(text, max(0, at - 12), at):
+        return False  # "The answer is a": an article before the cut
+    return all(label[1] == text[at] for label in _SMALL_LABEL.finditer(text, max(0, at - 3_000), at + REPLY))

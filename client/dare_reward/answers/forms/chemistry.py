@@ -1,0 +1,69 @@
+"""Chemical formulas: H_2SO_4, \\text{C}_6\\text{H}_{12}\\text{O}_6 and H2O. Their order counts: CNO^- is not OCN^-."""
+
+from __future__ import annotations
+
+import re
+
+from ..words import words
+
+__all__ = ["read_formula", "read_species"]
+
+LONGEST = 120
+
+_ELEMENTS = frozenset(
+    words(
+        "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr",
+        "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt",
+        "Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu",
+    )
+)
+_DRESS = re.compile(r"\\(?:mathrm|mathsf|mathbf|textbf|textrm|text|ce|rm|bf|,|;|!)(?![a-z])|[{}_\s]")
+_FORMULA = re.compile(
+    r"\d{0,2}+(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?P<charge>\^\d?[+-])?", re.ASCII
+)
+_SYMBOL = re.compile(r"[A-Z][a-z]?")
+_COUNT = re.compile(r"(?<=[A-Za-z)])\d+")
+_CHARGED = re.compile(r"\A\\ce\s?\{|\^\{?\d[+-]\}{0,3}\Z")  # Fe^{3+}
+_HYBRID = re.compile(r"sp\^?(?P<p>[23])(?:d\^?(?P<d>2?))?")
+
+
+def read_formula(s: str) -> str | None:
+    """The formula that `s` spells, in one spelling; None for anything that may be algebra.
+
+    At least two elements and an index, none of them 0 or 1: V_1 T_2 is a volume and a temperature.
+    """
+    if len(s) > LONGEST or s.isalpha():
+        return None
+    if _CHARGED.search(s) and (ion := read_species(s)) is not None:
+        return ion
+    plain = _DRESS.sub("", s)
+    if m := _HYBRID.fullmatch(plain):
+        return f"sp{m['p']}" + ("" if m["d"] is None else "d" + m["d"])
+    if _FORMULA.fullmatch(plain) is None:
+        return None
+    symbols, counts = set(_SYMBOL.findall(plain)), _COUNT.findall(plain.partition("^")[0])
+    if len(symbols) < 2 or not symbols <= _ELEMENTS or not counts or any(n[0] == "0" or n == "1" for n in counts):
+        return None
+    return plain
+
+
+_SPECIES = re.compile(
+    r"(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?:\^(?P<charge>\d?[+-])|(?P<bare>[+-]))?", re.ASCII
+)
+_ION = re.compile(r"[A-Z][a-z]?\d+[+-]|.*\d\d[+-]")
+
+
+def read_species(s: str) -> str | None:
+    """The molecule, ion or element that a whole text spells, in one spelling: H₂O, $H_2O$ and H2O, Na⁺ and Na+.
+
+    None where only letters are left (CO is not Co, and In is a word), and where a charge and a count look alike: Fe3+.
+    """
+    if len(s) > LONGEST or s.isalpha() or not s.isascii():
+        return None
+    plain = _DRESS.sub("", s)
+    match = _SPECIES.fullmatch(plain)
+    if match is None or " " in s.strip() or not set(_SYMBOL.findall(plain)) <= _ELEMENTS:
+        return None
+    if match["bare"]:
+        return None if _ION.fullmatch(plain) else f"{plain[:-1]}^{plain[-1]}"
+    return plain if any(c.isdigit() for c in plain) or match["charge"] else None

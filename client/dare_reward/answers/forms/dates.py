@@ -1,0 +1,73 @@
+"""Dates and durations of several units: words and numbers that are no sum, difference or list."""
+
+from __future__ import annotations
+
+import re
+
+from ..algebra.literals import number
+from ..words import words
+from .reading import Reading
+from .units import unit_of
+
+__all__ = ["read_date", "read_duration", "read_ordinal"]
+
+_MONTHS = words("january february march april may june july august september october november december")
+_MONTH_OF = {m[:n]: k for k, m in enumerate(_MONTHS, 1) for n in (3, len(m))} | {"sept": 9}
+_YEAR = r"(?:,?\s*(\d{4}))?"
+_MONTH_FIRST = re.compile(rf"([A-Za-z]{{3,9}})\.?\s(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}")
+_DAY_FIRST = re.compile(rf"(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?([A-Za-z]{{3,9}})\.?{_YEAR}")
+_MONTH_ONLY = re.compile(r"([A-Za-z]{3,9})\.?,?\s(\d{4})")
+_ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
+_ORDINAL = re.compile(r"(\d{1,9})\s?\^?\{?(?:\\(?:text|textrm|mathrm|rm))?\s?\{?\s?(st|nd|rd|th)\}{0,2}")
+_AMOUNT = r"(\d{1,9}(?:\.\d{1,9})?)\s?([a-z]{1,9})\.?"
+_DURATION = re.compile(rf"{_AMOUNT}(?:(?:\s|,\s?(?:and\s)?|\sand\s){_AMOUNT}){{1,3}}")
+_PART = re.compile(_AMOUNT)
+_FAMILIES = (
+    ("year", "month", "week", "day", "h", "min", "s", "ms"),
+    ("mi", "yd", "ft", "in"),
+    ("lb", "oz"),
+    ("km", "m", "cm", "mm"),
+    ("kg", "g", "mg"),
+)
+
+
+def read_date(s: str) -> Reading | None:
+    """`March 15, 2024`, `15 March 2024` and `2024-03-15`; `3/15/2024`, whose order nobody knows, equals itself."""
+    if m := _ISO.fullmatch(s):
+        return _date(m[1], int(m[2]), int(m[3]))
+    if m := _SLASHED.fullmatch(s):
+        return Reading("text", f"d:{int(m[1])}/{int(m[2])}/{m[3]}")
+    if m := _MONTH_FIRST.fullmatch(s):
+        return _date(m[3], _MONTH_OF.get(m[1].lower(), 0), int(m[2]))
+    if m := _DAY_FIRST.fullmatch(s):
+        return _date(m[3], _MONTH_OF.get(m[2].lower(), 0), int(m[1]))
+    if m := _MONTH_ONLY.fullmatch(s):
+        return _date(m[2], _MONTH_OF.get(m[1].lower(), 0), 1, "month ")
+    return None
+
+
+def _date(year: str | None, month: int, day: int, precision: str = "") -> Reading | None:
+    if not (1 <= month <= 12 and 1 <= day <= 31):
+        return None
+    return Reading("text", f"d:{precision}{year or ''}-{month}-{day}")
+
+
+def read_ordinal(s: str) -> Reading | None:
+    """`5th` and `5\\text{th}`: no product of letters."""
+    m = _ORDINAL.fullmatch(s)
+    return Reading("text", f"t:{int(m[1])}{m[2]}") if m else None
+
+
+def read_duration(s: str) -> Reading | None:
+    """`2 hours 30 minutes`, `5 feet and 3 inches`: the parts in falling units, joined by nothing, a comma or "and"."""
+    if not _DURATION.fullmatch(s):
+        return None
+    parts = [(m[1], unit_of(m[2])) for m in _PART.finditer(s)]
+    units = [unit for _, unit in parts]
+    for family in _FAMILIES:
+        if all(unit in family for unit in units):
+            places = [family.index(unit) for unit in units if unit is not None]
+            if places == sorted(set(places)):
+                return Reading("structured", " ".join(f"{number(n)} {unit}" for n, unit in parts))
+    return None

@@ -1,0 +1,179 @@
+"""Single quantities with a meaning of their own: residues, bases, ratios, times, infinity, sets of numbers."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from ..algebra.evaluate import evaluate
+from ..algebra.fingerprint import expression_key, short
+from ..algebra.literals import number
+from ..algebra.nodes import Number
+from ..algebra.parse import parse
+from ..algebra.tokens import Token, Unreadable
+from ..rules import Rules
+from .intervals import PLUS_INFINITY, REALS, Endpoint, Interval
+from .reading import Reading, depth_step, interval_reading, name_of, split
+
+__all__ = ["read_angle", "read_base", "read_infinity", "read_number_set", "read_ratio", "read_residue"]
+
+_BASES = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "sixteen": 16,
+}
+HEXADECIMAL = 16
+MINUTES = 60
+_HEXADECIMAL = re.compile(r"[0-9A-F]{2,64}")
+_MARKS = ("deg'", "deg'" + "''")  # of two numbers, of three
+_DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
+
+
+def read_residue(tokens: list[Token], rules: Rules) -> Reading | None:
+    """`x \\equiv 10 \\pmod 7` is 3 with the modulus as its tag."""
+    at = _modulus_at(tokens)
+    if at is None:
+        return None
+    left, right = tokens[:at], tokens[at + 1 :]
+    if left and left[-1].text == "(":
+        left = left[:-1]
+        right = right[:-1]
+    if split(right, ["="])[1]:
+        return None  # 17 mod 5 = 2 says what it is
+    sides, _ = split(left, ["equiv", "="])
+    if len(sides) > 2:
+        raise Unreadable("a chain of residues")
+    name = name_of(sides[0]) if len(sides) == 2 else None
+    if len(sides) == 2 and name is None:
+        raise Unreadable("a residue without a name")
+    modulus = evaluate(parse(right), {})
+    value = evaluate(parse(sides[-1]), {})
+    if not isinstance(modulus, int) or not isinstance(value, int) or modulus < 1:
+        raise Unreadable("no residue")
+    tags = {f"unit=mod {modulus}"} | ({"name=" + name} if name else set())
+    return Reading(*expression_key(Number(value % modulus)), frozenset(tags))
+
+
+def _modulus_at(tokens: list[Token]) -> int | None:
+    """Where `mod` stands outside of all brackets but its own: `(17 mod 5) + 1` is a sum."""
+    depth = 0
+    for n, t in enumerate(tokens):
+        own = depth == 1 and tokens[n - 1].text == "(" and tokens[-1].text == ")"
+        if t.text in {"pmod", "mod"} and (depth == 0 or own):
+            return n
+        depth += depth_step(t)
+    return None
+
+
+def read_infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    texts = [t.text for t in tokens]
+    if texts in (["oo"], ["+", "oo"]):
+        return Reading("structured", "oo")
+    if texts == ["-", "oo"]:
+        return Reading("structured", "-oo")
+    if texts == ["empty"]:
+        return Reading("structured", "{}", pieces=())
+    if texts == ["..."]:
+        return Reading("structured", "...")
+    return None
+
+
+def read_number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    if tokens[0].kind != "set":
+        return None
+    if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
+        return interval_reading(
+            [Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
+        )
+    if len(tokens) != 1:
+        return None
+    return interval_reading([REALS]) if tokens[0].text == "R" else Reading("structured", "set " + tokens[0].text)
+
+
+def read_base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """`204_5`: the digits, with the base as their tag."""
+    at = next(
+        (
+            n
+            for n, t in enumerate(tokens)
+            if t.text == "_" or (t.kind in {"word", "text"} and t.text.startswith("base"))
+        ),
+        None,
+    )
+    if at is None or at == 0:
+        return None
+    head, tail = tokens[:at], tokens[at:]
+    if head[0].text == "(" and head[-1].text == ")":
+        head = head[1:-1]
+    base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
+    word = "".join(t.text for t in head)
+    if base is None or not (_is_numeral(head) or (base == HEXADECIMAL and _HEXADECIMAL.fullmatch(word))):
+        return None
+    if word.lstrip("-").isdigit():
+        return Reading("exact", str(int(word)), frozenset({f"unit=base {base}"}))
+    return Reading("structured", word.upper().lstrip("0"), frozenset({f"unit=base {base}"}))
+
+
+def _is_numeral(head: list[Token]) -> bool:
+    """Digits, letters after the first, and a sign before a plain number."""
+    if head and head[0].text == "-":
+        return len(head) == 2 and head[1].kind == "num"
+    digits = all(t.kind in {"num", "let", "word", "text"} and _DIGITS.fullmatch(t.text) for t in head)
+    return bool(head) and digits and head[0].kind == "num"
+
+
+def _base_of(text: str) -> int | None:
+    word = text.lower().removeprefix("base").strip()
+    if word.isdigit() and 2 <= int(word[:4]) <= 36:
+        return int(word)
+    return _BASES.get(word)
+
+
+def read_angle(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """`53^\\circ 30' 36''` in degrees."""
+    texts = [t.text for t in tokens]
+    if texts[1:2] != ["deg"] or "'" not in texts[3:]:
+        return None
+    parts = [Fraction(number(t.text)) for t in tokens if t.kind == "num"]
+    marks = "".join(t.text for t in tokens if t.kind != "num")
+    if marks not in _MARKS or len(parts) != _MARKS.index(marks) + 2 or any(part >= MINUTES for part in parts[1:]):
+        raise Unreadable("no angle")
+    value = sum((part / MINUTES**n for n, part in enumerate(parts)), Fraction(0))
+    return Reading(*expression_key(Number(value)), frozenset({"unit=deg"}))
+
+
+def read_ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """`3:4` is a ratio, `3:45` may be a time and is left as it is."""
+    parts, colons = split(tokens, [":"])
+    if not colons:
+        return None
+    tag = ""
+    last = parts[-1]
+    if (
+        len(last) > 1
+        and last[-1].kind in {"word", "text"}
+        and (half := last[-1].text.lower().replace(".", "")) in {"am", "pm"}
+    ):
+        tag, parts[-1] = half, last[:-1]
+    if all(len(p) == 1 and p[0].text.isdigit() for p in parts) and (tag or _is_time([p[0].text for p in parts])):
+        value = ":".join([str(int(parts[0][0].text)), *(p[0].text for p in parts[1:])])
+        return Reading("structured", value, frozenset({"unit=" + tag} if tag else ()))
+    terms = [evaluate(parse(p), {}) for p in parts]
+    if tag or not all(isinstance(t, int | Fraction) and t > 0 for t in terms):
+        raise Unreadable("no ratio")
+    if len(terms) == 2:
+        return Reading(*expression_key(Number(Fraction(terms[0]) / terms[1])), frozenset({"unit=ratio"}))
+    return Reading("structured", short(":".join(str(Fraction(t) / terms[0]) for t in terms)))
+
+
+def _is_time(parts: list[str]) -> bool:
+    return len(parts) <= 3 and int(parts[0][:4]) < 25 and all(len(p) == 2 and int(p) < 60 for p in parts[1:])

@@ -1,0 +1,322 @@
+"""Readers of everything that is more than one expression: lists, tuples, sets, intervals, matrices, quantities."""
+
+from __future__ import annotations
+
+from ..algebra.evaluate import evaluate, variables
+from ..algebra.fingerprint import expression_key, short
+from ..algebra.nodes import Node, Number, Op
+from ..algebra.numbers import charge
+from ..algebra.parse import parse
+from ..algebra.tokens import Token, Unreadable
+from ..rules import Rules
+from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, Interval, endpoint, union, without
+from .lists import MAX_ITEMS, items_of, read_list
+from .prose import text_value
+from .quantities import read_angle, read_base, read_infinity, read_number_set, read_ratio, read_residue
+from .reading import Reading, closes_at_end, encoded, interval_reading, listing, name_of, split
+from .relations import RELATIONS, read_relation
+from .units import split_unit
+
+__all__ = ["read"]
+
+MAX_CELLS = 400
+MAX_SIGNS = 4
+MAX_DEPTH = 12
+_CONNECTIVES = (",", ";", "and", "or", "iff", "row", "land", "lor")
+_MATRICES = frozenset({"pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "array", "vmatrix", "Vmatrix"})
+_IF = frozenset({"if", "for", "when", "where"})
+_ROWS = frozenset({"cases", "aligned", "align", "align*", "gathered", "gather*"})
+
+
+def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
+    """What the tokens are. Raises Unreadable where they are nothing that this room knows."""
+    if depth > MAX_DEPTH:
+        raise Unreadable("too deep")
+    charge(4)
+    tokens = _unwrapped(tokens)
+    if all(t.kind == "text" for t in tokens):
+        return _words(tokens)
+    if tokens[0].text.startswith("begin ") and (found := _environment(tokens, rules, depth)) is not None:
+        return found
+    tokens = _minus_set(_rounded(tokens))
+    parts, connectives = split(tokens, _CONNECTIVES)
+    if connectives:
+        return read_list(parts, connectives, rules, depth, read)
+    if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and closes_at_end(tokens)):
+        return _signs(tokens, rules, depth)
+    if (residue := read_residue(tokens, rules)) is not None:
+        return residue
+    for reader in (
+        _related,
+        _set_algebra,
+        _bracketed,
+        read_infinity,
+        read_number_set,
+        read_base,
+        read_angle,
+        read_ratio,
+    ):
+        found = reader(tokens, rules, depth)
+        if found is not None:
+            return found
+    return _quantity(tokens, rules, depth)
+
+
+def _unwrapped(tokens: list[Token]) -> list[Token]:
+    """Without braces around the whole, which only LaTeX sees, and without `...` alone at the end of nothing."""
+    while len(tokens) > 1 and tokens[0].text == "{" and closes_at_end(tokens):
+        tokens = tokens[1:-1]
+    return tokens
+
+
+def _rounded(tokens: list[Token]) -> list[Token]:
+    """`]1,2[` as `(1,2)` and `<1,2>` as a vector, where that is what the ends say."""
+    first, last = tokens[0].text, tokens[-1].text
+    if len(tokens) < 5:
+        return tokens
+    if first == "<" and last == ">":
+        return [Token("op", "langle"), *tokens[1:-1], Token("op", "rangle")]
+    if (first == "]" and last in "[])") or (last == "[" and first in "(["):
+        left = Token("op", "(" if first == "]" else first)
+        return [left, *tokens[1:-1], Token("op", ")" if last == "[" else last)]
+    return tokens
+
+
+def _related(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    """Equations and inequalities, also joined by the sign of union."""
+    if not split(tokens, RELATIONS)[1]:
+        return None
+    parts, cups = split(tokens, ("cup",))
+    if cups and all(split(p, RELATIONS)[1] for p in parts):
+        return read_list(parts, ["or"] * len(cups), rules, depth, read)
+    return read_relation(tokens, rules, depth, read)
+
+
+def _minus_set(tokens: list[Token]) -> list[Token]:
+    """`R - {1}` as a difference of sets."""
+    places = [n for n in range(1, len(tokens) - 1) if tokens[n].text == "-" and tokens[n + 1].text == "\\{"]
+    return [Token("op", "setminus") if n in places and tokens[n - 1].kind == "set" else t for n, t in enumerate(tokens)]
+
+
+def _words(tokens: list[Token]) -> Reading:
+    if not tokens:
+        raise Unreadable("nothing")
+    return Reading("text", text_value(" ".join(t.text for t in tokens)))
+
+
+def _environment(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    name = tokens[0].text.removeprefix("begin ")
+    if tokens[-1].text != f"end {name}" or not closes_at_end(tokens):
+        return None
+    body = tokens[1:-1]
+    if name in _MATRICES:
+        return _matrix(name, body, rules, depth, None)
+    if name in _ROWS:
+        if name == "cases" and (pieces := _piecewise(body)) is not None:
+            read_pieces = [
+                f"{encoded(read(v, rules, depth + 1))} if {encoded(read(c, rules, depth + 1))}" for v, c in pieces
+            ]
+            return Reading("structured", short("cases[" + ";".join(sorted(read_pieces)) + "]"))
+        rows = [[t for t in row if t.text != "&"] for row in split(body, ["row"])[0]]
+        rows = [row[:-1] if row and row[-1].text == "," else row for row in rows]
+        return read_list([r for r in rows if r], ["and"] * (len(rows) - 1), rules, depth, read)
+    raise Unreadable("an unknown environment")
+
+
+def _piecewise(body: list[Token]) -> list[tuple[list[Token], list[Token]]] | None:
+    """The values and the conditions of `x & x > 0 \\\\ -x & x < 0`; None where `&` only aligns the rows."""
+    rows = [split(row, ["&"])[0] for row in split(body, ["row"])[0]]
+    rows = [row for row in rows if any(row)]
+    if any(len(row) != 2 or not all(row) or row[0][-1].text in RELATIONS for row in rows):
+        return None
+    if any(row[1][0].kind == "op" and row[1][0].text in RELATIONS for row in rows):
+        return None
+    pairs = [(_trimmed(value), _trimmed(condition)) for value, condition in rows]
+    return pairs if all(v and c for v, c in pairs) else None
+
+
+def _trimmed(part: list[Token]) -> list[Token]:
+    """Without the comma at the end and the "if" at the start."""
+    part = part[:-1] if part[-1].text == "," else part
+    return part[1:] if part and part[0].text.lower() in _IF else part
+
+
+def _matrix(name: str, body: list[Token], rules: Rules, depth: int, factor: Node | None) -> Reading:
+    if name == "array" and body and body[0].text == "{":
+        end = next((n for n, t in enumerate(body) if t.text == "}"), None)
+        if end is None:
+            raise Unreadable("an array without columns")
+        body = body[end + 1 :]
+    rows = [split(row, ["&"])[0] for row in split(body, ["row"])[0]]
+    if len(rows) > 1 and rows[-1] == [[]]:
+        rows.pop()
+    if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_CELLS:
+        raise Unreadable("no matrix")
+    cells = [[_cell(cell, rules, depth, factor) for cell in row] for row in rows]
+    text = "/".join(",".join(row) for row in cells)
+    return Reading("structured", short(("det" if name in {"vmatrix", "Vmatrix"} else "matrix") + f"[{text}]"))
+
+
+def _cell(tokens: list[Token], rules: Rules, depth: int, factor: Node | None) -> str:
+    if factor is not None:
+        return expression_key(Op("mul", (factor, parse(tokens))), rules.significant)[1]
+    return encoded(read(tokens, rules, depth + 1))
+
+
+def _signs(tokens: list[Token], rules: Rules, depth: int) -> Reading:
+    """Both signs of every \\pm; \\mp is the opposite of the \\pm beside it."""
+    places = [n for n, t in enumerate(tokens) if t.text in {"+-", "-+"}]
+    if len(places) > MAX_SIGNS:
+        raise Unreadable("too many signs")
+    linked = any(tokens[n].text == "-+" for n in places)
+    values: list[Reading] = []
+    for choice in range(2 if linked else 2 ** len(places)):
+        chosen = list(tokens)
+        for k, n in enumerate(places):
+            minus = (choice == 1) != (tokens[n].text == "-+") if linked else bool(choice >> k & 1)
+            chosen[n] = Token("op", "-" if minus else "+", tokens[n].space)
+        values.append(read(chosen, rules, depth + 1))
+    if len({encoded(v) for v in values}) == 1:
+        return values[0]
+    names = {frozenset(t for t in v.tags if t.startswith("name=")) for v in values}
+    name = names.pop() if len(names) == 1 else frozenset()
+    bare = [Reading(v.kind, v.value, v.tags - name) for v in values]
+    return Reading("structured", listing(bare, ordered=False, distinct=True), name, items=tuple(bare))
+
+
+def _set_algebra(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    parts, operators = split(tokens, ("cup", "setminus"))
+    if not operators:
+        return None
+    pieces = _pieces(read(parts[0], rules, depth + 1))
+    for operator, part in zip(operators, parts[1:], strict=True):
+        other = _pieces(read(part, rules, depth + 1))
+        if operator == "cup":
+            pieces = union([*pieces, *other])
+        elif all(p.point for p in other):
+            pieces = without(pieces, [p.low for p in other])
+        else:
+            raise Unreadable("a difference of intervals")
+    return interval_reading(pieces)
+
+
+def _pieces(r: Reading) -> list[Interval]:
+    if r.pieces is None:
+        raise Unreadable("not a set of reals")
+    return list(r.pieces)
+
+
+def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
+    opener, closer = tokens[0].text, tokens[-1].text
+    if tokens[0].kind != "op" or len(tokens) < 2 or not closes_at_end(tokens):
+        return None
+    body = tokens[1:-1]
+    if opener == "\\{" and closer == "\\}":
+        return _set(body, rules, depth)
+    if opener not in {"(", "[", "langle"}:
+        return None
+    if body and body[0].text.startswith("begin ") and body[-1].text.startswith("end "):
+        return read(body, rules, depth + 1)
+    parts, commas = split(body, [",", ";"])
+    if not commas:
+        if opener == "[" and closer == "]":
+            inner = read(body, rules, depth + 1)
+            return Reading("structured", short(f"[{encoded(inner)}]"))
+        if opener == "(" and any(
+            t.text in RELATIONS or t.text in {"cup", "setminus", "text"} or t.kind == "text" for t in body
+        ):
+            return read(body, rules, depth + 1)
+        return None
+    if len(parts) > MAX_ITEMS or not all(parts):
+        raise Unreadable("no tuple")
+    return _tuple(opener, closer, parts, rules, depth)
+
+
+def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, depth: int) -> Reading:
+    ends = [_end(p, rules) for p in parts] if len(parts) == 2 and opener in "([" else [None]
+    low, high = ends[0], ends[-1]
+    pieces: tuple[Interval, ...] | None = None
+    if low is not None and high is not None:
+        interval = Interval(low, high, opener == "[", closer == "]")
+        infinite = "oo" in low.key or "oo" in high.key
+        if infinite and not interval.empty:
+            return interval_reading(
+                [Interval(low, high, opener == "[" and low.key != "-oo", closer == "]" and high.key != "oo")]
+            )
+        pieces = () if interval.empty else (interval,)
+        if opener + closer in {"[)", "(]"}:
+            return interval_reading(pieces)
+    items = tuple(read(p, rules, depth + 1) for p in parts)
+    inner = ";".join(encoded(r) for r in items)
+    left, right = ("<", ">") if opener == "langle" else (opener, closer)
+    return Reading("structured", short(f"{left}{inner}{right}"), pieces=pieces, items=items)
+
+
+def _end(tokens: list[Token], rules: Rules) -> Endpoint | None:
+    texts = [t.text for t in tokens]
+    if texts in (["oo"], ["+", "oo"]):
+        return PLUS_INFINITY
+    if texts == ["-", "oo"]:
+        return MINUS_INFINITY
+    try:
+        node = parse(tokens)
+        return None if variables(node) else endpoint(evaluate(node, {}), rules.significant)
+    except Unreadable:
+        return None
+
+
+def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
+    if not body:
+        return Reading("structured", "{}", pieces=())
+    if len(split(body, ["|", ":"])[1]) == 1:
+        return _set_builder(body, rules, depth)
+    parts, _ = split(body, [",", ";"])
+    if len(parts) > MAX_ITEMS or not all(parts):
+        raise Unreadable("no set")
+    items = [r for p in parts for r in items_of(p, read(p, rules, depth + 1))]
+    ends = [_end(p, rules) for p in parts]
+    points = [e for e in ends if e is not None]
+    pieces = (
+        tuple(union([Interval(e, e, low_closed=True, high_closed=True) for e in points]))
+        if len(points) == len(ends)
+        else None
+    )
+    ordered = any(t.text == "..." for t in body)
+    return Reading("structured", listing(items, ordered=ordered, distinct=True), pieces=pieces)
+
+
+def _set_builder(body: list[Token], rules: Rules, depth: int) -> Reading:
+    parts, _ = split(body, ["|", ":"])
+    inner = read(parts[1], rules, depth + 1)
+    if inner.pieces is None:
+        raise Unreadable("a set by a property")
+    head = split(parts[0], ["in"])[0]
+    name = name_of(head[0])
+    if name is None or inner.tags - {"open"} != {"name=" + name}:
+        raise Unreadable("a set of something else")
+    domain = "".join(t.text for t in head[1]) if len(head) == 2 else ""
+    if domain not in {"", "R"}:  # the integers above 5 are no interval
+        return Reading("structured", short(f"{{{domain}:{inner.value}}}"))
+    return Reading(inner.kind, inner.value, inner.tags - {"name=" + name}, inner.pieces)
+
+
+def _quantity(tokens: list[Token], rules: Rules, depth: int) -> Reading:
+    """A number with a unit, a percentage, an amount of money, a multiple of a matrix, or a plain expression."""
+    at = next((n for n, t in enumerate(tokens) if t.text.startswith("begin ")), None)
+    if at is not None:
+        end = tokens[-1].text.removeprefix("end ")
+        if end not in _MATRICES or not closes_at_end(tokens[at:]):
+            raise Unreadable("an environment inside an expression")
+        head = tokens[:at][:-1] if tokens[at - 1].text == "*" else tokens[:at]
+        factor = Number(-1) if [t.text for t in head] == ["-"] else parse(head)
+        return _matrix(end, tokens[at + 1 : -1], rules, depth, factor)
+    found = split_unit(tokens)
+    if found is None:
+        return Reading(*expression_key(parse(tokens), rules.significant))
+    head, scale, unit = found
+    node = parse(head)
+    if scale != 1:
+        node = Op("mul", (node, Number(scale)))
+    if unit == "%" and rules.percent == "fraction":
+        return Reading(*expression_key(Op("div", (node, Number(100))), rules.significant))
+    return Reading(*expression_key(node, rules.significant), frozenset({"unit=" + unit} if unit else ()))

@@ -1,0 +1,283 @@
+"""Units, money and scale words after (or before) a number. They are tags of a key, never factors."""
+
+from __future__ import annotations
+
+import re
+
+from ..algebra.tokens import Token
+from ..words import words
+
+__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit", "unit_of"]
+
+CURRENCIES = {
+    "$": "usd",
+    "€": "eur",
+    "£": "gbp",
+    "¥": "yen",
+    "₹": "inr",
+    "₩": "krw",
+    "₽": "rub",
+    "₺": "try",
+    "₫": "vnd",
+}
+_MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
+SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+
+_SPELLINGS = {
+    "m": "metre metres meter meters", "cm": "centimetre centimetres centimeter centimeters cms",
+    "mm": "millimetre millimetres millimeter millimeters", "km": "kilometre kilometres kilometer kilometers kms",
+    "nm": "nanometre nanometres nanometer nanometers", "in": "inch inches", "ft": "foot feet",
+    "yd": "yard yards yds", "mi": "mile miles", "s": "second seconds sec secs", "min": "minute minutes mins",
+    "h": "hour hours hr hrs", "day": "days", "week": "weeks wk wks", "month": "months", "year": "years yr yrs",
+    "ms": "millisecond milliseconds", "g": "gram grams", "kg": "kilogram kilograms kgs",
+    "mg": "milligram milligrams", "lb": "pound pounds lbs", "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes",
+    "l": "liter liters litre litres", "ml": "milliliter milliliters millilitre millilitres",
+    "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
+    "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts",
+    "A": "ampere amperes amp amps", "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz",
+    "C": "coulomb coulombs", "F": "farad farads", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
+    "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz",
+    "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts", "kPa": "kilopascal kilopascals",
+    "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts", "keV": "",
+    "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
+    "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "",
+    "inr": "rupee rupees Rs INR", "krw": "won KRW", "rub": "ruble rubles rouble roubles RUB", "cny": "yuan CNY RMB",
+    "try": "lira liras TRY", "vnd": "dong VND", "cent": "cents ¢", "%": "percent pct",
+    "mph": "", "kmh": "kph", "bit": "bits", "byte": "bytes",
+    "MB": "megabyte megabytes", "GB": "gigabyte gigabytes", "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM",
+    "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha", "degC": "celsius Celsius centigrade",
+    "degF": "fahrenheit Fahrenheit", "atm": "", "psi": "", "dB": "decibel decibels",
+}  # fmt: skip
+_UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {
+    "L": "l",
+    "mL": "ml",
+    "USD": "usd",
+    "EUR": "eur",
+    "GBP": "gbp",
+    "JPY": "yen",
+}
+# Prefixes tell units apart by their case: 5 mW is not 5 MW.
+_PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
+_UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
+# Letters that follow a number and a blank are a unit; written close, they are a variable.
+_SPACED_LETTERS = frozenset(words("m s g h N J W V K L T Omega"))
+_MEASURED_LETTERS = _SPACED_LETTERS | frozenset("CAKF")  # behind 1.6 x 10^-19 no letter is a variable
+_TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day cup unit bit")) | (
+    frozenset(w for w in _PREFIXED if len(w) == 2) - frozenset(words("kJ kW kN MW mV mA"))
+)
+# Words after a number that are not the name of what was counted.
+_NOT_NOUNS = frozenset(
+    words(
+        "more less than of to from times over under plus minus by divided per if when only not no or and the",
+        "a an is are was below above between but with without for in on at as it negative positive factorial",
+        "squared cubed mod base modulo equals equal choose january february march april may june july august",
+        "september october november december st nd rd th remainder r repeating approximately about which",
+        "where each then since because half halves third thirds fourth fourths fifth fifths sixth sixths seventh",
+        "sevenths eighth eighths ninth ninths tenth tenths eleventh elevenths twelfth twelfths hundredth",
+        "hundredths thousandth thousandths",
+    )
+)
+MAX_STARTS = 4
+MAX_PARTS = 6
+_JOINTS = frozenset({"/", "per", "an", "a", "*", "(", ")"})
+_AREAS = {"square": "^2", "sq": "^2", "cubic": "^3", "cu": "^3"}
+_HEAT = {w: w[0].upper() for w in ("C", "F", "celsius", "Celsius", "fahrenheit", "Fahrenheit")}
+_SUFFIXES = {"squared": "^2", "cubed": "^3"} | _HEAT
+_SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
+_PRODUCT_LETTERS = frozenset("abcxyz")
+_VOWEL = re.compile("[aeiouy]")
+_LETTERS = re.compile(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
+_WORDS = re.compile(r"[A-Za-z]++|\d++|[-^/*%¢()]")
+
+Suffix = tuple[list[Token], int, str]  # the tokens of the number, its scale, the canonical unit ("" for none)
+
+
+def is_unit(word: str) -> bool:
+    return word in _UNITS
+
+
+def split_unit(tokens: list[Token]) -> Suffix | None:
+    """The number, the scale word and the unit of `5 million cm^2`; None where there is neither scale nor unit."""
+    if len(tokens) > 1 and tokens[0].kind == "op" and tokens[0].text in CURRENCIES:
+        return _money(tokens[1:], CURRENCIES[tokens[0].text])
+    if len(tokens) > 2 and tokens[0].text == "-" and tokens[1].kind == "op" and tokens[1].text in CURRENCIES:
+        return _money([tokens[0], *tokens[2:]], CURRENCIES[tokens[1].text])
+    if len(tokens) > 2 and tokens[0].text == "US" and tokens[1].text == "$":
+        tokens = tokens[1:]
+        return _money(tokens[1:], "usd")
+    if len(tokens) > 1 and tokens[0].kind == "word" and _UNITS.get(tokens[0].text) in _MONEY_WORDS:
+        return _money(tokens[1:], _UNITS[tokens[0].text])
+    if len(tokens) > 1 and tokens[-1].kind == "op" and tokens[-1].text in CURRENCIES:
+        return _money(tokens[:-1], CURRENCIES[tokens[-1].text])
+    for start in _suffix_starts(tokens):
+        found = _split_at(tokens, start)
+        if found is not None:
+            return found
+    return None
+
+
+def _split_at(tokens: list[Token], start: int) -> Suffix | None:
+    head, tail = tokens[:start], tokens[start:]
+    if any(_is_word(t) for t in head):
+        return None
+    scale = 1
+    if tail[0].kind in {"word", "text"}:
+        first, _, rest = tail[0].text.partition(" ")
+        if first.lower() in SCALES:
+            scale = SCALES[first.lower()]
+            tail = [Token("text", rest, space=True), *tail[1:]] if rest else tail[1:]
+    unit = _unit(head, tail) if tail else ""
+    if unit is None or (unit == "deg" and any(t.kind == "fn" for t in head)):
+        return None  # the degrees of \sin 60^\circ are the argument's
+    return head, scale, unit
+
+
+def _money(tokens: list[Token], currency: str) -> Suffix | None:
+    found = split_unit(tokens) if tokens[0].text not in CURRENCIES else None
+    if found is None:
+        return tokens, 1, currency
+    head, scale, unit = found
+    if unit in {"", currency}:
+        return head, scale, currency
+    return head, scale, f"{currency} {unit}"
+
+
+def _suffix_starts(tokens: list[Token]) -> list[int]:
+    """Where letters and words begin that run to the end: `2 x cm` may begin its unit at x or at cm."""
+    i = len(tokens)
+    while i > 0:
+        t = tokens[i - 1]
+        exponent = (
+            t.kind == "num"
+            and i > 1
+            and (
+                tokens[i - 2].text in {"^", "-"} or (tokens[i - 2].text == "{" and i > 2 and tokens[i - 3].text == "^")
+            )
+        )
+        if (
+            _is_word(t)
+            or t.kind in {"word", "text"}
+            or _is_letter(t)
+            or exponent
+            or (t.kind == "op" and t.text in _SUFFIX_OPS)
+        ):
+            i -= 1
+        else:
+            break
+    starts: list[int] = []
+    for k in range(max(i, 1), len(tokens)):
+        t = tokens[k]
+        if _is_word(t) or t.kind in {"word", "text"} or _is_letter(t) or t.text in {"deg", "%", "¢"}:
+            starts.append(k)
+        if len(starts) == MAX_STARTS:
+            break
+    return [k for k in starts if not sum((t.text == "{") - (t.text == "}") for t in tokens[k:])]
+
+
+def _is_letter(t: Token) -> bool:
+    """Letters of units; of the Greek ones only the ohm's."""
+    return t.kind == "let" and (len(t.text) == 1 or t.text == "Omega")
+
+
+def _is_word(t: Token) -> bool:
+    """Minutes and seconds look like functions."""
+    return t.kind == "fn" and t.text in {"min", "sec"}
+
+
+def _unit(head: list[Token], tail: list[Token]) -> str | None:
+    """The canonical unit that `tail` spells, None where it is none."""
+    spaced = tail[0].space or tail[0].kind == "text"
+    if len(tail) == 1 and tail[0].kind == "let":
+        plain = [t.kind for t in _unsigned(head)] == ["num"]
+        letters = _MEASURED_LETTERS if _is_scientific(head) else _SPACED_LETTERS if plain else frozenset()
+        return _UNITS.get(tail[0].text) if spaced and tail[0].text in letters else None
+    if all(t.kind == "let" for t in (*head, *tail)):
+        return None  # m g h
+    text = " ".join(t.text for t in tail)
+    if tail[0].kind == "word" and not spaced and tail[0].text in _TWO_LETTER_PRODUCTS:
+        return None
+    known = _known(text.replace(".", ""))
+    if known is not None:
+        return known
+    if spaced and all(t.kind in {"word", "text"} for t in tail) and _counts(head):
+        return _noun(text)
+    return None
+
+
+def _is_scientific(head: list[Token]) -> bool:
+    """`1.6 * 10 ^ { - 19 }`."""
+    texts = [t.text for t in head if t.text not in {"{", "}", "-", "+"}]
+    return len(texts) == 5 and texts[1:4] == ["*", "10", "^"] and all(t.kind in {"num", "op"} for t in head)
+
+
+def _counts(head: list[Token]) -> bool:
+    """A plain number: what follows it may be a noun that no table knows."""
+    return all(t.kind == "num" or t.text in {"/", "frac", "{", "}"} for t in _unsigned(head))
+
+
+def _unsigned(head: list[Token]) -> list[Token]:
+    return head[1:] if head[0].text in {"-", "+"} else head
+
+
+def _noun(text: str) -> str | None:
+    """What was counted, in lower case and singular: `12 red apples`."""
+    words = [w if w[1:] != w[1:].lower() else w.lower() for w in text.replace("-", " ").split()]  # MPa is not mPa
+    if words[:2] == ["of", "the"] and len(words) < 5:
+        part = _noun(" ".join(words[2:]))
+        return None if part is None else "of " + part  # 3/8 of the pizza
+    if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
+        return None
+    if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
+        return None
+    return " ".join(w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words)
+
+
+def _known(text: str) -> str | None:
+    """`square cm`, `cm ^ 2`, `m / s ^ { 2 }`, `km per hour` in one spelling; None where a word is no unit."""
+    found = _WORDS.findall(text.replace("{", " ").replace("}", " "))
+    if "".join(found) != "".join(text.replace("{", "").replace("}", "").split()):
+        return None
+    parts: list[str] = []
+    power = ""
+    below = False
+    for w in _powers_joined(found):
+        if w in _JOINTS:
+            below = below or w in {"/", "per"}
+        elif w.lower() in _AREAS:
+            power = _AREAS[w.lower()]
+        elif parts and (w[0] == "^" or w in _SUFFIXES):
+            if w in _HEAT and parts[-1] != "deg":
+                return None
+            parts[-1] += _SUFFIXES.get(w, w)
+        elif (unit := unit_of(w)) is None or len(parts) == MAX_PARTS:
+            return None
+        else:
+            parts.append(("/" if below else "") + unit + power)
+            power = ""
+    if not parts or power:
+        return None
+    name = " ".join(_negative_powers(p) for p in parts)
+    return {"mi /h": "mph", "km /h": "kmh"}.get(name, name)
+
+
+def unit_of(word: str) -> str | None:
+    return _UNITS.get(word) or _UNITS.get(word.lower() if len(word) > 2 else word)
+
+
+def _powers_joined(found: list[str]) -> list[str]:
+    """`^`, `-`, `2` as one word; a power without its number is no word of any unit."""
+    out: list[str] = []
+    for w in found:
+        if out and out[-1] in {"^", "^-"} and (w.isdigit() or w == "-"):
+            out[-1] += w
+        else:
+            out.append(w)
+    return [w if not w.startswith("^") or w[-1].isdigit() else "?" for w in out]
+
+
+def _negative_powers(part: str) -> str:
+    """`s^-1` is `/s`."""
+    name, _, power = part.partition("^-")
+    if not power or name.startswith("/"):
+        return part
+    return "/" + name + ("" if power == "1" else "^" + power)

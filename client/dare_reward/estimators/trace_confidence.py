@@ -1,0 +1,146 @@
+"""Confidence of a trace from the top-k log-probabilities of its tokens, as deepconf, scope and compass define it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+
+from .._segments import BLOCK, Floats, Ints, blocks, offsets, segment_means, segment_sums
+from ..errors import GroupError
+from ..groups import Groups, Ragged
+
+__all__ = [
+    "Trace",
+    "generated_ends",
+    "narrow_groups",
+    "step_confidence",
+    "token_confidence",
+    "top_two",
+    "window_confidence",
+]
+
+Trace = Literal["bottom_window", "min_window", "tail", "mean"]
+
+
+def token_confidence(topk: Ragged, *, rounded: bool) -> Floats:
+    """C_t = -(1/k) sum over the top k of ln p_t(j); `rounded` to three digits as the official codes do. Shape [T]."""
+    if not topk.values.size:
+        return np.zeros(0)
+    total_T = np.zeros(len(topk.values))
+    for column in range(
+        topk.values.shape[1]
+    ):  # k is small; a sum along the short axis is slow and k-dependent in order
+        total_T += topk.values[:, column]
+    confidence_T: Floats = -total_T / topk.values.shape[1]
+    return np.round(confidence_T, 3) if rounded else confidence_T
+
+
+def narrow_groups(groups: Groups, topk: Ragged) -> dict[int, GroupError]:
+    """Groups whose `topk_logprobs` hold one candidate: that is the sampled token's surprisal, not confidence."""
+    if topk.values.ndim == 2 and topk.values.shape[1] >= 2:
+        return {}
+    bad_P = groups.sum_rollouts(topk.lengths) > 0
+    message = "topk_logprobs hold fewer than 2 candidates per token: of one, 'confidence' is surprisal, the opposite"
+    return {int(p): GroupError("topk", message) for p in np.flatnonzero(bad_P)}
+
+
+def top_two(topk: Ragged) -> tuple[Floats, Floats]:
+    """Probabilities of the likeliest and the second token at each position."""
+    if topk.values.ndim != 2 or topk.values.shape[1] < 2:
+        return np.zeros(len(topk.values)), np.zeros(len(topk.values))
+    best_T = np.partition(topk.values.astype(np.float64), -2, axis=1)[:, -2:]
+    return np.exp(best_T[:, 1]), np.exp(best_T[:, 0])
+
+
+def step_confidence(confidence_T: Floats, lengths_R: Ints, ends: Ragged) -> Floats:
+    """Mean over a trace's steps of the mean over the step's tokens; the tokens after the last end are a step too.
+
+    `ends` are indices after the last token of each step. A trace without ends is one step. NaN for an empty trace.
+    """
+    starts_R = offsets(lengths_R)[:-1]
+    rollout_S = np.repeat(np.arange(len(lengths_R)), ends.lengths)
+    cut = np.minimum(ends.values.astype(np.int64), lengths_R[rollout_S]) + starts_R[rollout_S]
+    edges = np.unique(np.concatenate([cut, starts_R, [len(confidence_T)]]).astype(np.int64))
+    lengths_S = np.diff(edges)
+    means_S, _ = segment_means(confidence_T, lengths_S)
+    owner_S = np.searchsorted(starts_R + lengths_R, edges[:-1], side="right")
+    count_R = np.bincount(owner_S, minlength=len(lengths_R))
+    means_R, _ = segment_means(means_S, count_R)
+    return means_R
+
+
+def generated_ends(groups: Groups) -> Ragged:
+    """`step_ends` counted over the tokens that `token_mask` leaves in."""
+    ends, mask = groups.ragged("step_ends"), groups.columns.get("token_mask")
+    if not isinstance(mask, Ragged):
+        return ends
+    owner = np.repeat(np.arange(len(ends.lengths)), ends.lengths)
+    start = offsets(mask.lengths)[:-1][owner]
+    running = offsets(mask.values)
+    reach = start + np.minimum(ends.values.astype(np.int64), mask.lengths[owner])
+    return Ragged(running[reach] - running[start], ends.lengths)
+
+
+def window_confidence(
+    confidence_T: Floats, lengths_R: Ints, *, kind: Trace, window: int, tail: int, bottom: float
+) -> Floats:
+    """Trace confidence from token confidences: over all tokens, the last `tail`, or the lowest of the sliding windows.
+
+    bottom_window is the mean of the lowest share `bottom` of the window means (at least one), min_window the lowest; a
+    trace shorter than a window is one window. NaN for an empty trace.
+    """
+    if kind == "mean":
+        return segment_means(confidence_T, lengths_R)[0]
+    if kind == "tail":
+        lengths = np.minimum(lengths_R, tail)
+        keep_T = _position(lengths_R) >= np.repeat(lengths_R - lengths, lengths_R)
+        return segment_means(confidence_T[keep_T], lengths)[0]
+    lowest: Callable[[Floats, Ints], Floats] = _minimum if kind == "min_window" else lambda m, n: _lowest(m, n, bottom)
+    out = np.full(len(lengths_R), np.nan)
+    for rollouts, tokens in _padded_blocks(lengths_R):
+        out[rollouts] = lowest(*_windows(confidence_T[tokens], lengths_R[rollouts], window))
+    return np.where(lengths_R > 0, out, np.nan)
+
+
+def _position(lengths_R: Ints) -> Ints:
+    """Index of each token within its trace."""
+    return np.arange(int(lengths_R.sum())) - np.repeat(offsets(lengths_R)[:-1], lengths_R)
+
+
+def _padded_blocks(lengths_R: Ints) -> Iterator[tuple[slice, slice]]:
+    """Runs of rollouts whose padded rectangle has about BLOCK elements."""
+    longest = max(int(lengths_R.max(initial=1)), 1)
+    yield from blocks(lengths_R, size=max(BLOCK * int(lengths_R.mean() if len(lengths_R) else 1) // longest, longest))
+
+
+def _windows(values_T: Floats, lengths_R: Ints, window: int) -> tuple[Floats, Ints]:
+    """Means of all sliding windows of each trace [R, N], +inf where there is none, and their number.
+
+    Running sums start anew for each trace, so its windows do not depend on its neighbours.
+    """
+    longest = max(int(lengths_R.max(initial=0)), 1)
+    padded = np.zeros((len(lengths_R), longest + 1))
+    padded[np.repeat(np.arange(len(lengths_R)), lengths_R), _position(lengths_R) + 1] = values_T
+    running = np.cumsum(padded, axis=1)
+    width_R = np.minimum(lengths_R, window)
+    count_R = np.maximum(lengths_R - width_R + 1, 1)
+    start = np.arange(int(count_R.max(initial=1)))
+    rows = np.arange(len(lengths_R))[:, None]
+    end = np.minimum(start[None, :] + width_R[:, None], longest)
+    means = (running[rows, end] - running[rows, start[None, :]]) / np.maximum(width_R, 1)[:, None]
+    return np.where(start[None, :] < count_R[:, None], means, np.inf), count_R
+
+
+def _minimum(means: Floats, count_R: Ints) -> Floats:
+    lowest_R: Floats = np.min(means, axis=1)
+    return lowest_R
+
+
+def _lowest(means: Floats, count_R: Ints, share: float) -> Floats:
+    """Mean of the lowest share of each row, at least one."""
+    number_R = np.maximum((count_R * share).astype(np.int64), 1)
+    ordered = np.sort(means, axis=1)
+    chosen = np.arange(means.shape[1])[None, :] < number_R[:, None]
+    return segment_sums(ordered[chosen], number_R) / number_R

@@ -1,0 +1,292 @@
+"""What the adapters share: where and how to score, one entropy source per group, and what happens without a reply.
+
+Everything that configures an adapter fits into one URL, because some stacks hand a reward function nothing else:
+
+    http://127.0.0.1:8000?method=dare&alpha=0.1&fallback=local
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from .._address import split_address
+from .._scoring import specs
+from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
+from ..methods import Method, find
+
+if TYPE_CHECKING:
+    from ..client import AsyncClient, Client
+    from ..reply import Reply
+
+__all__ = [
+    "Rewards",
+    "Scorer",
+    "certain",
+    "from_environment",
+    "group",
+    "groups_by",
+    "logger",
+    "numbers",
+    "spread",
+    "with_estimate",
+]
+
+logger = logging.getLogger("dare_reward.stacks")
+
+JSON = Mapping[str, Any]
+Rewards = list[list[float | None]]
+OPTIONS: Final[Mapping[str, Any]] = {"timeout": float, "retries": int, "fallback": str, "token": str}
+ON_ERROR: Final = ("raise", "abstain", "zero")
+
+
+@dataclass(slots=True)
+class Memory:
+    """The running mean that a method wants back with the next request (`Method.remembers`): of what the user gave to
+    begin with, such as the last values of a run that is resumed, and of the groups that this adapter has trained on."""
+
+    name: str = ""
+    seen: tuple[float, int] = (0.0, 0)  # sum and number
+
+    @classmethod
+    def of(cls, method: Method, params: dict[str, Any]) -> Memory:
+        """What begins with the user's values, which are taken out of `params`."""
+        name, count = method.remembers, f"{method.remembers}_groups"
+        if not name or params.keys().isdisjoint({name, count}):
+            return cls(name)
+        if not {name, count} <= params.keys():
+            raise RequestError(f"{name} and {count} go together: a mean and of how many groups", code="parameter")
+        method.resolve({n: params[n] for n in (name, count)})
+        mean, groups = params.pop(name), params.pop(count)
+        return cls(name, (mean * groups, groups))
+
+    @property
+    def params(self) -> dict[str, Any]:
+        total, count = self.seen
+        return {self.name: total / count, f"{self.name}_groups": count} if count else {}
+
+    def note(self, reply: Reply) -> None:
+        if self.name:
+            found = [(g.diagnostics or {}).get(f"entropy_{self.name}") for g in reply.groups]
+            known = [value for value in found if value is not None]
+            self.seen = (self.seen[0] + sum(known), self.seen[1] + len(known))
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """Where and how to score: picklable, hashable; a connection belongs to a process (and an event loop), not to it.
+
+    on_error    when the service stays away and no fallback is allowed: raise; abstain (None); zero
+    """
+
+    url: str
+    method: str
+    params: tuple[tuple[str, Any], ...]
+    options: tuple[tuple[str, Any], ...]
+    on_error: Literal["raise", "abstain", "zero"]
+    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, url: str, **settings: Any) -> Scorer:
+        """`url` with settings in its query, or as keywords (these win): method, the method's parameters, on_error,
+        and the client's timeout, retries, fallback and token."""
+        parts = split_address(url)
+        given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
+        method, on_error = given.pop("method", "dare"), given.pop("on_error", "raise")
+        if on_error not in ON_ERROR:
+            raise RequestError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}", code="parameter")
+        options = {k: OPTIONS[k](given.pop(k)) for k in OPTIONS if given.get(k) is not None}
+        if (output := find(method).output) != "rewards":
+            raise ConfigError(f"{method} gives {output}; a reward function can only return rewards")
+        known = {s.name: s for s in specs(find(method))}
+        params = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
+        if unknown := params.keys() - known.keys():
+            names = ", ".join((*known, "method", "on_error", *OPTIONS))
+            raise RequestError(
+                f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
+            )
+        base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+        memory = Memory.of(find(method), params)
+        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, memory)
+
+    def score(
+        self, groups: Sequence[JSON], *, step: int | None = None, trains: bool = True
+    ) -> tuple[Rewards, Reply | None]:
+        """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away.
+        `trains`: not an evaluation, which must leave training as it is."""
+        try:
+            reply = _client(self, os.getpid()).reward(groups, method=self.method, step=step, **self._params(groups))
+        except UnavailableError as error:
+            return self._without(groups, error), None
+        rewards = self._with(groups, reply)
+        if trains:
+            self.memory.note(reply)
+        return rewards, reply
+
+    async def score_async(
+        self, groups: Sequence[JSON], *, step: int | None = None, trains: bool = True
+    ) -> tuple[Rewards, Reply | None]:
+        """The same, on the running event loop."""
+        try:
+            reply = await _async_client(self).reward(groups, method=self.method, step=step, **self._params(groups))
+        except UnavailableError as error:
+            return self._without(groups, error), None
+        rewards = self._with(groups, reply)
+        if trains:
+            self.memory.note(reply)
+        return rewards, reply
+
+    def certain(self, stack: str) -> Scorer:
+        """This, for a stack that has no way to leave a rollout without a reward."""
+        if self.on_error == "abstain":
+            raise RequestError(
+                f"{stack} needs a number for every rollout: on_error is raise or zero, not abstain", code="parameter"
+            )
+        return self
+
+    def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
+        """The parameters; votes alone where no entropy came at all and the user did not decide otherwise."""
+        params = {**self.memory.params, **dict(self.params)}
+        takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
+        if takes and "missing_entropy" not in params and not any(_informed(r) for g in groups for r in g["rollouts"]):
+            _say_once(
+                "neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)"
+            )
+            params["missing_entropy"] = "frequency"
+        return params
+
+    def _without(self, groups: Sequence[JSON], error: UnavailableError) -> Rewards:
+        if self.on_error == "raise":
+            raise error
+        logger.warning("no rewards for %d groups (on_error=%s): %s", len(groups), self.on_error, error)
+        return [[self._absent] * len(g["rollouts"]) for g in groups]
+
+    def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
+        for g in reply.groups:
+            if g.error is not None:
+                if self.on_error == "raise":
+                    raise ReplyError(f"group {g.group_id!r} was not scored: {g.error.message} ({g.error.code})")
+                logger.warning("no rewards for group %r (on_error=%s): %s", g.group_id, self.on_error, g.error.message)
+        sizes = (len(g["rollouts"]) for g in groups)
+        return [
+            [self._absent] * n if g.rewards is None else list(g.rewards)
+            for g, n in zip(reply.groups, sizes, strict=True)
+        ]
+
+    @property
+    def _absent(self) -> float | None:
+        return 0.0 if self.on_error == "zero" else None
+
+
+def from_environment(stack: str, **defaults: Any) -> Scorer:
+    """The scorer of the address in DARE_URL."""
+    url = os.environ.get("DARE_URL", "")
+    if not url:
+        raise RequestError(
+            f"{stack}: set DARE_URL to the address of the reward service, such as http://127.0.0.1:8000?method=dare"
+        )
+    return Scorer.of(url, **{k: v for k, v in defaults.items() if k not in dict(parse_qsl(urlsplit(url).query))})
+
+
+@cache
+def _client(scorer: Scorer, pid: int) -> Client:
+    from ..client import Client
+
+    return Client(scorer.url, **dict(scorer.options))
+
+
+_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Scorer, AsyncClient]] = WeakKeyDictionary()
+
+
+def _async_client(scorer: Scorer) -> AsyncClient:
+    from ..client import AsyncClient
+
+    clients = _loops.setdefault(asyncio.get_running_loop(), {})
+    if scorer not in clients:
+        clients[scorer] = AsyncClient(scorer.url, **dict(scorer.options))
+    return clients[scorer]
+
+
+@cache
+def _say_once(message: str) -> None:
+    logger.warning(message)
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:
+    """Row numbers of each key, in the order in which the keys first come."""
+    rows: dict[str, list[int]] = {}
+    for i, key in enumerate(keys):
+        rows.setdefault(str(key), []).append(i)
+    return rows
+
+
+def spread(rewards: Rewards, rows: Iterable[Sequence[int]], count: int) -> list[float | None]:
+    """Rewards of groups, back in the order of the rows; None for a row that is in no group."""
+    out: list[float | None] = [None] * count
+    for group_rewards, members in zip(rewards, rows, strict=True):
+        for i, reward in zip(members, group_rewards, strict=True):
+            out[i] = reward
+    return out
+
+
+def certain(rewards: Sequence[float | None]) -> list[float]:
+    """Rewards that are all there."""
+    if (missing := sum(r is None for r in rewards)) > 0:
+        raise ReplyError(f"{missing} of {len(rewards)} rollouts are without a reward")
+    return [r for r in rewards if r is not None]
+
+
+def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> dict[str, Any]:
+    """One group of the request, its entropies from one source.
+
+    A rollout may have `token_entropies` or `mean_entropy` (full vocabulary), or `logprobs` of its sampled tokens. If
+    every rollout has entropies those are sent; else, if every one has `logprobs`, mean(-logp), an estimate that is
+    labelled `logprob`; else what there is, for `missing_entropy` to decide.
+    """
+    exact = all(_informed(r) for r in rollouts)
+    estimated = not exact and all("mean_entropy" in with_estimate(r) for r in rollouts)
+    dropped = {"logprobs", "token_entropies", "mean_entropy", "token_mask"} if estimated else {"logprobs"}
+    out = [{k: v for k, v in r.items() if k not in dropped} | (with_estimate(r) if estimated else {}) for r in rollouts]
+    source = {"entropy_source": "logprob"} if estimated else {}
+    return {"group_id": group_id, **source, **{k: v for k, v in more.items() if v is not None}, "rollouts": out}
+
+
+def with_estimate(rollout: JSON) -> dict[str, Any]:
+    """mean(-log p) over the sampled tokens: an unbiased estimate of the mean entropy they were sampled with."""
+    logprobs = rollout.get("logprobs")
+    if logprobs is None:
+        return {}
+    values = np.asarray(logprobs, np.float64)
+    mask = np.asarray(rollout.get("token_mask", np.ones(len(values))), bool)
+    if len(mask) != len(values):
+        raise RequestError(f"{len(mask)} entries of token_mask for {len(values)} log-probabilities", code="length")
+    values = values[mask]
+    if not np.isfinite(values).all():
+        raise RequestError("a log-probability of a sampled token is not a finite number", code="value")
+    mean = float(max(-values.mean(), 0.0)) if len(values) else None
+    return {"mean_entropy": mean, "num_tokens": len(values)}
+
+
+def _informed(rollout: JSON) -> bool:
+    return rollout.get("token_entropies") is not None or rollout.get("mean_entropy") is not None
+
+
+def numbers(reply: Reply | None) -> dict[str, float]:
+    """The diagnostics of a request that are numbers, for a stack's own log."""
+    if reply is None:
+        return {"abstained": 1.0}
+    values = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
+    rewards = [r for g in reply.groups if g.rewards for r in g.rewards]
+    return {**values, "abstained": 0.0, "reward": float(np.mean(rewards)) if rewards else 0.0}

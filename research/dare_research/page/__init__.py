@@ -1,0 +1,1 @@
+"""The training study's page, rendered from its raw results."""

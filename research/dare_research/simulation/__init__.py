@@ -1,0 +1,1 @@
+"""The simulation of the paper's latent-variable model."""

@@ -1,0 +1,142 @@
+"""`dare-reward study train`: the missing runs of a stage of the training study, resumed by the same command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from dare_reward.errors import ConfigError, RequestError
+
+from .arms import ARMS, DEFAULT, FULL, chosen_params
+from .corpus import REGIMES
+from .grpo_run import Value
+from .plan import DEFAULT as DEFAULT_DESIGN
+from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
+
+__all__ = ["add_train"]
+
+# Prompts, bases and seeds of develop and pilot are never those of confirm.
+STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long")
+SETTABLE: Final = ("develop", "sensitivity")
+SETS: Final = {"default": DEFAULT, "full": FULL}
+
+
+def add_train(actions: Any) -> None:
+    parser: argparse.ArgumentParser = actions.add_parser(
+        "train",
+        help="small language models made from scratch, trained without labels through the service",
+        description=__doc__,
+    )
+    add = parser.add_argument
+    add("--out", type=Path, default=Path("research/docs"), help="the raw results are OUT/data/training.jsonl")
+    add("--models", type=Path, default=Path(".study"), help="folder of the base models (default .study)")
+    add("--stage", choices=STAGES, default="confirm")
+    add("--regimes", type=_names(REGIMES), default=("informative",), help=f"of {', '.join(REGIMES)}; commas between")
+    add("--arms", type=_arms, default=DEFAULT, help=f"default, full, or of {', '.join(ARMS)}; commas between")
+    add("--bases", type=int, default=4, help="independently pretrained models (default 4)")
+    add("--seeds", type=int, default=4, help="RL seeds of each (default 4)")
+    add("--lr", type=_rates, help="learning rates; commas between (default: the design's)")
+    add("--temperature", type=float, help="sampling temperature (default 1)")
+    add("--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a method's parameter; repeatable")
+    add("--steps", type=int, help="RL steps (default: the design's)")
+    add("--minutes", type=float, default=15.0, help="start no run that would end later (default 15)")
+    add("--workers", type=int, default=2, help="processes of one thread each (default 2)")
+    add("--url", help="a running service (default: one is started)")
+    add("--scale", type=float, default=1.0, help="model, prompts and steps times this, for a larger machine")
+    add("--smoke", action="store_true", help="every code path on tiny sizes; the numbers mean nothing")
+    add("--list", action="store_true", help="print what would be run")
+    parser.set_defaults(run=run_train)
+
+
+def run_train(arguments: argparse.Namespace) -> int:
+    from ..commands import write_page
+    from .runner import read_records, run, service
+
+    design = SMOKE if arguments.smoke else scaled(DEFAULT_DESIGN, arguments.scale)
+    wanted = _wanted(arguments, design)
+    file = arguments.out / "data" / "training.jsonl"
+    if arguments.list:
+        done = {r["id"] for r in read_records(file)}
+        for cell in wanted:
+            print(f"{'done' if cell.id in done else 'to do':6}{cell.id}")  # noqa: T201
+        return 0
+    if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
+        raise ConfigError(f"the training study needs {missing[0]}: pip install 'dare-reward[study]'")
+    with service(arguments.url) as url:
+        left = run(
+            design, wanted, file=file, bases=arguments.models, url=url,
+            workers=arguments.workers, seconds=60 * arguments.minutes, said=lambda line: print(line, flush=True),  # noqa: T201
+        )  # fmt: skip
+    print(f"{len(wanted) - left} of {len(wanted)} runs have results in {file}")  # noqa: T201
+    if file.exists():
+        write_page(arguments.out, "training")
+    return 0
+
+
+def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:
+    first = DEVELOP_BASE if arguments.stage in {"pilot", "develop"} else 0
+    given = {"temperature": arguments.temperature, "steps": arguments.steps}
+    params = _params(arguments.arms, arguments.set)
+    if params and arguments.stage not in SETTABLE:
+        raise RequestError(
+            f"--set: stage {arguments.stage} runs every arm at its own parameters; choose {' or '.join(SETTABLE)}",
+            code="conflict",
+        )
+    settings = replace(design.settings, params=params, **{k: v for k, v in given.items() if v is not None})
+    rates: Sequence[float] = arguments.lr or (settings.lr,)
+    return list(
+        cells(
+            arguments.stage,
+            regimes=arguments.regimes,
+            bases=range(first, first + arguments.bases),
+            arms=arguments.arms,
+            seeds=range(arguments.seeds),
+            settings=[replace(settings, lr=lr) for lr in rates],
+        )
+    )
+
+
+def _params(arms: Sequence[str], given: Sequence[tuple[str, str]]) -> tuple[tuple[str, Value], ...]:
+    """By name, for every arm or none: runs of one call differ by the arm alone."""
+    texts = dict(given)
+    if len(texts) < len(given):
+        raise RequestError("--set: one value of a parameter in one call", code="conflict")
+    params: dict[str, Value] = {}
+    for arm in arms:
+        try:
+            params.update(chosen_params(ARMS[arm], texts))
+        except RequestError as error:
+            raise RequestError(f"--set: {error.message}", code=error.code) from None
+    return tuple(sorted(params.items()))
+
+
+def _names(known: Sequence[str]) -> Any:
+    def parse(text: str) -> tuple[str, ...]:
+        names = tuple(text.split(","))
+        if unknown := [n for n in names if n not in known]:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def _arms(text: str) -> tuple[str, ...]:
+    return SETS[text] if text in SETS else tuple(_names(tuple(ARMS))(text))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    return name, value
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: numbers with commas between") from None

@@ -1,0 +1,134 @@
+"""What one process does: make a base, or run a cell. Everything else is scheduling."""
+
+from __future__ import annotations
+
+import time
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from .arms import ARMS
+from .corpus import Regime
+from .examine import examine, preflights, summary, treatments
+from .families import FAMILIES
+from .grpo_run import train
+from .plan import Cell, Design, corpus_of, problems_of
+from .pretrain import finish, grow, solved
+
+__all__ = ["EXAMINED", "digest", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
+
+JSON = dict[str, Any]
+EXAMINED = 1_000_003  # seeds of evaluations, far from those of training
+TEMPERATURES = (0.7, 1.3)
+
+
+def trunk_name(base: int) -> str:
+    return f"trunk-{base}"
+
+
+def saved(root: Path, name: str) -> bool:
+    return (root / name / "config.json").exists()
+
+
+def make_trunk(design: Design, base: int, root: Path) -> list[JSON]:
+    """Train a trunk from nothing and save it."""
+    _one_thread()
+    begun = time.monotonic()
+    model, tokenizer, steps = grow(corpus_of("plain"), design.pretraining, seed=base)
+    _save(model, tokenizer, root / trunk_name(base))
+    seconds = round(time.monotonic() - begun, 1)
+    return [{"record": "trunk", "id": trunk_name(base), "base": base, "steps": steps, "seconds": seconds}]
+
+
+def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path) -> list[JSON]:
+    """A base of a regime, from its trunk: what it can do on the stage's prompts, and what the preflight says of it."""
+    _one_thread()
+    folder = root / f"{regime}-{base}"
+    if not saved(root, folder.name):
+        model, tokenizer = load(root / trunk_name(base))
+        finish(model, tokenizer, corpus_of(regime), design.pretraining, seed=1000 + base)
+        _save(model, tokenizer, folder)
+    model, tokenizer = load(folder)
+    probe = solved(model, tokenizer, tuple(FAMILIES), design.pretraining.probes)
+    problems = problems_of(design, stage, base)
+    graded = {
+        name: examine(model, tokenizer, part, each=design.each, seed=EXAMINED + base) for name, part in problems.items()
+    }
+    warmer = {
+        f"{t:g}": examine(model, tokenizer, problems["adapted"], each=design.each, seed=EXAMINED + base, temperature=t)
+        for t in TEMPERATURES
+    }
+    place = {"stage": stage, "regime": regime, "base": base}
+    name = f"{stage}/{regime}/{base}"
+    record = {
+        "record": "base",
+        "id": name,
+        **place,
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "weights": digest(folder),
+        "pretraining": {"probe": probe},
+        "families": {"confirm": design.confirm, "develop": design.develop},
+        "evaluation": {"step": 0, "sets": {name: summary(g) for name, g in graded.items()}},
+        "treatments": {name: treatments(g) for name, g in graded.items()},
+        "temperatures": {t: treatments(g) for t, g in warmer.items()},
+    }
+    tries = preflights(graded["unseen"], prompts=min(50, len(problems["unseen"])))
+    return [record, {"record": "preflight", "id": f"preflight/{name}", **place, "tries": tries}]
+
+
+def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
+    """Train one arm from its base; the record of the run."""
+    _one_thread()
+    model, tokenizer = load(root / f"{cell.regime}-{cell.base}")
+    problems = problems_of(design, cell.stage, cell.base)
+    evaluations: list[JSON] = []
+
+    def evaluate(model: Any, step: int) -> None:
+        last = step == cell.settings.steps
+        names = ("adapted", "unseen", "ood") if last else ("adapted", "unseen")
+        each = design.each if last else design.each_between
+        model.eval()
+        graded = {n: examine(model, tokenizer, problems[n], each=each, seed=EXAMINED + cell.base) for n in names}
+        model.train()
+        sets = {n: summary(g, brief=not last) for n, g in graded.items()}
+        evaluations.append({"step": step, "sets": sets})
+
+    figures = train(
+        model,
+        tokenizer,
+        [p for _, p in problems["adapted"]],
+        ARMS[cell.arm],
+        cell.settings,
+        seed=cell.seed,
+        url=url,
+        evaluate=evaluate,
+        at=(*design.between, cell.settings.steps),
+    )
+    identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
+    return [{"record": "run", **identity, "lr": cell.settings.lr, **figures, "evaluations": evaluations}]
+
+
+def digest(folder: Path) -> str:
+    """Of a saved model's weights."""
+    return sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:16]
+
+
+def _one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def load(folder: Path) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer, logging
+
+    logging.disable_progress_bar()
+    return AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+
+
+def _save(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Whole or not at all: a run that was stopped leaves no half of a model behind."""
+    part = folder.with_name(folder.name + ".part")
+    model.save_pretrained(part)
+    tokenizer.save_pretrained(part)
+    part.rename(folder)

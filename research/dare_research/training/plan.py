@@ -1,0 +1,145 @@
+"""What is run: the sizes of a study, and its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from types import MappingProxyType
+from typing import Final
+
+from .corpus import Corpus, Regime, held_out
+from .families import FAMILIES, Problem
+from .grpo_run import Settings
+from .pretrain import Pretraining
+from .tiny_model import Shape
+
+__all__ = [
+    "DEFAULT",
+    "DEVELOP_BASE",
+    "SMOKE",
+    "Cell",
+    "Design",
+    "Problems",
+    "cells",
+    "corpus_of",
+    "problems_of",
+    "scaled",
+]
+
+Problems = Sequence[tuple[str, Problem]]
+DEVELOP_BASE: Final = 100  # the base that is tuned on; confirmed on are 0, 1, 2, ...
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Sizes of a study.
+
+    confirm, develop   families that are adapted to in the confirming runs, and in all runs before them
+    adapted, unseen    prompts per family that are trained on, and that are not
+    other              prompts per family of the other stage's families
+    each, each_between rollouts per prompt at the last evaluation, and at those between
+    between            steps of the evaluations before the last
+    """
+
+    pretraining: Pretraining = field(default_factory=Pretraining)
+    settings: Settings = field(default_factory=Settings)
+    confirm: tuple[str, ...] = ("shift", "sub")
+    develop: tuple[str, ...] = ("mirror", "add")
+    adapted: int = 64
+    unseen: int = 48
+    other: int = 32
+    each: int = 64
+    each_between: int = 8
+    between: tuple[int, ...] = (8, 16, 24)
+
+    def families(self, stage: str) -> tuple[str, ...]:
+        return self.confirm if stage in {"confirm", "long", "sensitivity"} else self.develop
+
+
+DEFAULT: Final = Design()
+SMOKE: Final = Design(
+    pretraining=Pretraining(shape=Shape(hidden=32, layers=1), most=30, finishing=10, every=15, batch=16, probes=2),
+    settings=Settings(prompts=2, votes=8, trained=4, steps=2),
+    adapted=2,
+    unseen=2,
+    other=2,
+    each=8,
+    each_between=4,
+    between=(1,),
+)
+# Share of hard facts whose separator tells, so that the within-group AUROC is where the regime wants it.
+TELLING: Final[Mapping[Regime, Mapping[str, float]]] = MappingProxyType(
+    {"informative": dict.fromkeys(FAMILIES, 0.7), "confident": dict.fromkeys(FAMILIES, 0.7)}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run."""
+
+    stage: str
+    regime: Regime
+    base: int
+    arm: str
+    seed: int
+    settings: Settings
+
+    @property
+    def id(self) -> str:
+        s = self.settings
+        varied = f"lr{s.lr:g}-t{s.temperature:g}-steps{s.steps}"
+        params = "".join(f"-{name}{v:.12g}" if isinstance(v, float) else f"-{name}{v}" for name, v in s.params)
+        return f"{self.stage}/{self.regime}/{self.base}/{self.arm}/{self.seed}/{varied}{params}"
+
+
+def scaled(design: Design, factor: float) -> Design:
+    """More of everything, for a larger machine: width, prompts, steps and rollouts grow by `factor`."""
+    shape, settings = design.pretraining.shape, design.settings
+    wider = max(32, round(shape.hidden * factor / 32) * 32)
+    return replace(
+        design,
+        pretraining=replace(
+            design.pretraining, shape=replace(shape, hidden=wider), most=round(design.pretraining.most * factor)
+        ),
+        settings=replace(
+            settings, prompts=max(1, round(settings.prompts * factor)), steps=max(1, round(settings.steps * factor))
+        ),
+        adapted=max(1, round(design.adapted * factor)),
+        unseen=max(1, round(design.unseen * factor)),
+        other=max(1, round(design.other * factor)),
+        between=tuple(max(1, round(step * factor)) for step in design.between),
+    )
+
+
+def corpus_of(regime: Regime) -> Corpus:
+    return Corpus(regime, tuple(FAMILIES), TELLING.get(regime, {}))
+
+
+def problems_of(design: Design, stage: str, base: int) -> dict[str, Problems]:
+    """The prompts of a base: adapted to, unseen of the same families, and of other families."""
+    own = design.families(stage)
+    others = tuple(f for f in (*design.confirm, *design.develop) if f not in own)
+    wanted = {
+        "adapted": (own, "adapted", design.adapted),
+        "unseen": (own, "unseen", design.unseen),
+        "ood": (others, "unseen", design.other),
+    }
+    return {
+        name: [(f, p) for f in families for p in held_out(f, split, count, seed=base)]
+        for name, (families, split, count) in wanted.items()
+    }
+
+
+def cells(
+    stage: str,
+    *,
+    regimes: Sequence[Regime],
+    bases: Sequence[int],
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    settings: Sequence[Settings],
+) -> Iterator[Cell]:
+    """All of them, in an order in which whole pairs of arms end early."""
+    for seed, regime, base, setting, arm in product(seeds, regimes, bases, settings, arms):
+        yield Cell(stage, regime, base, arm, seed, setting)

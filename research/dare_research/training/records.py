@@ -1,0 +1,229 @@
+"""Raw results of the training study: one JSON object a line, appended as bases and runs end. Unknown keys are ignored.
+
+A line with the id of an earlier one replaces it: a run that was repeated counts once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dare_reward._segments import Floats
+from dare_reward.errors import RequestError
+
+__all__ = ["Base", "Evaluation", "Preflight", "Records", "Run", "Score", "Trunk", "parse", "read", "rounded"]
+
+JSON = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Score:
+    """One set of prompts at one step. A value that was not recorded is NaN.
+
+    n                  rollouts per prompt; right_P of these are right
+    majority_P         chance that maj@n is right
+    distinct_P         distinct answers
+    parsed, length     share of rollouts with an answer, mean tokens
+    entropy            mean nats per token; answer_entropy of the answers of a prompt
+    auroc              mean over prompts of P(entropy of a right rollout < of a wrong one); auroc_wrong_mode over those
+                       whose plurality is wrong, auroc_length the same with length for entropy
+    """
+
+    n: int
+    right_P: Floats
+    majority_P: Floats
+    distinct_P: Floats
+    family_P: tuple[str, ...]
+    parsed: float
+    length: float
+    entropy: float
+    answer_entropy: float
+    auroc: float
+    auroc_wrong_mode: float
+    auroc_length: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    step: int
+    sets: Mapping[str, Score]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Base:
+    """A model before RL: step 0 of its runs in a stage. `treatments`: what each arm would do, by set and arm."""
+
+    id: str
+    stage: str
+    regime: str
+    base: int
+    parameters: int
+    pretraining: JSON
+    families: Mapping[str, Sequence[str]]
+    evaluation: Evaluation
+    treatments: Mapping[str, Mapping[str, JSON]]
+    temperatures: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def by_temperature(self) -> Mapping[str, Mapping[str, Any]]:
+        """Treatments of the adapted prompts; those at 1 are the ones of every run."""
+        usual = self.treatments.get("adapted")
+        known = {float(t) for t in self.temperatures}
+        return {**({"1": usual} if usual and 1.0 not in known else {}), **self.temperatures}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A run of RL. `steps`: a value per step and name; `evaluations`: by step, the last is the outcome."""
+
+    id: str
+    stage: str
+    regime: str
+    base: int
+    arm: str
+    seed: int
+    lr: float
+    settings: JSON
+    steps: Mapping[str, Floats]
+    tokens: float
+    seconds: float
+    evaluations: tuple[Evaluation, ...]
+
+    @property
+    def final(self) -> Evaluation:
+        return self.evaluations[-1]
+
+    @property
+    def complete(self) -> bool:
+        """It has an evaluation at the step that it was to end with. Without `steps` in its settings, it has any."""
+        return bool(self.evaluations) and self.final.step >= self.settings.get("steps", 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preflight:
+    regime: str
+    base: int
+    tries: Sequence[JSON]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trunk:
+    """A pretraining that bases of all regimes go on from."""
+
+    id: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    bases: tuple[Base, ...]
+    runs: tuple[Run, ...]
+    preflights: tuple[Preflight, ...]
+    trunks: tuple[Trunk, ...]
+
+
+def read(path: Path) -> Records:
+    return parse(path.read_text(encoding="utf-8").splitlines())
+
+
+def parse(lines: Iterable[str | JSON]) -> Records:
+    """Records from lines, or from what these hold. RequestError with the number of a line that is none."""
+    found: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+    for number, line in enumerate(lines, 1):
+        if isinstance(line, str) and not line.strip():
+            continue
+        try:
+            record = json.loads(line) if isinstance(line, str) else line
+            kind = record["record"]
+            if kind in KINDS:
+                key = record["id"] if kind != "preflight" else f"{record['regime']}/{record['base']}"
+                found[kind][key] = KINDS[kind](record)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RequestError(f"line {number} is not a record: {error!r}", code="file") from error
+    return Records(*(tuple(found[kind].values()) for kind in KINDS))
+
+
+def _base(r: JSON) -> Base:
+    return Base(
+        id=r["id"],
+        stage=r.get("stage", "confirm"),
+        regime=r["regime"],
+        base=int(r["base"]),
+        parameters=int(r["parameters"]),
+        pretraining=r.get("pretraining", {}),
+        families=r.get("families", {}),
+        evaluation=_evaluation(r["evaluation"]),
+        treatments=r.get("treatments") or {},
+        temperatures=r.get("temperatures") or {},
+    )
+
+
+def _run(r: JSON) -> Run:
+    return Run(
+        id=r["id"],
+        stage=r["stage"],
+        regime=r["regime"],
+        base=int(r["base"]),
+        arm=r["arm"],
+        seed=int(r["seed"]),
+        lr=float(r["lr"]),
+        settings=r.get("settings", {}),
+        steps={name: _floats(values) for name, values in r.get("steps", {}).items()},
+        tokens=_number(r.get("tokens")),
+        seconds=_number(r.get("seconds")),
+        evaluations=tuple(sorted((_evaluation(e) for e in r["evaluations"]), key=lambda e: e.step)),
+    )
+
+
+def _preflight(r: JSON) -> Preflight:
+    return Preflight(r["regime"], int(r["base"]), r["tries"])
+
+
+def _trunk(r: JSON) -> Trunk:
+    return Trunk(r["id"], _number(r.get("seconds")))
+
+
+KINDS = {"base": _base, "run": _run, "preflight": _preflight, "trunk": _trunk}  # in the order of Records
+
+
+def _evaluation(e: JSON) -> Evaluation:
+    return Evaluation(int(e["step"]), {name: _score(s) for name, s in e["sets"].items()})
+
+
+def _score(s: JSON) -> Score:
+    right_P = _floats(s["right"])
+    nothing = [None] * len(right_P)
+    numbers = ("parsed", "length", "entropy", "answer_entropy", "auroc", "auroc_wrong_mode", "auroc_length")
+    return Score(
+        n=int(s["n"]),
+        right_P=right_P,
+        majority_P=_floats(s.get("majority", nothing)),
+        distinct_P=_floats(s.get("distinct", nothing)),
+        family_P=tuple(s.get("family", ())),
+        **{name: _number(s.get(name)) for name in numbers},
+    )
+
+
+def _number(value: Any) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _floats(values: Sequence[Any]) -> Floats:
+    return np.array([_number(v) for v in values], np.float64)
+
+
+def rounded(value: Any) -> Any:
+    """Six significant digits, and null for what is not defined: the page is rendered from what the file says."""
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(v) for v in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value

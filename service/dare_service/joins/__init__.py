@@ -1,0 +1,1 @@
+"""Groups that arrive one rollout at a time. The only part of the service that keeps state between requests."""

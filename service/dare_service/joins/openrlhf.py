@@ -1,0 +1,234 @@
+"""OpenRLHF's remote reward model, by URL: bodies in, groups formed, rewards out.
+
+The body (every release; one rollout a request since 0.9.1, a whole step before):
+
+    {"query": [str], "prompts": [str], "labels": [any]}
+
+Beside these lists, of the same length, may stand what a plugin inside the rollout actor knows:
+
+    "group_key":      [str]           one per call of generate_responses, new for every group; then siblings are known
+                                      by it instead of by prompt and label, and each carries its
+    "index":          [int]           place in the group, 0 to group_size - 1; both or neither
+    "mean_entropy":   [float | null]  mean token entropy of the response in nats
+    "num_tokens":     [int | null]    number of generated tokens; 0: no answer
+    "finish_reason":  [str | null]    "length": cut off, see the parameter `truncated`
+    "entropy_source": [str]           exact (default), topk or logprob
+    "entropy_mode":   [str]           temperature, raw or unknown (default)
+
+A request may carry one of them without the others. Other keys are ignored, with one line in the log: the body is
+OpenRLHF's to extend. The reply, for one rollout and for many:
+
+    {"rewards": [float], "scores": [float], "extra_logs": {key: [float]}}
+
+always lists as long as `query`, always floats, always the same keys. `rewards` are multiples of 2^-16 (rounding.py),
+`scores` say whether the rollout agrees with the plurality: OpenRLHF's dynamic filtering wants 0 and 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from fastapi import Request, Response
+from pydantic_core import to_json
+
+from dare_reward.errors import RequestError
+
+from ..metrics import Metrics
+from ..problems import RefusalError
+from ..run_notices import Runs
+from ..settings import Settings
+from .held_request import waited
+from .join import Arrival, Conflict, Group, Join
+from .openrlhf_body import Member, looks_like, read_body, read_members
+from .openrlhf_reply import Verdict, evaluate, reply, verdicts
+from .url_options import TRIES, Configuration, openrlhf, pasteable
+
+__all__ = ["OpenRLHF", "Question", "looks_like"]
+
+T = TypeVar("T")
+
+INLINE_BYTES = 8 << 10  # below it an answer is read on the event loop
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A body that was read: who asks, how to score, what."""
+
+    config: Configuration
+    run: str
+    address: str
+    members: Sequence[Member]
+
+
+class OpenRLHF:
+    """The route's state: the groups that form, and what is known of the runs."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, executor: Executor, runs: Runs, refusal: str) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._executor = executor
+        self._runs = runs
+        self._refusal = refusal
+        self.join: Join[bytes] = Join(self._score, stale=settings.join_stale, keep=settings.join_keep, observer=self)
+
+    async def read(self, request: Request, body: bytes | bytearray) -> Question:
+        """The body as members of groups; nothing of it is kept."""
+        address = request.client.host if request.client else ""
+        with self._told(address):
+            config = openrlhf(request.url.query, self._settings)
+            run = config.run or f"@{address}"
+            columns = read_body(body)
+            if columns.unknown:
+                self._runs.say(
+                    run,
+                    "unknown_keys",
+                    "keys of the body that this version does not know were ignored",
+                    keys=columns.unknown,
+                )
+            reading = partial(read_members, columns, config, self._settings.max_text)
+            members = reading() if len(body) <= INLINE_BYTES else await self._work(reading)
+        if not all(m.found for m in members):
+            self._runs.say(run, "prompt_not_found", "a query does not hold its prompt; its last turn was read instead")
+        request.scope["state"]["notes"].update(run=run, rollouts=len(members))
+        return Question(config, run, address, members)
+
+    async def answer(self, request: Request, question: Question) -> Response:
+        """The reply, when it is known."""
+        with self._told(question.address):
+            if len(question.members) == 1 and not question.members[0].label.evaluation:
+                content = await self._joined(request, question, question.members[0])
+            else:
+                content = to_json(reply(question.config, await self._batch(question)))
+        return Response(content, media_type="application/json")
+
+    @contextmanager
+    def _told(self, address: str) -> Iterator[None]:
+        """Refusals are told to our log too: the client logs no more than their status."""
+        try:
+            yield
+        except Conflict as error:
+            self._runs.say(f"@{address}", "refused conflict", str(error))
+            raise RefusalError(409, str(error), code="conflict") from None
+        except RequestError as error:
+            self._runs.say(f"@{address}", f"refused {error.code}", str(error))
+            raise
+
+    async def _batch(self, question: Question) -> list[Verdict]:
+        """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
+        config, members = question.config, question.members
+        groups: dict[str, list[int]] = {}
+        for i, member in enumerate(members):
+            groups.setdefault("" if member.label.evaluation else member.group, []).append(i)
+        graded = groups.pop("", [])
+        out: dict[int, Verdict] = dict(zip(graded, evaluate(config, [members[i] for i in graded]), strict=True))
+        places = list(groups.values())
+        batch = [[members[i] for i in place] for place in places]
+        scored = await self._scored(config, question.run, batch, list) if batch else []
+        for place, found in zip(places, scored, strict=True):
+            out.update(zip(place, found, strict=True))
+        return [out[i] for i in range(len(members))]
+
+    async def _joined(self, request: Request, question: Question, member: Member) -> bytes:
+        """The reply to a rollout that comes alone, when its siblings are there."""
+        config, run, address = question.config, question.run, question.address
+        if self._refusal:
+            raise RefusalError(503, self._refusal, code="workers")
+        size = _group_size(request, config)
+        if member.index is not None and member.index >= size:
+            raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
+        arrival = Arrival(
+            key=(config, "" if config.run else address, member.group),
+            size=size,
+            identity=member.identity,
+            rollout=(config, run, member),
+            index=member.index,
+            deadline=config.deadline,
+            patience=TRIES,
+            origin=address,
+        )
+        with self._runs.live(run, address):
+            return await waited(self.join, arrival, request, hold=self._settings.join_hold)
+
+    async def _score(self, group: Group) -> Sequence[bytes]:
+        """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
+        config, run, _ = group.slots[0].arrival.rollout
+        members = [slot.arrival.rollout[2] for slot in group.slots]
+        waits = [group.closed_at - slot.arrived for slot in group.slots]
+
+        def write(found: Sequence[Sequence[Verdict]]) -> list[bytes]:
+            return [to_json(reply(config, [verdict])) for verdict in found[0]]
+
+        return await self._scored(config, run, [members], write, early=group.reason != "full", waits=waits)
+
+    async def _scored(
+        self,
+        config: Configuration,
+        run: str,
+        groups: Sequence[Sequence[Member]],
+        finish: Callable[[list[list[Verdict]]], T],
+        *,
+        early: bool = False,
+        waits: Sequence[float] = (),
+    ) -> T:
+        def work() -> tuple[T, bool]:
+            observe = self._metrics.observe_groups
+            found, entropies = verdicts(config, groups, self._settings.limits, observe, early=early, waits=waits)
+            return finish(found), entropies
+
+        out, entropies = await self._work(work)
+        if not entropies:
+            why = f"without entropies {config.method} goes by vote shares (missing_entropy=frequency)"
+            self._runs.say(run, "entropy_source=none", why)
+        return out
+
+    async def _work(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    # --- what the join tells ------------------------------------------------------------------------------------------
+
+    def closed(self, group: Group) -> None:
+        self._metrics.join_groups.labels(group.reason).inc()
+        config, run, member = group.slots[0].arrival.rollout
+        addresses = sorted({s.arrival.origin for s in group.slots})
+        if len(addresses) > 1:
+            self._metrics.join_addresses.labels("group").inc()
+            self._runs.say(
+                run,
+                "mixed_group",
+                "siblings come from one actor, these did not: two jobs share a run's name",
+                addresses=addresses[:8],
+            )
+        if group.reason != "full":
+            self._runs.line(
+                run,
+                f"join_{group.reason}",
+                f"a group closed without all of its rollouts; on_deadline={config.on_deadline}",
+                group=str(member.group)[:16],
+                arrived=len(group.slots),
+                group_size=group.size,
+            )
+
+    def scored(self, group: Group, seconds: float) -> None:  # noqa: ARG002
+        self._metrics.join_seconds.observe(seconds)
+
+    def expired(self, groups: int) -> None:
+        self._metrics.join_groups.labels("expired").inc(groups)
+
+
+def _group_size(request: Request, config: Configuration) -> int:
+    if config.group_size is not None:
+        return config.group_size
+    paste = pasteable(str(request.url), request.url.query)
+    raise RequestError(
+        "the rollouts of a prompt come one by one, and their number is unknown: add group_size, the value of "
+        f"--rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt). For 8 the flag is "
+        f"--reward.remote_url '{paste}' (before 0.10.2: --remote_rm_url)",
+        loc=("query", "group_size"),
+        code="missing_parameter",
+    )

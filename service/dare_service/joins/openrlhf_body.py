@@ -1,0 +1,156 @@
+"""OpenRLHF's request body as members of groups. The wire form is in `openrlhf.py`."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+from dare_reward._request import MODES, READING, SOURCES, read_answers
+from dare_reward.errors import RequestError
+from dare_reward.inputs import FIELDS
+
+from ..problems import RefusalError
+from .openrlhf_text import Label, read_label, response
+from .url_options import Configuration
+
+__all__ = ["Columns", "Member", "looks_like", "read_body", "read_members"]
+
+TEXTS = ("query", "prompts", "group_key", "finish_reason", "entropy_source", "entropy_mode")
+NUMBERS = ("mean_entropy", "num_tokens", "index")
+KEYS = (*TEXTS, *NUMBERS, "labels")
+OPENING = re.compile(rb'\s*\{\s*"(?:' + "|".join(KEYS).encode() + rb')"\s*:')
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The body's lists; `given` are the optional ones, `unknown` the keys that were ignored."""
+
+    query: list[str]
+    prompts: list[str]
+    labels: list[Any]
+    given: Mapping[str, list[Any]]
+    unknown: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One rollout, ready to be scored.
+
+    group      what it shares with its siblings: the group key, or a digest of prompt and label
+    identity   digest of the content; a retry has the same
+    rollout    in the form of `POST /reward`: answer, entropy, number of tokens
+    found      the prompt stood in the query
+    """
+
+    group: str
+    identity: bytes
+    index: int | None
+    label: Label
+    rollout: Mapping[str, Any]
+    entropy: tuple[str, str]
+    found: bool
+
+
+def looks_like(body: bytes | bytearray) -> bool:
+    """The body's first key is one of OpenRLHF's, which no grouped request has: cheaper than parsing it twice."""
+    return OPENING.match(body) is not None
+
+
+def read_body(body: bytes | bytearray) -> Columns:
+    try:
+        content = from_json(bytes(body))
+    except ValueError as error:
+        raise RefusalError(400, f"not JSON: {error}", code="json") from None
+    if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
+        raise RequestError("must be an object with the lists query, prompts and labels", code="type")
+    count = len(_list(content, "query"))
+    given = {}
+    for key in KEYS:
+        if key in content:
+            given[key] = _list(content, key)
+            if len(given[key]) != count:
+                raise RequestError(f"{len(given[key])} entries for {count} queries", loc=(key,), code="length")
+    if ("group_key" in given) != ("index" in given):
+        raise RequestError("group_key and index come together or not at all", loc=("group_key",), code="conflict")
+    for key in TEXTS:
+        _check_texts(key, given.get(key, []), optional=key == "finish_reason")
+    for key in NUMBERS:
+        for i, value in enumerate(given.get(key, [])):
+            _check_number(key, value, i)
+    query, prompts, labels = given.pop("query"), given.pop("prompts"), given.pop("labels", [None] * count)
+    return Columns(query, prompts, labels, given, sorted(k[:64] for k in content.keys() - set(KEYS))[:8])
+
+
+def read_members(columns: Columns, config: Configuration, max_text: int) -> list[Member]:
+    """Every rollout's response found, its answer extracted, its label read."""
+    return [_member(columns, i, config, max_text) for i in range(len(columns.query))]
+
+
+def _member(columns: Columns, i: int, config: Configuration, max_text: int) -> Member:
+    query, prompt, own = columns.query[i], columns.prompts[i], {k: v[i] for k, v in columns.given.items()}
+    label = read_label(columns.labels[i], policy=config.label_policy)
+    text, found = response(query, prompt)
+    # The answer stands at the end; a refused rollout would end the training run.
+    raw = {"text": text[-max_text:], "finish_reason": own.get("finish_reason")}
+    reading = {k: v for k, v in config.params if k in READING}
+    (read,) = read_answers([raw], [own.get("num_tokens") == 0], kind=config.kind, options=config.options, **reading)
+    numbers = {k: own[k] for k in ("mean_entropy", "num_tokens") if own.get(k) is not None}
+    return Member(
+        group=own.get("group_key") or _digest(prompt, label.key).hex(),
+        identity=_digest(query, repr(sorted(own.items()))),
+        index=own.get("index"),
+        label=label,
+        rollout={"answer": read.answer, **numbers},
+        entropy=(own.get("entropy_source", "exact"), own.get("entropy_mode", "unknown")),
+        found=found,
+    )
+
+
+def _digest(*parts: str) -> bytes:
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass")
+        state.update(len(content).to_bytes(8, "little"))
+        state.update(content)
+    return state.digest()
+
+
+def _list(content: Mapping[str, Any], key: str) -> list[Any]:
+    value = content[key]
+    if not isinstance(value, list):
+        raise RequestError("must be a list", loc=(key,), code="type")
+    return value
+
+
+def _check_texts(key: str, values: Sequence[Any], *, optional: bool) -> None:
+    choices = {"entropy_source": SOURCES, "entropy_mode": MODES}.get(key)
+    for i, value in enumerate(values):
+        if value is None and optional:
+            continue
+        if not isinstance(value, str) or (key == "group_key" and not 1 <= len(value) <= 256):
+            raise RequestError(
+                "must be a string" + (" of 1 to 256 characters" if key == "group_key" else ""),
+                loc=(key, i),
+                code="type",
+            )
+        if choices is not None and value not in choices:
+            raise RequestError(f"must be one of {', '.join(choices)}", loc=(key, i), code="value")
+
+
+def _check_number(key: str, value: Any, i: int) -> None:
+    if key == "index":
+        if type(value) is not int or value < 0:
+            raise RequestError("must be an integer >= 0", loc=(key, i), code="value")
+        return
+    field = FIELDS[key]
+    good = (
+        value is None or type(value) is int or (type(value) is float and field.type == "float" and math.isfinite(value))
+    )
+    if not good or (value is not None and not (field.ge or 0) <= value <= (field.le or math.inf)):
+        raise RequestError(f"must be {field.rule} or null", loc=(key, i), code="value")

@@ -1,0 +1,193 @@
+"""`POST /v1/rollouts`: the explicit join, for any stack that scores one rollout a call.
+
+    {"run": "exp1", "group_id": "aime-7/step-12", "group_size": 64, "index": 3,
+     "rollout": {"text": "... \\boxed{204}", "mean_entropy": 0.21}}
+
+The rollout is one of `POST /reward`; method and parameters stand in the query. (run, group_id, index) names it: the
+same content again is a retry and gets the same reply, other content is 409. The reply comes when all indices have
+arrived; after the hold it is 504 and names the missing ones, and the rollout keeps its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy as np
+from fastapi import Request, Response
+from pydantic_core import from_json, to_json
+
+from dare_reward._request import READING, Limits, prepare, read_answers
+from dare_reward._scoring import score
+from dare_reward.errors import RequestError
+from dare_reward.reply import GroupReply
+
+from ..metrics import Metrics
+from ..problems import RefusalError
+from ..settings import Settings
+from .held_request import waited
+from .join import Arrival, Conflict, Group, Join
+from .url_options import Configuration, explicit
+
+__all__ = ["Rollouts"]
+
+INLINE_BYTES = 8 << 10
+FIELDS = ("run", "group_id", "group_size", "index", "rollout")
+NAMED = 20  # missing indices in an error
+
+
+class Rollouts:
+    """The route's state."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, executor: Executor, refusal: str) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._executor = executor
+        self._refusal = refusal
+        keep = settings.rollouts_keep
+        self.join: Join[dict[str, Any]] = Join(self._score, stale=keep, keep=keep, observer=self)
+
+    async def read(self, request: Request, body: bytes | bytearray) -> Arrival:
+        """The body, checked and reduced to what scoring needs."""
+        if self._refusal:
+            raise RefusalError(503, self._refusal, code="workers")
+        config = explicit(request.url.query, self._settings)
+        work = partial(_arrival, body, config, self._settings.limits)
+        arrival = (
+            work()
+            if len(body) <= INLINE_BYTES
+            else await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        )
+        request.scope["state"]["notes"].update(run=arrival.origin)
+        return arrival
+
+    async def answer(self, request: Request, arrival: Arrival) -> Response:
+        try:
+            content = await waited(self.join, arrival, request, hold=self._settings.rollouts_hold)
+        except Conflict as error:
+            advice = "every group needs a group_id of its own, for example with the step in it"
+            raise RefusalError(409, f"{error}; {advice}", code="conflict") from None
+        except RefusalError as refusal:
+            raise _late(refusal, self._settings.rollouts_hold) from None
+        return Response(to_json(content), media_type="application/json")
+
+    async def _score(self, group: Group) -> Sequence[dict[str, Any]]:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(self._scored, group))
+
+    def _scored(self, group: Group) -> list[dict[str, Any]]:
+        config, _ = group.slots[0].arrival.rollout
+        body = {**_shell(config), "rollouts": [slot.arrival.rollout[1] for slot in group.slots]}
+        limits = self._settings.limits
+        reply = score([body], dict(config.params), method=config.method, limits=limits, shadow=config.shadow)
+        self._metrics.observe_groups(reply)
+        return _replies(reply.groups[0])
+
+    def closed(self, group: Group) -> None:
+        self._metrics.join_groups.labels(group.reason).inc()
+
+    def scored(self, group: Group, seconds: float) -> None:  # noqa: ARG002
+        self._metrics.join_seconds.observe(seconds)
+
+    def expired(self, groups: int) -> None:
+        self._metrics.join_groups.labels("expired").inc(groups)
+
+
+def _arrival(body: bytes | bytearray, config: Configuration, limits: Limits) -> Arrival:
+    content = _content(body)
+    size, index = content["group_size"], content["index"]
+    if not 1 <= size <= limits.rollouts:
+        raise RequestError(f"must be 1 to {limits.rollouts}", loc=("group_size",), code="value")
+    if not 0 <= index < size:
+        raise RequestError(f"must be 0 to group_size - 1, {size - 1}", loc=("index",), code="value")
+    identity = hashlib.blake2b(
+        repr((config, content["rollout"])).encode("utf-8", "surrogatepass"), digest_size=16
+    ).digest()
+    rollout = _reduced(content["rollout"], config, limits)
+    return Arrival(
+        key=(content["run"], content["group_id"]),
+        size=size,
+        identity=identity,
+        rollout=(config, rollout),
+        index=index,
+        origin=content["run"],
+    )
+
+
+def _content(body: bytes | bytearray) -> dict[str, Any]:
+    try:
+        content = from_json(bytes(body), allow_inf_nan=False)
+    except ValueError as error:
+        raise RefusalError(400, f"not JSON: {error}", code="json") from None
+    if not isinstance(content, dict):
+        raise RequestError("must be an object", code="type")
+    if unknown := content.keys() - set(FIELDS):
+        raise RequestError(f"unknown field {min(unknown)[:64]!r}; known: {', '.join(FIELDS)}", code="unknown_field")
+    if missing := [name for name in FIELDS if name not in content]:
+        raise RequestError(f"missing: {', '.join(missing)}", code="missing")
+    for name in ("run", "group_id"):
+        if not isinstance(content[name], str) or not 1 <= len(content[name]) <= 256:
+            raise RequestError("must be a string of 1 to 256 characters", loc=(name,), code="type")
+    for name in ("group_size", "index"):
+        if type(content[name]) is not int:
+            raise RequestError("must be an integer", loc=(name,), code="type")
+    return content
+
+
+def _reduced(rollout: Any, config: Configuration, limits: Limits) -> dict[str, Any]:
+    """Answer, mean entropy and number of tokens; texts and token arrays are not kept while siblings are awaited."""
+    try:
+        prepared = prepare([{**_shell(config), "rollouts": [rollout]}], limits=limits)
+    except RequestError as error:
+        loc = error.loc[4:] if error.loc[:1] == ("groups",) else error.loc
+        raise type(error)(error.message, loc=("rollout", *loc), code=error.code) from None
+    numbers = {name: float(prepared.groups.column(name)[0]) for name in ("mean_entropy", "num_tokens")}
+    numbers = {k: v for k, v in numbers.items() if not np.isnan(v)}
+    if "num_tokens" in numbers:
+        numbers["num_tokens"] = int(numbers["num_tokens"])
+    reading = {k: v for k, v in config.params if k in READING}
+    silent = numbers.get("num_tokens") == 0
+    (found,) = read_answers([rollout], [silent], kind=config.kind, options=config.options, **reading)
+    return {"answer": found.answer, **numbers}
+
+
+def _shell(config: Configuration) -> dict[str, Any]:
+    options = None if config.options is None else list(config.options)
+    return {
+        "kind": config.kind,
+        "options": options,
+        "entropy_source": config.entropy_source,
+        "entropy_mode": config.entropy_mode,
+    }
+
+
+def _replies(group: GroupReply) -> list[dict[str, Any]]:
+    if group.error is not None:
+        raise RequestError(group.error.message, loc=("group",), code=group.error.code)
+    columns: Mapping[str, Sequence[Any]] = {
+        "reward": group.rewards or (),
+        "valid": group.valid or (),
+        "keep": group.keep or (),
+        "answer": group.answers or (),
+    }
+    rows = zip(*columns.values(), strict=True)
+    told = group.diagnostics or {}
+    shared = {"flags": list(group.flags or ()), **({"shadow": told["shadow"]} if "shadow" in told else {})}
+    return [{**dict(zip(columns, row, strict=True)), **shared} for row in rows]
+
+
+def _late(refusal: RefusalError, hold: float) -> RefusalError:
+    if refusal.code != "held":
+        return refusal
+    group: Group = refusal.__cause__.group  # type: ignore[union-attr]
+    missing = group.missing
+    names = ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "")
+    return RefusalError(
+        504,
+        f"{len(missing)} of {group.size} rollouts have not arrived within {hold:g} s, indices {names}; "
+        "this one keeps its place, post it again",
+        code="incomplete",
+    )

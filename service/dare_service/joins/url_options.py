@@ -1,0 +1,206 @@
+"""The configuration of a run that rides in a URL's query string: all that `--remote_rm_url` lets a user say.
+
+Parameters are declared once, in the signature of `configure`; parsing, errors and documentation are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, urlencode
+
+from dare_reward._request import MODES, SOURCES
+from dare_reward._scoring import settle, specs
+from dare_reward._shadow_methods import needs, read_names
+from dare_reward.answers import Kind, option_letters
+from dare_reward.errors import RequestError
+from dare_reward.methods import Method, find, require_rewards
+from dare_reward.params import Param, Spec, parameters
+
+from ..settings import Settings
+
+__all__ = ["EXPLICIT_SPECS", "TRIES", "URL_SPECS", "Configuration", "explicit", "openrlhf", "pasteable"]
+
+TRIES = 5  # of OpenRLHF's client, each followed by a pause of a second
+CARRIED = frozenset({"answer", "mean_entropy", "num_tokens"})
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """How the rollouts of a run are grouped and scored."""
+
+    method: str
+    params: tuple[tuple[str, Any], ...]
+    run: str = ""
+    group_size: int | None = None
+    kind: Kind = "math"
+    options: tuple[str, ...] | None = None
+    deadline: float = float("inf")
+    on_deadline: str = "score"
+    extra_logs: str = "on"
+    label_policy: str = "train"
+    entropy_source: str = "exact"
+    entropy_mode: str = "unknown"
+    shadow: tuple[str, ...] = ()
+
+
+def configure(
+    *,
+    group_size: Annotated[int | None, Param("rollouts of a prompt, --rollout.n_samples_per_prompt", ge=1)] = None,
+    run: Annotated[str, Param("name of the run; without one the client's address tells runs apart")] = "",
+    kind: Annotated[Kind, Param("how answers are compared")] = "math",
+    options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
+    deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
+    on_deadline: Annotated[Literal["score", "neutral"], Param("score it, or give all the same reward")] = "score",
+    extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
+    label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
+    shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl: OpenRLHF splits its flag at commas")] = "",
+) -> dict[str, Any]:  # fmt: skip
+    """The parameters of the URL beside `method`, its parameters and `token`."""
+    return locals()
+
+
+def sources(
+    *,
+    kind: Annotated[Kind, Param("how answers are compared")] = "math",
+    options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
+    entropy_source: Annotated[Literal["exact", "topk", "logprob"], Param("how entropies were made")] = "exact",
+    entropy_mode: Annotated[
+        Literal["temperature", "raw", "unknown"], Param("distribution that they are of")
+    ] = "unknown",
+    shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl or ttrl,scrl")] = "",
+) -> dict[str, Any]:
+    """The parameters of the explicit join's URL beside `method`, its parameters and `token`."""
+    return locals()
+
+
+URL_SPECS = parameters(configure)
+EXPLICIT_SPECS = parameters(sources)
+assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_source").choices == SOURCES
+assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_mode").choices == MODES
+
+
+@lru_cache(maxsize=1024)
+def openrlhf(query: str, settings: Settings) -> Configuration:
+    """What the query string of an OpenRLHF flag says. Cached: thousands of requests carry the same one."""
+    route = Route("OpenRLHF", URL_SPECS, CARRIED | {"label"}, absent={"missing_entropy": "frequency"})
+    method, params, rest = _split(query, settings, route)
+    values: dict[str, Any] = configure(**rest)
+    longest = TRIES * settings.join_hold
+    deadline = settings.join_deadline if values["deadline"] is None else values["deadline"]
+    if deadline >= longest:
+        raise RequestError(
+            f"must be below {longest:g}: the client comes back {TRIES} times and is held {settings.join_hold:g} s each",
+            loc=("query", "deadline"),
+            code="parameter",
+        )
+    if (values["group_size"] or 1) > settings.max_rollouts:
+        raise RequestError(
+            f"at most {settings.max_rollouts} (DARE_MAX_ROLLOUTS)", loc=("query", "group_size"), code="parameter"
+        )
+    values.update(
+        deadline=deadline, options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"])
+    )
+    return Configuration(method=method.name, params=params, **values)
+
+
+@lru_cache(maxsize=1024)
+def explicit(query: str, settings: Settings) -> Configuration:
+    """The same of the explicit join's URL; run and group size are in its body."""
+    route = Route("a stack that rewards single rollouts", EXPLICIT_SPECS, CARRIED)
+    method, params, rest = _split(query, settings, route)
+    values: dict[str, Any] = sources(**rest)
+    values.update(options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"]))
+    return Configuration(method=method.name, params=params, **values)
+
+
+def pasteable(url: str, query: str) -> str:
+    """`url` with a group size and a run: what to paste behind the flag. Never the token."""
+    given = {k: v for k, v in parse_qsl(query, keep_blank_values=True) if k != "token"}
+    token = {"token": "TOKEN"} if "token=" in query else {}
+    return f"{url.partition('?')[0]}?{urlencode({'group_size': 8, 'run': 'my-run', **given, **token}, safe='/:')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who is rewarded, the URL's own parameters, what rollouts carry, and values for what nobody sets."""
+
+    consumer: str
+    own: tuple[Spec, ...]
+    carried: frozenset[str]
+    absent: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[tuple[str, Any], ...], dict[str, Any]]:
+    """The method, its parameters' values, and what the query says of the route's own parameters."""
+    given = _pairs(query)
+    method = find(given.pop("method", settings.method))
+    require_rewards(method, consumer=route.consumer, single_groups=True)
+    _check_inputs(method, method.requires, route.carried)
+    shadow = read_names(given.get("shadow", ""))
+    others = [find(name, loc=("query", "shadow")) for name in shadow]
+    here, theirs = {s.name: s for s in route.own}, {s.name: s for s in specs(method, shadow=shadow)}
+    known = {**here, **theirs}
+    params = {k: v for k, v in route.absent.items() if k in theirs}
+    params.update(settings.default_params if method.name == settings.method else {})
+    rest: dict[str, Any] = {}
+    for name, text in given.items():
+        if name not in known:
+            raise _unknown(name, known)
+        (rest if name in here else params)[name] = known[name].parse(text, loc=("query",))
+    _, values = settle(method.name, params, shadow=shadow)
+    _check_inputs(method, (w.name for w in method.when if w.holds(values)), route.carried)
+    for other in others:  # one that could never be computed here
+        _check_inputs(other, needs(other), route.carried, loc="shadow")
+    return method, tuple(sorted(values.items())), rest
+
+
+def _pairs(query: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in out:
+            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
+        out[name] = value
+    out.pop("token", None)
+    return out
+
+
+def _check_inputs(method: Method, needed: Iterable[str], carried: frozenset[str], *, loc: str = "method") -> None:
+    if lacking := sorted(n for n in needed if not carried & set(n.split("|"))):
+        raise RequestError(
+            f"{method.name} needs {', '.join(lacking)}, which single rollouts do not carry; post groups to /reward",
+            loc=("query", loc),
+            code="method",
+        )
+
+
+def _unknown(name: str, known: Mapping[str, Spec]) -> RequestError:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]} ({_accepts(known[near[0]])})? " if near else ""
+    names = "; ".join(["method", "token", *(f"{s.name}: {_accepts(s)}" for s in known.values())])
+    return RequestError(
+        f"unknown parameter {name[:64]!r} of the URL; {hint}known: {names}", loc=("query",), code="unknown_parameter"
+    )
+
+
+def _accepts(spec: Spec) -> str:
+    return spec.accepts.removesuffix(" or null")
+
+
+def _letters(kind: str, options: str | None) -> tuple[str, ...] | None:
+    if kind != "choice":
+        if options is not None:
+            raise RequestError("is for kind=choice", loc=("query", "options"), code="conflict")
+        return None
+    if options is None:
+        return tuple(option_letters(None))
+    letters: int | list[str] = (
+        int(options) if options.isascii() and options.isdigit() else [c for c in options if c not in ", "]
+    )
+    try:
+        return tuple(option_letters(letters))
+    except RequestError as error:
+        raise RequestError(error.message, loc=("query", "options"), code=error.code) from None

@@ -1,0 +1,141 @@
+"""A grouped request, from its body's bytes to the reply's: what `POST /reward` runs, on a thread if it is large."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from dare_reward import Reply
+from dare_reward._scoring import score, specs
+from dare_reward._shadow_methods import read_names
+from dare_reward.answers import ANSWERS_VERSION
+from dare_reward.errors import RequestError
+from dare_reward.methods import find
+from dare_reward.params import Spec
+from dare_reward.wire import unpack
+
+from .body import Form
+from .embeddings import Embedder
+from .schema import REQUEST_KEYS, parser
+from .settings import Settings
+
+__all__ = ["Call", "Outcome", "Scorer", "work"]
+
+QUERY_KEYS = ("detail", "token", "method", "advantage", "shadow", "seed")
+SEED = Spec("seed", int, None, ge=0, lt=1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    content: bytes
+    reply: Reply
+    decode_ms: float
+    estimate_ms: float
+    notes: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A request as it came: body and its form, the URL's query, and the media type of the reply."""
+
+    body: bytearray
+    form: Form
+    query: Mapping[str, str]
+    request_id: str
+    wanted: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scorer:
+    """What scoring a body needs and a request does not bring."""
+
+    settings: Settings
+    parser: TypeAdapter[dict[str, Any]]
+    embedder: Embedder | None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Scorer:
+        url, model, token = settings.embeddings_url, settings.embeddings_model, settings.embeddings_token
+        return cls(settings, parser(settings.limits), Embedder(url, model, token=token) if url else None)
+
+
+def work(scorer: Scorer, call: Call) -> Outcome:
+    """What needs the CPU: from the body to the reply's bytes."""
+    begun = time.perf_counter()
+    columns: Mapping[str, Any] = {}
+    text: bytes | bytearray = call.body
+    if call.form.name == "frame":
+        frame = unpack(call.body)
+        text, columns = frame.request, frame.columns
+    content = scorer.parser.validate_json(text)
+    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
+    if unknown is not None:
+        known = ", ".join(sorted(REQUEST_KEYS))
+        raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
+    asked = _configuration(scorer.settings, content, call.query)
+    groups = content["groups"]
+    if scorer.embedder is not None and "embedding" in asked.inputs and "embedding" not in columns:
+        groups = scorer.embedder.fill(groups)
+    decoded = time.perf_counter()
+    reply = score(
+        groups,
+        asked.params,
+        method=asked.method,
+        columns=columns,
+        limits=scorer.settings.limits,
+        advantage=asked.advantage,
+        shadow=asked.shadow,
+        seed=asked.seed,
+    )
+    stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
+    flags = ("answers_version",) if stale else ()
+    reply = replace(reply, request_id=call.request_id, flags=flags)
+    detail = call.query.get("detail", "full")
+    if call.wanted == "application/json":
+        out = to_json(reply.to_json(detail=detail), inf_nan_mode="null")
+    else:
+        out = reply.to_frame(detail=detail)
+    notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
+    notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
+    return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asks for, from its URL, its body and the server's defaults, in this order."""
+
+    method: str
+    params: Mapping[str, Any]
+    advantage: str | None
+    shadow: tuple[str, ...]
+    seed: int | None
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Every input that the method or a shadow may look at."""
+        return frozenset().union(*(find(name).inputs for name in (self.method, *self.shadow)))
+
+
+def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> Asked:
+    """Method, parameters and the rest: the URL's, else the body's, else the server's."""
+    method = query.get("method", content.get("method", settings.method))
+    shadow = read_names(query["shadow"]) if "shadow" in query else tuple(content.get("shadow", ()))
+    known = {s.name: s for s in specs(find(method), shadow=shadow)}
+    params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
+    params.update(content.get("params", {}))
+    for name, text in query.items():
+        if name in QUERY_KEYS:
+            continue
+        if name not in known:
+            names = ", ".join([*QUERY_KEYS, *known])
+            raise RequestError(
+                f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
+            )
+        params[name] = known[name].parse(text, loc=("query",))
+    seed = SEED.parse(query["seed"], loc=("query",)) if "seed" in query else content.get("seed")
+    return Asked(method, params, query.get("advantage") or content.get("advantage"), shadow, seed)

@@ -1,0 +1,470 @@
+"""OpenRLHF's body on /reward and /get_reward, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+
+import httpx
+import pytest
+
+from dare_reward import estimate
+from dare_reward._shadow_methods import LOGS as SHADOW_LOGS
+from dare_service.app import create_app
+from dare_service.joins.openrlhf_reply import LOGS, UNKNOWN
+from dare_service.settings import Settings
+
+pytestmark = pytest.mark.anyio
+PROMPT = "<|im_start|>user\nWhat is 2+2? Put it in \\boxed{}.<|im_end|>\n<|im_start|>assistant\n"
+RESERVED = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def one(answer: object, *, prompt: str = PROMPT, label: object = "", **more: object) -> dict:
+    """The body of releases since 0.9.1."""
+    said = "I do not know." if answer is None else f"So it is \\boxed{{{answer}}}."
+    return {
+        "query": [f"{prompt}{said}<|im_end|>"],
+        "prompts": [prompt],
+        "labels": [label],
+        **{k: [v] for k, v in more.items()},
+    }
+
+
+def step(rows) -> dict:
+    """The body of releases up to 0.9.0: (prompt, answer, label) in one request."""
+    bodies = [one(a, prompt=p, label=label) for p, a, label in rows]
+    return {key: [b[key][0] for b in bodies] for key in ("query", "prompts", "labels")}
+
+
+def expected(answers, **params) -> list[float]:
+    """The estimator's own rewards, on the grid."""
+    rollouts = [{"answer": None if a is None else str(a)} for a in answers]
+    reply = estimate([{"rollouts": rollouts}], **{"missing_entropy": "frequency", **params})
+    return [round(r * 65536) / 65536 for r in reply.groups[0].rewards]
+
+
+async def together(client, url: str, bodies) -> list[dict]:
+    replies = await asyncio.gather(*(client.post(url, json=b) for b in bodies))
+    assert [r.status_code for r in replies] == [200] * len(bodies), replies[0].text
+    assert all(r.headers["content-type"] == "application/json" for r in replies)
+    return [r.json() for r in replies]
+
+
+@pytest.mark.parametrize("path", ["/reward", "/v1/reward", "/get_reward"])
+async def test_single_rollouts_get_the_rewards_of_their_group(asgi, path):
+    answers = [4, 4, 5, 4, 6, 5, 4, 4]
+    async with asgi() as (client, state):
+        found = await together(client, f"{path}?group_size=8&run=r", [one(a) for a in answers])
+        assert [f["rewards"] for f in found] == [[r] for r in expected(answers)]
+        assert [f["scores"] for f in found] == [[float(a == 4)] for a in answers]
+        assert state.openrlhf.join.waiting == 0
+
+
+async def test_a_step_in_one_request_is_grouped_by_prompt_wherever_siblings_stand(asgi):
+    rows = [(p, a, "") for p, answers in (("p1", [1, 1, 2]), ("p2", [3, 4, 4, 4]), ("p3", [5])) for a in answers]
+    random.Random(3).shuffle(rows)
+    async with asgi() as (client, _):
+        (found,) = await together(client, "/get_reward", [step(rows)])
+    for prompt in ("p1", "p2", "p3"):
+        at = [i for i, r in enumerate(rows) if r[0] == prompt]
+        assert [found["rewards"][i] for i in at] == expected([rows[i][1] for i in at])
+    assert {len(v) for v in (found["rewards"], found["scores"], *found["extra_logs"].values())} == {8}
+
+
+async def test_the_shape_is_the_same_for_one_for_many_and_for_none(asgi):
+    async with asgi() as (client, _):
+        many = (await together(client, "/reward", [step([("p", a, "7") for a in (1, 1, None)])]))[0]
+        single = (await together(client, "/reward?group_size=1", [one(1)]))[0]
+        graded = (await together(client, "/reward", [one(7, label={"answer": "7", "split": "eval"})]))[0]
+        none = (await together(client, "/reward", [{"query": [], "prompts": [], "labels": []}]))[0]
+    for reply, count in ((many, 3), (single, 1), (graded, 1), (none, 0)):
+        assert list(reply) == ["rewards", "scores", "extra_logs"]
+        assert list(reply["extra_logs"]) == list(LOGS)
+        for values in (reply["rewards"], reply["scores"], *reply["extra_logs"].values()):
+            assert len(values) == count
+            assert all(type(v) is float and abs(v) < 1e9 for v in values)
+    assert not RESERVED & LOGS.keys()
+
+
+async def test_integers_never_appear_in_the_text(asgi):
+    """`1.0` must stay `1.0`: all-integer rewards crash torch's std in most releases."""
+    async with asgi() as (client, _):
+        text = (await client.post("/reward?group_size=1&method=ttrl", json=one(4))).text
+    assert '"rewards":[1.0],"scores":[1.0]' in text
+
+
+async def test_extra_logs_can_be_switched_off(asgi):
+    async with asgi() as (client, _):
+        assert "extra_logs" not in (await together(client, "/reward?extra_logs=off", [step([("p", 1, "")] * 2)]))[0]
+
+
+async def test_rewards_lie_on_the_grid_and_equal_answers_are_bit_equal(asgi):
+    rng = random.Random(5)
+    rows = [(f"p{i}", rng.choice(["1", "2", "3", "1.0", "4/2"]), "") for i in range(20) for _ in range(7)]
+    async with asgi() as (client, _):
+        (found,) = await together(client, "/reward?alpha=0.37&tau=0.1", [step(rows)])
+    assert all((r * 65536).is_integer() for r in found["rewards"])
+    same: dict[tuple, set[float]] = {}
+    for (prompt, answer, _), reward in zip(rows, found["rewards"], strict=True):
+        value = {"1.0": "1", "4/2": "2"}.get(answer, answer)
+        same.setdefault((prompt, value), set()).add(reward)
+    assert all(len(v) == 1 for v in same.values())
+
+
+@pytest.mark.parametrize("form", ["plain", "object", "string"])
+@pytest.mark.parametrize("single", [True, False])
+async def test_permuted_labels_give_bit_identical_training_rewards(asgi, form, single):
+    """Ground truth decides nothing but diagnostics."""
+    rng = random.Random(11)
+    prompts = [f"prompt {i}" for i in range(6)]
+    rows = [(p, rng.choice([1, 1, 2, 3, None])) for p in prompts for _ in range(5)]
+
+    def labelled(truths):
+        say = {
+            "plain": str,
+            "object": lambda t: {"answer": str(t), "split": "train"},
+            "string": lambda t: json.dumps({"answer": t, "split": "train"}),
+        }[form]
+        return [(p, a, say(truths[prompts.index(p)])) for p, a in rows]
+
+    async def rewards(truths):
+        async with asgi(log="off") as (client, _):
+            if not single:
+                (found,) = await together(client, "/reward", [step(labelled(truths))])
+                return found["rewards"], found["scores"], found["extra_logs"]["label_accuracy"]
+            bodies = [one(a, prompt=p, label=label) for p, a, label in labelled(truths)]
+            found = await together(client, "/reward?group_size=5&run=x", bodies)
+            columns = [(f["rewards"][0], f["scores"][0], f["extra_logs"]["label_accuracy"][0]) for f in found]
+            return tuple(map(list, zip(*columns, strict=True)))
+
+    truths = [1, 2, 3, 1, 2, 3]
+    first = await rewards(truths)
+    accuracies = {tuple(first[2])}
+    for seed in range(4):
+        random.Random(seed).shuffle(truths)
+        again = await rewards(truths)
+        assert again[:2] == first[:2]
+        accuracies.add(tuple(again[2]))
+    assert len(accuracies) > 1, "the labels were never read, so this test shows nothing"
+
+
+@pytest.mark.parametrize(
+    ("label", "rewarded"),
+    [
+        ({"answer": "4", "split": "eval"}, 1.0),
+        ({"answer": "5", "split": "eval"}, 0.0),
+        ('{"answer": 4, "split": "eval"}', 1.0),
+    ],
+)
+async def test_evaluation_is_accuracy_at_once_without_a_barrier(asgi, label, rewarded):
+    async with asgi() as (client, _):
+        reply = (await together(client, "/reward?group_size=64", [one(4, label=label)]))[0]
+    assert reply["rewards"] == reply["scores"] == [rewarded]
+    assert reply["extra_logs"]["evaluation"] == [1.0]
+
+
+async def test_label_policy_eval_grades_plain_labels(asgi):
+    async with asgi() as (client, _):
+        url = "/reward?group_size=2&run=r&label_policy=eval"
+        graded = await together(client, url, [one(4, label="4"), one(5, label=4)])
+        trained = await together(client, url, [one(4), one(5)])
+    assert [g["rewards"] for g in graded] == [[1.0], [0.0]]
+    assert [t["extra_logs"]["evaluation"] for t in trained] == [[0.0], [0.0]]
+
+
+async def test_evaluation_in_a_step_is_graded_beside_training(asgi):
+    rows = [
+        ("p", 1, ""),
+        ("q", 2, {"answer": "2", "split": "eval"}),
+        ("p", 1, ""),
+        ("q", 3, {"answer": "2", "split": "eval"}),
+    ]
+    async with asgi() as (client, _):
+        (found,) = await together(client, "/reward?method=ttrl", [step(rows)])
+    assert found["rewards"] == [1.0, 1.0, 1.0, 0.0]
+    assert found["extra_logs"]["evaluation"] == [0.0, 1.0, 0.0, 1.0]
+
+
+async def test_diagnostics_with_and_without_a_label(asgi):
+    async with asgi() as (client, _):
+        known, unknown = await together(
+            client,
+            "/reward?method=ttrl",
+            [step([("p", a, "2") for a in (1, 1, 2)]), step([("p", a, "") for a in (1, 1, 2)])],
+        )
+    names = ("label_accuracy", "reward_accuracy", "ground_truth_ratio", "majority_ratio")
+    assert [known["extra_logs"][n][0] for n in names] == [0.0, 0.0, 1 / 3, 2 / 3]
+    assert [unknown["extra_logs"][n][0] for n in names] == [UNKNOWN] * 3 + [2 / 3]
+
+
+async def test_entropies_are_used_where_they_are_sent(asgi):
+    bodies = [
+        one(a, mean_entropy=u, num_tokens=9, group_key="g1", index=i)
+        for i, (a, u) in enumerate([(1, 2.0), (2, 0.1), (1, 2.0)])
+    ]
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=3&run=r", bodies)
+    rollouts = [{"answer": str(a), "mean_entropy": u} for a, u in [(1, 2.0), (2, 0.1), (1, 2.0)]]
+    wanted = estimate([{"rollouts": rollouts}]).groups[0].rewards
+    assert [f["rewards"][0] for f in found] == pytest.approx(wanted, abs=2**-17)
+    assert found[1]["rewards"] > found[0]["rewards"]
+    assert found[0]["extra_logs"]["entropy_source"] == [1.0]
+    assert found[0]["extra_logs"]["mean_u"] == pytest.approx([(2 * 2.0 + 0.1) / 3])
+
+
+async def test_entropies_of_two_distributions_are_never_mixed(asgi):
+    bodies = [one(i, mean_entropy=0.5, entropy_mode=m) for i, m in enumerate(["raw", "temperature"])]
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=2&run=r", bodies)
+    assert [f["extra_logs"]["entropy_source"] for f in found] == [[0.0], [0.0]]
+
+
+async def test_group_keys_keep_duplicates_of_a_prompt_apart(asgi):
+    bodies = [one(k, group_key=f"call {k}", index=i) for i in range(3) for k in (1, 2)]
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=3&run=r", bodies)
+    assert all(f["extra_logs"]["majority_ratio"] == [1.0] for f in found)
+
+
+async def test_a_rollout_cut_off_or_empty_does_not_vote(asgi):
+    async with asgi() as (client, _):
+        bodies = [one(1, num_tokens=0), one(2), {**one(3, finish_reason="length")}]
+        found = await together(client, "/reward?group_size=3&run=r&truncated=invalid", bodies)
+    assert [f["extra_logs"]["invalid"] for f in found] == [[1.0], [0.0], [1.0]]
+
+
+async def test_two_runs_do_not_meet(asgi):
+    async with asgi() as (client, state):
+        first = asyncio.ensure_future(client.post("/reward?group_size=2&run=a", json=one(1)))
+        await asyncio.sleep(0.05)
+        both = await together(client, "/reward?group_size=2&run=b", [one(2), one(2)])
+        assert both[0]["extra_logs"]["majority_ratio"] == [1.0]
+        assert state.openrlhf.join.waiting == 1
+        first.cancel()
+
+
+async def test_neutral_on_deadline_gives_no_advantage(asgi):
+    async with asgi() as (client, _):
+        url = "/reward?group_size=3&run=r&deadline=0.2&on_deadline=neutral"
+        found = await together(client, url, [one(1), one(2)])
+    assert [f["rewards"] for f in found] == [[0.0], [0.0]]
+    assert [f["extra_logs"]["partial"] for f in found] == [[1.0], [1.0]]
+
+
+async def test_a_group_that_cannot_fill_closes_and_says_so(asgi, caplog):
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=4&run=r&deadline=0.2", [one(1), one(1), one(2)])
+        text = (await client.get("/metrics")).text
+    assert [f["rewards"][0] for f in found] == expected([1, 1, 2])
+    assert {(f["extra_logs"]["partial"][0], f["extra_logs"]["members"][0]) for f in found} == {(1.0, 3.0)}
+    assert 'dare_join_groups_total{reason="deadline"} 1.0' in text
+    line = next(r for r in caplog.records if r.message == "join_deadline")
+    assert (line.fields["arrived"], line.fields["group_size"], line.fields["run"]) == (3, 4, "r")
+
+
+async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
+    async with asgi(join_hold=0.2, join_deadline=0.9) as (client, _):
+        first = await client.post("/reward?group_size=2&run=r", json=one(1))
+        assert (first.status_code, first.headers["retry-after"]) == (503, "1")
+        assert "1 of 2 rollouts have arrived" in first.json()["detail"]
+        found = await together(client, "/reward?group_size=2&run=r", [one(1), one(1)])
+    assert found[0]["extra_logs"]["members"] == [2.0]
+
+
+async def test_held_rollouts_get_503_at_once_when_the_service_stops(asgi):
+    async with asgi() as (client, state):
+        task = asyncio.ensure_future(client.post("/reward?group_size=2&run=r", json=one(1)))
+        await asyncio.sleep(0.05)
+        state.draining = True
+        state.stop_joins()
+        reply = await asyncio.wait_for(task, 1)
+        assert (reply.status_code, reply.json()["detail"]) == (503, "stopping")
+
+
+async def test_the_log_says_once_per_run_that_there_are_no_entropies(asgi, caplog):
+    async with asgi() as (client, _):
+        for _ in range(3):
+            await together(client, "/reward?group_size=2&run=one", [one(1), one(2)])
+        await together(client, "/reward?group_size=2&run=two", [one(1), one(2)])
+        await together(client, "/reward?group_size=2&run=three&method=ttrl", [one(1), one(2)])
+    said = [r.fields["run"] for r in caplog.records if r.message == "entropy_source=none"]
+    assert said == ["one", "two"]
+
+
+async def test_two_addresses_under_one_run_are_flagged(caplog):
+    app = create_app(Settings())
+    clients = [
+        httpx.AsyncClient(transport=httpx.ASGITransport(app, client=(f"10.0.0.{i}", 1)), base_url="http://t")
+        for i in (1, 2)
+    ]
+    posts = [c.post("/reward?group_size=2&run=shared", json=one(a)) for a, c in enumerate(clients)]
+    assert [r.status_code for r in await asyncio.gather(*posts)] == [200, 200]
+    text = (await clients[0].get("/metrics")).text
+    assert 'dare_join_address_conflicts_total{scope="run"} 1.0' in text
+    assert 'dare_join_address_conflicts_total{scope="group"} 1.0' in text
+    assert {"mixed_group"} < {r.message for r in caplog.records}
+    apart = [asyncio.ensure_future(c.post("/reward?group_size=2", json=one(a))) for a, c in enumerate(clients)]
+    await asyncio.sleep(0.1)
+    assert app.state.dare.openrlhf.join.groups.open_groups == 2, "without a run the address keeps clients apart"
+    for task in apart:
+        task.cancel()
+    await asyncio.gather(*apart, return_exceptions=True)
+    for client in clients:
+        await client.aclose()
+
+
+async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
+    caplog.set_level(logging.DEBUG)
+    secret = "Zq9unlikely"
+    async with asgi(token=secret) as (client, _):
+        await together(
+            client, f"/reward?group_size=2&run=r&token={secret}", [one(secret, prompt=secret, label=secret)] * 2
+        )
+        await client.post(f"/reward?token={secret}", json=one(secret))
+        await client.post("/reward?group_size=2&token=wrong", json=one(secret))
+    lines = [json.dumps([r.message, getattr(r, "fields", {})]) for r in caplog.records if r.name == "dare_service"]
+    assert len(lines) >= 5
+    assert not [line for line in lines if secret in line]
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"query": ["a"]}, "must be an object"),
+        ({"query": "a", "prompts": ["p"]}, "query: must be a list"),
+        ({"query": ["a"], "prompts": ["p", "q"]}, "prompts: 2 entries for 1 queries"),
+        ({"query": [1], "prompts": ["p"]}, "query[0]: must be a string"),
+        ({**one(1), "index": [0]}, "group_key: group_key and index come together"),
+        (one(1, group_key="g", index=9), "index[0]: must be below group_size"),
+        (one(1, group_key="g", index=-1), "index[0]: must be an integer >= 0"),
+        (one(1, mean_entropy=-1.0), "mean_entropy[0]: must be a finite number >= 0"),
+        (one(1, mean_entropy="x"), "mean_entropy[0]: must be a finite number"),
+        (one(1, num_tokens=1.5), "num_tokens[0]: must be an integer"),
+        (one(1, entropy_source="guess"), "entropy_source[0]: must be one of exact"),
+        (one(1, label={"answer": "1", "split": "test"}), "labels: split must be one of train, eval"),
+        (one(1, label={"split": "eval"}), "labels: an evaluation needs the right answer"),
+    ],
+)
+async def test_a_wrong_body_is_told_where(asgi, body, where):
+    async with asgi() as (client, _):
+        reply = await client.post("/get_reward?group_size=2", json=body)
+    assert reply.status_code == 422
+    assert where in reply.json()["detail"]
+
+
+async def test_what_is_not_json_is_400_and_a_frame_is_415(asgi):
+    async with asgi() as (client, _):
+        headers = {"content-type": "application/json"}
+        assert (await client.post("/get_reward", content=b'{"query": [', headers=headers)).status_code == 400
+        headers = {"content-type": "application/vnd.safetensors"}
+        assert (await client.post("/get_reward", content=b"x", headers=headers)).status_code == 415
+
+
+async def test_keys_that_a_later_release_may_add_are_ignored_and_logged(asgi, caplog):
+    async with asgi() as (client, _):
+        await together(client, "/reward?group_size=1&run=r", [{**one(1), "images": [None]}])
+    assert [r.fields["keys"] for r in caplog.records if r.message == "unknown_keys"] == [["images"]]
+
+
+async def test_a_grouped_body_is_not_taken_for_openrlhf(asgi):
+    async with asgi() as (client, _):
+        reply = await client.post("/reward", json={"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]})
+    assert reply.json()["groups"][0]["rewards"] == [1.0]
+
+
+async def test_a_refusal_is_in_the_log_because_the_client_shows_no_more_than_its_status(asgi, caplog):
+    async with asgi() as (client, _):
+        for _ in range(3):
+            assert (await client.post("/reward", json=one(1))).status_code == 422
+    lines = [r for r in caplog.records if r.message == "refused missing_parameter"]
+    assert len(lines) == 1
+    assert "group_size=8" in lines[0].fields["why"]
+
+
+async def test_more_than_one_worker_refuses_to_join_but_not_to_score(asgi, monkeypatch, caplog):
+    monkeypatch.setenv("WEB_CONCURRENCY", "4")
+    async with asgi() as (client, _):
+        assert [r.message for r in caplog.records] == ["join_refused"]
+        single = await client.post("/reward?group_size=2", json=one(1))
+        explicit = await client.post("/v1/rollouts", json={})
+        whole = await client.post("/reward", json=step([("p", 1, "")] * 2))
+    assert [single.status_code, explicit.status_code, whole.status_code] == [503, 503, 200]
+    assert "unset WEB_CONCURRENCY" in single.json()["detail"]
+
+
+SHADOW = "&shadow=ttrl+scrl+cocov+dare"
+
+
+async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
+    answers, sent = [4, 4, 5, 4, 6, None], {"mean_entropy": 0.2, "num_tokens": 9}
+    async with asgi() as (client, _):
+        url = "/reward?group_size=6&method=empo"
+        plain = await together(client, f"{url}&run=a", [one(a, label="5", **sent) for a in answers])
+        found = await together(client, f"{url}&run=b{SHADOW}", [one(a, label="5", **sent) for a in answers])
+        bare = await together(client, f"{url}&run=c{SHADOW}", [one(a, label="5") for a in answers])
+    assert [(f["rewards"], f["scores"]) for f in found] == [(f["rewards"], f["scores"]) for f in plain]
+    rollouts = [{"answer": None if a is None else str(a), **sent} for a in answers]
+    asked = ["ttrl", "scrl", "cocov", "dare"]
+    told = estimate([{"label": "5", "rollouts": rollouts}], method="empo", shadow=asked).groups[0].diagnostics["shadow"]
+    for reply in found:
+        logs = reply["extra_logs"]
+        for name in asked:
+            cosine = told[name]["cosine"]
+            for key in ("flipped", "label_agreement", "label_accuracy"):
+                assert logs[f"shadow_{name}_{key}"] == [told[name][key]], (name, key)
+            assert logs[f"shadow_{name}_cosine"] == [UNKNOWN if cosine is None else cosine]
+            assert logs[f"shadow_{name}_cosine_known"] == [float(cosine is not None)]
+    logs = bare[0]["extra_logs"]
+    assert logs["shadow_dare_flipped"] == logs["shadow_dare_cosine"] == [UNKNOWN], "its default is to want entropies"
+    assert logs["shadow_ttrl_flipped"] != [UNKNOWN]
+    assert found[0]["extra_logs"]["shadow_ttrl_label_accuracy"] == [0.0]
+    assert found[0]["extra_logs"]["shadow_ttrl_cosine_known"] == [1.0]
+    assert 0.0 < found[0]["extra_logs"]["shadow_ttrl_cosine"][0] <= 1.0
+
+
+async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(asgi):
+    evaluated = {"answer": "7", "split": "eval"}
+    async with asgi() as (client, _):
+        url = f"/reward?group_size=2&run=r&deadline=0.2{SHADOW}"
+        replies = [
+            *await together(client, url, [one(1, label="1"), one(2, label="1")]),
+            *await together(client, url, [one(1, prompt="unanimous"), one(1, prompt="unanimous")]),
+            *await together(client, url, [one(None, prompt="silent"), one(None, prompt="silent")]),
+            *await together(client, url, [one(1, prompt="late")]),
+            *await together(client, url, [one(7, label=evaluated)]),
+            *await together(client, url, [step([("p", 1, ""), ("q", 2, evaluated), ("p", 3, "")])]),
+            *await together(client, f"{url}&on_deadline=neutral", [one(1, prompt="late")]),
+            *await together(client, url, [{"query": [], "prompts": [], "labels": []}]),
+        ]
+    keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "cocov", "dare") for k in SHADOW_LOGS]
+    for reply in replies:
+        assert list(reply["extra_logs"]) == [*LOGS, *keys]
+        for values in reply["extra_logs"].values():
+            assert len(values) == len(reply["rewards"])
+            assert all(type(v) is float and abs(v) < 1e9 for v in values)
+    unanimous = replies[2]["extra_logs"]
+    assert (unanimous["shadow_ttrl_cosine"], unanimous["shadow_ttrl_cosine_known"]) == ([UNKNOWN], [0.0])
+    assert (unanimous["shadow_ttrl_flipped"], unanimous["shadow_ttrl_label_accuracy"]) == ([0.0], [UNKNOWN])
+    assert not RESERVED & set(keys)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("method=cocov", "method: cocov returns advantages and OpenRLHF would normalise them again"),
+        ("method=restrain", "method: restrain returns advantages and OpenRLHF would normalise them again"),
+        ("shadow=nosuch", "query.shadow: unknown method 'nosuch'; known: dare"),
+    ],
+)
+async def test_what_the_route_cannot_train_on_or_compare_with_is_422(asgi, query, words):
+    async with asgi() as (client, _):
+        reply = await client.post(f"/reward?group_size=2&{query}", json=one(1))
+    assert reply.status_code == 422
+    assert words in reply.json()["detail"]

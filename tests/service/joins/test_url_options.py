@@ -1,0 +1,190 @@
+"""The URL as configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from dare_reward.errors import RequestError
+from dare_reward.methods import methods
+from dare_service.joins.url_options import EXPLICIT_SPECS, URL_SPECS, explicit, openrlhf, pasteable
+from dare_service.settings import Settings, SettingsError, from_environment
+from dare_service.single_process import join_refusal
+
+SETTINGS = Settings()
+
+
+def test_nothing_said_is_the_defaults():
+    config = openrlhf("", SETTINGS)
+    assert (config.method, config.group_size, config.run, config.kind) == ("dare", None, "", "math")
+    assert (config.deadline, config.on_deadline, config.extra_logs) == (800.0, "score", "on")
+    assert dict(config.params)["missing_entropy"] == "frequency"
+
+
+def test_everything_can_be_said():
+    config = openrlhf(
+        "group_size=32&run=aime%2F1&method=dare_sqrt&alpha=0.2&tau=0&pruned=neutral&missing_entropy=error&kind=choice"
+        "&options=ABCDE&deadline=600&on_deadline=neutral&extra_logs=off&label_policy=eval&token=x",
+        SETTINGS,
+    )
+    assert (config.group_size, config.run, config.method) == (32, "aime/1", "dare_sqrt")
+    params = dict(config.params)
+    assert (params["alpha"], params["tau"], params["pruned"], params["missing_entropy"]) == (
+        0.2,
+        0.0,
+        "neutral",
+        "error",
+    )
+    assert params["weight"] == "sqrt"
+    assert (config.kind, config.deadline, config.on_deadline) == ("choice", 600.0, "neutral")
+    assert (config.extra_logs, config.label_policy) == ("off", "eval")
+
+
+def test_the_servers_defaults_stand_between_the_url_and_the_route():
+    served = Settings(params='{"alpha": 0.3, "missing_entropy": "group_mean"}')
+    params = dict(openrlhf("", served).params)
+    assert (params["alpha"], params["missing_entropy"]) == (0.3, "group_mean")
+    assert dict(openrlhf("alpha=0.4", served).params)["alpha"] == 0.4
+    assert dict(openrlhf("method=dare_sqrt", served).params)["alpha"] == 0.1
+
+
+def test_the_token_is_no_part_of_the_configuration():
+    assert openrlhf("run=a&token=one", SETTINGS) == openrlhf("run=a&token=two", SETTINGS)
+    assert "secret" not in repr(openrlhf("run=a&token=secret", SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            "grup_size=8",
+            ["'grup_size'", "did you mean group_size (an integer >= 1)", "on_deadline: one of score, neutral"],
+        ),
+        ("group_size=8.5", ["group_size must be an integer >= 1"]),
+        ("group_size=0", ["group_size must be an integer >= 1"]),
+        ("group_size=4096", ["at most 1024", "DARE_MAX_ROLLOUTS"]),
+        ("alpha=2", ["alpha must be a finite number >= 0 and <= 1"]),
+        ("alpha=x", ["alpha must be a finite number"]),
+        ("weight=cube", ["weight must be one of linear, sqrt, exp, log, none"]),
+        ("kind=poem", ["kind must be one of math, choice, text, exact"]),
+        ("options=AB", ["is for kind=choice"]),
+        ("on_deadline=cry", ["on_deadline must be one of score, neutral"]),
+        ("extra_logs=maybe", ["extra_logs must be one of on, off"]),
+        ("deadline=850", ["must be below 850"]),
+        ("deadline=-1", ["deadline must be a finite number > 0"]),
+        ("method=none", ["unknown method 'none'; known: dare"]),
+        ("run=a&run=b", ["'run' is given twice"]),
+        ("detail=full", ["unknown parameter 'detail'"]),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_is_accepted(query, words):
+    with pytest.raises(RequestError) as caught:
+        openrlhf(query, SETTINGS)
+    assert all(w in str(caught.value) for w in words), str(caught.value)
+    assert str(caught.value).startswith(("query", "method"))
+
+
+def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name():
+    carried = {"answer", "mean_entropy", "num_tokens", "label"}
+    for method in methods().values():
+        if set(method.requires) <= carried and method.output == "rewards" and not method.judges_together:
+            assert openrlhf(f"method={method.name}", SETTINGS).method == method.name
+        else:
+            with pytest.raises(RequestError, match=method.name):
+                openrlhf(f"method={method.name}", SETTINGS)
+
+
+def test_no_method_has_a_parameter_of_the_urls_own_name():
+    own = {s.name for s in (*URL_SPECS, *EXPLICIT_SPECS)} | {"method", "token", "detail"}
+    for method in methods().values():
+        assert not own & {s.name for s in method.specs}
+
+
+def test_the_explicit_join_has_its_own_parameters():
+    config = explicit("kind=text&entropy_source=topk&entropy_mode=raw&tau=0.1", SETTINGS)
+    assert (config.kind, config.entropy_source, config.entropy_mode) == ("text", "topk", "raw")
+    assert dict(config.params)["missing_entropy"] == "error"
+    with pytest.raises(RequestError, match="group_size"):
+        explicit("group_size=8", SETTINGS)
+
+
+def test_the_url_to_paste_keeps_what_was_said_and_hides_the_token():
+    url = pasteable("http://host:8000/reward?alpha=0.2&token=s3", "alpha=0.2&token=s3")
+    assert url == "http://host:8000/reward?group_size=8&run=my-run&alpha=0.2&token=TOKEN"
+    query = url.partition("?")[2]
+    assert openrlhf(query, SETTINGS).group_size == 8
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"DARE_JOIN_HOLD": "180"}, "DARE_JOIN_HOLD must be above 0 and below 180"),
+        ({"DARE_JOIN_DEADLINE": "850"}, "DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, 850"),
+        ({"DARE_JOIN_HOLD": "100"}, "below 5 x DARE_JOIN_HOLD, 500"),
+    ],
+)
+def test_settings_that_would_lose_rewards_are_refused(environment, words):
+    with pytest.raises(SettingsError, match=words):
+        from_environment(environment)
+
+
+@pytest.mark.parametrize(
+    ("environment", "argv", "refused"),
+    [
+        ({}, ["dare-reward", "serve"], ""),
+        ({"WEB_CONCURRENCY": "1"}, [], ""),
+        ({"WEB_CONCURRENCY": "4"}, [], "WEB_CONCURRENCY=4"),
+        ({"UVICORN_WORKERS": "2"}, [], "UVICORN_WORKERS=2"),
+        ({}, ["uvicorn", "--workers", "3", "app"], "3 workers"),
+        ({}, ["uvicorn", "--workers=3"], "3 workers"),
+        ({}, ["gunicorn", "-w", "3"], "3 workers"),
+        ({}, ["gunicorn", "-w3"], "3 workers"),
+        ({"GUNICORN_CMD_ARGS": "--bind=:80 --workers=5"}, [], "GUNICORN_CMD_ARGS asks for 5"),
+        ({}, ["uvicorn", "--workers", "1"], ""),
+        ({}, ["pytest", "-w"], ""),
+    ],
+)
+def test_more_than_one_worker_is_seen(environment, argv, refused):
+    found = join_refusal(environment, argv)
+    assert (refused in found) if refused else found == ""
+
+
+@pytest.mark.parametrize("parse", [openrlhf, explicit])
+@pytest.mark.parametrize("query", ["shadow=ttrl,scrl", "shadow=ttrl%2Cscrl", "shadow=ttrl+scrl", "shadow=ttrl%20scrl"])
+def test_shadow_methods(parse, query):
+    """Without a comma too: OpenRLHF makes two URLs of a flag with one."""
+    assert parse(query, SETTINGS).shadow == ("ttrl", "scrl")
+    assert parse("", SETTINGS).shadow == parse("shadow=", SETTINGS).shadow == ()
+
+
+@pytest.mark.parametrize("parse", [openrlhf, explicit])
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("shadow=ttrl,nosuch", ["query.shadow", "unknown method 'nosuch'; known: dare"]),
+        ("shadow=ttrl,ttrl", ["shadow", "different names"]),
+        ("shadow=restrain&allow_experimental=true", ["shadow", "without a default"]),
+        ("shadow=evol_rl", ["query.shadow", "evol_rl needs embedding", "single rollouts do not carry"]),
+        ("shadow=spine&allow_experimental=true", ["query.shadow", "spine needs token_entropies"]),
+        ("shadoww=ttrl", ["did you mean shadow"]),
+    ],
+)
+def test_shadow_methods_that_are_none_are_refused(parse, query, words):
+    with pytest.raises(RequestError) as caught:
+        parse(query, SETTINGS)
+    assert all(w in str(caught.value) for w in words), str(caught.value)
+
+
+@pytest.mark.parametrize(("parse", "consumer"), [(openrlhf, "OpenRLHF"), (explicit, "single rollouts")])
+@pytest.mark.parametrize("method", ["restrain", "cocov"])
+def test_advantages_are_refused_because_they_would_be_normalised_again(parse, consumer, method):
+    for query, settings in ((f"method={method}", SETTINGS), ("", Settings(method=method))):
+        with pytest.raises(
+            RequestError, match=rf"^method: {method} returns advantages and .*{consumer} would normalise"
+        ):
+            parse(query, settings)
+
+
+def test_the_url_to_paste_keeps_shadows_without_a_bare_comma():
+    url = pasteable("http://host:8000/reward", "shadow=ttrl,scrl")
+    assert "," not in url
+    assert openrlhf(url.partition("?")[2], SETTINGS).shadow == ("ttrl", "scrl")

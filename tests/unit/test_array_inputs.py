@@ -1,0 +1,149 @@
+"""Array inputs of every shape, as lists and as tensors: what is taken, what is refused and where."""
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward._array_inputs import read_columns
+from dare_reward.errors import RequestError
+from dare_reward.groups import Groups, Ragged
+from dare_reward.inputs import FIELDS
+
+
+def where(i):
+    return ("groups", 0, "rollouts", i)
+
+
+def read(*rollouts, **tensors):
+    return read_columns(list(rollouts), tensors, where)
+
+
+def refuse(*rollouts, **tensors):
+    with pytest.raises(RequestError) as caught:
+        read(*rollouts, **tensors)
+    return caught.value
+
+
+def test_every_shape_as_lists_and_as_tensors():
+    rollouts = [
+        {"topk_logprobs": [[-0.1, -2.0], [-1, -1]], "embedding": [1, 2.5], "token_ids": [3, 4, 5], "verified": 1},
+        {"topk_logprobs": None, "embedding": None, "token_ids": None, "verified": None},
+    ]
+    found = read(*rollouts)
+    assert found["topk_logprobs"].values.shape == (2, 2)
+    assert found["topk_logprobs"].lengths.tolist() == [2, 0]
+    assert found["embedding"].shape == (2, 2)
+    assert np.isnan(found["embedding"][1]).all()
+    assert found["token_ids"].values.tolist() == [3, 4, 5]
+    assert found["num_tokens"][0] == 2
+    assert np.isnan(found["num_tokens"][1])
+    again = read({}, {}, **{n: found[n] for n in ("topk_logprobs", "token_ids")})
+    assert again["topk_logprobs"].values is found["topk_logprobs"].values
+    arrays = read({"topk_logprobs": np.log([[0.9, 0.1]]), "embedding": np.ones(3, np.float32)})
+    assert arrays["embedding"].shape == (1, 3)
+
+
+def test_what_follows_from_tokens():
+    mask = [True, False, True]
+    found = read(
+        {
+            "token_entropies": [0.1, 9.0, 0.3],
+            "token_logprobs": [-1.0, -9.0, -2.0],
+            "token_self_certainty": [4.0, 9.0, 6.0],
+            "token_mask": mask,
+        },
+        {"token_logprobs": [-1.0, -1.0]},
+    )
+    assert found["mean_entropy"][0] == pytest.approx(0.2)
+    assert np.isnan(found["mean_entropy"][1])
+    assert found["sum_logprob"].tolist() == [-3.0, -2.0]
+    assert found["mean_self_certainty"][0] == 5.0
+    assert found["num_tokens"].tolist() == [2.0, 2.0]
+    assert found["token_mask"].values.tolist() == [*mask, True, True]
+    groups = Groups(np.array([2]), np.array([-1, -1]), np.array([0]), (), found)
+    assert groups.generated("token_entropies").values.tolist() == [0.1, 0.3]
+    assert groups.generated("token_logprobs").values.tolist() == [-1.0, -2.0, -1.0, -1.0]
+    assert groups.generated("token_logprobs").lengths.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("rollout", "loc"),
+    [
+        ({"token_logprobs": [0.1]}, ("token_logprobs", 0)),
+        ({"token_logprobs": "x"}, ("token_logprobs",)),
+        ({"topk_logprobs": [[-1.0, 0.5]]}, ("topk_logprobs", 0, 1)),
+        ({"topk_logprobs": [[-1.0], [-1.0, -2.0]]}, ("topk_logprobs",)),
+        ({"topk_logprobs": [-1.0]}, ("topk_logprobs",)),
+        ({"topk_logprobs": [["a"]]}, ("topk_logprobs",)),
+        ({"token_ids": [1.5]}, ("token_ids",)),
+        ({"token_ids": [1, -2]}, ("token_ids", 1)),
+        ({"token_ids": [1 << 70]}, ("token_ids",)),
+        ({"embedding": [1.0, float("nan")]}, ("embedding", 1)),
+        ({"embedding": 3}, ("embedding",)),
+        ({"ref_token_probs": [1.5]}, ("ref_token_probs", 0)),
+        ({"verified": 2}, ("verified",)),
+        ({"verified": True}, ("verified",)),
+        ({"sum_logprob": 1.0}, ("sum_logprob",)),
+        ({"token_entropies": [0.1], "token_logprobs": [-1.0, -1.0]}, ("token_entropies",)),
+        ({"token_entropies": [0.1], "token_mask": [True, True]}, ("token_mask",)),
+        ({"token_entropies": [0.1], "num_tokens": 2}, ("num_tokens",)),
+        ({"token_logprobs": [-0.1], "sum_logprob": -0.1}, ()),
+    ],
+)
+def test_what_is_refused_and_where(rollout, loc):
+    assert refuse({}, rollout).loc == (*where(1), *loc)
+
+
+def test_shapes_over_all_rollouts():
+    assert "2 and of 3" in str(refuse({"topk_logprobs": [[-1.0, -2]]}, {"topk_logprobs": [[-1.0, -2, -3]]}))
+    assert "2 and 3" in str(refuse({"embedding": [1, 2]}, {"embedding": [1, 2, 3]}))
+    assert "at least 1" in str(refuse({"embedding": []}))
+    assert "another input per token" in str(refuse({"token_mask": [True]}))
+    assert "tensor and in a rollout" in str(refuse({"mean_entropy": 1.0}, mean_entropy=np.ones(1)))
+    assert "did you mean token_entropies" in str(refuse({}, token_entropy=np.ones(1)))
+
+
+@pytest.mark.parametrize("name", [n for n, f in FIELDS.items() if f.type != "bool"])
+def test_tensors_are_checked_like_lists(name):
+    field = FIELDS[name]
+    kind = np.int64 if field.type == "int" else np.float64
+    shape = {"scalar": (3,), "vector": (3, 2), "matrix": (3, 2)}.get(field.shape, (3,))
+    values = np.full(shape, 1 if field.ge is None or field.ge >= 0 else -1, kind)
+    column = Ragged(values, np.array([1, 2])) if field.ragged else values
+    count = 2 if field.ragged else 3
+    assert name in read(*[{}] * count, **{name: column})
+    bad = values.copy()
+    bad[(2, *[1] * (len(shape) - 1))] = (field.le or 1) + 1
+    broken = Ragged(bad, np.array([1, 2])) if field.ragged else bad
+    place = (*where(1), name, 1) if field.ragged else (*where(2), name)
+    assert refuse(*[{}] * count, **{name: broken}).loc == (*place, *[1] * (len(shape) - 1))
+    assert "entries for" in str(refuse({}, **{name: column}))
+    wrong = values if field.ragged else Ragged(values, np.array([1, 2]))
+    assert "per" in str(refuse(*[{}] * count, **{name: wrong}))
+
+
+def test_groups_of_arrays_are_checked():
+    one = (np.array([1]), np.array([0]), np.array([1]), ("a",))
+    Groups(*one, {"embedding": np.ones((1, 3))})
+    for name, column in (
+        ("embedding", np.ones(1)),
+        ("mean_entropy", np.array([-1.0])),
+        ("token_entropies", np.ones(1)),
+        ("topk_logprobs", Ragged(np.ones(2), np.array([2]))),
+        ("embedding", np.full((1, 2), np.inf)),
+    ):
+        with pytest.raises(RequestError):
+            Groups(*one, {name: column})
+
+
+def test_second_groups_are_checked():
+    def second(value):
+        with pytest.raises(RequestError) as caught:
+            dare_reward.estimate([{"rollouts": [{"answer": "1"}], "second_group": value}], method="ttrl")
+        return caught.value.loc
+
+    assert second([]) == ("groups", 0, "second_group")
+    assert second("x") == ("groups", 0, "second_group")
+    assert second([1]) == ("groups", 0, "second_group", 0)
+    assert second([{"answer": 1}]) == ("groups", 0, "second_group", 0, "answer")
+    assert second([{"mean_entropy": 1.0}]) == ("groups", 0, "second_group", 0)

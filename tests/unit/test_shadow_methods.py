@@ -1,0 +1,118 @@
+"""Shadow methods: what the others would have done, without a touch on what is done."""
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward._scoring import settle
+from dare_reward.errors import RequestError
+
+ROLLOUTS = [{"answer": "1", "mean_entropy": 0.9}] * 3 + [{"answer": "2", "mean_entropy": 0.01}] * 2
+GROUPS = [{"group_id": "a", "label": "2", "rollouts": ROLLOUTS}]
+
+
+def test_a_shadow_changes_nothing_but_the_diagnostics(full_groups):
+    sent = full_groups()
+    plain = dare_reward.estimate(sent)
+    shadowed = dare_reward.estimate(sent, shadow=["ttrl", "scrl", "rent", "cocov"])
+    assert shadowed.config_id == plain.config_id
+    for one, two in zip(plain.groups, shadowed.groups, strict=True):
+        assert (one.rewards, one.support, one.flags, one.pseudo_label) == (
+            two.rewards,
+            two.support,
+            two.flags,
+            two.pseudo_label,
+        )
+        assert {k: v for k, v in two.diagnostics.items() if k != "shadow"} == one.diagnostics
+
+
+def test_what_is_measured():
+    reply = dare_reward.estimate(GROUPS, shadow=["ttrl", "dare_dist", "dare"])
+    found = reply.groups[0].diagnostics["shadow"]
+    assert reply.groups[0].pseudo_label == "2"
+    assert found["ttrl"] == {
+        "pseudo_label": "1",
+        "flipped": 1.0,
+        "cosine": pytest.approx(-1.0),
+        "label_agreement": 0.0,
+        "label_accuracy": 0.0,
+    }
+    assert found["dare"]["flipped"] == 0.0
+    assert found["dare"]["cosine"] == pytest.approx(1.0)
+    assert found["dare"]["label_accuracy"] == 1.0
+    assert reply.diagnostics["shadow"]["ttrl"] == {
+        "flipped": 1.0,
+        "cosine": pytest.approx(-1.0),
+        "label_agreement": 0.0,
+        "label_accuracy": 0.0,
+    }
+
+
+def test_cosine_and_flips_by_hand():
+    rollouts = [{"answer": a, "mean_entropy": 0.1} for a in "11123"]
+    found = (
+        dare_reward.estimate([{"rollouts": rollouts}], method="empo", shadow=["ttrl"]).groups[0].diagnostics["shadow"]
+    )
+    own, other = np.array([0.6, 0.6, 0.6, 0.2, 0.2]), np.array([1.0, 1, 1, 0, 0])
+    a, b = own - own.mean(), other - other.mean()
+    assert found["ttrl"]["cosine"] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
+    assert found["ttrl"]["flipped"] == 0.0
+    assert "label_accuracy" not in found["ttrl"]
+
+
+def test_equal_rewards_have_no_direction():
+    """Thirds do not add up to one exactly: rounding must not count as a flip."""
+    rollouts = [{"answer": a, "mean_entropy": 0.3} for a in "123"]
+    found = (
+        dare_reward.estimate([{"rollouts": rollouts}], method="empo", shadow=["ttrl"]).groups[0].diagnostics["shadow"]
+    )
+    assert found["ttrl"]["flipped"] == 0.0
+    assert found["ttrl"]["cosine"] is None
+
+
+def test_only_trained_rollouts_count():
+    rollouts = [
+        {"answer": a, "mean_entropy": e, "trained": t}
+        for a, e, t in (("1", 0.9, True), ("1", 0.9, True), ("2", 0.01, True), ("2", 0.01, False))
+    ]
+    found = dare_reward.estimate([{"rollouts": rollouts}], method="dare", eps=0.0, shadow=["ttrl"]).groups[0]
+    assert found.diagnostics["shadow"]["ttrl"]["flipped"] == 1.0
+
+
+def test_a_shadow_that_lacks_inputs_says_so():
+    reply = dare_reward.estimate(GROUPS, shadow=["evol_rl"])
+    assert reply.groups[0].error is None
+    assert "embedding" in reply.groups[0].diagnostics["shadow"]["evol_rl"]["error"]["message"]
+    assert reply.diagnostics["shadow"]["evol_rl"] == {"errors": 1.0}
+
+
+def test_experimental_shadows_need_consent():
+    rollouts = [{"answer": "1", "verified": 1}, {"answer": "2", "verified": 0}]
+    with pytest.raises(RequestError, match="allow_experimental"):
+        dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", shadow=["t3rl"])
+    reply = dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", shadow=["t3rl"], allow_experimental=True)
+    assert reply.groups[0].diagnostics["shadow"]["t3rl"]["pseudo_label"] == "1"
+
+
+@pytest.mark.parametrize("shadow", ["ttrl", ["ttrl", "ttrl"]])
+def test_a_shadow_is_a_list_of_different_names(shadow):
+    with pytest.raises(RequestError, match="different names"):
+        dare_reward.estimate(GROUPS, shadow=shadow)
+
+
+def test_unknown_shadows_are_refused():
+    with pytest.raises(RequestError, match="known: dare") as caught:
+        dare_reward.estimate(GROUPS, shadow=["nosuch"])
+    assert caught.value.loc == ("shadow",)
+
+
+def test_the_seed_reaches_methods_that_draw(full_groups):
+    sent = full_groups(count=12, size=16)
+    one = [g.rewards for g in dare_reward.estimate(sent, method="scope", seed=1).groups]
+    assert one == [g.rewards for g in dare_reward.estimate(sent, method="scope", seed=1).groups]
+    assert one != [g.rewards for g in dare_reward.estimate(sent, method="scope", seed=2).groups]
+    assert dare_reward.estimate(sent, seed=1).groups == dare_reward.estimate(sent, seed=2).groups
+    ids = {dare_reward.estimate(sent, method="scope", seed=s).config_id for s in (1, 2)}
+    assert len(ids) == 1
+    with pytest.raises(RequestError, match="parameter too"):
+        settle("scope", {"seed": 2}, seed=1)

@@ -1,0 +1,1 @@
+"""The agent: what runs in each of OpenRLHF's rollout actors."""

@@ -1,0 +1,167 @@
+"""The agent's configuration: a file next to the agent, and `DARE_AGENT_*` variables, which win over it.
+
+Both, because a Ray actor on an existing cluster does not inherit the shell of whoever submits the job, and because
+OpenRLHF passes an agent nothing but a path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from dare_reward._scoring import settle
+from dare_reward._shadow_methods import needs, read_names
+from dare_reward.errors import ConfigError
+from dare_reward.methods import find, require_rewards
+
+from ..launch.recipes import CARRIED
+
+__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "parse_setting", "read_config", "write_config"]
+
+ENVIRONMENT: Final = "DARE_AGENT_"
+FILE: Final = "dare_agent.toml"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+CHOICES: Final = {
+    "entropy": ("plugin", "topk", "none"),
+    "entropy_mode": ("temperature", "raw"),
+    "pruned": ("zero", "neutral", "mask"),
+    "kind": ("math", "choice", "text", "exact"),
+    "send": ("means", "tokens"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """A field `name` is set by `name` in the file and by `DARE_AGENT_NAME`.
+
+    url            the reward service
+    token          its bearer token, if it wants one
+    run            name of the run in the service's log
+    method, params the estimator; every parameter is sent, so that the fallback computes the same
+    shadow         methods to compare with in the log, [] or a text with commas; they change no reward
+    kind           how answers compare, where a label does not say: math, choice, text, exact
+    votes_per_prompt   rollouts that vote; a multiple of n_samples_per_prompt, 0: as many. The rest is never trained on
+    entropy        plugin: exact, from the sampler; topk: an estimate from the 20 largest log-probabilities; none
+    entropy_mode   temperature: of the sampled policy (logits / T); raw: of the logits. Of the plugin; topk is raw
+    pruned         reward of a rollout whose answer was pruned: zero, neutral or mask (docs/openrlhf-agent.md)
+    temperature    the training temperature; a labelled group that was sampled at another one is an evaluation
+    send           means: one entropy per rollout; tokens: all
+    timeout, retries, patience   seconds per try, tries after the first, seconds for all of it; then the reward is
+                   computed in process
+    start_timeout  seconds to wait for the service when the actor starts
+    """
+
+    url: str = "http://127.0.0.1:8000"
+    token: str = ""
+    run: str = ""
+    method: str = "dare"
+    params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    shadow: tuple[str, ...] = ()
+    kind: str = "math"
+    votes_per_prompt: int = 0
+    entropy: Literal["plugin", "topk", "none"] = "plugin"
+    entropy_mode: Literal["temperature", "raw"] = "temperature"
+    pruned: Literal["zero", "neutral", "mask"] = "zero"
+    temperature: float = 0.0
+    send: Literal["means", "tokens"] = "means"
+    timeout: float = 30.0
+    retries: int = 3
+    patience: float = 60.0
+    start_timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        if self.votes_per_prompt < 0:
+            raise ConfigError("votes_per_prompt must be 0 or more")
+        require_rewards(find(self.method), consumer="OpenRLHF", single_groups=True)
+        settle(self.method, self.params, shadow=self.shadow)
+        for name in self.shadow:
+            if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:
+                raise ConfigError(f"shadow: {name} needs {', '.join(lacking)}, which the agent does not send")
+
+    @property
+    def every_param(self) -> dict[str, Any]:
+        """Each parameter of the method with its value, so that a server's own defaults cannot enter a run."""
+        return settle(self.method, self.params, shadow=self.shadow)[1]
+
+
+def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> AgentConfig:
+    """Of `dare_agent.toml` in `folder` (or the file that DARE_AGENT_CONFIG names) and the environment."""
+    named = environment.get(f"{ENVIRONMENT}CONFIG")
+    path = Path(named) if named else folder / FILE
+    if named and not path.is_file():
+        raise ConfigError(f"{ENVIRONMENT}CONFIG={named}: no such file")
+    values: dict[str, Any] = {}
+    if path.is_file():
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path}: {error}") from None
+    values |= {
+        f.name: environment[ENVIRONMENT + f.name.upper()]
+        for f in fields(AgentConfig)
+        if ENVIRONMENT + f.name.upper() in environment
+    }
+    known = {f.name for f in fields(AgentConfig)}
+    if unknown := sorted(values.keys() - known):
+        raise ConfigError(f"unknown setting {unknown[0]!r} in {path}; known: {', '.join(sorted(known))}")
+    return replace(AgentConfig(), **{name: _convert(name, value) for name, value in values.items()})
+
+
+def write_config(config: AgentConfig, folder: Path) -> Path:
+    """The file that `read_config` reads, without defaults and without the token."""
+    default = AgentConfig()
+    lines = ["# Written by dare-reward train; DARE_AGENT_* variables win over this file."]
+    tables = []
+    for f in fields(config):
+        value = getattr(config, f.name)
+        if f.name == "token" or value == getattr(default, f.name):
+            continue
+        if isinstance(value, Mapping):
+            tables = [f"[{f.name}]", *(f"{k} = {json.dumps(v)}" for k, v in value.items())]
+        else:
+            lines.append(f"{f.name} = {json.dumps(value)}")
+    path = folder / FILE
+    path.write_text("\n".join(lines + tables) + "\n", encoding="utf-8")
+    return path
+
+
+def parse_setting(name: str, value: Any) -> Any:
+    """The value of a setting that a command line or a variable writes."""
+    if name not in {f.name for f in fields(AgentConfig)}:
+        raise ConfigError(f"unknown setting {name!r}; known: {', '.join(f.name for f in fields(AgentConfig))}")
+    return _convert(name, value)
+
+
+def _convert(name: str, value: Any) -> Any:
+    default = getattr(AgentConfig(), name)
+    try:
+        if isinstance(default, Mapping):
+            value = json.loads(value) if isinstance(value, str) else value
+            if not isinstance(value, dict):
+                raise ValueError  # noqa: TRY004
+            return MappingProxyType(value)
+        if isinstance(default, tuple):
+            value = read_names(value) if isinstance(value, str) else value
+            if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+                raise ValueError
+            return tuple(value)
+        if isinstance(value, str) or (
+            isinstance(value, int) and isinstance(default, float) and not isinstance(value, bool)
+        ):
+            return type(default)(value)
+    except ValueError:
+        kind = "a JSON object" if isinstance(default, Mapping) else type(default).__name__
+        kind = "a list of names" if isinstance(default, tuple) else kind
+        raise ConfigError(f"{name} must be {kind}, not {value!r}") from None
+    if type(value) is not type(default):
+        raise ConfigError(f"{name} must be of type {type(default).__name__}, not {value!r}")
+    return value

@@ -1,0 +1,220 @@
+"""The agent that OpenRLHF runs in each rollout actor, but for OpenRLHF's base class (`agent.py` adds that).
+
+Per prompt: n members generate `votes / n` continuations each with token entropies, the last one to finish posts the
+group, each gets its reward and returns its first continuation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from dare_reward.answers import extract, grade, option_letters
+from dare_reward.errors import ConfigError
+
+from ..vllm.plugin import turn_on
+from ..vllm.token_entropy import EntropyError, token_entropies
+from ..vllm.topk_entropy import completion_bounds
+from .config import AgentConfig
+from .group_barrier import Siblings, together
+from .labels import Label, read_label
+from .openrlhf_io import fit, generated_text, response, tokenize
+from .outcome import Outcome, evaluation, neutral_group, outcomes
+from .rollout_reader import Rollout, Votes
+from .scoring import Estimation, handshake
+
+__all__ = ["Executor"]
+
+logger = logging.getLogger("dare_trainer")
+
+TOPK = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """What one member brings into its group; the first of `rollouts` is trained on."""
+
+    prompt: str
+    label: Label
+    rollouts: tuple[Rollout, ...]
+    evaluating: bool
+    at: float
+
+
+class Executor:
+    """`execute` as OpenRLHF 0.9.1 and later call it."""
+
+    def __init__(self, config: AgentConfig, *, transport: Any = None) -> None:
+        """Checks the service (or raises) and switches the entropy plugin on; OpenRLHF builds the engine afterwards."""
+        self.config = config
+        handshake(config, transport=transport)
+        if config.entropy == "plugin":
+            turn_on(config.entropy_mode)
+        self._estimation = Estimation(config, transport=transport)
+        self._votes = Votes(config)
+        self._siblings: Siblings[Delivery, Outcome] = Siblings(
+            self._score, lambda d: neutral_group(1, votes=len(d.rollouts), shadow=config.shadow)[0]
+        )
+        self._entropies_seen = False
+        self._groups = 0
+
+    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
+        self,
+        prompt: str,
+        label: Any,
+        sampling_params: Any,
+        max_length: int,
+        hf_tokenizer: Any,
+        llm_engine: Any,
+        images: Any = None,
+    ) -> dict[str, Any]:
+        meaning = read_label(label)
+        tokenized = tokenize(hf_tokenizer, prompt, images)
+        params, ids = fit(sampling_params, tokenized.ids, max_length, cut=not tokenized.pictures)
+        evaluating = self._evaluates(meaning, sampling_params)
+
+        async def one() -> Rollout:
+            own = self._ask(params)
+            if tokenized.pictures:
+                output = await llm_engine.generate(list(ids), own, multi_modal_data={"image": tokenized.pictures})
+            else:
+                output = await llm_engine.generate(list(ids), own)
+            completion = output.outputs[0]
+            entropies = self._entropies(completion, llm_engine)
+            return self._votes.read(completion, generated_text(hf_tokenizer, completion), entropies, meaning)
+
+        async def generate(members: int) -> Delivery:
+            more = 0 if evaluating else self._votes_each(members) - 1
+            first, *others = await together(one(), [one() for _ in range(more)])
+            assert isinstance(first, Rollout)
+            lost = [x for x in others if isinstance(x, BaseException)]
+            if lost:
+                logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
+            rollouts = (first, *(x for x in others if isinstance(x, Rollout)))
+            return Delivery(prompt, meaning, rollouts, evaluating, time.perf_counter())
+
+        delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
+        return response(
+            prompt=prompt,
+            label=label,
+            images=images,
+            training_inputs=tokenized.training_inputs,
+            ids=ids,
+            completion=delivery.rollouts[0].completion,
+            outcome=outcome,
+            sampling_params=sampling_params,
+        )
+
+    async def close(self) -> None:
+        """Close the connections to the service; the next group opens new ones."""
+        await self._estimation.close()
+
+    # --- generation --------------------------------------------------------------------------------------------------
+
+    def _evaluates(self, label: Label, sampling_params: Any) -> bool:
+        """The label decides; another temperature than the run's is the second sign."""
+        if label.answer is None:
+            return False
+        other = self.config.temperature > 0 and abs(float(sampling_params.temperature) - self.config.temperature) > 1e-6
+        return label.split == "eval" or other
+
+    def _votes_each(self, members: int) -> int:
+        votes = self.config.votes_per_prompt or members
+        if votes % members:
+            raise ConfigError(
+                f"votes_per_prompt={votes} is not a multiple of the {members} rollouts of a prompt that train"
+            )
+        return votes // members
+
+    def _ask(self, params: Any) -> Any:
+        """This request's own parameters: with the log-probabilities that entropies ride on. One rollout per request."""
+        own = deepcopy(params)
+        if self.config.entropy == "topk":
+            own.logprobs = TOPK
+        elif self.config.entropy == "plugin" or own.logprobs is not None:
+            own.logprobs = 0  # the sampled token alone, which is all that OpenRLHF reads
+        return own
+
+    def _entropies(self, completion: Any, llm_engine: Any) -> Any:
+        if self.config.entropy == "none" or not len(completion.token_ids):
+            return None
+        try:
+            if self.config.entropy == "topk":
+                return completion_bounds(completion, _vocabulary(llm_engine), TOPK).estimate
+            values = token_entropies(completion)
+        except (EntropyError, AttributeError, TypeError, ValueError) as error:
+            if not self._entropies_seen:
+                raise EntropyError(f"no token entropies at the start of the run: {error}") from error
+            logger.warning("a rollout without entropies: %s", error)
+            return None
+        self._entropies_seen = True
+        return values
+
+    # --- scoring -----------------------------------------------------------------------------------------------------
+
+    async def _score(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+        """One outcome per delivery. Whatever fails here costs a reward, never the run."""
+        began = max(d.at for d in deliveries)
+        try:
+            if deliveries[0].evaluating:
+                return [self._accuracy(d) for d in deliveries]
+            return await self._judge(deliveries, began)
+        except Exception:
+            votes = sum(len(d.rollouts) for d in deliveries)
+            logger.exception("a group of %d could not be scored; its rewards are 0", votes)
+            wait = time.perf_counter() - began
+            return neutral_group(len(deliveries), votes=votes, wait=wait, shadow=self.config.shadow)
+
+    async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[Outcome]:
+        votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
+        label = deliveries[0].label
+        reply, fallback = await self._estimation.score(
+            self._group(deliveries[0].prompt, label, votes, trained=len(deliveries))
+        )
+        wait = time.perf_counter() - began
+        if reply is None:
+            return neutral_group(len(deliveries), votes=len(votes), wait=wait, shadow=self.config.shadow)
+        return outcomes(
+            reply,
+            trained=range(len(deliveries)),
+            entropies=[r.entropy for r in votes],
+            pruned=self.config.pruned,
+            fallback=fallback,
+            wait=wait,
+            shadow=self.config.shadow,
+        )
+
+    def _group(self, prompt: str, label: Label, votes: Sequence[Rollout], *, trained: int) -> dict[str, Any]:
+        """The group as `POST /reward` takes it. The label is for diagnostics (and for the method gt)."""
+        self._groups += 1
+        name = f"{hashlib.blake2b(prompt.encode('utf-8', 'replace'), digest_size=6).hexdigest()}-{self._groups}"
+        group: dict[str, Any] = {"group_id": name, "kind": label.kind or self.config.kind}
+        if label.options is not None:
+            group["options"] = label.options
+        if label.answer is not None:
+            group["label"] = label.answer
+        if self.config.entropy != "none":
+            exact = self.config.entropy == "plugin"
+            group |= {
+                "entropy_source": "exact" if exact else "topk",
+                "entropy_mode": self.config.entropy_mode if exact else "raw",
+            }
+        group["rollouts"] = [{**r.entry, "trained": i < trained} for i, r in enumerate(votes)]
+        return group
+
+    def _accuracy(self, delivery: Delivery) -> Outcome:
+        rollout, label = delivery.rollouts[0], delivery.label
+        kind: Any = label.kind or self.config.kind
+        options = option_letters(label.options) if kind == "choice" else None
+        answer = extract(rollout.text, kind=kind, options=options).answer
+        right = grade(answer, label.answer, kind=kind, options=options)
+        return evaluation(right=bool(right), entropy=rollout.entropy, shadow=self.config.shadow)
+
+
+def _vocabulary(llm_engine: Any) -> int:
+    return int(llm_engine.llm.model_config.get_vocab_size())

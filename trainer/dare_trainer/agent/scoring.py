@@ -1,0 +1,122 @@
+"""The service call of one group, with what happens when it fails. After the start nothing here raises.
+
+At the start the service scores a synthetic group: if it cannot be reached, refuses, or would score by another version
+or configuration than this process, the run must not begin. Later, a service that is away, slow, or has changed is
+replaced by the same estimator in process, under the configuration that was pinned at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__
+from dare_reward._scoring import configuration, score
+from dare_reward.errors import ConfigError, DareError, ReplyError
+
+from .config import AgentConfig
+
+__all__ = ["Estimation", "handshake", "synthetic_group"]
+
+logger = logging.getLogger("dare_trainer")
+
+Group = Mapping[str, Any]
+
+
+def synthetic_group(entropies: bool = True) -> Group:
+    """Four rollouts, two answers."""
+    rows = [("7", 0.2), ("7", 0.3), ("7", 0.25), ("5", 0.4)]
+    rollouts = [{"answer": a, **({"mean_entropy": h, "num_tokens": 10} if entropies else {})} for a, h in rows]
+    return {"group_id": "handshake", "kind": "exact", "rollouts": rollouts}
+
+
+def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
+    """What the service says of the synthetic group; ConfigError if this process would say otherwise."""
+    options: dict[str, Any] = {"token": config.token or None, "timeout": config.timeout, "retries": config.retries}
+    group, params = synthetic_group(), config.every_param
+    with Client(config.url, **options, transport=transport) as client:
+        client.wait_ready(config.start_timeout)
+        remote = client.reward([group], method=config.method, run=config.run or None, shadow=config.shadow, **params)
+    here = configuration(config.method, params)
+    if (remote.config_id, remote.version) != (here, __version__):
+        raise ConfigError(
+            f"{config.url} runs dare-reward {remote.version} and scores by {remote.config_id[:12]}; this process is "
+            f"{__version__} and would fall back to {here[:12]}. Install the same version on both sides"
+        )
+    local = score([group], params, method=config.method, shadow=config.shadow)
+    if (remote.groups[0].error is None) != (local.groups[0].error is None) or not _agree(
+        remote.groups[0], local.groups[0]
+    ):
+        raise ConfigError(
+            f"{config.url} scores the synthetic group as {remote.groups[0].rewards}, "
+            f"this process as {local.groups[0].rewards}"
+        )
+    return remote
+
+
+def _agree(one: GroupReply, other: GroupReply) -> bool:
+    if one.rewards is None or other.rewards is None:
+        return one.rewards is other.rewards
+    return all(math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) for a, b in zip(one.rewards, other.rewards, strict=True))
+
+
+class Estimation:
+    """One per actor. `fallbacks` counts the groups that the service did not score."""
+
+    def __init__(self, config: AgentConfig, *, transport: Any = None) -> None:
+        self.config = config
+        self.params = config.every_param
+        self.fallbacks = 0
+        options: dict[str, Any] = {"token": config.token or None, "timeout": config.timeout, "retries": config.retries}
+        self._client = AsyncClient(config.url, **options, send_tokens=config.send == "tokens", transport=transport)
+
+    async def score(self, group: Group) -> tuple[GroupReply | None, float]:
+        """The group's reply and how it was got: 0 by the service, 1 in process, 2 not at all (None)."""
+        try:
+            async with asyncio.timeout(self.config.patience):
+                reply = await self._client.reward(
+                    [group],
+                    method=self.config.method,
+                    run=self.config.run or None,
+                    shadow=self.config.shadow,
+                    **self.params,
+                )
+            if reply.groups[0].error is None:
+                if (reply.config_id, reply.version) != (configuration(self.config.method, self.params), __version__):
+                    raise ConfigError("the service scores by another version or configuration than at the start")
+                return reply.groups[0], 0.0
+            raise ReplyError(f"{reply.groups[0].error.code}: {reply.groups[0].error.message}")
+        except (DareError, TimeoutError) as error:
+            why: BaseException = error
+        except Exception as error:  # noqa: BLE001  (a training run does not die of its rewards)
+            why = error
+        self.fallbacks += 1
+        logger.warning(
+            "group %s is scored in process (%d so far): %s: %s",
+            group.get("group_id"),
+            self.fallbacks,
+            type(why).__name__,
+            why,
+        )
+        return self._in_process(group)
+
+    def _in_process(self, group: Group) -> tuple[GroupReply | None, float]:
+        attempts: Sequence[Mapping[str, Any]] = [self.params]
+        if "missing_entropy" in self.params:
+            attempts = [self.params, {**self.params, "missing_entropy": "frequency"}]
+        for params in attempts:
+            try:
+                reply = score([group], params, method=self.config.method, shadow=self.config.shadow).groups[0]
+            except Exception:
+                logger.exception("group %s could not be scored in process", group.get("group_id"))
+                continue
+            if reply.error is None:
+                return reply, 1.0
+            logger.error("group %s: %s", group.get("group_id"), reply.error.message)
+        return None, 2.0
+
+    async def close(self) -> None:
+        await self._client.close()

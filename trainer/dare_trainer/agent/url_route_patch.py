@@ -1,0 +1,214 @@
+"""The URL route with entropies: OpenRLHF's own single-turn executor sends what the plugin knows with each rollout.
+
+Unmodified OpenRLHF posts `query`, `prompts` and `labels` of one rollout. Where this package is installed on the rollout
+nodes and the entropy plugin is on, its executor is wrapped in the actor's memory and adds, of the same length:
+
+    group_key, index   the call of generate_responses that the rollout belongs to, and its place there
+    mean_entropy, num_tokens, finish_reason, entropy_source, entropy_mode
+
+The plugin is on by VLLM_TOKEN_ENTROPY, or because the reward URL demands entropies (`missing_entropy=error` or
+`group_mean` in its query): then no environment has to reach the actor, and one flag is the whole configuration.
+
+Two methods are wrapped, whose names and arguments are the same in 0.9.1 to 0.11.2: `execute` (to see the engine's
+output) and `_fetch_rewards_via_http` (to post more fields; tries and time-outs are as there). Where they are missing,
+or several URLs are given, the executor is left as it is and the route works without entropies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import sys
+import uuid
+from collections.abc import Mapping
+from contextvars import ContextVar
+from copy import deepcopy
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from ..vllm.token_entropy import EntropyError, Mode, mean, token_entropies
+
+__all__ = ["patch", "patch_class", "wanted_by_actor", "wanted_by_url"]
+
+logger = logging.getLogger("dare_trainer.agent.url_route_patch")
+
+MODULE: Final = "openrlhf.utils.agent"
+MARK: Final = "_dare_single_turn"
+TRIES: Final = 5
+SECONDS: Final = 180.0
+ARGUMENTS: Final = {
+    "execute": ("self", "prompt", "label", "sampling_params", "max_length", "hf_tokenizer", "llm_engine"),
+    "_fetch_rewards_via_http": ("self", "queries_list", "prompts_list", "labels_list"),
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """One call of generate_responses: its members share the `sampling_params` object that is kept here."""
+
+    anchor: Any
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    started: int = 0
+    live: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Rollout:
+    """What is known of the rollout that this task is about."""
+
+    call: _Call
+    index: int
+    completion: Any = None
+
+
+_rollout: ContextVar[_Rollout | None] = ContextVar("dare_rollout", default=None)
+_calls: dict[int, _Call] = {}
+
+
+def wanted_by_url(url: str) -> Mode | None:
+    """The reward URL demands entropies."""
+    wants = parse_qs(urlsplit(url).query).get("missing_entropy", [])
+    return "temperature" if {"error", "group_mean"} & set(wants) else None
+
+
+def wanted_by_actor() -> Mode | None:
+    """What the reward URL of the rollout actor demands that is just now building its engine; None elsewhere.
+
+    OpenRLHF makes the executor, then the engine's arguments, whose construction loads the plugins: so the actor is one
+    of the callers.
+    """
+    if MODULE not in sys.modules:
+        return None
+    frame = inspect.currentframe()
+    while frame is not None:
+        executor = getattr(frame.f_locals.get("self"), "executor", None)
+        for url in getattr(executor, "reward_endpoints", None) or ():
+            if isinstance(url, str) and (wanted := wanted_by_url(url)):
+                return wanted
+        frame = frame.f_back
+    return None
+
+
+def patch() -> bool:
+    """Wrap the executor of the OpenRLHF in this process; False, with the reason in the log, if it cannot be."""
+    return patch_class(getattr(import_module(MODULE), "SingleTurnAgentExecutor", None))
+
+
+def patch_class(executor: Any) -> bool:
+    if getattr(executor, MARK, False):
+        return True
+    for name, arguments in ARGUMENTS.items():
+        function = getattr(executor, name, None)
+        found = tuple(inspect.signature(function).parameters) if function else ()
+        if found[: len(arguments)] != arguments:
+            logger.warning(
+                "this OpenRLHF's SingleTurnAgentExecutor.%s takes %s: the URL route stays without entropies",
+                name,
+                found or "nothing",
+            )
+            return False
+    executor.execute = _execute(executor.execute)
+    executor._fetch_rewards_via_http = _fetch(executor._fetch_rewards_via_http)  # noqa: SLF001
+    setattr(executor, MARK, True)
+    return True
+
+
+class _Engine:
+    """The actor, with requests that ask for the sampled token's log-probability and outputs that are kept."""
+
+    def __init__(self, actor: Any, rollout: _Rollout) -> None:
+        self._actor = actor
+        self._rollout = rollout
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._actor, name)
+
+    async def generate(self, prompt_token_ids: Any, sampling_params: Any, **kwargs: Any) -> Any:
+        own = deepcopy(sampling_params)
+        own.logprobs = 0
+        output = await self._actor.generate(prompt_token_ids, own, **kwargs)
+        self._rollout.completion = output.outputs[0]
+        return output
+
+
+def _execute(original: Any) -> Any:
+    @functools.wraps(original)
+    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
+        self: Any,
+        prompt: Any,
+        label: Any,
+        sampling_params: Any,
+        max_length: Any,
+        hf_tokenizer: Any,
+        llm_engine: Any,
+        *more: Any,
+        **named: Any,
+    ) -> Any:
+        call = _calls.setdefault(id(sampling_params), _Call(sampling_params))
+        rollout = _Rollout(call, call.started)
+        call.started += 1
+        call.live += 1
+        token = _rollout.set(rollout)
+        try:
+            engine = _Engine(llm_engine, rollout)
+            return await original(
+                self, prompt, label, sampling_params, max_length, hf_tokenizer, engine, *more, **named
+            )
+        finally:
+            _rollout.reset(token)
+            call.live -= 1
+            if not call.live:
+                _calls.pop(id(sampling_params), None)
+
+    return execute
+
+
+def _fetch(original: Any) -> Any:
+    @functools.wraps(original)
+    async def fetch(self: Any, queries_list: Any, prompts_list: Any, labels_list: Any) -> Any:
+        rollout = _rollout.get()
+        if rollout is None or rollout.completion is None or len(queries_list) != 1 or len(self.reward_endpoints) != 1:
+            return await original(self, queries_list, prompts_list, labels_list)
+        payload = {"query": queries_list, "prompts": prompts_list, "labels": labels_list, **_knowledge(rollout)}
+        return [await _post(self.reward_endpoints[0], payload)]
+
+    return fetch
+
+
+def _knowledge(rollout: _Rollout) -> dict[str, list[Any]]:
+    known: dict[str, list[Any]] = {
+        "group_key": [rollout.call.key],
+        "index": [rollout.index],
+        "num_tokens": [len(rollout.completion.token_ids)],
+        "finish_reason": [str(rollout.completion.finish_reason) if rollout.completion.finish_reason else None],
+    }
+    mode = import_module(".vllm_plugin", __package__).mode()
+    try:
+        value = mean(token_entropies(rollout.completion))
+    except (EntropyError, AttributeError, TypeError) as error:
+        logger.warning("a rollout without entropy: %s", error)
+        return known
+    return {**known, "mean_entropy": [value], "entropy_source": ["exact"], "entropy_mode": [mode or "unknown"]}
+
+
+async def _post(url: str, payload: Mapping[str, Any]) -> Any:
+    """As OpenRLHF posts: five tries of 180 s, a second apart."""
+    aiohttp = import_module("aiohttp")
+    problem: BaseException | None = None
+    for _ in range(TRIES):
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session,
+                session.post(url, json=payload) as response,
+            ):
+                response.raise_for_status()
+                return await response.json()
+        except Exception as error:  # noqa: BLE001
+            problem = error
+            logger.info("reward request failed: %s", error)
+        await asyncio.sleep(1)
+    raise RuntimeError(f"{url}: no reward after {TRIES} tries") from problem

@@ -1,0 +1,199 @@
+"""`dare-reward evaluate`: pass@1, pass@k and maj@k of a served model, beside the paper's rows."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dare_reward.analysis.summary import powers
+from dare_reward.commands.labelled import finite
+from dare_reward.commands.tables import table
+from dare_reward.errors import RequestError
+
+from .benchmarks import BENCHMARKS, Problem, load
+from .completions import Cache, Sampling, collect
+from .paper import Row, models, rows
+from .scores import score
+
+__all__ = ["register", "report"]
+
+SHOWN = ("Raw model", "CoT", "GRPO", "TTRL", "DARE")
+EPILOG = """Completions are kept in OUT/BENCHMARK.completions.jsonl as they come: the same command resumes. The answer
+room of dare-reward extracts and grades. Exit codes: 0 done, 1 completions are missing, 2 wrong use or no server."""
+
+
+def register(subparsers: Any) -> None:
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "evaluate", help="pass@k and maj@k of a served model on local benchmark files", epilog=EPILOG
+    )
+    words = f"JSON or JSONL; one of {', '.join(BENCHMARKS)}; may be repeated"
+    parser.add_argument("--data", action="append", required=True, metavar="BENCHMARK=FILE", help=words)
+    parser.add_argument("--out", type=Path, required=True, help="folder of completions and report.json")
+    parser.add_argument(
+        "--url", help="an OpenAI-compatible endpoint, http://HOST:PORT/v1; $OPENAI_API_KEY is its token"
+    )
+    parser.add_argument("--model", default="", help="the name under which the server knows the model")
+    parser.add_argument("--samples", type=int, default=16, help="completions a problem (default 16)")
+    parser.add_argument("--limit", type=int, help="the first problems of each file only")
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--top-p", type=float, default=0.95)
+    parser.add_argument("--max-tokens", type=int, default=3072)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--route", choices=["chat", "completions"], default="chat", help="chat, or the bare question")
+    parser.add_argument("--system", help="a system message (chat)")
+    parser.add_argument("--concurrency", type=int, default=32, help="requests in flight (default 32)")
+    parser.add_argument("--paper", choices=models(), help="print the paper's rows of this model beside ours")
+    parser.add_argument("--report", action="store_true", help="ask for nothing, report what is there")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """See EPILOG."""
+    if not arguments.report and not (arguments.url and arguments.model):
+        raise RequestError("--url and --model say whom to ask; --report asks nobody", code="url")
+    if arguments.samples < 1:
+        raise RequestError("--samples must be at least 1", code="samples")
+    sampling = Sampling(
+        model=arguments.model,
+        samples=arguments.samples,
+        temperature=arguments.temperature,
+        top_p=arguments.top_p,
+        max_tokens=arguments.max_tokens,
+        seed=arguments.seed,
+        route=arguments.route,
+        system=arguments.system,
+    )
+    found = {}
+    for name, path in map(_pair, arguments.data):
+        problems = load(name, path, limit=arguments.limit)
+        cache_path = arguments.out / f"{name}.completions.jsonl"
+        if arguments.report and not cache_path.exists():
+            raise RequestError(f"{cache_path}: nothing to report", code="file")
+        with Cache(cache_path, _as_sampled(cache_path, sampling) if arguments.report else sampling) as cache:
+            if not arguments.report:
+                _collect(arguments, name, problems, sampling, cache)
+            found[name] = score(
+                problems, [cache.of(p, sampling.samples) for p in problems], ks=powers(sampling.samples)
+            )
+    content = {"sampling": asdict(sampling), "benchmarks": found}
+    (arguments.out / "report.json").write_text(json.dumps(finite(content), indent=1) + "\n", encoding="utf-8")
+    print(report(found, paper=arguments.paper))  # noqa: T201
+    short = any(f.get("completions", 0) < f["problems"] * sampling.samples for f in found.values())
+    return int(short)
+
+
+def _pair(text: str) -> tuple[str, Path]:
+    name, equals, path = text.partition("=")
+    if not equals or name not in BENCHMARKS:
+        raise RequestError(f"--data {text}: write BENCHMARK=FILE with one of {', '.join(BENCHMARKS)}", code="data")
+    return name, Path(path)
+
+
+def _as_sampled(path: Path, sampling: Sampling) -> Sampling:
+    """The sampling that the file itself states."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return Sampling(**json.loads(file.readline())["sampling"])
+    except (ValueError, KeyError, TypeError):
+        return sampling  # the cache will say what is wrong with it
+
+
+def _collect(
+    arguments: argparse.Namespace, name: str, problems: Sequence[Problem], sampling: Sampling, cache: Cache
+) -> None:
+    missing = sum(len(cache.missing(p, sampling.samples)) for p in problems)
+    with _progress(name, len(problems) * sampling.samples, missing) as done:
+        asyncio.run(
+            collect(
+                arguments.url,
+                problems,
+                sampling,
+                cache,
+                concurrency=arguments.concurrency,
+                token=os.environ.get("OPENAI_API_KEY"),
+                done=done,
+            )
+        )
+
+
+@contextmanager
+def _progress(name: str, total: int, missing: int) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal (the extra `cli` brings tqdm), else a line now and then."""
+    bar: Any = None
+    if sys.stderr.isatty():
+        try:
+            from tqdm import tqdm  # noqa: PLC0415
+
+            bar = tqdm(total=total, initial=total - missing, desc=name, unit="completion", file=sys.stderr)
+        except ModuleNotFoundError:
+            bar = None
+    done = total - missing
+
+    def advance(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        if bar is not None:
+            bar.update(count)
+        elif done * 10 // total > before * 10 // total:
+            print(f"{name}: {done} of {total} completions", file=sys.stderr)  # noqa: T201
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def report(found: Mapping[str, Mapping[str, Any]], *, paper: str | None = None) -> str:
+    """Our figures, then the paper's rows beside our pass@1."""
+    figures = []
+    for name, f in found.items():
+        if not f["answered_problems"]:
+            figures.append([BENCHMARKS[name].title, f"0 of {f['problems']}", *["-"] * 6])
+            continue
+        last = list(f["pass"])[-1]
+        tokens = "-" if f["mean_tokens"] is None else f"{f['mean_tokens']:.0f}"
+        figures.append(
+            [
+                BENCHMARKS[name].title,
+                f"{f['answered_problems']} x {f['completions'] / f['answered_problems']:.3g}",
+                _percent(f["pass"]["1"]),
+                f"{_percent(f['pass'][last])} (k={last})",
+                f"{_percent(f['majority'][last])} (k={last})",
+                f"{f['parsed']:.1%}",
+                f"{f['truncated']:.1%}",
+                tokens,
+            ]
+        )
+    head = ("benchmark", "problems x samples", "pass@1", "pass@k", "maj@k", "parsed", "cut off", "tokens")
+    text = "per cent, with 95% bootstrap intervals over problems\n" + table(head, figures)
+    return text if paper is None else f"{text}\n\n{_beside(found, paper)}"
+
+
+def _beside(found: Mapping[str, Mapping[str, Any]], model: str) -> str:
+    """The paper's rows and ours; averages of the five, computed."""
+    chosen: list[Row] = [r for r in rows() if r.model == model and r.method in SHOWN]
+    lines = [
+        [f"paper: {r.method}", *(f"{r.scores[n]:.1f}" for n in BENCHMARKS), f"{r.average:.2f}", f"{r.printed:.1f}"]
+        for r in chosen
+    ]
+    own = {n: 100 * f["pass"]["1"]["estimate"] for n, f in found.items() if f["answered_problems"]}
+    average = f"{sum(own.values()) / len(own):.2f}" if own.keys() == BENCHMARKS.keys() else "-"
+    lines.append(["ours: pass@1", *(f"{own[n]:.1f}" if n in own else "-" for n in BENCHMARKS), average, "-"])
+    head = ("row", *(b.title for b in BENCHMARKS.values()), "mean of five", "as printed")
+    return f"{model}, pass@1 in per cent (arXiv:2601.21804)\n" + table(head, lines)
+
+
+def _percent(found: Mapping[str, float]) -> str:
+    if math.isnan(found["estimate"]):
+        return "-"
+    return f"{100 * found['estimate']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"

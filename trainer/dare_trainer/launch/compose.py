@@ -1,0 +1,131 @@
+"""From a recipe to OpenRLHF's command line, and to the agent's folder that the command points to."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+from urllib.parse import urlencode
+
+from dare_reward.errors import ConfigError
+
+from ..agent.config import AgentConfig, write_config
+from .flags import arguments, translate
+from .recipes import Recipe
+
+__all__ = ["NEWEST", "Launch", "command", "plan", "prepare_folder", "shell"]
+
+NEWEST: Final = "0.11.2"  # composed for where no OpenRLHF is installed
+MODULE: Final = "openrlhf.cli.train_ppo_ray"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a user says beside the recipe.
+
+    data, out   folders: of the prepared sets, and of the run
+    model       a local path instead of the recipe's model
+    changes     OpenRLHF's flags (names since 0.10.2) that win over the recipe's
+    extra       arguments that are passed on as they are
+    """
+
+    url: str
+    route: Literal["agent", "url"] = "agent"
+    data: Path = Path("data")
+    out: Path = Path("runs")
+    model: str = ""
+    release: str = NEWEST
+    changes: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    agent: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    extra: Sequence[str] = ()
+
+
+def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
+    """All flags by their names since 0.10.2, and the agent's configuration."""
+    folder = launch.out / recipe.name
+    flags = {
+        **recipe.flags,
+        "actor.model_name_or_path": launch.model or recipe.model,
+        "data.prompt_dataset": str(launch.data / f"{recipe.data}.jsonl"),
+        "eval.dataset": str(launch.data / f"{recipe.evaluation}.jsonl"),
+        "ckpt.output_dir": str(folder / "model"),
+        "ckpt.path": str(folder / "checkpoints"),
+        **launch.changes,
+    }
+    settings = {
+        **recipe.agent,
+        "url": launch.url,
+        "run": recipe.name,
+        "method": recipe.method,
+        "params": recipe.params,
+        "temperature": float(flags["rollout.temperature"]),
+        **launch.agent,
+    }
+    config = AgentConfig(**settings)
+    check(flags, config)
+    if launch.route == "agent":
+        flags["train.agent_func_path"] = str((folder / "agent" / "agent.py").absolute())
+    else:
+        flags["reward.remote_url"] = reward_url(config, int(flags["rollout.n_samples_per_prompt"]))
+    return flags, config
+
+
+def check(flags: Mapping[str, Any], config: AgentConfig) -> None:
+    """What OpenRLHF or the agent would only find out hours or gigabytes later."""
+    samples = int(flags["rollout.n_samples_per_prompt"])
+    if config.votes_per_prompt % samples:
+        raise ConfigError(
+            f"votes_per_prompt={config.votes_per_prompt} is not a multiple of rollout.n_samples_per_prompt={samples}"
+        )
+    made = int(flags["rollout.batch_size"]) * samples
+    if made % int(flags["train.batch_size"]):
+        raise ConfigError(
+            f"a step makes {made} rollouts, which train.batch_size={flags['train.batch_size']} does not divide"
+        )
+    if int(flags["data.max_len"]) <= int(flags["rollout.max_new_tokens"]):
+        raise ConfigError("data.max_len must leave room for a prompt beside rollout.max_new_tokens")
+
+
+def reward_url(config: AgentConfig, samples: int) -> str:
+    """The URL route's flag: every setting rides in the query."""
+    entropies = (
+        {} if config.entropy == "none" or "missing_entropy" not in config.every_param else {"missing_entropy": "error"}
+    )
+    query = {
+        "group_size": samples,
+        "run": config.run,
+        "method": config.method,
+        "kind": config.kind,
+        **config.params,
+        **entropies,
+        **({"shadow": " ".join(config.shadow)} if config.shadow else {}),  # OpenRLHF splits the flag at commas
+    }
+    return f"{config.url.rstrip('/')}/reward?{urlencode(query)}"
+
+
+def command(flags: Mapping[str, Any], launch: Launch, known: frozenset[str] | None = None) -> list[str]:
+    return ["python", "-m", MODULE, *arguments(translate(flags, launch.release, known)), *launch.extra]
+
+
+def shell(words: Sequence[str]) -> str:
+    """One line that a shell reads back as the same words."""
+    return shlex.join(words)
+
+
+def prepare_folder(flags: Mapping[str, Any], config: AgentConfig) -> Path | None:
+    """Write the agent and its configuration where the flags point; None on the URL route."""
+    target = flags.get("train.agent_func_path")
+    if target is None:
+        return None
+    folder = Path(target).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with files("dare_trainer.agent").joinpath("agent.py").open("rb") as source, Path(target).open("wb") as copy:
+        shutil.copyfileobj(source, copy)
+    write_config(config, folder)
+    return folder

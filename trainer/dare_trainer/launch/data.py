@@ -1,0 +1,150 @@
+"""`dare-reward data prepare`: a benchmark's file as OpenRLHF's JSONL, the answer kept in the label.
+
+From one local file (JSON, JSON lines, CSV, or Parquet where pyarrow is installed) come
+
+    NAME.jsonl           training: {"input", "label": {"answer", "split": "train", ...}, "datasource"}
+    NAME-eval.jsonl      the same prompts, whose label says that a rollout is graded
+    NAME-probe.jsonl     the first eight, for runs that only evaluate
+    NAME-raw-eval.jsonl, NAME-raw-probe.jsonl    the bare question, for the row `raw`
+
+Duplicate prompts are dropped: two groups of one prompt in one batch would share their votes on the URL route.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from dare_reward.answers import extract
+from dare_reward.errors import ConfigError
+
+from ..agent.labels import Label, write_label
+from .recipes import benchmark_facts
+
+__all__ = ["Question", "prepare", "read_questions", "read_rows"]
+
+INSTRUCTIONS: Final = {
+    "math": "{question}\nPlease reason step by step, and put your final answer within \\boxed{{}}.",
+    "choice": "{question}\nPlease reason step by step, and put the letter of your choice within \\boxed{{}}.",
+}
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+PROBE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    text: str
+    answer: str
+    options: int | None = None
+
+
+def prepare(name: str, source: Path, out: Path) -> dict[str, int]:
+    """Write the files; their names with the number of lines."""
+    facts = benchmark_facts(name)
+    questions = read_questions(read_rows(source), facts, str(source))
+    out.mkdir(parents=True, exist_ok=True)
+    kind = str(facts["kind"])
+    plans = {
+        f"{name}.jsonl": (questions, "train", INSTRUCTIONS[kind]),
+        f"{name}-eval.jsonl": (questions, "eval", INSTRUCTIONS[kind]),
+        f"{name}-probe.jsonl": (questions[:PROBE], "train", INSTRUCTIONS[kind]),
+        f"{name}-raw-eval.jsonl": (questions, "eval", "{question}"),
+        f"{name}-raw-probe.jsonl": (questions[:PROBE], "train", "{question}"),
+    }
+    for file, (chosen, split, instruction) in plans.items():
+        lines = [json.dumps(_line(q, split, instruction, kind, name), ensure_ascii=False) for q in chosen]
+        (out / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {file: len(chosen) for file, (chosen, *_) in plans.items()}
+
+
+def _line(question: Question, split: Any, instruction: str, kind: str, name: str) -> dict[str, str]:
+    label = Label(answer=question.answer, split=split, kind=kind, options=question.options)
+    return {"input": instruction.format(question=question.text), "label": write_label(label), "datasource": name}
+
+
+def read_rows(source: Path) -> list[Mapping[str, Any]]:
+    if not source.is_file():
+        raise ConfigError(f"{source}: no such file")
+    suffix = source.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            return list(import_module("pyarrow.parquet").read_table(source).to_pylist())
+        text = source.read_text(encoding="utf-8-sig")
+        if suffix == ".csv":
+            return list(csv.DictReader(text.splitlines(keepends=True)))
+        found = (
+            [json.loads(line) for line in text.splitlines() if line.strip()] if suffix == ".jsonl" else json.loads(text)
+        )
+    except ModuleNotFoundError:
+        raise ConfigError(f"{source}: reading Parquet needs pyarrow (pip install pyarrow)") from None
+    except (ValueError, csv.Error) as error:
+        raise ConfigError(f"{source}: {error}") from None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found) or not found:
+        raise ConfigError(f"{source}: must hold at least one object per question")
+    return found
+
+
+def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], source: str) -> list[Question]:
+    """The questions, without repetitions, in the file's order."""
+    out: dict[str, Question] = {}
+    for number, row in enumerate(rows, 1):
+        try:
+            question = _question(row, facts)
+        except ConfigError as error:
+            raise ConfigError(f"{source}: question {number}: {error}") from None
+        out.setdefault(question.text, question)
+    return list(out.values())
+
+
+def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> Question:
+    fields = facts["fields"]
+    text = str(_first(row, fields["question"], "question")).strip()
+    answer = _first(row, fields["answer"], "answer")
+    if facts["kind"] == "choice":
+        return _choice(text, answer, row, fields)
+    value = str(answer).strip()
+    if "\\boxed" in value:  # a worked solution, whose answer is in its box
+        value = extract(value, kind="math").answer or ""
+    if not value:
+        raise ConfigError("the answer is empty")
+    return Question(text, value)
+
+
+def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str, Sequence[str]]) -> Question:
+    """Options as letters. A right answer that is listed apart from the wrong ones is put among them by hash."""
+    wrong = [str(row[name]).strip() for name in fields.get("wrong", ()) if row.get(name)]
+    options = next((row[name] for name in fields["options"] if row.get(name)), None)
+    if options is None and wrong:
+        texts = sorted([str(answer).strip(), *wrong], key=lambda t: hashlib.sha256(f"{text}\0{t}".encode()).digest())
+        letter = LETTERS[texts.index(str(answer).strip())]
+    elif isinstance(options, Iterable) and not isinstance(options, str | bytes):
+        texts = [str(o).strip() for o in options]
+        letter = _letter(answer, texts)
+    else:
+        raise ConfigError("no options")
+    listed = "\n".join(f"{LETTERS[i]}. {option}" for i, option in enumerate(texts))
+    return Question(f"{text}\n{listed}", letter, len(texts))
+
+
+def _letter(answer: Any, texts: Sequence[str]) -> str:
+    if isinstance(answer, int) and 0 <= answer < len(texts):
+        return LETTERS[answer]
+    value = str(answer).strip()
+    if len(value) == 1 and value.upper() in LETTERS[: len(texts)]:
+        return value.upper()
+    if value in texts:
+        return LETTERS[texts.index(value)]
+    raise ConfigError(f"the answer {value[:40]!r} is none of {len(texts)} options")
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str], what: str) -> Any:
+    for name in names:
+        if row.get(name) not in {None, ""}:
+            return row[name]
+    raise ConfigError(f"no {what}: none of the fields {', '.join(names)} holds one")

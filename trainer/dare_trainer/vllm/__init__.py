@@ -1,0 +1,1 @@
+"""What runs inside vLLM: exact token entropies from the sampler, and what can be had without them."""
