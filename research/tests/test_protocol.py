@@ -100,7 +100,10 @@ def test_a_dry_run_runs_nothing(tmp_path):
         (tmp_path / f"{name}.jsonl").touch()
     environment = {**os.environ, "DRY_RUN": "1", "OUT": str(tmp_path / "out")}
     found = subprocess.run(
-        [str(ROOT / "research" / "scripts" / "qwen_protocol.sh"), str(tmp_path)], env=environment, capture_output=True, text=True
+        [str(ROOT / "research" / "scripts" / "qwen_protocol.sh"), str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert found.returncode == 0
     assert found.stdout.count("dare-reward evaluate") == 7
@@ -109,7 +112,9 @@ def test_a_dry_run_runs_nothing(tmp_path):
 
 
 def test_missing_sets_are_named(tmp_path):
-    found = subprocess.run([str(ROOT / "research" / "scripts" / "qwen_protocol.sh"), str(tmp_path)], capture_output=True, text=True)
+    found = subprocess.run(
+        [str(ROOT / "research" / "scripts" / "qwen_protocol.sh"), str(tmp_path)], capture_output=True, text=True
+    )
     assert found.returncode == 1
     assert "math-500.jsonl is missing" in found.stderr
 

@@ -16,8 +16,8 @@ All groups of a request are judged together: send whole steps, not single groups
 
 The gate is as good as clear majorities are: where those are wrong nearly as often as right, A^ tells nothing. In the
 confirming models of research/docs they were right in 56 to 59 of 100 such groups, and the method did not pass its bar:
-it kept little of what `dare` gains where entropy is informative, and still lost where it misleads. Fifty labelled prompts
-(`dare-reward preflight`) tell more than this gate.
+it kept little of what `dare` gains where entropy is informative, and still lost where it misleads. Fifty labelled
+prompts (`dare-reward preflight`) tell more than this gate.
 """
 
 from __future__ import annotations

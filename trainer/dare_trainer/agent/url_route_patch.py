@@ -186,7 +186,7 @@ def _knowledge(rollout: _Rollout) -> dict[str, list[Any]]:
         "num_tokens": [len(rollout.completion.token_ids)],
         "finish_reason": [str(rollout.completion.finish_reason) if rollout.completion.finish_reason else None],
     }
-    mode = import_module(".vllm_plugin", __package__).mode()
+    mode = import_module("..vllm.plugin", __package__).mode()
     try:
         value = mean(token_entropies(rollout.completion))
     except (EntropyError, AttributeError, TypeError) as error:

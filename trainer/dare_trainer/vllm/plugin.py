@@ -2,8 +2,8 @@
 
 vLLM loads every general plugin of its environment in the front end, the engine core and each worker. This one does
 nothing until it is switched on: by `VLLM_TOKEN_ENTROPY=raw|temperature`, or by the OpenRLHF agent, or by the reward
-URL of the OpenRLHF actor that is about to start the engine (`agent.url_route_patch`). Then both samplers are wrapped, that of
-the V1 and that of the V2 model runner:
+URL of the OpenRLHF actor that is about to start the engine (`agent.url_route_patch`). Then both samplers are wrapped,
+that of the V1 and that of the V2 model runner:
 
     raw          entropy of softmax(logits), before temperature, penalties, masks and truncation
     temperature  entropy of softmax(logits / T), T the request's temperature: the sampled policy, as trainers have it
@@ -43,7 +43,7 @@ def register() -> None:
     """Entry point `vllm.general_plugins`. Inert unless switched on."""
     wanted = mode()
     if wanted is None and not os.environ.get(SWITCH):  # an explicit "off" stays
-        single_turn = import_module(".single_turn", __package__)
+        single_turn = import_module("..agent.url_route_patch", __package__)
         wanted = single_turn.wanted_by_actor()
     if wanted is not None:
         os.environ[SWITCH] = wanted
@@ -80,7 +80,7 @@ def patch(wanted: Mode) -> None:
     else:
         _wrap(sampler, "__call__", functools.partial(_v2_call, wanted))
     if "openrlhf.utils.agent" in sys.modules:
-        import_module(".single_turn", __package__).patch()
+        import_module("..agent.url_route_patch", __package__).patch()
     logger.info("token entropies are on (%s)", wanted)
 
 
