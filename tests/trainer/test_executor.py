@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 
 import httpx
 import pytest
@@ -199,15 +198,35 @@ def test_a_server_default_does_not_enter_the_run(start_service):
         assert out[0]["extra_logs"]["reward_fallback"] == 0.0
 
 
-def test_a_dead_service_costs_nothing_but_time(start_service):
+class Counting(httpx.AsyncHTTPTransport):
+    """The network, and how often it was tried."""
+
+    tries = 0
+
+    async def handle_async_request(self, request):
+        self.tries += 1
+        return await super().handle_async_request(request)
+
+
+def test_a_dead_service_costs_as_many_tries_as_allowed_and_short_pauses(start_service, monkeypatch):
+    pauses, sleep = [], asyncio.sleep
+
+    async def noted(seconds, *result):
+        pauses.append(seconds)
+        return await sleep(seconds, *result)
+
     with start_service() as (url, process):
-        executor = make(url, retries=1, timeout=2)
+        executor = make(url, retries=2)
         alive = go(executor, Engine(say, delay=0), n=4)
         process.kill()
         process.wait()
-        begun = time.perf_counter()
+        executor._estimation._client._transport = network = Counting()
+        monkeypatch.setattr(asyncio, "sleep", noted)
         dead = go(executor, Engine(say, delay=0), n=4)
-        assert time.perf_counter() - begun < 5
+    assert network.tries == 3
+    first, second = (seconds for seconds in pauses if seconds > 0)
+    assert 0.3 < first < 0.7
+    assert 0.7 < second < 1.3
     assert [r["reward"] for r in dead] == [r["reward"] for r in alive]
     assert {r["extra_logs"]["reward_fallback"] for r in dead} == {1.0}
 
