@@ -1,17 +1,20 @@
-"""The rules of the suite itself: no assertion depends on a clock, and `growth`, which replaces them, finds what it is for."""
+"""The rules of the suite itself: no assertion depends on a clock, and what replaces them finds what it is for."""
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 from growth import assert_calls, assert_cheap, assert_linear, scan
+from rows import each
 
 TESTS = Path(__file__).parents[1]
 CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic", "clock_gettime", "elapsed"}
 CLOCKS |= {f"{name}_ns" for name in CLOCKS}
+MENTIONS = re.compile("|".join(sorted(CLOCKS)) + r"|\bimport time\b|\bfrom time\b")
 TIME = {"time", "time_ns"}  # of the module `time` only: the time of a virtual event loop is no clock
 FILES = [
     path for path in sorted(TESTS.rglob("*.py")) if path != TESTS / "growth.py" and TESTS / "bench" not in path.parents
@@ -23,6 +26,8 @@ def asserted_clocks(source: str) -> list[int]:
 
     What is tainted in a function stays so to its end. That is stricter than needed now and then: take another name.
     """
+    if MENTIONS.search(source) is None:
+        return []
     tree = ast.parse(source)
     tainted = _imported(tree)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -140,7 +145,7 @@ ALLOWED = {
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("inside", [False, True])
 def test_an_asserted_clock_is_found(name, inside):
-    head, code = "from time import monotonic as clock\n", REFUSED[name]
+    head, code = "import time\nfrom time import monotonic as clock\n", REFUSED[name]
     if inside:
         code = "def test_it():\n    " + code.replace("\n", "\n    ")
     last = (head + code).count("\n") + 1
@@ -149,11 +154,11 @@ def test_an_asserted_clock_is_found(name, inside):
 
 @pytest.mark.parametrize("name", ALLOWED)
 def test_other_uses_of_a_clock_are_allowed(name):
-    assert asserted_clocks("def test_it():\n    " + ALLOWED[name].replace("\n", "\n    ")) == []
+    assert asserted_clocks("import time\ndef test_it():\n    " + ALLOWED[name].replace("\n", "\n    ")) == []
 
 
 def test_the_time_of_one_test_does_not_taint_another():
-    text = "def test_a():\n    took = time.time()\n    print(took)\ndef test_b():\n    took = 3\n    assert took == 3\n"
+    text = "import time\ndef test_a():\n    took = time.time()\n    print(took)\ndef test_b():\n    took = 3\n    assert took == 3\n"
     assert asserted_clocks(text) == []
 
 
@@ -185,3 +190,34 @@ def test_work_without_a_bound_is_ended():
     assert_calls(lambda: [len("") for _ in range(90)], 100)
     with pytest.raises(AssertionError, match="forever: more than 1,000 calls"):
         assert_calls(forever, 1_000, "forever")
+
+
+def test_every_row_that_fails_is_reported():
+    seen = []
+
+    @each(("a", "b"), [(1, 1), (1, 2), (0, 0), ("\ud800", 3)])
+    def check(a, b, extra):
+        seen.append((a, b, extra))
+        assert a == b
+        assert 1 / b
+
+    with pytest.raises(pytest.fail.Exception) as caught:
+        check(extra=7)
+    text = str(caught.value)
+    assert [row[2] for row in seen] == [7, 7, 7, 7]
+    assert re.findall(r"row \d|^3 of 4 rows|\w+Error", text) == [
+        "3 of 4 rows", "row 1", "AssertionError", "row 2", "ZeroDivisionError", "row 3", "AssertionError",
+    ]  # fmt: skip
+
+
+def test_rows_leave_the_other_parameters_to_pytest():
+    @each("a", [(1, 2), (3, 4)])
+    def check(a, tmp_path):
+        assert len(a) == tmp_path
+
+    assert list(inspect.signature(check).parameters) == ["tmp_path"]
+    check(tmp_path=2)
+    with pytest.raises(pytest.fail.Exception, match="2 of 2 rows"):
+        check(tmp_path=3)
+    with pytest.raises(AssertionError, match="no rows"):
+        each("a", [])
