@@ -26,7 +26,7 @@ def make(url, **settings):
 
 def run(coroutine):
     async def limited():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             return await coroutine
 
     return asyncio.run(limited())
@@ -336,7 +336,7 @@ def test_without_entropies_votes_decide(live):
 def test_shadow_methods_are_told_by_the_service_and_in_process(start_service):
     with start_service() as (url, process):
         plain = go(make(url), Engine(say, delay=0), n=4)
-        executor = make(url, shadow=("ttrl", "scrl", "rent"), retries=1, timeout=2)
+        executor = make(url, shadow=("ttrl", "scrl", "rent"), retries=1)
         alive = go(executor, Engine(say, delay=0), n=4)
         graded = go(executor, Engine(say, delay=0), n=4, label='{"answer": "7", "split": "eval"}')
         process.kill()
