@@ -2,7 +2,8 @@
 
 Makes its own virtual environment (.venv-test), then runs the linter, the formatter's check, the type checker and the
 tests, in that order, and goes on after a failure so that one run tells everything. `--tests-only` runs the tests alone.
-Other arguments go to pytest; paths are relative to the repository root. The exit code is 0 only if all passed.
+The tests run in two processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
+are relative to the repository root. The exit code is 0 only if all passed.
 """
 
 import subprocess
@@ -12,6 +13,7 @@ import _venv  # ends a Python that is too old
 
 REQUIREMENTS = ["-e .[service,cli,plots]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
+PROCESSES = "2"  # more would help on few machines: the longest tests start processes of their own
 CHECKS = (
     ("ruff check", ["ruff", "check", "."]),
     ("ruff format", ["ruff", "format", "--check", "."]),
@@ -35,7 +37,7 @@ def main(arguments: list[str]) -> int:
     if failed:
         _venv.say(f"== failed before the tests: {', '.join(failed)}")
     _venv.say("== pytest")
-    tests = _module(python, ["pytest", *arguments])
+    tests = _module(python, ["pytest", "-n", PROCESSES, *arguments])
     return tests or int(bool(failed))
 
 

@@ -1,5 +1,6 @@
 """What the benchmarks share: a service of its own process, its CPU, and a table."""
 
+import importlib.util
 import os
 import re
 import socket
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 RUNS = 5
+TESTS = Path(__file__).parents[1]
 
 
 class Server:
@@ -96,6 +98,19 @@ def report():
 @pytest.fixture(scope="session")
 def start_server():
     return started
+
+
+@pytest.fixture(scope="session")
+def inputs_of():
+    """`inputs_of("service/test_refusals.py")`: a file of the suite, for the inputs that stand in it."""
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(Path(name).stem, TESTS / name)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture(scope="session")

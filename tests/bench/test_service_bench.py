@@ -1,7 +1,7 @@
 """What a request costs the service: `pytest tests/bench -s` prints it, beside a memcpy of the same bytes and an idle probe.
 
 Server CPU is what the scheduler counted for the service's threads; the best of five runs. Machines are noisy, so only
-wide ratios are asserted; the goals stand in the printed table.
+wide ratios are asserted; absolute figures and their goals are printed.
 """
 
 import json
@@ -95,7 +95,6 @@ def test_a_step_of_means(server, report):
             "at most 60 ms",
         )
         assert cost < 600 * probe
-        assert cost < 240
 
 
 def test_health_while_a_large_frame_arrives(server, report):
@@ -123,7 +122,6 @@ def test_health_while_a_large_frame_arrives(server, report):
         f"memcpy {memcpy(len(content)):.0f} ms",
         "at most 50 ms",
     )
-    assert min(worst) < 250
     extra = (server.memory("VmHWM") - idle) / len(content)
     report("peak memory for it above idle", f"{extra:.2f} x the body", "1 x", "at most 1.5 x")
     assert extra < 1.75
@@ -149,3 +147,25 @@ def test_json_of_token_entropies(server, report):
         f"memcpy {memcpy(len(content)):.1f} ms",
         "use a frame or means",
     )
+
+
+def test_bad_input(server, report, inputs_of):
+    """The suite compares what these cost with parsing good numbers; here are the milliseconds."""
+    refusals = inputs_of("service/test_refusals.py")
+    numbers = b"[" + b"0.12345," * (refusals.MIB3 // 8) + b"1]"
+    start = time.process_time()
+    json.loads(numbers)
+    floor = 1e3 * (time.process_time() - start)
+    with httpx.Client(timeout=60) as client:
+        for name, content in (refusals.EXPENSIVE | refusals.TOO_MANY).items():
+            best = float("inf")
+            for _ in range(RUNS):
+                before = server.cpu()
+                assert client.post(server.url + "/v1/reward", content=content, headers=JSON).status_code >= 400
+                best = min(best, server.cpu() - before)
+            report(
+                f"refused, {len(content) / MIB:.0f} MiB: {name}",
+                f"{1e3 * best:.1f} ms CPU",
+                f"json.loads of as many good numbers {floor:.0f} ms",
+                "",
+            )

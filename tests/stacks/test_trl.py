@@ -8,7 +8,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -203,12 +202,12 @@ def test_service_down_can_end_the_run(train):
         train(nowhere(), reward={**QUICK, "on_error": "raise"})
 
 
-def test_slow_service_abstains_in_bounded_time(train):
-    with servers.forged(delay=3.0) as (url, _):
-        begun = time.monotonic()
+def test_slow_service_abstains_after_the_tries_that_are_allowed(train):
+    with servers.forged(delay=3.0) as (url, bodies):
         result = train(url, steps=1, reward={"retries": 1, "timeout": 0.5})
-    assert all(r is None for r in result["calls"][0]["rewards"])
-    assert time.monotonic() - begun < 20
+    (call,) = result["calls"]
+    assert all(r is None for r in call["rewards"])
+    assert len(bodies) == 2
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def serving(port=0, **environment):
         yield re.search(r"http://\S+", line).group(), process
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()
 
 

@@ -1,46 +1,24 @@
-"""Time that passes only when everybody waits, and the service in process and on a socket."""
+"""Virtual time, and the service in process and on a socket."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import selectors
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Self
 
 import httpx
 import pytest
 import uvicorn
+from virtual_time import VirtualLoop
 
 from dare_service.app import State, create_app
 from dare_service.settings import Settings
 
 LOGS = "dare_service"
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to the next timer instead of sleeping."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        super().__init__(_Selector(self))
-
-    def time(self) -> float:
-        return self.now
-
-
-class _Selector(selectors.SelectSelector):
-    def __init__(self, loop: VirtualLoop) -> None:
-        super().__init__()
-        self.loop = loop
-
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:
-            raise RuntimeError("everybody waits and no timer is set: a deadlock")
-        self.loop.now += timeout
-        return super().select(0)
 
 
 @pytest.fixture
@@ -67,6 +45,18 @@ def asgi() -> Callable[..., Any]:
     return start
 
 
+@pytest.fixture
+def until() -> Callable[[Callable[[], bool]], Coroutine[Any, Any, None]]:
+    """`await until(condition)`, however long a busy machine takes."""
+
+    async def wait(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(120):
+            while not condition():  # noqa: ASYNC110  the condition is not ours to signal
+                await asyncio.sleep(0.005)
+
+    return wait
+
+
 class Live:
     """A service on a loopback socket, in a thread."""
 
@@ -83,11 +73,12 @@ class Live:
         self.thread.start()
         while not self.server.started:
             assert self.thread.is_alive()
+            time.sleep(0.005)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
-        self.thread.join(10)
+        self.thread.join(60)
         self.listener.close()
         assert not self.thread.is_alive()
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 pytestmark = pytest.mark.anyio
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/openrlhf_requests.json").read_text())
+HELD = re.compile(r"^dare_join_waiting\{.*\} 1\.0$", re.MULTILINE)
 
 
 @pytest.fixture
@@ -27,8 +31,8 @@ def body(answer: object, prompt: str = "p\n", label: object = "") -> str:
     return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [label]})
 
 
-async def post(url: str, text: str, *, drop_after: float | None = None) -> tuple[int, Any]:
-    """One try of OpenRLHF's client: a connection of its own, its headers, its body."""
+async def post(url: str, text: str, *, drop: Awaitable[None] | None = None) -> tuple[int, Any]:
+    """One try of OpenRLHF's client: a connection of its own, its headers, its body. It breaks once `drop` is over."""
     address, _, path = url.removeprefix("http://").partition("/")
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -39,8 +43,8 @@ async def post(url: str, text: str, *, drop_after: float | None = None) -> tuple
     )
     try:
         writer.write(head.encode() + content)
-        if drop_after is not None:
-            await asyncio.sleep(drop_after)
+        if drop is not None:
+            await drop
             return 0, None
         answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         size = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
@@ -49,9 +53,13 @@ async def post(url: str, text: str, *, drop_after: float | None = None) -> tuple
         writer.close()
 
 
-async def client(url: str, text: str, *, start: float = 0.0, gap: float = 1.0) -> Any:
+async def client(
+    url: str, text: str, *, start: float = 0.0, gap: float = 1.0, after: asyncio.Event | None = None
+) -> Any:
     """Five tries, a pause after each failure; None after the last."""
     await asyncio.sleep(start)
+    if after is not None:
+        await after.wait()
     for _ in range(5):
         try:
             status, reply = await post(url, text)
@@ -66,20 +74,23 @@ async def client(url: str, text: str, *, start: float = 0.0, gap: float = 1.0) -
 async def test_recorded_requests_are_answered(live):
     service = live()
     cases = GOLDEN["requests"]
-    url = f"{service.url}/reward?group_size=2&run=r&deadline=1"
+    url = f"{service.url}/reward?group_size=2&run=r&deadline=60"
     replies = await asyncio.gather(*(client(url, c["body"]) for c in cases for _ in (1, 2)))
     found = [(r["rewards"][0], r["extra_logs"]["evaluation"][0], r["extra_logs"]["partial"][0]) for r in replies]
     assert found == [(1.0, float(i == 3), 0.0) for i in range(len(cases)) for _ in (1, 2)]
 
 
-async def test_two_thousand_waiters(live):
+async def test_two_thousand_waiters(live, until):
     service = live()
     url = f"{service.url}/reward?group_size=64&run=r"
-    texts = [(body(i % 5, f"p{i % 32}\n"), 4.0 if i >= 2016 else (i % 97) / 50) for i in range(2048)]
-    tasks = [asyncio.ensure_future(client(url, text, start=start)) for text, start in texts]
-    while service.state.openrlhf.join.waiting < 2016:
-        await asyncio.sleep(0.05)
-        assert not any(t.done() for t in tasks)
+    texts, last = [body(i % 5, f"p{i % 32}\n") for i in range(2048)], asyncio.Event()
+    tasks = [
+        asyncio.ensure_future(client(url, text, start=(i % 97) / 50, after=last if i >= 2016 else None))
+        for i, text in enumerate(texts)
+    ]
+    await until(lambda: service.state.openrlhf.join.waiting >= 2016)
+    assert not any(t.done() for t in tasks)
+    last.set()
     replies = await asyncio.gather(*tasks)
     assert {r["extra_logs"]["members"][0] for r in replies} == {64.0}
     assert service.state.openrlhf.join.waiting == 0
@@ -96,33 +107,34 @@ async def test_eight_prompts_of_sixty_four_with_duplicates(live):
     assert {r["extra_logs"]["partial"][0] for r in replies} == {0.0}
 
 
-async def test_broken_connections_keep_their_votes(live):
+async def test_broken_connections_keep_their_votes(live, until):
     service = live()
     url = f"{service.url}/reward?group_size=4&run=r"
     same = body(1)
     for _ in range(2):
-        await post(url, same, drop_after=0.1)
+        await post(url, same, drop=until(lambda: service.state.openrlhf.join.waiting == 1))
+        await until(lambda: service.state.openrlhf.join.waiting == 0)
     tasks = [asyncio.ensure_future(client(url, same)) for _ in range(3)]
-    await asyncio.sleep(0.3)
+    await until(lambda: service.state.openrlhf.join.waiting == 3)
+    await asyncio.sleep(0.2)
     assert not any(t.done() for t in tasks), "a vote was counted twice"
-    assert service.state.openrlhf.join.waiting == 3
     replies = [await client(url, body(2)), *(await asyncio.gather(*tasks))]
     assert [r["extra_logs"]["members"][0] for r in replies] == [4.0] * 4
 
 
-async def test_a_reward_waits_for_a_client_whose_connection_broke(live):
+async def test_a_reward_waits_for_a_client_whose_connection_broke(live, until):
     service = live()
     url = f"{service.url}/reward?group_size=2&run=r"
-    await post(url, body(1), drop_after=0.1)
+    await post(url, body(1), drop=until(lambda: service.state.openrlhf.join.waiting == 1))
     assert (await client(url, body(2)))["extra_logs"]["members"] == [2.0]
-    assert (await asyncio.wait_for(client(url, body(1)), 2))["extra_logs"]["members"] == [2.0]
+    assert (await asyncio.wait_for(client(url, body(1)), 60))["extra_logs"]["members"] == [2.0]
 
 
 async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer_than_the_deadline(live):
     """Everything at a hundredth of its time: hold 1.7 s, gap 0.01 s, deadline 4 s."""
     service = live(join_hold=1.7, join_deadline=4.0, join_stale=0.3)
     url = f"{service.url}/reward?group_size=5&run=r"
-    lost = asyncio.ensure_future(post(url, body(9), drop_after=0.5))
+    lost = asyncio.ensure_future(post(url, body(9), drop=asyncio.sleep(0.5)))
     replies = await asyncio.gather(*(client(url, body(a), gap=0.01) for a in (1, 1, 2)))
     await lost
     assert [r["extra_logs"]["members"][0] for r in replies] == [3.0] * 3
@@ -136,14 +148,16 @@ async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean(pa
     environment = {**os.environ, "DARE_DRAIN": "0.5"}
     process = subprocess.Popen([sys.executable, "-c", code], env=environment, **pipes)  # noqa: ASYNC220
     try:
-        url = process.stdout.readline().split()[-1] + path
+        url = process.stdout.readline().split()[-1]
         text = json.dumps({"run": "r", "group_id": "g", "group_size": 2, "index": 0, "rollout": {"answer": "1"}})
-        task = asyncio.ensure_future(post(url, text if "v1" in path else body(1)))
-        await asyncio.sleep(0.5)
+        task = asyncio.ensure_future(post(url + path, text if "v1" in path else body(1)))
+        async with httpx.AsyncClient(base_url=url, timeout=60) as others, asyncio.timeout(60):
+            while not HELD.search((await others.get("/metrics")).text):  # noqa: ASYNC110  another process
+                await asyncio.sleep(0.02)
         process.send_signal(signal.SIGTERM)
-        status, reply = await asyncio.wait_for(task, 3)
+        status, reply = await asyncio.wait_for(task, 60)
         assert (status, reply["detail"]) == (503, "stopping")
-        assert await asyncio.to_thread(process.wait, 10) == 0
+        assert await asyncio.to_thread(process.wait, 60) == 0
     finally:
         process.kill()
         process.communicate()

@@ -240,10 +240,10 @@ async def test_a_rollout_cut_off_or_empty_does_not_vote(asgi):
     assert [f["extra_logs"]["invalid"] for f in found] == [[1.0], [0.0], [1.0]]
 
 
-async def test_two_runs_do_not_meet(asgi):
+async def test_two_runs_do_not_meet(asgi, until):
     async with asgi() as (client, state):
         first = asyncio.ensure_future(client.post("/reward?group_size=2&run=a", json=one(1)))
-        await asyncio.sleep(0.05)
+        await until(lambda: state.openrlhf.join.waiting == 1)
         both = await together(client, "/reward?group_size=2&run=b", [one(2), one(2)])
         assert both[0]["extra_logs"]["majority_ratio"] == [1.0]
         assert state.openrlhf.join.waiting == 1
@@ -252,7 +252,7 @@ async def test_two_runs_do_not_meet(asgi):
 
 async def test_neutral_on_deadline_gives_no_advantage(asgi):
     async with asgi() as (client, _):
-        url = "/reward?group_size=3&run=r&deadline=0.2&on_deadline=neutral"
+        url = "/reward?group_size=3&run=r&deadline=1&on_deadline=neutral"
         found = await together(client, url, [one(1), one(2)])
     assert [f["rewards"] for f in found] == [[0.0], [0.0]]
     assert [f["extra_logs"]["partial"] for f in found] == [[1.0], [1.0]]
@@ -260,7 +260,7 @@ async def test_neutral_on_deadline_gives_no_advantage(asgi):
 
 async def test_a_group_that_cannot_fill_closes_and_says_so(asgi, caplog):
     async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=4&run=r&deadline=0.2", [one(1), one(1), one(2)])
+        found = await together(client, "/reward?group_size=4&run=r&deadline=1", [one(1), one(1), one(2)])
         text = (await client.get("/metrics")).text
     assert [f["rewards"][0] for f in found] == expected([1, 1, 2])
     assert {(f["extra_logs"]["partial"][0], f["extra_logs"]["members"][0]) for f in found} == {(1.0, 3.0)}
@@ -270,7 +270,7 @@ async def test_a_group_that_cannot_fill_closes_and_says_so(asgi, caplog):
 
 
 async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
-    async with asgi(join_hold=0.2, join_deadline=0.9) as (client, _):
+    async with asgi(join_hold=1.0, join_deadline=4.9) as (client, _):
         first = await client.post("/reward?group_size=2&run=r", json=one(1))
         assert (first.status_code, first.headers["retry-after"]) == (503, "1")
         assert "1 of 2 rollouts have arrived" in first.json()["detail"]
@@ -278,13 +278,13 @@ async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
     assert found[0]["extra_logs"]["members"] == [2.0]
 
 
-async def test_held_rollouts_get_503_at_once_when_the_service_stops(asgi):
+async def test_held_rollouts_get_503_at_once_when_the_service_stops(asgi, until):
     async with asgi() as (client, state):
         task = asyncio.ensure_future(client.post("/reward?group_size=2&run=r", json=one(1)))
-        await asyncio.sleep(0.05)
+        await until(lambda: state.openrlhf.join.waiting == 1)
         state.draining = True
         state.stop_joins()
-        reply = await asyncio.wait_for(task, 1)
+        reply = await asyncio.wait_for(task, 10)
         assert (reply.status_code, reply.json()["detail"]) == (503, "stopping")
 
 
@@ -298,7 +298,7 @@ async def test_the_log_says_once_per_run_that_there_are_no_entropies(asgi, caplo
     assert said == ["one", "two"]
 
 
-async def test_two_addresses_under_one_run_are_flagged(caplog):
+async def test_two_addresses_under_one_run_are_flagged(caplog, until):
     app = create_app(Settings())
     clients = [
         httpx.AsyncClient(transport=httpx.ASGITransport(app, client=(f"10.0.0.{i}", 1)), base_url="http://t")
@@ -311,7 +311,7 @@ async def test_two_addresses_under_one_run_are_flagged(caplog):
     assert 'dare_join_address_conflicts_total{scope="group"} 1.0' in text
     assert {"mixed_group"} < {r.message for r in caplog.records}
     apart = [asyncio.ensure_future(c.post("/reward?group_size=2", json=one(a))) for a, c in enumerate(clients)]
-    await asyncio.sleep(0.1)
+    await until(lambda: app.state.dare.openrlhf.join.waiting == 2)
     assert app.state.dare.openrlhf.join.groups.open_groups == 2, "without a run the address keeps clients apart"
     for task in apart:
         task.cancel()
@@ -432,7 +432,7 @@ async def test_shadow_methods_are_told_in_the_logs_and_change_no_reward(asgi):
 async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(asgi):
     evaluated = {"answer": "7", "split": "eval"}
     async with asgi() as (client, _):
-        url = f"/reward?group_size=2&run=r&deadline=0.2{SHADOW}"
+        url = f"/reward?group_size=2&run=r&deadline=1{SHADOW}"
         replies = [
             *await together(client, url, [one(1, label="1"), one(2, label="1")]),
             *await together(client, url, [one(1, prompt="unanimous"), one(1, prompt="unanimous")]),

@@ -122,12 +122,12 @@ async def test_missing_fields_are_named(asgi):
     assert "missing: group_id, group_size, index, rollout" in reply.json()["detail"]
 
 
-async def test_the_stop_is_told_at_once(asgi):
+async def test_the_stop_is_told_at_once(asgi, until):
     async with asgi() as (client, state):
         task = asyncio.ensure_future(client.post("/v1/rollouts", json=body(0)))
-        await asyncio.sleep(0.05)
+        await until(lambda: state.rollouts.join.waiting == 1)
         state.stop_joins()
-        assert (await asyncio.wait_for(task, 1)).status_code == 503
+        assert (await asyncio.wait_for(task, 10)).status_code == 503
 
 
 async def test_shadow_methods_stand_in_the_reply(asgi):

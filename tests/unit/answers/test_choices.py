@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each
 
 from dare_reward.answers.choices import choice_letter, option_letters
 from dare_reward.errors import RequestError
@@ -24,12 +25,12 @@ NONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("raw", C)
+@each("raw", C)
 def test_one_letter(raw):
     assert choice_letter(raw) == "C"
 
 
-@pytest.mark.parametrize("raw", NONE)
+@each("raw", NONE)
 def test_no_letter(raw):
     assert choice_letter(raw) is None
 
@@ -42,7 +43,7 @@ def test_letters_outside_the_options_are_none():
     assert choice_letter("C) X", ["C", "D"]) == "C"
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "letters"),
     [
         (None, "ABCDEFGHIJ"),
@@ -57,9 +58,7 @@ def test_option_letters(options, letters):
     assert option_letters(options) == tuple(letters)
 
 
-@pytest.mark.parametrize(
-    "options", [0, 27, -1, True, [], ["a"], ["A", "A"], ["AB"], [""], [1], ["Ä"], 2.0, [["A"]], {"A": 1}]
-)
+@each("options", [0, 27, -1, True, [], ["a"], ["A", "A"], ["AB"], [""], [1], ["Ä"], 2.0, [["A"]], {"A": 1}])
 def test_bad_options_are_named(options):
     with pytest.raises(RequestError) as caught:
         option_letters(options)

@@ -1,6 +1,6 @@
 """Every entry of the tables, written down a second time: units, number words, months, functions, symbols."""
 
-import pytest
+from rows import each
 
 from dare_reward.answers import canonical, grade
 from dare_reward.answers.rules import Rules
@@ -23,7 +23,7 @@ MONTHS = "January February March April May June July August September October No
 PARTS = {"third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8, "ninth": 9, "tenth": 10}
 
 
-@pytest.mark.parametrize("row", UNIT_ROWS, ids=" ".join)
+@each("row", UNIT_ROWS)
 def test_spellings_of_a_unit(row):
     for other in row[1:]:
         assert grade(f"7 {row[0]}", f"7 {other}"), other
@@ -35,7 +35,7 @@ def test_units_are_told_apart():
     assert len(set(keys)) == len(keys)
 
 
-@pytest.mark.parametrize("unit", ["N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T"])
+@each("unit", ["N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T"])
 def test_prefixes_are_told_apart(unit):
     keys = {canonical(f"7 {prefix}{unit}") for prefix in "kMGmnp"}
     assert len(keys) == 6
@@ -55,7 +55,7 @@ def test_number_words():
         assert grade(f"two {word}s", f"2/{n}"), word
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "number"),
     [
         ("one hundred", 100), ("nine hundred and ninety-nine", 999), ("two thousand", 2_000),
@@ -67,7 +67,7 @@ def test_large_number_words(words, number):
     assert grade(words, str(number))
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     ["hundred", "two hundred hundred", "one thousand million", "twenty twelve", "five six", "one hundred and", "zero hundred",
      "ten hundred", "and one", "twenty fifth", "two third", "one second", "one thirds", "two thousand thousand"],
@@ -87,7 +87,7 @@ def test_months():
     assert canonical("March 32").kind != "exact"
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         (r"\coth x", r"\frac{\cosh x}{\sinh x}"), (r"\tanh x", r"\frac{\sinh x}{\cosh x}"),
@@ -107,7 +107,7 @@ def test_functions(a, b):
     assert grade(a, b)
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         ("x ≤ 3", r"x \le 3"), ("x ⩽ 3", r"x \leqslant 3"), ("x ≥ 3", r"x \ge 3"), ("x ≠ 3", r"x \ne 3"), ("3 × 4", "12"),
@@ -141,7 +141,7 @@ celsius Celsius centigrade; fahrenheit Fahrenheit; kelvin kelvins; yen; gbp; kil
 """
 
 
-@pytest.mark.parametrize("row", [r.split() for r in MORE_UNITS.strip().replace("\n", ";").split(";")], ids=" ".join)
+@each("row", [r.split() for r in MORE_UNITS.strip().replace("\n", ";").split(";")])
 def test_more_spellings_of_a_unit(row):
     first = canonical(f"7 {row[0]}")
     assert (first.kind, first.value, first.tag[:5]) == ("exact", "7", "unit=")
@@ -149,7 +149,7 @@ def test_more_spellings_of_a_unit(row):
         assert canonical(f"7 {other}") == first, other
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "tag"),
     [
         ("7 m", "m"), ("7 centimetres", "cm"), ("7 nanometers", "nm"), ("7 in", "in"), ("7 g", "g"), ("7 ha", "hectare"),
@@ -184,7 +184,7 @@ def test_scale_words():
         assert canonical(f"3.5 {word.title()}").value == str(35 * scale // 10)
 
 
-@pytest.mark.parametrize(
+@each(
     "word",
     str.split("""more less than of to from times over under plus minus by divided per if when only not no or and the a an is are was
     below above between but with without for in on at as it negative positive factorial squared cubed mod base modulo
@@ -197,20 +197,20 @@ def test_words_after_a_number_that_were_not_counted(word):
         assert not key.tag.startswith("unit=") or key.tag == "unit=in", text
 
 
-@pytest.mark.parametrize("letter", ["m", "s", "g", "h", "N", "J", "W", "V", "K", "L", "T"])
+@each("letter", ["m", "s", "g", "h", "N", "J", "W", "V", "K", "L", "T"])
 def test_a_letter_is_a_unit_behind_a_blank_only(letter):
     assert canonical(f"7 {letter}").value == "7"
     assert canonical(f"7{letter}").kind == "fingerprint"
     assert canonical(rf"7\,\mathrm{{{letter}}}").value == "7"
 
 
-@pytest.mark.parametrize("product", ["nm", "ms", "nN", "pA", "nW", "pV", "GV"])
+@each("product", ["nm", "ms", "nN", "pA", "nW", "pV", "GV"])
 def test_two_letters_behind_a_number_are_a_product(product):
     a, b = product
     assert canonical(f"7{product}") == canonical(f"7{b}{a}") or canonical(f"7{product}").tag.startswith("unit=")
 
 
-@pytest.mark.parametrize("word", str.split("sin cos tan cot sec csc arcsin arccos arctan sqrt log exp ln"))
+@each("word", str.split("sin cos tan cot sec csc arcsin arccos arctan sqrt log exp ln"))
 def test_function_joined_to_its_letter(word):
     assert (
         canonical(f"{word}x + 1") == canonical(rf"\{word} x + 1") if word != "sqrt" else grade("sqrtx+1", "sqrt(x)+1")
@@ -222,7 +222,7 @@ GREEK = """alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi r
 Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar"""
 
 
-@pytest.mark.parametrize("name", GREEK.split())
+@each("name", GREEK.split())
 def test_greek_letters(name):
     assert canonical(rf"\{name}+\{name}") == canonical(rf"2\{name}")
     assert canonical(rf"2\{name}").kind == "fingerprint"
@@ -233,7 +233,7 @@ def test_greek_letters_are_told_apart():
     assert len({canonical(rf"3\{name}+1") for name in names}) == len(names)
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [("varepsilon", "epsilon"), ("varphi", "phi"), ("vartheta", "theta"), ("varrho", "rho"), ("varsigma", "sigma")],
 )
@@ -241,7 +241,7 @@ def test_variants_of_greek_letters(a, b):
     assert canonical(rf"3\{a}+1") == canonical(rf"3\{b}+1")
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         ("3 × 4", "12"), ("3 ∙ 4", "12"), ("3 • 4", "12"), ("3 ∗ 4", "12"), ("6 ⁄ 3", "2"), ("𝜋+1", r"\pi+1"),
@@ -259,7 +259,7 @@ def test_more_symbols(a, b):
     assert grade(a, b)
 
 
-@pytest.mark.parametrize(
+@each(
     ("symbol", "name"),
     [
         ("α", "alpha"), ("β", "beta"), ("γ", "gamma"), ("δ", "delta"), ("ε", "epsilon"), ("ϵ", "epsilon"), ("ζ", "zeta"),
@@ -273,7 +273,7 @@ def test_greek_symbols(symbol, name):
     assert canonical(f"3{symbol}+1") == canonical(rf"3\{name} +1")
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         (r"3\cdot 4", "12"), (r"3\times 4", "12"), (r"3\ast 4", "12"), (r"3\bullet 4", "12"), (r"6\div 3", "2"),
@@ -306,7 +306,7 @@ def test_commands(a, b):
     assert grade(a, b)
 
 
-@pytest.mark.parametrize(
+@each(
     "command",
     str.split("""left( right) bigl( bigr) Bigl( Bigr) biggl( biggr) Biggl( Biggr) big( Big( bigg( Bigg( middle| displaystyle textstyle
     scriptstyle limits nolimits quad qquad enspace thinspace medspace thickspace negthinspace hfill nonumber notag rm bf it
@@ -317,15 +317,13 @@ def test_commands_that_say_nothing(command):
     assert canonical(rf"(1+\{name} x)^2 + 3") == canonical("(1+x)^2+3")
 
 
-@pytest.mark.parametrize(
-    "command", str.split("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc")
-)
+@each("command", str.split("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc"))
 def test_text_commands(command):
     assert canonical(rf"7 \{command}{{ apples}} ") == canonical("7 apples")
     assert canonical(rf"x = 1 \{command}{{ or }} x = 2") == canonical("x = 1 or x = 2")
 
 
-@pytest.mark.parametrize(
+@each(
     "command",
     str.split("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb"),
 )
@@ -334,9 +332,7 @@ def test_fonts(command):
     assert canonical(rf"1+\{command}{{x+1}}") == canonical("x+2")
 
 
-@pytest.mark.parametrize(
-    "accent", str.split("bar hat vec tilde ddot overrightarrow widehat widetilde check dot overline")
-)
+@each("accent", str.split("bar hat vec tilde ddot overrightarrow widehat widetilde check dot overline"))
 def test_accents_are_part_of_a_name(accent):
     key = canonical(rf"2\{accent}{{x}} + 1")
     assert key.kind == "fingerprint"
@@ -344,14 +340,12 @@ def test_accents_are_part_of_a_name(accent):
     assert key != canonical("2x+1")
 
 
-@pytest.mark.parametrize(
-    "left", ["boxed", "fbox", "framebox", "text", "textbf", "textit", "mbox", "mathrm", "boldsymbol", "emph", "tag"]
-)
+@each("left", ["boxed", "fbox", "framebox", "text", "textbf", "textit", "mbox", "mathrm", "boldsymbol", "emph", "tag"])
 def test_what_is_peeled(left):
     assert canonical(rf"\{left}{{x+\frac12}}") == canonical(r"x+\frac12")
 
 
-@pytest.mark.parametrize(
+@each(
     "dress",
     ["$$%s$$", "$%s$", r"\(%s\)", r"\[%s\]", "**%s**", "__%s__", "`%s`", "*%s*", '"%s"', "“%s”", r"\,%s", r"\;%s", r"\!%s", r"\:%s",
      r"\ %s", r"%s\,", r"%s\;", r"%s\!", r"%s\:", r"\displaystyle %s", r"\textstyle %s", r"\large %s", r"\Large %s", r"\bf %s",
@@ -362,7 +356,7 @@ def test_dress_of_the_whole(dress):
     assert canonical(dress % r"\frac{x}{3}") == canonical(r"\frac{x}{3}")
 
 
-@pytest.mark.parametrize("name", ["pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "vmatrix", "Vmatrix"])
+@each("name", ["pmatrix", "bmatrix", "matrix", "Bmatrix", "smallmatrix", "vmatrix", "Vmatrix"])
 def test_matrices(name):
     body = r"\begin{%s}1&2\\x&\frac12\end{%s}"
     key = canonical(body % (name, name))
@@ -380,13 +374,13 @@ def test_arrays():
     assert not grade(r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{pmatrix}1&2\\4&3\end{pmatrix}")
 
 
-@pytest.mark.parametrize("name", ["cases", "aligned", "align", "align*", "gathered", "gather*"])
+@each("name", ["cases", "aligned", "align", "align*", "gathered", "gather*"])
 def test_rows(name):
     assert grade(rf"\begin{{{name}}}x=1,\\ y=2\end{{{name}}}", "x=1, y=2")
     assert grade(rf"\begin{{{name}}}x&=1\\ y&=2\end{{{name}}}", "y=2, x=1")
 
 
-@pytest.mark.parametrize("word", ["if", "for", "when", "where", "If"])
+@each("word", ["if", "for", "when", "where", "If"])
 def test_cases_of_a_function(word):
     spelled = rf"\begin{{cases}}x & \text{{{word} }} x>0\\ -x, & x<0\end{{cases}}"
     key = canonical(spelled)
@@ -394,7 +388,7 @@ def test_cases_of_a_function(word):
     assert key == canonical(r"\begin{cases}-x & x<0\\ x & x>0\end{cases}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "base"),
     {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
      "twelve": 12, "sixteen": 16}.items(),
@@ -411,7 +405,7 @@ def test_bases(word, base):
         assert (key.kind, key.value, key.tag) == ("exact", "101", f"unit=base {base}"), text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("2 years 3 months", "2 year 3 month"), ("3 months 2 weeks", "3 month 2 week"), ("2 weeks, 3 days", "2 week 3 day"),
@@ -425,14 +419,12 @@ def test_durations(text, value):
     assert (canonical(text).kind, canonical(text).value) == ("structured", value)
 
 
-@pytest.mark.parametrize(
-    "text", ["3 inches 5 feet", "2 hours 3 hours", "2 hours 3 feet", "2 lb 3 g", "1 day 2 hours 3 min 4 s 5 ms"]
-)
+@each("text", ["3 inches 5 feet", "2 hours 3 hours", "2 hours 3 feet", "2 lb 3 g", "1 day 2 hours 3 min 4 s 5 ms"])
 def test_no_durations(text):
     assert " " not in canonical(text).value[2:].strip() or canonical(text).kind != "structured"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("March 15, 2024", "d:2024-3-15"), ("March the 15th, 2024", "d:2024-3-15"), ("15th of March 2024", "d:2024-3-15"),
@@ -446,7 +438,7 @@ def test_dates_and_ordinals(text, value):
     assert (canonical(text).kind, canonical(text).value) == ("text", value)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "March 0",
@@ -464,7 +456,7 @@ def test_no_dates(text):
     assert not canonical(text).value.startswith("d:")
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         (r"\sin^{-1}\frac12", r"\arcsin\frac12"), (r"\cos^{-1}\frac12", r"\arccos\frac12"), (r"\tan^{-1} 2", r"\arctan 2"),
@@ -489,19 +481,19 @@ def test_spellings(a, b):
     assert grade(a, b)
 
 
-@pytest.mark.parametrize("name", list("fghFGHJYK"))
+@each("name", list("fghFGHJYK"))
 def test_calls_are_no_products(name):
     assert not grade(f"{name}(2)", f"2{name}")
     assert not grade(f"{name}(x)", f"{name}x")
     assert grade(f"{name}(x)+{name}(x)", f"2{name}(x)")
 
 
-@pytest.mark.parametrize("name", ["a", "x", "y", "k"])
+@each("name", ["a", "x", "y", "k"])
 def test_products_are_no_calls(name):
     assert grade(f"{name}(3)", f"3{name}")
 
 
-@pytest.mark.parametrize(
+@each(
     "named",
     [r"x", r"x_1", r"x_{12}", r"f(x)", r"f'(x)", r"f^{-1}(x)", "AB", r"\angle ABC", r"\triangle ABC", r"\overline{AB}", "|AB|", "[ABC]",
      r"\overrightarrow{AB}", r"\vec{a}", r"\hat{p}", r"\bar{x}", "P(X>2)", "P(X<2)", r"P(X\le 2)", r"P(X\ge 2)", "P(X=2)", "P(A|B)", "P(A,B)",
@@ -529,7 +521,7 @@ def test_budgets_at_their_limits():
         assert canonical(above).kind == "opaque", name
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value", "tag"),
     [
         ("x>2", "(2;oo)", "name=x"), ("x>=2", "[2;oo)", "name=x"), ("x<2", "(-oo;2)", "name=x"), ("x<=2", "(-oo;2]", "name=x"),
@@ -571,7 +563,7 @@ def test_values_of_structures(text, value, tag):
         assert (key.kind, key.value, key.tag) == ("structured", value, tag)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value", "tag"),
     [
         ("x=5", "5", "name=x"), ("5=x", "5", "name=x"), ("2x=10", "5", "name=x"), ("2x+1=x+6", "5", "name=x"), ("x-5=0", "5", "name=x"), ("3=3", "3", ""),
@@ -597,7 +589,7 @@ def test_values_of_numbers(text, value, tag):
         assert (key.kind, key.value, key.tag) == ("exact", value, tag)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["${a*b}", "{{a*b}}", "#{a*b}", "1/0", "0^0", "0^{-1}", r"\ln 0", r"\log_2 0", "x1", "2 3x", r"\frac{d}{dx}", r"AB^{-1}", r"\sqrt[0]{2}", "1,,,,2", "x > i",
      "1---- -3", "(1,2", "1,2)", "17 mod 0", r"17\bmod{-5}", r"\frac1", "2^", "(-1)!", r"\gcd(1.5,2)", r"\max(i,2)", r"\zeta(1)", r"\lfloor i\rfloor", "3=4", "1<2", r"\sin", "|x", r"x\equiv y\pmod 7",
@@ -607,7 +599,7 @@ def test_what_is_no_mathematics(text):
     assert canonical(text).kind in {"opaque", "text"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         ("1,2", "(1,2)"), ("(1,2)", "(2,1)"), ("[1,2]", "(1,2)"), (r"\{1,2\}", "(1,2)"), ("x>2", "x>=2"), ("x<2", "x>2"), ("y=2x", "y=3x"), ("AB", "BA"), ("f(2)", "f(3)"), ("x=1, y=2", "x=2, y=1"),
@@ -623,7 +615,7 @@ def test_what_stays_apart(a, b):
     assert grade(b, b)
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         ("y=2x+1", "2x-y+1=0"), ("y=2x+1", "y-1=2x"), ("x^2+y^2=1", "2x^2+2y^2=2"), ("x^2+y^2=1", "1-x^2-y^2=0"), ("x+y<1", "2x+2y<2"), ("x^2+y^2<1", "1>x^2+y^2"), ("x^2+y^2<1", "-x^2-y^2>-1"), ("z=x+y", "x+y-z=0"),

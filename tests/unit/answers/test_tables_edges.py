@@ -1,7 +1,7 @@
 r"""Where readers end: nesting, brackets and boxes that never close, texts that begin or end with what matters, the values
 of functions off the usual path, and words that look like mathematics. Tables, as in test_tables.py."""
 
-import pytest
+from rows import each
 
 from dare_reward.answers import canonical, choice_letter, extract, grade
 from dare_reward.answers.cleanup import peel
@@ -29,9 +29,7 @@ NESTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("outer", "inner", "fine", "often"), [(*row, *depths) for depths, rows in NESTED.items() for row in rows]
-)
+@each(("outer", "inner", "fine", "often"), [(*row, *depths) for depths, rows in NESTED.items() for row in rows])
 def test_nesting_is_bounded(outer, inner, fine, often):
     """Deep nesting is read; deeper than any answer nests, it is compared as it is written."""
     levels = [inner]
@@ -41,7 +39,7 @@ def test_nesting_is_bounded(outer, inner, fine, often):
     assert canonical(levels[often]).kind in {"opaque", "text"}
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["(1,2 3", "[0,1 x", r"\{1,2 x", "(1,2", "x_", "x_{1", r"\frac1.5", r"\frac{1}", r"\binom5", r"\sqrt[3", r"\sqrt[3]", "|x", "||x|", "x^", "(x+1", r"\lfloor x", r"\sin(x", "f(x", "f(1,",
      r"\begin{array}{cc 1\end{array}", r"\begin{pmatrix}1", r"1\end{pmatrix}", r"\begin{pmatrix}1\end{bmatrix}", "2x\\in [0,1]", r"x\in", r"\in[0,1]", r"2x\ne 3", r"x\ne", "x<y<\\infty", r"-\infty<x+y<2",
@@ -54,7 +52,7 @@ def test_what_no_reader_ends(text):
     assert not grade(text, "1")
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         # arguments of functions
@@ -99,7 +97,7 @@ def test_one_value(a, b):
     assert canonical(a).kind in {"exact", "structured", "fingerprint", "text"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [
         ("|x-30|", "x-30"), ("|x+30|", "x+30"), (r"1+|x-30|", "x-29"), (r"\sqrt{(x-30)^2}", "x-30"), (r"\sqrt{x^4}", "x"), ("|z|^2", "z^2"), ("|w|^2+1", "w^2+1"), ("|z+1|^2", "(z+1)^2"), (r"\sin(10^{-5})", "10^{-5}"), ("C_2^2", "1"), ("7 tenths", "7"), ("7 thousandths", "7"), ("7 sixths", "7"), ("7 MeV", "7 keV"), ("7 m^2", "7 m"), ("-7m", "-7 m"), ("-7 V", "-7 J"), ("7 m/s", "7 m/s^2"), ("12 red apples", "12 apples"), ("50 cents", "50 dollars"), ("2 hours", "2 minutes"), ("5th", "5"), ("nineteen", "ninety"),
@@ -111,7 +109,7 @@ def test_two_values(a, b):
     assert not grade(a, b)
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "same"),
     [
         (r"x\ne 1, 2", r"x\ne 1, x\ne 2", True), (r"x\ne 1, 2, \text{ and } 3", r"x\ne 3, x\ne 2, x\ne 1", True), (r"x\ne 1\text{ or }2", r"x\ne 2, 1", True), (r"x\ne 1, 2", r"x\ne 1", False),
@@ -131,7 +129,7 @@ def test_powers_of_minus_one():
             assert not grade(f"(-1)^{{{exponent}}}", "-1"), exponent
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind"),
     [
         ("baby", "text"), ("abba", "text"), ("abc", "fingerprint"), ("xyz", "fingerprint"), ("cba", "fingerprint"), ("mn", "fingerprint"), ("pqr", "fingerprint"), ("red", "text"), ("cat", "text"), ("red fox", "text"), (r"\text{red~fox}", "text"),
@@ -147,7 +145,7 @@ def test_words_and_products(text, kind):
         )
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ['"a" and "b"', "**a** and **b**", "`x` + `y`", "*x*y*", "__a__ or __b__", "“a” or “b”", r"\(x\) + \(y\)", r"\[x\] + \[y\]", r"{x}+{y}", r"\text{a} or \text{b}", r"\{x\}", r"**x\**", "x..."],
 )  # fmt: skip
@@ -158,16 +156,14 @@ def test_what_is_no_dress_of_the_whole(text):
 # --- extraction ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "closing", ["</think>", "</thinking>", "[/THINK]", "◁/think▷", "</reasoning>", "<think></think>"]
-)
+@each("closing", ["</think>", "</thinking>", "[/THINK]", "◁/think▷", "</reasoning>", "<think></think>"])
 def test_a_text_may_begin_with_the_end_of_thinking(closing):
     assert extract(closing + "5").answer == "5"
     assert extract(closing + "The answer is 5.").answer == "5"
     assert extract(closing + "C", kind="choice").answer == "C"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         # the end of the sentence
@@ -196,7 +192,7 @@ def test_where_an_answer_ends(text, answer):
     assert extract(text).answer == answer
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         ("Thus, C.", "C"), ("Only C works.", "C"), ("**(C)**", "C"), ("C. red\n\nB is not, as it fails.", "C"), ("C\n\nreasons", "C"), ("B. Newton\n\nreasons", "B"), ("A. Newton\n\nreasons", None), ("A\n\nreasons", "A"), ("**A**\n\nreasons", "A"),
@@ -225,14 +221,14 @@ def test_letters_without_an_announcement(text, answer):
     assert extract(text, kind="choice").answer == answer
 
 
-@pytest.mark.parametrize("word", ["or", "oder", "ou", "o", "или", "或"])
+@each("word", ["or", "oder", "ou", "o", "или", "或"])
 def test_one_value_said_twice(word):
     assert extract(rf"The answer is $\frac{{1}}{{2}}$ {word} $0.5$.").answer == r"\frac{1}{2}"
     assert extract(rf"The answer is $1$ {word} $0.5$.").answer == "1, 0.5"
     assert extract(rf"The answer is $0.5$ {word} $0.25$.").answer == "0.5, 0.25"
 
 
-@pytest.mark.parametrize(
+@each(
     ("rest", "unit"),
     [("cm", "cm"), (" cm wide", "cm"), ("miles per hour", "miles per hour"), ("per hour", ""), ("square", ""), ("square cm", "square cm"), ("hours and 20 minutes", "hours and 20 minutes"), ("hours and 20", "hours"), ("frogs", ""), ("", ""),
      ("cm^2 of it", "cm^2"), ("cm²", "cm²"), ("m/s", "m/s"), ("m/s^2 here", "m/s^2"), ("km per", "km"), ("CM", "CM")],
@@ -251,7 +247,7 @@ def test_options_beyond_the_default():
 # --- work, size, rounding --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("item", "joint", "few", "many"),
     [
         (r"\sin x", "+", 40, 110), ("e^x", "+", 40, 110), ("x!", "+", 20, 70), (r"\arctan x", "+", 20, 70), (r"\binom{x}{60}", "+", 4, 20), (r"\binom{x}{9}", "+", 12, 50), (r"\zeta(3)", "+", 10, 30), ("f(x)", "+", 130, 320),
@@ -265,7 +261,7 @@ def test_work_is_bounded(item, joint, few, many):
     assert canonical(joint.join([item] * many)).kind in {"opaque", "text"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "other"),
     [
         ("2^{15000}", "4^{7500}", "2^{15001}"), ("2^{-15000}", r"\frac{1}{4^{7500}}", "2^{-15001}"), ("2^{14000}-1", "(2^{7000}-1)(2^{7000}+1)", "2^{14000}+1"), ("-2^{15000}", "-4^{7500}", "2^{15000}"), (r"10^{400}\pi", r"\pi\cdot10^{400}", r"10^{401}\pi"),
@@ -281,7 +277,7 @@ def test_size_and_precision(a, b, other):
     assert not grade(a, other)
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "digits", "same"),
     [
         ("(0.3333,1)", "(1/3,1)", 4, True), ("[0.3333,1)", "[1/3,1)", 4, True), ("[0.3334,1)", "[1/3,1)", 4, False), ("x>0.3333", r"x>\frac13", 4, True), ("x>0.3332", r"x>\frac13", 4, False), ("x=0.3333", "x=1/3", 4, True), ("0.3333 cm", "1/3 cm", 4, True),
@@ -295,7 +291,7 @@ def test_rounded_values(a, b, digits, same):
     assert grade(a, b, significant=digits) == grade(b, a, significant=digits) == same
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "same"),
     [
         (r"\text{i}", "i", True), (r"z\in\mathbb{C}", r"\mathbb{C}", True), (r"\mathbb{C}", "C", False), ("5, y = 1", "y = 5, 1", False),
@@ -306,7 +302,7 @@ def test_small_words_and_letters(a, b, same):
     assert grade(a, b) == same
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         ("Đáp số đúng là 7.", "7"),

@@ -1,6 +1,6 @@
 """Every announcement, choice word, token of a turn and unit that extraction knows, written down a second time."""
 
-import pytest
+from rows import each
 
 from dare_reward.answers import choice_letter, extract, grade, official_answer, official_key
 
@@ -40,14 +40,14 @@ BEHIND = ["So {} is the answer.", "So {} is therefore the answer.", "Thus ${}$ i
           "| Answer | {} |"]  # fmt: skip
 
 
-@pytest.mark.parametrize("row", ANNOUNCED_ROWS + BEHIND)
+@each("row", ANNOUNCED_ROWS + BEHIND)
 def test_announced_numbers(row):
     # 37 stands before it, so that no fallback can be right
     assert extract("We tried 37 and then went on.\n" + row.replace("{}", "42")).answer == "42"
     assert extract(row.replace("{}", "42")).source == "phrase"
 
 
-@pytest.mark.parametrize(
+@each(
     "row",
     ["If the answer is 42", "Whether the answer is 42", "Suppose the answer is 42", "Assume that the answer is 42",
      "Assuming the answer is 42", "Supposing the final answer is 42", "unless the answer is 42", "Verify the answer is 42",
@@ -63,7 +63,7 @@ def test_what_announces_nothing(row):
     assert extract(row + "\n").answer is None
 
 
-@pytest.mark.parametrize(
+@each(
     "filler",
     str.split(
         """approximately|approx.|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now|clearly|probably
@@ -77,7 +77,7 @@ def test_words_between_announcement_and_number(filler):
     assert extract(f"We tried 37.\nThe answer is {filler} $42$, as 5 < 6.").answer == "42"
 
 
-@pytest.mark.parametrize(
+@each(
     "denial",
     [
         "not",
@@ -94,7 +94,7 @@ def test_words_between_announcement_and_number(filler):
         "non è",
     ],
 )
-@pytest.mark.parametrize(
+@each(
     "instead",
     [", but ", " but rather ", ", sondern ", ", sino ", ", mais ", ", rather ", ", instead ", ". It is ", ", it's "],
 )
@@ -103,7 +103,7 @@ def test_denied_and_said_instead(denial, instead):
     assert extract(f"The answer is {denial} 42{instead}43.").answer == "43"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         ("The answer is not defined.", "not defined"), ("The answer is not possible.", "not possible"), ("The answer is not real.", "not real"),
@@ -134,7 +134,7 @@ def test_announced_content(text, answer):
     assert extract(text).answer == answer
 
 
-@pytest.mark.parametrize(
+@each(
     "word",
     str.split("""let to we first firstly since because based given the|following as|follows as|shown i here this these in on using if it its see above
     below explanation step steps correct incorrect wrong right obtained shown listed found calculated determined expressed written there
@@ -146,7 +146,7 @@ def test_words_that_begin_an_explanation(word):
     assert extract(f"Answer: {word.replace('|', ' ')} Lima").answer is None
 
 
-@pytest.mark.parametrize(
+@each(
     "unit",
     str.split("""cm mm km m nm kg g mg lb lbs oz ml l ft inch inches feet foot yard yards yd mile miles mi meter meters metre metres centimeters
     kilometers kilograms grams hour hours hr hrs minute minutes min second seconds sec day days week weeks month months year years
@@ -160,7 +160,7 @@ def test_units_behind_a_number(unit):
     assert extract("So the answer is 5 frogs.").answer == "5"
 
 
-@pytest.mark.parametrize(
+@each(
     "function",
     str.split("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt max min gcd lcm cis"),
 )
@@ -196,14 +196,14 @@ The text matches ({}).|This corresponds to ({}).|The answer is （{}）|Answer: 
 CHOSEN_ROWS = [r.replace("\\n", "\n") for line in CHOSEN.strip().splitlines() for r in line.split("|")]
 
 
-@pytest.mark.parametrize("row", CHOSEN_ROWS)
+@each("row", CHOSEN_ROWS)
 def test_chosen_letters(row):
     assert extract("We read the text.\n" + row.replace("{}", "C"), kind="choice").answer == "C"
     assert extract(row.replace("{}", "C"), kind="choice").answer == "C"
     assert extract("We read the text.\n" + row.replace("{}", "Q"), kind="choice").answer is None
 
 
-@pytest.mark.parametrize(
+@each(
     "row",
     ["The answer is A or B", "The answer is B and C", "The answer is B/C", "The answer is B, C", "The answer is B & C", "The answer is B; C",
      "Die Antwort ist B und C", "Die Antwort ist B oder C", "La réponse est B et C", "La réponse est B ou C", "La respuesta es B y C",
@@ -217,7 +217,7 @@ def test_no_letter(row):
     assert extract(row + "\n", kind="choice").answer is None
 
 
-@pytest.mark.parametrize(
+@each(
     "again",
     str.split("""wait actually no correction however reconsider mistake instead rather sorry oops hmm but recheck re-evaluate rethink reexamine reread
     review therefore thus so hence final after upon looking still reflect forgot misread mistook miscalculated overlooked closer 错 更正 重新 因此
@@ -237,12 +237,12 @@ La bonne réponse est C|respuesta: C|La opción C|resposta: C|opção C|La rispo
 """
 
 
-@pytest.mark.parametrize("raw", [r for line in CHOICES.strip().splitlines() for r in line.split("|")])
+@each("raw", [r for line in CHOICES.strip().splitlines() for r in line.split("|")])
 def test_letters_of_a_box(raw):
     assert choice_letter(raw) == "C"
 
 
-@pytest.mark.parametrize(
+@each(
     "raw",
     ["C, D", "C or D", "C and D", "C/D", "C & D", "C + D", "C und D", "C oder D", "C et D", "C ou D", "C和D", "C或D", "Cat", "c text", "K", "", "C D",
      "C) 5 D) 6", "C text", "not C", "5", "C, II", "I, II", "c) x d) y"],
@@ -254,7 +254,7 @@ def test_no_letters_of_a_box(raw):
 # --- turns, boxes, tags ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "token",
     str.split("""<|im_end|> <|im_start|> <|eot_id|> <|eom_id|> <|endoftext|> <|end_of_text|> <|begin_of_text|> <|start_header_id|> <|end|> <|return|>
     <|user|> <|EOT|> <|END_OF_TURN_TOKEN|> <|endofturn|> </s> <eos> <end_of_turn> <start_of_turn> <｜end▁of▁sentence｜> <｜User｜>"""),
@@ -263,7 +263,7 @@ def test_end_of_turn(token):
     assert extract(rf"So \boxed{{5}}.{token} and \boxed{{6}}").answer == "5"
 
 
-@pytest.mark.parametrize(
+@each(
     "opening",
     ["<|im_start|>assistant\n", "<|endoftext|>", "<|begin_of_text|>", "<|assistant|>", "<s>", "<start_of_turn>model\n", "<｜begin▁of▁sentence｜>",
      "<｜Assistant｜>", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<s><|im_start|>assistant\n", "<|begin_of_text|><|im_start|>model "],
@@ -273,7 +273,7 @@ def test_opening_of_a_turn(opening):
     assert extract(opening + "B", kind="choice").answer == "B"
 
 
-@pytest.mark.parametrize(
+@each(
     ("opening", "closing"),
     [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"),
      ("<thought>", "</thought>"), ("<|begin_of_thought|>", "<|end_of_thought|>"), ("<reasoning>", "</reasoning>")],
@@ -293,7 +293,7 @@ def test_channels():
     assert extract("so \boxed{7}").answer == "7"
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     ["Question:", "Q:", "Problem 2:", "Exercise:", "Human:", "User:", "Instruction:", "Input:", "问题：", "题目：", "Frage:", "Pregunta:", "Вопрос:", "### Question:",
      "**Question 3**:", "# Problem 2\n", "**Problem 2**\n", "## Question 2.\n", "## Exercise 3\n", "## Example 3\n", "> Question 5 :"],
@@ -304,7 +304,7 @@ def test_further_question(line):
     assert extract(f"Well.\n{line}\nWhat is 2+2?\nThe answer is 4.").answer == "4"
 
 
-@pytest.mark.parametrize(
+@each(
     "nothing",
     ["", " ", "...", "…", "?", "_", "~", ",", ":", "$", r"\,", r"\;", r"\:", r"\!", r"\_", r"\dots", r"\ldots", r"\cdots", r"\vdots", r"\quad",
      r"\qquad", r"\square", r"\phantom{}", r"\hspace{}", r"\underline{}", r"\text{answer}", r"\mathrm{answer}", "answer", "your answer", "the answer",
@@ -315,7 +315,7 @@ def test_boxes_that_hold_nothing(nothing):
     assert extract(rf"So \boxed{{5{nothing}}}.").answer.startswith("5")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         (r"\boxed{5}", "5"), (r"\fbox{5}", "5"), (r"\boxed 5", "5"), (r"\boxed\frac12", r"\frac12"), (r"\boxed x", "x"), (r"\boxed{-5}", "-5"),
@@ -336,7 +336,7 @@ def test_boxes_and_tags(text, answer):
 # --- the published runs ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "key"),
     [
         (r"\begin{bmatrix}1\end{bmatrix}", r"\begin{pmatrix}1\end{pmatrix}"), (r"\tfrac{1}{2}", r"\frac{1}{2}"), (r"\dfrac{1}{2}", r"\frac{1}{2}"),
@@ -358,7 +358,7 @@ def test_strings_of_the_vote(raw, key):
     assert official_key(raw) == key
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         (r"So \boxed{5}.", "5"), (r"\boxed 5$ and", "5"), (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"), (r"\boxed{5", "5"), ("The answer is 5.", "5"),
@@ -370,7 +370,7 @@ def test_sources_of_the_vote(text, answer):
     assert official_answer(text, kind="math") == answer
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         ("The answer is (B).", "B"),
@@ -391,7 +391,7 @@ def test_choices_of_the_vote(text, answer):
 # --- budgets: at the limit and one beyond ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("at", "beyond"),
     [
         ("B. " + "x" * 197, "B. " + "x" * 198),  # a reply that is one option: 200 characters
@@ -430,7 +430,7 @@ def test_budget_of_the_vote():
     assert official_key("1+" * 999 + "22") == "1+" * 999 + "22"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind", "answer"),
     [
         ("Answer: red wine", "text", "red wine"), ("The answer is Lima. It is big.", "text", "Lima"), ("The answer is **Lima**, the capital", "text", "Lima"),
@@ -454,7 +454,7 @@ def test_announced_by_kind(text, kind, answer):
     assert extract(text, kind=kind).answer == answer
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind", "answer"),
     [
         ("It was 3 or 1,234, or", "math", "1,234"), ("It is -3.5 here", "math", "-3.5"), ("It is .5 here", "math", ".5"), ("none", "math", None), ("I think B or C maybe", "choice", "C"), ("A cat I saw", "choice", None),
@@ -468,14 +468,14 @@ def test_fallbacks(text, kind, answer):
     assert extract(text + r" \boxed{", kind=kind, closed_only=True, fallback=True).answer is None
 
 
-@pytest.mark.parametrize("word", ["or", "and", "oder", "und", "ou", "et", "o", "y", "或", "和", "или"])
+@each("word", ["or", "and", "oder", "und", "ou", "et", "o", "y", "或", "和", "или"])
 def test_two_boxes_joined_are_no_choice(word):
     assert extract(rf"\boxed{{A}} {word} \boxed{{B}}", kind="choice").answer is None
     assert extract(rf"$\boxed{{A}}$, {word} $\boxed{{A}}$", kind="choice").answer == "A"
     assert extract(r"\boxed{A} then \boxed{B}", kind="choice").answer == "B"
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b"),
     [(r"(-\pi)^{1/3}", r"-\pi^{1/3}"), (r"(-\pi)^{2/3}", r"\pi^{2/3}"), (r"(-\sqrt2)^{3/5}", r"-(\sqrt2)^{3/5}")],
 )

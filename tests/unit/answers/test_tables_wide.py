@@ -1,6 +1,6 @@
 """Tables of what stands around mathematics: languages, markup, species, formulas of chemistry, parts too small to see."""
 
-import pytest
+from rows import each
 
 from dare_reward.answers import canonical, choice_letter, extract, grade
 from dare_reward.answers.algebra.evaluate import WHOLE, step_points
@@ -20,7 +20,7 @@ Răspuns: {}|Răspunsul corect este {}.|Odpověď je {}.|Odpověď: {}|Odpoveď 
 SAID_ROWS = [row for line in SAID.strip().splitlines() for row in line.split("|")]
 
 
-@pytest.mark.parametrize("row", SAID_ROWS)
+@each("row", SAID_ROWS)
 def test_announced_in_many_languages(row):
     before = "37 = 30 + 7.\n"
     assert extract(before + row.replace("{}", "42")).answer == "42"
@@ -29,12 +29,12 @@ def test_announced_in_many_languages(row):
     assert extract(row.replace("{}", "(C)"), kind="choice").answer == "C"
 
 
-@pytest.mark.parametrize("row", ["The final result is {}.", "Final result: {}", "So the final result equals {}."])
+@each("row", ["The final result is {}.", "Final result: {}", "So the final result equals {}."])
 def test_a_final_result_is_an_answer(row):
     assert extract(row.replace("{}", "42")).answer == "42"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["Cevap şöyle bulunur.", "Odgovor ovisi o x.", "उत्तर है कि हम आगे बढ़ें।", "উত্তর পেতে আমরা যোগ করি।", "คำตอบ", "Försvaret är 42.", "The result is unknown"],
 )  # fmt: skip
@@ -43,7 +43,7 @@ def test_other_words_announce_nothing(text):
     assert extract(text, kind="choice").answer is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "answer"),
     [
         ("That is incorrect\n\nAnswer: 5", "5"),  # the word before belongs to another line
@@ -86,7 +86,7 @@ def test_markup_goes_for_text_and_stays_for_exact():
     assert choice_letter("<b>C</b>") == "C"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "without"),
     [
         ("a<b", "a<b"),
@@ -103,7 +103,7 @@ def test_html(text, without):
     assert without_html(text) == without
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "without"),
     [("45 😊", "45"), ("45 ⭐ ✅\ufe0f", "45"), ("😊 45", "😊 45"), ("45 é", "45 é"), ("45 ", "45 "), ("😊", "")],
 )
@@ -111,7 +111,7 @@ def test_pictures(text, without):
     assert undecorated(text) == without
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     ["E. coli", "A. thaliana", "C. elegans", "D. melanogaster", "B. subtilis", "H. pylori", "*E. coli*", "**A.** thaliana", "C. difficile"],
 )  # fmt: skip
@@ -133,7 +133,7 @@ def test_options_in_small_letters_are():
     assert extract("The answer is B. mitochondria", kind="choice").answer == "B"
 
 
-@pytest.mark.parametrize(
+@each(
     ("raw", "letter"),
     [
         ("La respuesta correcta es C", "C"),
@@ -149,7 +149,7 @@ def test_given_answers_in_other_languages(raw, letter):
     assert choice_letter(raw) == letter
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["None of A, B, C, or D is right.", "None of A, B and D is correct.", "Neither B nor D is correct.", "A, B, or D is correct."],
 )  # fmt: skip
@@ -157,7 +157,7 @@ def test_praise_of_several_is_no_letter(text):
     assert extract(text, kind="choice").answer is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "formula"),
     [
         ("H_2O", "H2O"),
@@ -192,7 +192,7 @@ def test_the_order_of_a_formula_counts():
     assert canonical("H_2O").kind == "text"
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "equal"),
     [
         (r"1+\sqrt2\cdot10^{-40}", r"1+\sqrt3\cdot10^{-40}", False),
@@ -224,7 +224,7 @@ def test_parts_too_small_for_the_digits_of_a_key(a, b, equal):
     assert grade(a, b) == grade(b, a) == equal
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "equal"),
     [
         (r"\lceil x\rceil", r"\lfloor x\rfloor+1", False),
@@ -248,7 +248,7 @@ def test_functions_with_jumps(a, b, equal):
     assert grade(a, b) == grade(b, a) == equal
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "equal"),
     [
         ("|x|+|y|", "|x+y|", False),
@@ -302,7 +302,7 @@ def test_integers_run_through_all_remainders():
     assert integers[1] < 0 < integers[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "equal"),
     [
         ("p or q", "p and q", False),
@@ -346,7 +346,7 @@ def test_further_spellings(a, b, equal):
     assert grade(a, b) == grade(b, a) == equal
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind", "answer"),
     [
         ("✅ **B**", "choice", "B"),
@@ -373,7 +373,7 @@ def test_what_closes_a_reply(text, kind, answer):
     assert extract(text, kind=kind, options=list("ABCD") if kind == "choice" else None).answer == answer
 
 
-@pytest.mark.parametrize(
+@each(
     ("a", "b", "equal"),
     [
         (r"1.6\times10^{-19} C", r"1.6\times10^{-19}\text{ C}", True),
