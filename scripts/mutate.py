@@ -41,8 +41,11 @@ ROOMS = {
         [f"answers/test_{n}.py" for n in ("tables*", "pairs", "keys", "classes", "choices", "extract", "official")],
     ),
 }
-# Always the same examples, few of them, and no search for the smallest: one failure is all that a mutant needs.
+# Always the same examples, few of them, and no search for the smallest: one failure is all that a mutant needs. mutmut
+# puts a call in front of every function, so the nesting that the answers read takes twice the stack.
 PROFILE = """
+import sys
+
 from hypothesis import HealthCheck, Phase, settings
 
 phases, unchecked = [Phase.explicit, Phase.generate], list(HealthCheck)
@@ -50,6 +53,7 @@ settings.register_profile(
     "mutation", max_examples=40, derandomize=True, database=None, deadline=None, phases=phases, suppress_health_check=unchecked
 )
 settings.load_profile("mutation")
+sys.setrecursionlimit(2 * sys.getrecursionlimit())
 """
 
 
@@ -88,7 +92,7 @@ def mutmut(folder: Path, *arguments: str, quiet: bool = False, check: bool = Tru
     """Run mutmut in the copy; its output, or nothing if it goes to the terminal."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if quiet else {}
     command = [sys.executable, "-m", "mutmut", *arguments]
-    return subprocess.run(command, cwd=folder, check=check, text=True, **streams).stdout or ""  # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, cwd=folder, check=check, text=True, **streams).stdout or ""  # type: ignore[call-overload]
 
 
 def statuses(folder: Path) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 """Set up an RL stack's environment and run its tests: the real classes that call rewards, on CPU.
 
     python3 scripts/test_stack.py trl                    one stack
-    python3 scripts/test_stack.py all --budget 600       every expected stack; together their installs take at most 10 minutes
+    python3 scripts/test_stack.py all --budget 1200      every expected stack; together their installs take at most 20 minutes
     python3 scripts/test_stack.py slime --source slime=/path/to/slime
 
 An install that fails or runs over the budget is a failure, and so is a stack of which no test ran. Environments stay in
