@@ -26,11 +26,14 @@ class Pip:
     def __call__(self, *words: object, **environment: str) -> None:
         command = [str(self.python), "-m", "pip", "--disable-pip-version-check", *map(str, words)]
         print("$ pip", shlex.join(command[4:]), flush=True)
+        subprocess.run(command, check=True, cwd=ROOT, timeout=self.left(), env={**os.environ, **environment})
+
+    def left(self) -> float | None:
+        """Seconds until `end`, None where there is no end; an error if it is past."""
         left = self.end - time.monotonic()
         if left <= 0:
-            raise subprocess.TimeoutExpired(command, 0)
-        limit = left if left < math.inf else None
-        subprocess.run(command, check=True, cwd=ROOT, timeout=limit, env={**os.environ, **environment})
+            raise subprocess.TimeoutExpired("pip", 0)
+        return left if left < math.inf else None
 
     def torch(self, index: str) -> None:
         """Install torch: the CPU build from where pip looks, else from `index`, else the build that pip finds."""
@@ -48,6 +51,7 @@ def environment(folder: Path, plan: str, fill: Callable[[Pip], None], end: float
     pip, mark = Pip(folder, end), folder / "installed"
     if not (mark.is_file() and mark.read_text(encoding="utf-8") == plan):
         begun = time.monotonic()
+        pip.left()
         venv.create(folder, with_pip=True, clear=True, symlinks=os.name != "nt")
         fill(pip)
         mark.write_text(plan, encoding="utf-8")
