@@ -1,5 +1,4 @@
 # The reward image: the service and what it needs, no machine learning framework, no compiler, no pip.
-# Everything that a step makes lies under /opt, so that scripts/check_docker.py can run the same steps elsewhere.
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build

@@ -1,10 +1,12 @@
-"""Rerun the commands of the documentation: `python scripts/docs.py [--check]`.
+"""Renew what is written from the code: `python scripts/docs.py [--check] [FILES]`.
 
-A block under a line `<!-- output of: COMMAND -->` is what COMMAND prints, run by bash from the repository root with a
-service on the address that the documents use. `--check` changes nothing and fails if a block differs.
+A block under a line `<!-- output of: COMMAND -->` in README.md or docs/ is what COMMAND prints, run by bash from the
+repository root with a service on the address that the documents use; openapi.json is the application's own description.
+`--check` changes nothing and fails if something differs. `--table NAME` prints one of the tables that the documents hold.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -12,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,22 +73,76 @@ def renew(text: str, address: str) -> str:
     return MARKDOWN.sub(fresh, BLOCK.sub(fresh, text))
 
 
+def openapi() -> str:
+    """The application's own description, as openapi.json holds it."""
+    from dare_service.app import create_app  # noqa: PLC0415  what prints a table needs no application
+
+    return json.dumps(create_app().openapi(), indent=1, sort_keys=True) + "\n"
+
+
+def settings_table() -> Iterator[tuple[str, ...]]:
+    """The settings of the service."""
+    from dare_service.settings import Settings  # noqa: PLC0415
+
+    yield "variable", "default", "why"
+    for f in fields(Settings):
+        yield f"`DARE_{f.name.upper()}`", str(f.default if f.default != "" else "(empty)"), f.metadata["why"]
+
+
+def url_table() -> Iterator[tuple[str, ...]]:
+    """The query parameters of OpenRLHF's URL route."""
+    from dare_service.joins.url_options import URL_SPECS  # noqa: PLC0415
+
+    yield "parameter", "accepts", "meaning"
+    for spec in URL_SPECS:
+        yield f"`{spec.name}`", spec.accepts.removesuffix(" or null"), spec.doc
+
+
+def logs_table() -> Iterator[tuple[str, ...]]:
+    """The keys that OpenRLHF logs."""
+    from dare_service.joins.openrlhf_reply import LOGS  # noqa: PLC0415
+
+    yield "key", "meaning"
+    yield from ((f"`{name}`", meaning) for name, meaning in LOGS.items())
+
+
+def shadow_table() -> Iterator[tuple[str, ...]]:
+    """The keys that OpenRLHF logs of a shadow method."""
+    from dare_reward._shadow_methods import LOGS  # noqa: PLC0415
+
+    yield "key", "meaning"
+    yield from ((f"`shadow_METHOD_{name}`", meaning) for name, meaning in LOGS.items())
+
+
+TABLES = {"settings": settings_table, "url": url_table, "logs": logs_table, "shadow": shadow_table}
+
+
+def table(name: str) -> str:
+    """One of TABLES in Markdown."""
+    head, *rows = TABLES[name]()
+    lines = [" | ".join(head), "---|" * len(head), *(" | ".join(row) for row in rows)]
+    return "\n".join(f"|{line}" if line.startswith("---") else f"| {line} |" for line in lines)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--table", choices=TABLES)
+    parser.add_argument("files", nargs="*", type=Path, help="documents (default: all, and openapi.json)")
     arguments = parser.parse_args()
-    files = [f.resolve() for f in arguments.files] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    stale = []
+    if arguments.table:
+        print(table(arguments.table))
+        return 0
+    documents = [f.resolve() for f in arguments.files] or [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     with service() as address:
-        for file in files:
-            text = file.read_text(encoding="utf-8")
-            if (fresh := renew(text, address)) != text:
-                stale.append(file)
-                if not arguments.check:
-                    file.write_text(fresh, encoding="utf-8")
-    for file in stale:
+        fresh = {file: renew(file.read_text(encoding="utf-8"), address) for file in documents}
+    if not arguments.files:
+        fresh[ROOT / "openapi.json"] = openapi()
+    stale = {file: text for file, text in fresh.items() if file.read_text(encoding="utf-8") != text}
+    for file, text in stale.items():
         print(f"{'stale' if arguments.check else 'renewed'}: {file.relative_to(ROOT)}")
+        if not arguments.check:
+            file.write_text(text, encoding="utf-8")
     return int(arguments.check and bool(stale))
 
 

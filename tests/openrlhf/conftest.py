@@ -1,6 +1,6 @@
 """The released OpenRLHF client, on a machine without a GPU.
 
-`OPENRLHF_TREE` names the directory that holds a release's `openrlhf` package (scripts/test_openrlhf_contract.py sets
+`OPENRLHF_TREE` names the directory that holds a release's `openrlhf` package (scripts/test_stack.py sets
 it). Its modules run as they were released; what they import of Ray, vLLM, DeepSpeed and the like is stood in for, and
 so are the `__init__` files of packages that would import all of it.
 """

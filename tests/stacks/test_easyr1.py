@@ -1,4 +1,4 @@
-"""EasyR1: its real AutoRewardManager loads and calls the adapter. Needs a checkout: `python scripts/test_stack.py easyr1`."""
+"""EasyR1: its real AutoRewardManager loads and calls the adapter. Needs a checkout: `python scripts/test_stack.py easyr1 --source easyr1=DIR`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""slime: its real reward hub calls the adapter. Needs a checkout: `python scripts/test_stack.py slime`."""
+"""slime: its real reward hub calls the adapter. Needs a checkout: `python scripts/test_stack.py slime --source slime=DIR`."""
 
 from __future__ import annotations
 

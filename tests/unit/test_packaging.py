@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from dataclasses import fields
@@ -165,7 +166,42 @@ def test_workflows_grant_nothing_by_default_and_pin_what_they_use(path):
                 assert step["with"]["persist-credentials"] is False
 
 
+# The whole check
+
+
+def test_the_budgets_of_the_whole_check_leave_it_within_45_minutes_and_the_tests_last():
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    stages = re.findall(r"^stage \w+ (\d+) .*scripts/\w+\.py", text, flags=re.MULTILINE)
+    (tests,) = re.findall(r"== tests, budget (\d+) min", text)
+    assert len(stages) >= 3
+    assert sum(map(int, stages)) + int(tests) <= 45
+    assert re.findall(r"scripts/\w+\.py", text)[-1] == "scripts/test.py"
+
+
+def test_a_stack_that_there_is_no_time_to_install_is_a_failure(tmp_path):
+    command = [sys.executable, str(ROOT / "scripts" / "test_stack.py"), "all", "--budget", "0", "--envs", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert len(re.findall(r"^\w+ +FAILED: the installs took longer than their budget", done.stdout, re.MULTILINE)) == 4
+    assert "slime    by hand" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stack_without_its_checkout_is_told_how_to_run():
+    command = [sys.executable, str(ROOT / "scripts" / "test_stack.py"), "slime"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "--source slime=DIR is needed" in done.stderr
+
+
 # The doors of the scripts
+
+
+def test_the_guide_names_every_script():
+    text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+    scripts = [p.name for p in (ROOT / "scripts").glob("*.py") if not p.name.startswith("_")]
+    research = {"study_gate.py", "study_openrlhf.py", "qwen_table.py"}
+    assert [name for name in scripts if f"`{name}" not in text and name not in research] == []
 
 
 def load_venv():

@@ -1,9 +1,15 @@
-"""Fuzz the frame reader with coverage guidance: `python3 scripts/fuzz_wire.py [--seconds N] [libFuzzer options]`.
+"""Fuzz with coverage guidance: `python3 scripts/fuzz.py answers|wire [--seconds N] [libFuzzer options]`.
 
-Atheris grows inputs that reach new branches of dare_reward.wire. Each is read by our reader and by the safetensors
-library: ours may raise FrameError and nothing else; what it accepts the library accepts too, with the same tensors in
-the same bytes; and what it accepts can be packed and read again. The corpus stays in build/fuzz_wire; a finding ends
-the run with a traceback and a file there. Linux only (Atheris brings libFuzzer).
+Atheris grows inputs that reach new branches.
+
+wire      reads each frame with dare_reward.wire and with the safetensors library. Ours may raise FrameError and nothing
+          else; what it accepts the library accepts too, with the same tensors in the same bytes; and what it accepts can
+          be packed and read again.
+answers   makes the key of each text. Every text has one or none, without an exception, in little time, the same one
+          twice, and the same one with blanks around it.
+
+The corpus stays in build/fuzz-NAME; a finding ends the run with a traceback and a file there. Linux only (Atheris brings
+libFuzzer). scripts/fuzz_service.py fuzzes the running service.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ import importlib.util
 import json
 import math
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -27,45 +34,23 @@ import atheris
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-with atheris.instrument_imports(include=["dare_reward.wire"]):
+with atheris.instrument_imports(include=["dare_reward.wire", "dare_reward.answers"]):
     from dare_reward import wire
+    from dare_reward.answers.classes import grade
+    from dare_reward.answers.keys import math_key
+    from dare_reward.answers.rules import DEFAULT
 
 from dare_reward.errors import FrameError
 from dare_reward.groups import Ragged
 from dare_reward.inputs import FIELDS
 
 library: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize
-FOLDER = ROOT / "build" / "fuzz_wire"
-WORDS = [
-    "__metadata__",
-    "request",
-    "dtype",
-    "shape",
-    "data_offsets",
-    "lengths",
-    "mean_entropy",
-    "num_tokens",
-    "token_entropies",
-    "token_mask",
-    "F64",
-    "F32",
-    "BF16",
-    "I64",
-    "I32",
-    "BOOL",
-    "U8",
-    "F16",
-    "null",
-    "true",
-    "false",
-    "NaN",
-    "Infinity",
-    "-1",
-    "1e1",
-    "1.0",
-    "\\ud800",
-    "\\u0000",
-]
+PAIRS = ROOT / "tests" / "data" / "answer_pairs.jsonl"
+KEY_LIMIT_S = 0.5  # instrumented code is some ten times slower
+WORDS = (
+    "__metadata__ request dtype shape data_offsets lengths mean_entropy num_tokens token_entropies token_mask "
+    r"F64 F32 BF16 I64 I32 BOOL U8 F16 null true false NaN Infinity -1 1e1 1.0 \\ud800 \\u0000"
+)
 seen: Counter[str] = Counter()
 
 
@@ -96,7 +81,7 @@ def built(source: Any) -> bytes:
     return len(text).to_bytes(8, "little") + text + small.ljust(end + int(source.ConsumeIntInRange(0, 40) == 40), b"\0")
 
 
-def test_one(data: bytes) -> None:
+def wire_one(data: bytes) -> None:
     """One input through both readers."""
     if seen.total() % 200_000 == 199_999:
         say(f"so far {dict(seen.most_common())}")
@@ -151,7 +136,7 @@ def compare_again(found: wire.Frame) -> None:
             assert np.asarray(column).tobytes() == np.asarray(other).tobytes()
 
 
-def seeds() -> list[bytes]:
+def wire_seeds() -> list[bytes]:
     """Good frames to start from, each with and without its length."""
     lengths = np.array([1, 2])
     columns: list[dict[str, Any]] = [
@@ -167,22 +152,53 @@ def seeds() -> list[bytes]:
     return [b"\0" + f for f in frames] + [b"\1" + f[:2] + f[8:] for f in frames] + [b"\2" + bytes(range(64))]
 
 
+def answers_one(data: bytes) -> None:
+    """One text through the keys."""
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    start = time.process_time()
+    key = math_key(text, DEFAULT)
+    took = time.process_time() - start
+    assert took < KEY_LIMIT_S, f"slow: {took:.2f} s"
+    assert math_key(text, DEFAULT) == key, "not a function"
+    assert (key is not None) == grade(text, text), "not reflexive"
+    if len(text) < 1_900:
+        assert math_key(f" {text}\n", DEFAULT) == key or not text.strip(), "blanks matter"
+
+
+def answers_seeds() -> list[bytes]:
+    """The answers of the written pairs."""
+    pairs = [json.loads(line) for line in PAIRS.read_text(encoding="utf-8").splitlines()]
+    return [text.encode("utf-8", "surrogatepass") for text in sorted({pair[side] for pair in pairs for side in "ab"})]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", choices=["answers", "wire"])
     parser.add_argument("--seconds", type=int, default=240, help="how long (default 240)")
-    arguments, rest = parser.parse_known_args()
-    corpus = FOLDER / "corpus"
+    given, rest = parser.parse_known_args()
+    wired = given.target == "wire"
+    folder = ROOT / "build" / f"fuzz-{given.target}"
+    corpus = folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
-    for i, seed in enumerate(seeds()):
+    say(f"corpus and findings: {folder}")
+    for i, seed in enumerate(wire_seeds() if wired else answers_seeds()):
         (corpus / f"seed-{i}").write_bytes(seed)
-    words = FOLDER / "words.dict"
-    quoted = (word.replace("\\", "\\\\") for word in WORDS)
-    words.write_text("".join(f'"{word}"\n' for word in quoted), encoding="utf-8")
-    options = [f"-max_total_time={arguments.seconds}", f"-dict={words}", f"-artifact_prefix={FOLDER}/", "-max_len=4096"]
-    atheris.Setup([sys.argv[0], *options, "-print_final_stats=1", *rest, str(corpus)], test_one)
+    options = [
+        f"-max_total_time={given.seconds}",
+        f"-artifact_prefix={folder}/",
+        "-max_len=4096",
+        "-print_final_stats=1",
+    ]
+    if wired:
+        words = folder / "words.dict"
+        words.write_text("".join(f'"{word}"\n' for word in WORDS.split()), encoding="utf-8")
+        options.append(f"-dict={words}")
+    atheris.Setup([sys.argv[0], *options, *rest, str(corpus)], wire_one if wired else answers_one)
     atheris.Fuzz()
 
 
 if __name__ == "__main__":
-    say(f"corpus and findings: {FOLDER}")
     main()

@@ -4,7 +4,7 @@
 A second implementation, written from the formulas: plain Python, one rollout after the other, nothing imported from this
 package and no third-party code. NumPy serves only to draw (and `scope`'s draws are defined as NumPy's).
 
-    python scripts/make_method_cases.py > tests/data/method_cases.json
+    python3 tests/data/make_method_cases.py > tests/data/method_cases.json
 """
 
 from __future__ import annotations
