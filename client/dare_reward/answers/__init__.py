@@ -12,7 +12,8 @@ from __future__ import annotations
 from .choices import choice_letter, option_letters
 from .classes import Classes, classify, grade
 from .extraction.final_answer import Extraction, extract
-from .keys import ANSWERS_VERSION, Key, KeyKind, Kind, canonical
+from .keys import ANSWERS_VERSION, Key, canonical
+from .kinds import KeyKind, Kind
 from .ttrl_strings import official_answer, official_key
 
 __all__ = [

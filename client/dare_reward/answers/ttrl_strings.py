@@ -18,7 +18,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .extraction.final_answer import Kind
+    from .kinds import Kind
 
 __all__ = ["official_answer", "official_key"]
 

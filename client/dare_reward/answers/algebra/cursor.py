@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..unreadable import Unreadable
 from .literals import small
-from .tokens import Token, Unreadable
+from .tokens import Token
 
 __all__ = ["Cursor"]
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ..unreadable import Unreadable
 from ..words import words
-from .tokens import Token, Unreadable
+from .tokens import Token
 
 __all__ = ["letters", "number", "refuse", "small"]
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ..markup import undecorated
 from .boxes import is_placeholder
+from .math_spans import Span, display, spans
 from .prose_values import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
-from .spans import ABBREVIATION, Span, display, sentence, spans
+from .sentences import ABBREVIATION, sentence
 
 if TYPE_CHECKING:
     from .announcements import Anchor

@@ -26,9 +26,10 @@ from .unannounced import lone_letter, lone_value
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Extraction", "Kind", "Source", "extract"]
+    from ..kinds import Kind
 
-Kind = Literal["math", "choice", "text", "exact"]
+__all__ = ["Extraction", "Source", "extract"]
+
 Source = Literal["box", "tag", "phrase", "fallback", "given", "none"]
 
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from ..algebra.evaluate import POINTS, evaluate, point, variables
-from ..algebra.fingerprint import expression_key, short, values_at, values_key
-from ..algebra.nodes import Node, Number, Op, Variable
+from ..algebra.evaluate import evaluate
+from ..algebra.fingerprint import expression_key, values_at, values_key
+from ..algebra.nodes import Node, Number, Op, Variable, variables
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
-from ..algebra.tokens import Token, Unreadable
+from ..algebra.sample_points import POINTS, point
+from ..algebra.token_lists import split
+from ..algebra.tokens import Token
+from ..hashes import short
 from ..rules import Rules
+from ..unreadable import Unreadable
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
-from .reading import Reader, Reading, encoded, interval_reading, listing, name_of, split, tagged
+from .names import name_of
+from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 
 __all__ = ["RELATIONS", "assignments", "coordinates", "read_relation"]
 

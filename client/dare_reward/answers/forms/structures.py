@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from ..algebra.evaluate import evaluate, variables
-from ..algebra.fingerprint import expression_key, short
-from ..algebra.nodes import Node, Number, Op
+from ..algebra.evaluate import evaluate
+from ..algebra.fingerprint import expression_key
+from ..algebra.nodes import Node, Number, Op, variables
 from ..algebra.numbers import charge
 from ..algebra.parse import parse
-from ..algebra.tokens import Token, Unreadable
+from ..algebra.token_lists import closes_at_end, split
+from ..algebra.tokens import Token
+from ..hashes import short
 from ..rules import Rules
+from ..unreadable import Unreadable
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, Interval, endpoint, union, without
 from .lists import MAX_ITEMS, items_of, read_list
+from .names import name_of
 from .prose import text_value
 from .quantities import read_angle, read_base, read_infinity, read_number_set, read_ratio, read_residue
-from .reading import Reading, closes_at_end, encoded, interval_reading, listing, name_of, split
+from .reading import Reading, encoded, interval_reading, listing
 from .relations import RELATIONS, read_relation
 from .units import split_unit
 
