@@ -16,7 +16,7 @@ from dare_reward.answers.algebra.sample_points import point
 from dare_reward.answers.algebra.token_lists import split
 from dare_reward.answers.algebra.tokens import spell, tokenise
 from dare_reward.answers.cleanup import MAX_CHARS, clean, fold, peel
-from dare_reward.answers.forms.intervals import REALS, Endpoint, Interval, intersect, spelled, union, without
+from dare_reward.answers.forms.intervals import REALS, Endpoint, RealInterval, intersect, spelled, union, without
 from dare_reward.answers.forms.names import name_of
 from dare_reward.answers.forms.prose import is_prose
 from dare_reward.answers.forms.units import split_unit
@@ -345,7 +345,7 @@ def test_rounding():
 
 
 ENDS = st.integers(-6, 6).map(lambda n: Endpoint(Fraction(n), str(n)))
-PIECES = st.builds(Interval, ENDS, ENDS, st.booleans(), st.booleans())
+PIECES = st.builds(RealInterval, ENDS, ENDS, st.booleans(), st.booleans())
 
 
 def holds(pieces, x):
@@ -373,7 +373,7 @@ def test_points_taken_out():
     zero = Endpoint(Fraction(0), "0")
     assert spelled(without([REALS], [zero])) == "(-oo;0)u(0;oo)"
     assert spelled([]) == "{}"
-    assert spelled([Interval(zero, zero, low_closed=True, high_closed=True)]) == "{0}"
+    assert spelled([RealInterval(zero, zero, low_closed=True, high_closed=True)]) == "{0}"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ..algebra.tokens import Token
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable
-from .intervals import PLUS_INFINITY, REALS, Endpoint, Interval
+from .intervals import PLUS_INFINITY, REALS, Endpoint, RealInterval
 from .names import name_of
 from .reading import Reading, interval_reading
 
@@ -96,7 +96,7 @@ def read_number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | 
         return None
     if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
         return interval_reading(
-            [Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
+            [RealInterval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
         )
     if len(tokens) != 1:
         return None

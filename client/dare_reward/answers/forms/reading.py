@@ -9,7 +9,7 @@ from ..algebra.tokens import Token
 from ..hashes import short
 from ..kinds import KeyKind
 from ..rules import Rules
-from .intervals import Interval, spelled
+from .intervals import RealInterval, spelled
 
 __all__ = [
     "Reader",
@@ -27,7 +27,7 @@ class Reading:
     kind: KeyKind
     value: str
     tags: frozenset[str] = frozenset()  # "name=x", "unit=cm", "open": what the group rule may leave out
-    pieces: tuple[Interval, ...] | None = None  # where the value is a set of reals
+    pieces: tuple[RealInterval, ...] | None = None  # where the value is a set of reals
     items: tuple[Reading, ...] | None = None  # where it is a tuple or a list
 
 
@@ -47,7 +47,7 @@ def listing(items: Sequence[Reading], *, ordered: bool, distinct: bool = False) 
     return short("{" + ";".join(sorted(set(keys) if distinct else keys)) + "}")
 
 
-def interval_reading(pieces: Sequence[Interval], tags: frozenset[str] = frozenset()) -> Reading:
+def interval_reading(pieces: Sequence[RealInterval], tags: frozenset[str] = frozenset()) -> Reading:
     if len(pieces) == 1 and not (pieces[0].low_closed or pieces[0].high_closed or "oo" in spelled(pieces)):
         tags |= {"open"}
     return Reading("structured", short(spelled(pieces)), tags, pieces=tuple(pieces))
