@@ -1,5 +1,11 @@
 """Answers of language models: extraction from text, canonical keys, classes of a group, grading.
 
+    extraction/            what does this rollout claim?  `extract`; choices: which letter does a short text name?
+    algebra/               what is this expression worth?  tokens -> tree -> value -> key
+    forms/                 what else can an answer be?  lists, intervals, equations, units, dates, formulas, prose
+    keys, rules, cleanup   when are two texts one answer?  `canonical`; the judgement calls that a request may change
+    classes                which answers of a group are one?  `classify`, `grade`; ttrl_strings: as TTRL votes
+
 >>> from dare_reward.answers import classify, extract
 >>> extract(r"So the total is \\boxed{\\frac{1}{2}}.").answer
 '\\\\frac{1}{2}'

@@ -1,4 +1,4 @@
-"""The surface of an answer: wrappers, markup and Unicode spellings that carry no meaning."""
+"""Clean-up of an answer's text: wrappers, markup and Unicode spellings that carry no meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A place in a list of tokens, and what may stand there."""
+"""The place in the list of tokens that the parser has reached, and how far it looks ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and runs of letters as they are written."""
+"""Numbers and runs of letters as they are written, and products of letters that are none."""
 
 from __future__ import annotations
 

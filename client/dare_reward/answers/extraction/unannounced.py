@@ -1,4 +1,4 @@
-"""Letters without an announcement that still say one thing: the whole reply is "B", or its last line is "**(C)**".
+"""Answers without an announcement that still say one thing: the whole reply is "B" or "42", its last line "**(C)**".
 
 Also small letters behind an announcement: "Answer: b" is B, unless the text itself labels statements "a) … d)".
 """

@@ -1,4 +1,4 @@
-"""Equations and inequalities: solved where they are linear, else compared up to a factor."""
+"""Equations and inequalities: solved where they are linear or quadratic, else compared up to a factor."""
 
 from __future__ import annotations
 
