@@ -1,5 +1,11 @@
 """Answers of language models: extraction from text, canonical keys, classes of a group, grading.
 
+    extraction/            what does this rollout claim?  `extract`; choices: which letter does a short text name?
+    algebra/               what is this expression worth?  tokens -> tree -> value -> key
+    forms/                 what else can an answer be?  lists, intervals, equations, units, dates, formulas, prose
+    keys, rules, cleanup   when are two texts one answer?  `canonical`; the judgement calls that a request may change
+    classes                which answers of a group are one?  `classify`, `grade`; ttrl_strings: as TTRL votes
+
 >>> from dare_reward.answers import classify, extract
 >>> extract(r"So the total is \\boxed{\\frac{1}{2}}.").answer
 '\\\\frac{1}{2}'
@@ -12,7 +18,8 @@ from __future__ import annotations
 from .choices import choice_letter, option_letters
 from .classes import Classes, classify, grade
 from .extraction.final_answer import Extraction, extract
-from .keys import ANSWERS_VERSION, Key, KeyKind, Kind, canonical
+from .keys import ANSWERS_VERSION, Key, canonical
+from .kinds import KeyKind, Kind
 from .ttrl_strings import official_answer, official_key
 
 __all__ = [

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .keys import Key, KeyKind, Kind, key_of
+from .keys import Key, key_of
+from .kinds import KeyKind, Kind
 from .rules import Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 
 __all__ = ["Classes", "classify", "grade"]

@@ -1,4 +1,4 @@
-"""The surface of an answer: wrappers, markup and Unicode spellings that carry no meaning."""
+"""Clean-up of an answer's text: wrappers, markup and Unicode spellings that carry no meaning."""
 
 from __future__ import annotations
 
@@ -9,26 +9,9 @@ import unicodedata
 from .markup import without_html
 from .words import words
 
-__all__ = ["GREEK", "MAX_CHARS", "clean", "fold", "peel", "raised"]
+__all__ = ["MAX_CHARS", "clean", "fold", "peel", "raised"]
 
 MAX_CHARS = 2_000
-
-# LaTeX name -> the name of the variable that it is; spellings of one letter share it.
-GREEK = {
-    name: name
-    for name in words(
-        "alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi",
-        "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar",
-    )
-    if name != "Gamma"
-} | {
-    "varepsilon": "epsilon",
-    "varphi": "phi",
-    "vartheta": "theta",
-    "varrho": "rho",
-    "varsigma": "sigma",
-    "zeta": "zeta",
-}
 
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
 _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢₖ", "0123456789+-nik", strict=True)}

@@ -7,27 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
 
-from .algebra.fingerprint import short
 from .algebra.numbers import start_budget
-from .algebra.tokens import ALIASES, FUNCTIONS, Token, Unreadable, spell, tokenise
+from .algebra.tokens import ALIASES, FUNCTIONS, Token, spell, tokenise
 from .choices import choice_letter
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
 from .forms.chemistry import read_formula, read_species
 from .forms.dates import read_date, read_duration, read_ordinal
 from .forms.prose import is_prose, opaque_value, spoken_number, text_value, unwrapped
-from .forms.reading import KeyKind, Reading, ruled
+from .forms.reading import Reading, ruled
 from .forms.structures import read
 from .forms.units import is_unit
+from .hashes import short
+from .kinds import KeyKind, Kind
 from .markup import without_html
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
+from .unreadable import Unreadable
 
-__all__ = ["ANSWERS_VERSION", "Key", "KeyKind", "Kind", "canonical", "key_of"]
+__all__ = ["ANSWERS_VERSION", "Key", "canonical", "key_of"]
 
 ANSWERS_VERSION = "1"
-
-Kind = Literal["math", "choice", "text", "exact"]
 
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB

@@ -1,4 +1,4 @@
-"""mode=ttrl_official: the extraction and the vote string of the published TTRL runs, for comparison only.
+"""The strings of mode=ttrl_official: extraction and vote string of the published TTRL runs, for comparison only.
 
 Written anew from the behaviour of the reference implementation (PRIME-RL/TTRL, 2025-05; its rules come from
 Qwen2.5-Math): same sources in the same order, same rewriting steps, same string for the vote. What it does is what the
@@ -18,7 +18,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .extraction.final_answer import Kind
+    from .kinds import Kind
 
 __all__ = ["official_answer", "official_key"]
 

@@ -8,18 +8,22 @@ from hypothesis import strategies as st
 from rows import each
 
 from dare_reward.answers import ANSWERS_VERSION, Key, canonical, classify, grade
-from dare_reward.answers.algebra.evaluate import evaluate, point
-from dare_reward.answers.algebra.fingerprint import constant_key, expression_key, short
+from dare_reward.answers.algebra.evaluate import evaluate
+from dare_reward.answers.algebra.fingerprint import constant_key, expression_key
 from dare_reward.answers.algebra.literals import number
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, rational, real, start_budget
 from dare_reward.answers.algebra.parse import Number, Op, Variable, parse
-from dare_reward.answers.algebra.tokens import Unreadable, spell, tokenise
+from dare_reward.answers.algebra.sample_points import point
+from dare_reward.answers.algebra.token_lists import split
+from dare_reward.answers.algebra.tokens import spell, tokenise
 from dare_reward.answers.cleanup import MAX_CHARS, clean, fold, peel
-from dare_reward.answers.forms.intervals import REALS, Endpoint, Interval, intersect, spelled, union, without
+from dare_reward.answers.forms.intervals import REALS, Endpoint, RealInterval, intersect, spelled, union, without
+from dare_reward.answers.forms.names import name_of
 from dare_reward.answers.forms.prose import is_prose
-from dare_reward.answers.forms.reading import name_of, split
 from dare_reward.answers.forms.units import split_unit
+from dare_reward.answers.hashes import short
 from dare_reward.answers.keys import CACHE_CHARS
+from dare_reward.answers.unreadable import Unreadable
 from dare_reward.params import parameters
 
 
@@ -342,7 +346,7 @@ def test_rounding():
 
 
 ENDS = st.integers(-6, 6).map(lambda n: Endpoint(Fraction(n), str(n)))
-PIECES = st.builds(Interval, ENDS, ENDS, st.booleans(), st.booleans())
+PIECES = st.builds(RealInterval, ENDS, ENDS, st.booleans(), st.booleans())
 
 
 def holds(pieces, x):
@@ -370,7 +374,7 @@ def test_points_taken_out():
     zero = Endpoint(Fraction(0), "0")
     assert spelled(without([REALS], [zero])) == "(-oo;0)u(0;oo)"
     assert spelled([]) == "{}"
-    assert spelled([Interval(zero, zero, low_closed=True, high_closed=True)]) == "{0}"
+    assert spelled([RealInterval(zero, zero, low_closed=True, high_closed=True)]) == "{0}"
 
 
 @each(

@@ -3,7 +3,7 @@
 from rows import each
 
 from dare_reward.answers import canonical, choice_letter, extract, grade
-from dare_reward.answers.algebra.evaluate import WHOLE, step_points
+from dare_reward.answers.algebra.sample_points import WHOLE, step_points
 from dare_reward.answers.forms.chemistry import read_formula
 from dare_reward.answers.markup import undecorated, without_html
 from dare_reward.answers.species import names_species

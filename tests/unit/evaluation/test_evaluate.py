@@ -11,7 +11,7 @@ import pytest
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
 from dare_trainer.evaluation import completions
-from dare_trainer.evaluation.benchmarks import BENCHMARKS, Problem, load, prompt
+from dare_trainer.evaluation.benchmarks import BENCHMARKS, BenchmarkProblem, load, prompt
 from dare_trainer.evaluation.completions import Cache, Completion, Sampling, collect
 from dare_trainer.evaluation.paper import models, rows
 from dare_trainer.evaluation.scores import score
@@ -210,7 +210,7 @@ def test_a_server_that_ignores_n_or_comes_up_late(tmp_path):
 def test_errors_name_what_happened(tmp_path, broken, error):
     sampling = Sampling("m", samples=2)
     with Server(broken=broken) as server, Cache(tmp_path / "c.jsonl", sampling) as cache, pytest.raises(error):
-        asyncio.run(collect(server.url, [Problem("0", "What is 1 + 1?", "2", "math")], sampling, cache))
+        asyncio.run(collect(server.url, [BenchmarkProblem("0", "What is 1 + 1?", "2", "math")], sampling, cache))
 
 
 def test_no_server_is_2_in_one_line(tmp_path, capsys):
@@ -224,7 +224,7 @@ def test_no_server_is_2_in_one_line(tmp_path, capsys):
 
 def test_what_came_before_an_error_is_kept(tmp_path):
     sampling = Sampling("m", samples=1)
-    problems = [Problem(str(i), f"What is {i} + 1?", str(i + 1), "math") for i in range(4)]
+    problems = [BenchmarkProblem(str(i), f"What is {i} + 1?", str(i + 1), "math") for i in range(4)]
 
     def answer(request):
         body = json.loads(request.content)
@@ -322,7 +322,7 @@ def test_repeated_ids_become_places(tmp_path):
 
 
 def test_equivalent_answers_vote_together_and_cut_ones_need_a_box():
-    problem = Problem("0", "q", "\\frac{1}{2}", "math")
+    problem = BenchmarkProblem("0", "q", "\\frac{1}{2}", "math")
     texts = [("\\boxed{0.5}", "stop"), ("\\boxed{1/2}", "stop"), ("\\boxed{3}", "stop"), ("The answer is 3", "length")]
     found = score([problem, problem], [[Completion("0", i, t, f, 7) for i, (t, f) in enumerate(texts)], []], ks=[1, 4])
     assert found["pass"]["1"]["estimate"] == 0.5

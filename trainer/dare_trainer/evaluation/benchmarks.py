@@ -13,7 +13,7 @@ from typing import Any
 from dare_reward.answers import Kind, extract
 from dare_reward.errors import RequestError
 
-__all__ = ["BENCHMARKS", "Benchmark", "Problem", "load", "prompt"]
+__all__ = ["BENCHMARKS", "Benchmark", "BenchmarkProblem", "load", "prompt"]
 
 MATH_SUFFIX = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
 CHOICE_SUFFIX = "\n\nPlease reason step by step, and put the letter of your final answer within \\boxed{}."
@@ -33,7 +33,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class BenchmarkProblem:
     """One question with its label; `options` for multiple choice."""
 
     id: str
@@ -57,7 +57,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
 )
 
 
-def load(name: str, path: Path, *, limit: int | None = None) -> list[Problem]:
+def load(name: str, path: Path, *, limit: int | None = None) -> list[BenchmarkProblem]:
     """The problems of a file in its order; `limit` takes the first. RequestError names the row that means nothing."""
     if name not in BENCHMARKS:
         raise RequestError(f"unknown benchmark {name!r}; known: {', '.join(BENCHMARKS)}", code="benchmark")
@@ -66,11 +66,11 @@ def load(name: str, path: Path, *, limit: int | None = None) -> list[Problem]:
     if not problems:
         raise RequestError(f"{path}: no rows", code="empty")
     if len({p.id for p in problems}) < len(problems):  # ids of a file that are no ids
-        problems = [Problem(str(i), p.question, p.label, p.kind, p.options) for i, p in enumerate(problems)]
+        problems = [BenchmarkProblem(str(i), p.question, p.label, p.kind, p.options) for i, p in enumerate(problems)]
     return problems
 
 
-def prompt(problem: Problem) -> str:
+def prompt(problem: BenchmarkProblem) -> str:
     """The question as it is asked."""
     if problem.options is None:
         return problem.question + MATH_SUFFIX
@@ -96,7 +96,7 @@ def _rows(path: Path) -> list[Mapping[str, Any]]:
     return list(whole)
 
 
-def _problem(benchmark: Benchmark, row: Mapping[str, Any], index: int, path: Path) -> Problem:
+def _problem(benchmark: Benchmark, row: Mapping[str, Any], index: int, path: Path) -> BenchmarkProblem:
     where = f"{path}: row {index}"
     question = _first(row, benchmark.question)
     answer = _first(row, benchmark.answer)
@@ -105,8 +105,8 @@ def _problem(benchmark: Benchmark, row: Mapping[str, Any], index: int, path: Pat
     identity = str(_first(row, benchmark.ids) if _first(row, benchmark.ids) is not None else index)
     if benchmark.kind == "choice":
         options, label = _choices(row, answer, identity, where)
-        return Problem(identity, str(question), label, "choice", options)
-    return Problem(identity, str(question), _label(answer), "math")
+        return BenchmarkProblem(identity, str(question), label, "choice", options)
+    return BenchmarkProblem(identity, str(question), _label(answer), "math")
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:

@@ -19,7 +19,7 @@ from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
 
-from .benchmarks import BENCHMARKS, Problem, load
+from .benchmarks import BENCHMARKS, BenchmarkProblem, load
 from .completions import Cache, Sampling, collect
 from .paper import Row, models, rows
 from .scores import score
@@ -108,7 +108,7 @@ def _as_sampled(path: Path, sampling: Sampling) -> Sampling:
 
 
 def _collect(
-    arguments: argparse.Namespace, name: str, problems: Sequence[Problem], sampling: Sampling, cache: Cache
+    arguments: argparse.Namespace, name: str, problems: Sequence[BenchmarkProblem], sampling: Sampling, cache: Cache
 ) -> None:
     missing = sum(len(cache.missing(p, sampling.samples)) for p in problems)
     with _progress(name, len(problems) * sampling.samples, missing) as done:

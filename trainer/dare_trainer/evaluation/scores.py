@@ -12,14 +12,14 @@ from dare_reward._diagnostics import correctness
 from dare_reward._request import UNLIMITED, prepare
 from dare_reward.analysis import majority_at_k, mean_interval, pass_at_k_interval
 
-from .benchmarks import Problem
+from .benchmarks import BenchmarkProblem
 from .completions import Completion
 
 __all__ = ["score"]
 
 
 def score(
-    problems: Sequence[Problem], completions: Sequence[Sequence[Completion]], *, ks: Sequence[int]
+    problems: Sequence[BenchmarkProblem], completions: Sequence[Sequence[Completion]], *, ks: Sequence[int]
 ) -> dict[str, Any]:
     """pass@k and maj@k with 95% intervals, parse rate, truncated share, mean tokens; ready for JSON.
 
@@ -46,7 +46,7 @@ def score(
     }
 
 
-def _group(index: int, problem: Problem, completions: Sequence[Completion]) -> dict[str, Any]:
+def _group(index: int, problem: BenchmarkProblem, completions: Sequence[Completion]) -> dict[str, Any]:
     options = {} if problem.options is None else {"options": len(problem.options)}
     return {
         "group_id": str(index),

@@ -27,7 +27,7 @@ from dare_reward.errors import ConfigError
 from ..agent.labels import Label, write_label
 from .recipes import benchmark_facts
 
-__all__ = ["Question", "prepare", "read_questions", "read_rows"]
+__all__ = ["LabelledQuestion", "prepare", "read_questions", "read_rows"]
 
 INSTRUCTIONS: Final = {
     "math": "{question}\nPlease reason step by step, and put your final answer within \\boxed{{}}.",
@@ -38,7 +38,9 @@ PROBE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LabelledQuestion:
+    """A question of a benchmark with its answer; `options` counts the choices, if it has any."""
+
     text: str
     answer: str
     options: int | None = None
@@ -63,7 +65,7 @@ def prepare(name: str, source: Path, out: Path) -> dict[str, int]:
     return {file: len(chosen) for file, (chosen, *_) in plans.items()}
 
 
-def _line(question: Question, split: Any, instruction: str, kind: str, name: str) -> dict[str, str]:
+def _line(question: LabelledQuestion, split: Any, instruction: str, kind: str, name: str) -> dict[str, str]:
     label = Label(answer=question.answer, split=split, kind=kind, options=question.options)
     return {"input": instruction.format(question=question.text), "label": write_label(label), "datasource": name}
 
@@ -90,9 +92,9 @@ def read_rows(source: Path) -> list[Mapping[str, Any]]:
     return found
 
 
-def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], source: str) -> list[Question]:
+def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], source: str) -> list[LabelledQuestion]:
     """The questions, without repetitions, in the file's order."""
-    out: dict[str, Question] = {}
+    out: dict[str, LabelledQuestion] = {}
     for number, row in enumerate(rows, 1):
         try:
             question = _question(row, facts)
@@ -102,7 +104,7 @@ def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], 
     return list(out.values())
 
 
-def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> Question:
+def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> LabelledQuestion:
     fields = facts["fields"]
     text = str(_first(row, fields["question"], "question")).strip()
     answer = _first(row, fields["answer"], "answer")
@@ -113,10 +115,10 @@ def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> Question:
         value = extract(value, kind="math").answer or ""
     if not value:
         raise ConfigError("the answer is empty")
-    return Question(text, value)
+    return LabelledQuestion(text, value)
 
 
-def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str, Sequence[str]]) -> Question:
+def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str, Sequence[str]]) -> LabelledQuestion:
     """Options as letters. A right answer that is listed apart from the wrong ones is put among them by hash."""
     wrong = [str(row[name]).strip() for name in fields.get("wrong", ()) if row.get(name)]
     options = next((row[name] for name in fields["options"] if row.get(name)), None)
@@ -129,7 +131,7 @@ def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str,
     else:
         raise ConfigError("no options")
     listed = "\n".join(f"{LETTERS[i]}. {option}" for i, option in enumerate(texts))
-    return Question(f"{text}\n{listed}", letter, len(texts))
+    return LabelledQuestion(f"{text}\n{listed}", letter, len(texts))
 
 
 def _letter(answer: Any, texts: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from ..unreadable import Unreadable
 from .numbers import (
     MAX_BITS,
     NOISE,
@@ -18,7 +19,6 @@ from .numbers import (
     is_exact,
     is_zero,
 )
-from .tokens import Unreadable
 
 __all__ = ["add", "add2", "div", "exp", "ln", "log", "log10", "mul", "neg", "power", "product", "root", "sqrt", "zero"]
 

@@ -1,9 +1,10 @@
-"""A place in a list of tokens, and what may stand there."""
+"""The place in the list of tokens that the parser has reached, and how far it looks ahead."""
 
 from __future__ import annotations
 
+from ..unreadable import Unreadable
 from .literals import small
-from .tokens import Token, Unreadable
+from .tokens import Token
 
 __all__ = ["Cursor"]
 

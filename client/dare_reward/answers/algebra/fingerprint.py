@@ -3,43 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from hashlib import blake2b
-from typing import Literal
 
-from .evaluate import (
-    CLOSE,
-    FAR,
-    POINTS,
-    WHOLE,
-    bends_far_away,
-    doubted,
-    evaluate,
-    folds,
-    jumps,
-    mixed_points,
-    point,
-    step_points,
-    variables,
-    winds,
-)
-from .nodes import Node, Op
+from ..hashes import hashed, short
+from ..kinds import KeyKind
+from ..unreadable import Unreadable
+from .branches import bends_far_away, doubted, folds, jumps, winds
+from .evaluate import evaluate
+from .nodes import Node, Op, variables
 from .numbers import BASE_DIGITS, DEEP, MAX_LOG, Value, as_fraction, charge, context, digits, magnitude, rational, work
-from .tokens import Unreadable
+from .sample_points import CLOSE, FAR, POINTS, WHOLE, mixed_points, point, step_points
 
-KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]
-
-__all__ = ["KeyKind", "constant_key", "expression_key", "short", "values_at", "values_key"]
+__all__ = ["constant_key", "expression_key", "values_at", "values_key"]
 
 _SAFE_MAGNITUDE = 18  # so many digits before the point still leave 32 decimals and 10 to spare
-_MAX_READABLE = 80
 _COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
-
-
-def short(text: str) -> str:
-    """`text`, or its hash where it is long."""
-    if len(text) <= _MAX_READABLE:
-        return text
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
@@ -132,7 +109,7 @@ def values_key(values: list[Value], significant: int = 0) -> tuple[KeyKind, str]
     if constant is not None:
         return constant_key(constant, significant)
     text = ";".join(digits(v) for v in values)
-    return "fingerprint", "f:" + blake2b(text.encode(), digest_size=16).hexdigest()
+    return "fingerprint", "f:" + hashed(text)
 
 
 def constant_key(value: Value, significant: int = 0) -> tuple[KeyKind, str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from ..unreadable import Unreadable
 from ..words import words
 from .arithmetic import add, add2, div, exp, ln, log, log10, mul, neg, power, product, root, sqrt, zero
 from .numbers import (
@@ -23,7 +24,6 @@ from .numbers import (
     rational,
     work,
 )
-from .tokens import Unreadable
 
 __all__ = ["COSTS", "RULES"]
 

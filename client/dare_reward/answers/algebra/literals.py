@@ -1,4 +1,4 @@
-"""Numbers and runs of letters as they are written."""
+"""Numbers and runs of letters as they are written, and products of letters that are none."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ..unreadable import Unreadable
 from ..words import words
-from .tokens import Token, Unreadable
+from .tokens import Token
 
 __all__ = ["letters", "number", "refuse", "small"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-__all__ = ["Constant", "Node", "Number", "Op", "Variable"]
+__all__ = ["Constant", "Node", "Number", "Op", "Variable", "variables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +30,14 @@ class Op:
 
 
 Node = Number | Variable | Constant | Op
+
+
+def variables(node: Node, into: set[str] | None = None) -> set[str]:
+    """The names of the variables in `node`, added to `into` if that is given."""
+    found = set() if into is None else into
+    if isinstance(node, Variable):
+        found.add(node.name)
+    elif isinstance(node, Op):
+        for arg in node.args:
+            variables(arg, found)
+    return found

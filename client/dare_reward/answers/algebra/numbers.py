@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from .tokens import Unreadable
+from ..unreadable import Unreadable
 
 __all__ = [
     "BASE_DIGITS",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ..unreadable import Unreadable
 from .cursor import Cursor
 from .literals import letters, number, refuse
 from .nodes import Constant, Node, Number, Op, Variable
-from .tokens import Token, Unreadable
+from .tokens import Token
 
 __all__ = ["Constant", "Node", "Number", "Op", "Variable", "parse"]
 

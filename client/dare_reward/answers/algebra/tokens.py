@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..cleanup import GREEK
+from ..unreadable import Unreadable
 from ..words import words
 
-__all__ = ["ALIASES", "FUNCTIONS", "MAX_TOKENS", "Token", "Unreadable", "group_end", "spell", "tokenise"]
+__all__ = ["ALIASES", "FUNCTIONS", "MAX_TOKENS", "Token", "group_end", "spell", "tokenise"]
 
 MAX_TOKENS = 1_200
-
-
-class Unreadable(Exception):  # noqa: N818 - a verdict on the text, not a failure of the program
-    """The text is not mathematics that this room reads, or is over a budget: it is compared as it is written."""
 
 
 class Token(NamedTuple):
@@ -34,6 +30,22 @@ ALIASES = {
     "arctanh": "artanh", "asinh": "arsinh", "acosh": "arcosh", "atanh": "artanh", "cosec": "csc", "tg": "tan",
     "ctg": "cot", "arctg": "arctan", "cotan": "cot", "ceiling": "ceil", "root": "sqrt",
 }  # fmt: skip
+# LaTeX name -> the name of the variable that it is; spellings of one letter share it.
+_GREEK = {
+    name: name
+    for name in words(
+        "alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi",
+        "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar",
+    )
+    if name != "Gamma"
+} | {
+    "varepsilon": "epsilon",
+    "varphi": "phi",
+    "vartheta": "theta",
+    "varrho": "rho",
+    "varsigma": "sigma",
+    "zeta": "zeta",
+}
 _OPERATORS = {
     "cdot": "*", "times": "*", "ast": "*", "bullet": "*", "div": "/", "le": "<=", "leq": "<=", "leqslant": "<=",
     "leqq": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=", "geqq": ">=", "ne": "!=", "neq": "!=", "lt": "<",
@@ -239,8 +251,8 @@ def _symbol(name: str, *, space: bool) -> Token:
         return Token("op", _OPERATORS[name], space)
     if name in FUNCTIONS or name in ALIASES:
         return Token("fn", ALIASES.get(name, name), space)
-    if name in GREEK or name == "pi":
-        return Token("let", GREEK.get(name, name), space)
+    if name in _GREEK or name == "pi":
+        return Token("let", _GREEK.get(name, name), space)
     return Token("cmd", "\\" + name, space)
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from ..markup import undecorated
 from .boxes import is_placeholder
+from .math_spans import Span, display, spans
 from .prose_values import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
-from .spans import ABBREVIATION, Span, display, sentence, spans
+from .sentences import ABBREVIATION, sentence
 
 if TYPE_CHECKING:
-    from .announcements import Anchor
+    from .announcements import Announcement
 
 __all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
 
@@ -85,53 +86,61 @@ class Phrase:
     denied: bool = False
 
 
-def math_phrase(text: str, anchor: Anchor) -> Phrase | None:
+def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
-    if anchor.link == "back":
-        return _before(text, anchor)
-    if anchor.link in {"is", "colon"} and not anchor.negated and (number := _NUMBER.match(text, anchor.end)):
+    if announcement.link == "back":
+        return _before(text, announcement)
+    if (
+        announcement.link in {"is", "colon"}
+        and not announcement.negated
+        and (number := _NUMBER.match(text, announcement.end))
+    ):
         return Phrase(number[1])
-    return _math_words(text, anchor)
+    return _math_words(text, announcement)
 
 
-def _math_words(text: str, anchor: Anchor) -> Phrase | None:
-    body, fresh = _body(text, anchor)
-    if not anchor.negated and (repeating := _REPEATING.match(body)):
+def _math_words(text: str, announcement: Announcement) -> Phrase | None:
+    body, fresh = _body(text, announcement)
+    if not announcement.negated and (repeating := _REPEATING.match(body)):
         return Phrase(repeating[0])
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None
-    line = _CLOSED_HEADING.sub("", _line(body, anchor))
+    line = _CLOSED_HEADING.sub("", _line(body, announcement))
     found = spans(line)
     said, asked = sentence(line, found)
     if asked:
         return None
-    if not found and anchor.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
+    if not found and announcement.link != "cell" and (shown := _shown_below(line, body[len(line) :].lstrip())):
         return Phrase(last_side(shown))
     start = _fillers(said)
-    return None if _is_constraint(text, anchor, said, start) else _from_sentence(text, anchor, line, start, fresh=fresh)
+    return (
+        None
+        if _is_constraint(text, announcement, said, start)
+        else _from_sentence(text, announcement, line, start, fresh=fresh)
+    )
 
 
-def _from_sentence(text: str, anchor: Anchor, line: str, start: int, *, fresh: bool) -> Phrase | None:
+def _from_sentence(text: str, announcement: Announcement, line: str, start: int, *, fresh: bool) -> Phrase | None:
     """What the sentence that opens `line` announces or denies from `start` on."""
     found = spans(line)
-    said, denied = sentence(line, found)[0], anchor.negated
-    if anchor.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
+    said, denied = sentence(line, found)[0], announcement.negated
+    if announcement.link == "is" and (no := _NOT.match(said, start)) and _VALUE.match(said, no.end()):
         denied, start = True, no.end()
     if denied and _NOT_SO.match(said, start):
-        can = "can" in text[anchor.start : anchor.end].lower()
+        can = "can" in text[announcement.start : announcement.end].lower()
         if can and _UNABLE.match(said, start):
             return None
         word = "cannot be " if can else "not "
         return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
     content = _span_content(said, start, found)
     if content is None:
-        content = plain_content(said[start:], strict=anchor.link in {"equals", "hash", "line"}, fresh=fresh)
+        content = plain_content(said[start:], strict=announcement.link in {"equals", "hash", "line"}, fresh=fresh)
     if (
         not content
         or _is_empty(content)
         or _FIELD.match(content)
-        or (anchor.link == "hash" and not _is_result(text, anchor, line, content))
+        or (announcement.link == "hash" and not _is_result(text, announcement, line, content))
     ):
         return None
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
@@ -148,24 +157,24 @@ def _shown_below(line: str, after: str) -> str | None:
     return display(after)
 
 
-def _is_constraint(text: str, anchor: Anchor, said: str, start: int) -> bool:
+def _is_constraint(text: str, announcement: Announcement, said: str, start: int) -> bool:
     """Whether "the answer must be even" says only what it is like, or "is of the form" what it looks like."""
     if _OF_FORM.match(said, start):
         return True
-    modal = anchor.link == "is" and _MODAL.search(text[anchor.start : anchor.end])
+    modal = announcement.link == "is" and _MODAL.search(text[announcement.start : announcement.end])
     return bool(modal and _CONSTRAINT.match(said, start))
 
 
-def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
+def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """The line after a colon, the sentence after "is", without markup around it."""
-    if anchor.link == "back":
-        return _before(text, anchor)
-    if anchor.link == "equals" or (anchor.link == "hash" and not _is_last(text, anchor)):
+    if announcement.link == "back":
+        return _before(text, announcement)
+    if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
-    body, _ = _body(text, anchor)
-    line = _line(body, anchor)
+    body, _ = _body(text, announcement)
+    line = _line(body, announcement)
     found = spans(line)
-    if anchor.link == "is":
+    if announcement.link == "is":
         said, asked = sentence(line, found)
         if asked:
             return None
@@ -177,30 +186,30 @@ def text_phrase(text: str, anchor: Anchor) -> Phrase | None:
         line = line[:-1].rstrip().rstrip('*_`"”»').rstrip()
     if len(found) == 1 and line.startswith(("$", "\\(")) and line.endswith(("$", "\\)")):
         line = found[0][2]
-    if (anchor.link == "heading" and line.endswith(":")) or not _SAYS.search(line):
+    if (announcement.link == "heading" and line.endswith(":")) or not _SAYS.search(line):
         return None
-    return Phrase(line, anchor.negated)
+    return Phrase(line, announcement.negated)
 
 
-def exact_phrase(text: str, anchor: Anchor) -> Phrase | None:
+def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """The rest of the line, or the next line, code point for code point but for blanks around it."""
-    if anchor.link in {"equals", "back"} or (anchor.link == "hash" and not _is_last(text, anchor)):
+    if announcement.link in {"equals", "back"} or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
-    if (value := _json_string(text, anchor)) is not None:
+    if (value := _json_string(text, announcement)) is not None:
         return Phrase(value.strip()) if value.strip() else None
-    rest = text[anchor.end : anchor.end + WINDOW]
+    rest = text[announcement.end : announcement.end + WINDOW]
     dressed = re.match(r"[*_`]{1,3}+(?=\s)", rest)
     if dressed:
         rest = rest[dressed.end() :]
-    line = _line(rest.lstrip(), anchor).strip()
+    line = _line(rest.lstrip(), announcement).strip()
     if line.endswith("**") and line.count("**") % 2:
         line = line[:-2].rstrip()  # the label's: **Answer: foo**
-    return Phrase(line, anchor.negated) if line else None
+    return Phrase(line, announcement.negated) if line else None
 
 
-def _line(body: str, anchor: Anchor) -> str:
+def _line(body: str, announcement: Announcement) -> str:
     line = body.partition("\n")[0]
-    return line.partition("|")[0] if anchor.link == "cell" else line
+    return line.partition("|")[0] if announcement.link == "cell" else line
 
 
 def _undressed(line: str) -> str:
@@ -208,27 +217,27 @@ def _undressed(line: str) -> str:
     return line.replace("**", "", 1) if line.count("**") % 2 else line
 
 
-def _json_string(text: str, anchor: Anchor) -> str | None:
+def _json_string(text: str, announcement: Announcement) -> str | None:
     """The value of `"answer": "…"`, without the escapes that it needs there."""
-    if not _KEY.search(text[anchor.start : anchor.end]):
+    if not _KEY.search(text[announcement.start : announcement.end]):
         return None
-    match = _STRING.match(text, anchor.end, anchor.end + WINDOW)
+    match = _STRING.match(text, announcement.end, announcement.end + WINDOW)
     if match is None:
         return None
     return _ESCAPE.sub(r"\1", match["double"] if match["double"] is not None else match["single"])
 
 
-def _before(text: str, anchor: Anchor) -> Phrase | None:
+def _before(text: str, announcement: Announcement) -> Phrase | None:
     """ "So $24$ is the answer." """
-    content = re.split(r"\**\s(?:is|are)\s", text[anchor.end : anchor.start], maxsplit=1)[0].strip("$* ,.")
+    content = re.split(r"\**\s(?:is|are)\s", text[announcement.end : announcement.start], maxsplit=1)[0].strip("$* ,.")
     content = content.removeprefix("\\(").removesuffix("\\)").strip()
     return Phrase(content) if content else None
 
 
-def _body(text: str, anchor: Anchor) -> tuple[str, bool]:
+def _body(text: str, announcement: Announcement) -> tuple[str, bool]:
     """The content's text without dress before it, and whether it starts on a new line."""
-    rest = text[anchor.end : anchor.end + WINDOW]
-    if (value := _json_string(text, anchor)) is not None:
+    rest = text[announcement.end : announcement.end + WINDOW]
+    if (value := _json_string(text, announcement)) is not None:
         rest = value
     at, fresh = (rest.index("}") + 1 if rest.lstrip().startswith("}") else 0), False  # \\textbf{Answer:} 42
     for _ in range(4):
@@ -294,13 +303,13 @@ def _is_empty(content: str) -> bool:
     return box is not None and is_placeholder(box[1].strip())
 
 
-def _is_result(text: str, anchor: Anchor, line: str, content: str) -> bool:
+def _is_result(text: str, announcement: Announcement, line: str, content: str) -> bool:
     """Whether `#### …` is GSM8K's last line and no heading: all of the line is the result, or it closes the text."""
     return (len(content) >= len(line.strip(" .*$")) - 8 and re.match(r"\d+\.\s+\S", line) is None) or _is_last(
-        text, anchor
+        text, announcement
     )
 
 
-def _is_last(text: str, anchor: Anchor) -> bool:
-    line_end = text.find("\n", anchor.end)
+def _is_last(text: str, announcement: Announcement) -> bool:
+    line_end = text.find("\n", announcement.end)
     return line_end < 0 or not text[line_end : line_end + WINDOW].strip()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..choices import plain
 from ..species import names_species
-from .announcements import NEAR, anchors, descending, fold
-from .endorsements import PRAISE, praised
+from .announcements import NEAR, announcements, descending, lowered
+from .endorsements import ENDORSING, endorsement
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
@@ -221,16 +221,16 @@ def _spaced(content: str, rest: str, letters: Sequence[str]) -> bool:
 
 def _said(text: str, letters: Sequence[str], start: int, end: int | None = None) -> list[Said]:
     """Announcements whose words stand from `start` on and before `end`, from the last to the first."""
-    low = fold(text)
+    low = lowered(text)
     found: dict[int, Said] = {}
-    for count, anchor in enumerate(anchors(text, low, start, end)):
+    for count, announcement in enumerate(announcements(text, low, start, end)):
         if count >= EVENTS:
             break
-        said = _letter_at(text, anchor.start, anchor.end, letters) or _letter_closing(
-            text, anchor.start, anchor.end, letters
+        said = _letter_at(text, announcement.start, announcement.end, letters) or _letter_closing(
+            text, announcement.start, announcement.end, letters
         )
         if said is not None:
-            found |= _with_instead(text, replace(said, denied=True) if anchor.negated else said, letters)
+            found |= _with_instead(text, replace(said, denied=True) if announcement.negated else said, letters)
     for at, stem in descending(low, _ASCII_STEMS if text.isascii() else _TAILS, EVENTS, start, end):
         match = _TAILS[stem].match(low, at + len(stem))
         if match is None or not _introduced(low, at, stem):
@@ -238,8 +238,8 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
         said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
-    for at, _ in descending(low, PRAISE, EVENTS, start, end):
-        if (match := praised(text, at)) is not None:
+    for at, _ in descending(low, ENDORSING, EVENTS, start, end):
+        if (match := endorsement(text, at)) is not None:
             letter = match["letter"].upper() if match["letter"].upper() in letters else None
             found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
@@ -304,7 +304,7 @@ def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> 
     if (closing := _AT_END.search(window)) is not None and window.count("(") == 1:
         letter = closing["letter"]
         return Said(start, end + closing.end(), letter if letter in letters else None)
-    mentions = _mentions(window, fold(window), letters)
+    mentions = _mentions(window, lowered(window), letters)
     if len({m.letter for m in mentions}) == 1 and not mentions[0].denied:
         return Said(start, end + mentions[0].end, mentions[0].letter)
     return None
@@ -323,7 +323,7 @@ def _contradicted(text: str, said: list[Said], at: int) -> bool:
 def _only_mention(text: str, letters: Sequence[str]) -> str | None:
     """The option that is mentioned by name ("option (E)") if it is the only one, and nothing is said against it."""
     seen: set[str | None] = set()
-    for said in _mentions(text, fold(text), letters):
+    for said in _mentions(text, lowered(text), letters):
         against = _DENIED_BEFORE.search(text, max(0, said.start - 24), said.start) or _DENIED_AFTER.match(
             text, said.end
         )

@@ -1,4 +1,4 @@
-"""Anchors: the words with which a text announces its final answer ("The answer is", "Answer:", "答案是", "####").
+"""The words with which a text announces its final answer ("The answer is", "Answer:", "答案是", "####").
 
 Scanned from the end, so that the last announcement comes first. Every scan is a `rfind` or a match with possessive
 quantifiers at one place, and the number of places tried is bounded: time is linear in the text, whatever it holds.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["NEAR", "Anchor", "anchors", "descending", "fold"]
+__all__ = ["NEAR", "Announcement", "announcements", "descending", "lowered"]
 
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back"]
 
@@ -37,7 +37,7 @@ _EN = (
 
 
 def _plain(words: str, adjectives: str = "") -> str:
-    """The tail of an anchor outside English: an adjective, a link word or a colon, a line's end."""
+    """The tail of an announcement outside English: an adjective, a link word or a colon, a line's end."""
     return (
         rf"[*_`\"'}}]{{0,4}}+(?:\s++(?:{adjectives or 'x'})(?![^\W\d_]))?+[*_`\"']{{0,4}}+"
         rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:{words}))(?![a-zà-ÿ])\s*+[:：]?+"
@@ -168,7 +168,7 @@ _LISTED = re.compile(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class Announcement:
     """One announcement: where it starts, where its content starts, how it links, whether it says what is *not* so."""
 
     start: int
@@ -177,7 +177,7 @@ class Anchor:
     negated: bool = False
 
 
-def fold(text: str) -> str:
+def lowered(text: str) -> str:
     """`text` in lower case, place for place."""
     return (text.replace("İ", "I") if "İ" in text else text).lower()
 
@@ -202,18 +202,20 @@ def descending(
             places[stem] = before
 
 
-def anchors(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Anchor]:
-    """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `fold(text)`."""
+def announcements(text: str, low: str, start: int = 0, end: int | None = None) -> Iterator[Announcement]:
+    """The announcements of `text` that begin from `start` on and before `end`, last first; `low` is `lowered(text)`."""
     stems = _ASCII_STEMS if text.isascii() else _ALL_STEMS
     for at, stem in descending(low, stems, TRIES, start, end):
-        anchor = _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
-        if anchor is not None:
-            yield anchor
+        announcement = (
+            _hash(low, at) if stem == "####" else _line(low, at + 1) if stem[0] == "\n" else _word(low, at, stem)
+        )
+        if announcement is not None:
+            yield announcement
     if not start and (first := _line(low, 0)) is not None:
         yield first
 
 
-def _word(low: str, at: int, stem: str) -> Anchor | None:
+def _word(low: str, at: int, stem: str) -> Announcement | None:
     if stem.isascii() and at and low[at - 1].isalpha():
         return None
     match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
@@ -224,7 +226,7 @@ def _word(low: str, at: int, stem: str) -> Anchor | None:
         return None
     found = {name for name, value in match.groupdict().items() if value is not None}
     link = _link(low, at, before, found)
-    return None if link is None else Anchor(at, match.end(), link, negated="neg" in found)
+    return None if link is None else Announcement(at, match.end(), link, negated="neg" in found)
 
 
 def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
@@ -248,25 +250,25 @@ def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     return link
 
 
-def _back(low: str, at: int) -> Anchor | None:
+def _back(low: str, at: int) -> Announcement | None:
     """ "So 24 is the answer.": the content stands before the words; `end` is where it starts."""
     said = _BACK.search(low, max(0, at - 120), at)
     if said is None or low[at + 6 : at + 8].strip(" *_")[:1] not in {"", ".", "!", "\n", ",", "t"}:
         return None
-    return Anchor(at, said.start(), "back")
+    return Announcement(at, said.start(), "back")
 
 
-def _hash(low: str, at: int) -> Anchor | None:
+def _hash(low: str, at: int) -> Announcement | None:
     """GSM8K's `#### 42`; a Markdown heading of the fourth level looks the same and is sorted out by its content."""
     match = _HASH.match(low, at)
     if match is None or (at and low[at - 1] not in "\n "):
         return None
-    return Anchor(at, match.end(), "hash")
+    return Announcement(at, match.end(), "hash")
 
 
-def _line(low: str, at: int) -> Anchor | None:
+def _line(low: str, at: int) -> Announcement | None:
     """`A: 26` on a line of its own, unless it is the first of a list of options."""
     match = _LINE.match(low, at)
     if match is None or _LISTED.match(low, match.end(), match.end() + 400):
         return None
-    return Anchor(at, match.end(), "line")
+    return Announcement(at, match.end(), "line")

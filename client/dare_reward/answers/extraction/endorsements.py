@@ -1,12 +1,12 @@
-"""Praise of an option that names its letter first: "(C) is the correct answer", "B seems more plausible"."""
+"""Endorsements: an option that the text calls right, letter first: "(C) is the correct answer", "B seems best"."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["PRAISE", "praised"]
+__all__ = ["ENDORSING", "endorsement"]
 
-PRAISE = (
+ENDORSING = (
     "correct",
     "better",
     "right",
@@ -31,7 +31,7 @@ _AFFIRM = re.compile(
     r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
     r"(?![ -](?:approach|way|method|side|hand|angle|formula|direction))"
 )
-# Praise with the option's text between: "(C) 0.25 is the closest value".
+# With the option's text between: "(C) 0.25 is the closest value".
 _AFFIRM_TEXT = re.compile(
     r"\((?P<letter>[A-Z])\)[*_]*+\s[^\n;:()?]{1,50}?\s(?:is|are) (?:therefore |thus |clearly |indeed )?the (?:most )?"
     r"(?:only correct|correct|right|best|closest|nearest|appropriate|likely|suitable)"
@@ -49,8 +49,8 @@ _SUPPOSED = re.compile(
 )
 
 
-def praised(text: str, at: int) -> re.Match[str] | None:
-    """The match of "(C) is the correct answer" with its `letter`, where the praise stands at `at`."""
+def endorsement(text: str, at: int) -> re.Match[str] | None:
+    """The match of "(C) is the correct answer" with its `letter`, where one of `ENDORSING` stands at `at`."""
     if not text[at].isascii():
         return _AFFIRM_ZH.search(text, max(0, at - 8), at + 6)
     match = None

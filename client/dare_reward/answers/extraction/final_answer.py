@@ -17,18 +17,19 @@ from ..choices import choice_letter, option_letters
 from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
-from .announcements import NEAR, anchors, fold
+from .announcements import NEAR, announcements, lowered
 from .boxes import Mark, boxes, last_mark
 from .final_turn import final_turn, questions
 from .prose_values import plain_content
-from .unannounced import lone_letter, lone_value
+from .unannounced import unannounced_letter, unannounced_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Extraction", "Kind", "Source", "extract"]
+    from ..kinds import Kind
 
-Kind = Literal["math", "choice", "text", "exact"]
+__all__ = ["Extraction", "Source", "extract"]
+
 Source = Literal["box", "tag", "phrase", "fallback", "given", "none"]
 
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
@@ -105,7 +106,7 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         return _NONE
     phrase = _phrase(text, kind)
     if phrase is None and kind == "math":
-        phrase = lone_value(text)
+        phrase = unannounced_value(text)
     return _NONE if phrase is None else Extraction(phrase, "phrase")
 
 
@@ -122,7 +123,7 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
             return Extraction(letter, mark.source)
     letter = None if closed_only else announced_letter(text, letters)
     if letter is None and mark is None and not closed_only:
-        letter = lone_letter(text, letters)
+        letter = unannounced_letter(text, letters)
     return _NONE if letter is None else Extraction(letter, "phrase")
 
 
@@ -147,9 +148,9 @@ def _letter_near(text: str, content: str, source: str, letters: tuple[str, ...])
 def _phrase(text: str, kind: Kind) -> str | None:
     """The last announcement's content; one that a later "the answer is not …" takes back does not count."""
     read, denied = _READERS[kind], set[str]()
-    low, near = fold(text), max(0, len(text) - NEAR)
-    for anchor in chain(anchors(text, low, near), anchors(text, low, 0, near) if near else ()):
-        phrase: Phrase | None = read(text, anchor)
+    low, near = lowered(text), max(0, len(text) - NEAR)
+    for announcement in chain(announcements(text, low, near), announcements(text, low, 0, near) if near else ()):
+        phrase: Phrase | None = read(text, announcement)
         if phrase is None:
             continue
         if phrase.denied:

@@ -1,4 +1,4 @@
-"""Letters without an announcement that still say one thing: the whole reply is "B", or its last line is "**(C)**".
+"""Answers without an announcement that still say one thing: the whole reply is "B" or "42", its last line "**(C)**".
 
 Also small letters behind an announcement: "Answer: b" is B, unless the text itself labels statements "a) … d)".
 """
@@ -14,7 +14,7 @@ from ..markup import undecorated
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["lone_letter", "lone_value", "stands_alone"]
+__all__ = ["stands_alone", "unannounced_letter", "unannounced_value"]
 
 REPLY = 200  # characters of a reply that is an option and nothing else
 LINE = 24  # characters of a last line that is a letter and its dress
@@ -57,7 +57,7 @@ _SMALL_END = re.compile(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+
 _SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
 
-def lone_letter(text: str, letters: Sequence[str]) -> str | None:
+def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
     reply = undecorated(_unfenced(text.strip())).lstrip("✅✔☑→👉\ufe0f ")
     if _SMALL_REPLY.fullmatch(reply):
@@ -107,7 +107,7 @@ def _closing(line: str, letters: Sequence[str]) -> str | None:
     return match["letter"] if match["letter"] in letters else None
 
 
-def lone_value(text: str) -> str | None:
+def unannounced_value(text: str) -> str | None:
     """The value of a reply that is one number or one maths span and nothing else, or of such a last line in bold."""
     reply = text.strip()
     before, _, line = reply.rpartition("\n")

@@ -15,7 +15,7 @@ __all__ = [
     "PLUS_INFINITY",
     "REALS",
     "Endpoint",
-    "Interval",
+    "RealInterval",
     "endpoint",
     "intersect",
     "spelled",
@@ -31,7 +31,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class RealInterval:
     low: Endpoint
     high: Endpoint
     low_closed: bool
@@ -50,7 +50,7 @@ class Interval:
 
 MINUS_INFINITY = Endpoint(float("-inf"), "-oo")
 PLUS_INFINITY = Endpoint(float("inf"), "oo")
-REALS = Interval(MINUS_INFINITY, PLUS_INFINITY, low_closed=False, high_closed=False)
+REALS = RealInterval(MINUS_INFINITY, PLUS_INFINITY, low_closed=False, high_closed=False)
 
 
 def endpoint(value: Value, significant: int = 0) -> Endpoint:
@@ -61,9 +61,9 @@ def endpoint(value: Value, significant: int = 0) -> Endpoint:
     return Endpoint(order, constant_key(value, significant)[1])
 
 
-def union(pieces: Sequence[Interval]) -> list[Interval]:
+def union(pieces: Sequence[RealInterval]) -> list[RealInterval]:
     """Disjoint pieces in order, touching ones joined."""
-    out: list[Interval] = []
+    out: list[RealInterval] = []
     for piece in sorted((p for p in pieces if not p.empty), key=lambda p: (p.low.order, not p.low_closed)):
         if out and _touches(out[-1], piece):
             out[-1] = _joined(out[-1], piece)
@@ -72,21 +72,21 @@ def union(pieces: Sequence[Interval]) -> list[Interval]:
     return out
 
 
-def intersect(a: Sequence[Interval], b: Sequence[Interval]) -> list[Interval]:
+def intersect(a: Sequence[RealInterval], b: Sequence[RealInterval]) -> list[RealInterval]:
     return union([_common(p, q) for p in a for q in b])
 
 
-def without(pieces: Sequence[Interval], points: Sequence[Endpoint]) -> list[Interval]:
+def without(pieces: Sequence[RealInterval], points: Sequence[Endpoint]) -> list[RealInterval]:
     """The pieces with single points taken out."""
     out = list(pieces)
     for p in points:
-        below = Interval(MINUS_INFINITY, p, low_closed=False, high_closed=False)
-        above = Interval(p, PLUS_INFINITY, low_closed=False, high_closed=False)
+        below = RealInterval(MINUS_INFINITY, p, low_closed=False, high_closed=False)
+        above = RealInterval(p, PLUS_INFINITY, low_closed=False, high_closed=False)
         out = intersect(out, [below, above])
     return out
 
 
-def spelled(pieces: Sequence[Interval]) -> str:
+def spelled(pieces: Sequence[RealInterval]) -> str:
     """The value of the key: `(-oo;1]u(2;oo)`; points alone are a set."""
     if all(p.point for p in pieces):
         return "{" + ";".join(sorted(p.low.key for p in pieces)) + "}"
@@ -95,22 +95,22 @@ def spelled(pieces: Sequence[Interval]) -> str:
     )
 
 
-def _touches(a: Interval, b: Interval) -> bool:
+def _touches(a: RealInterval, b: RealInterval) -> bool:
     if a.high.key == b.low.key:
         return a.high_closed or b.low_closed
     return bool(b.low.order < a.high.order)
 
 
-def _joined(a: Interval, b: Interval) -> Interval:
+def _joined(a: RealInterval, b: RealInterval) -> RealInterval:
     if a.high.key == b.high.key:
-        return Interval(
+        return RealInterval(
             a.low, a.high, a.low_closed or (a.low.key == b.low.key and b.low_closed), a.high_closed or b.high_closed
         )
     high, closed = (a.high, a.high_closed) if a.high.order > b.high.order else (b.high, b.high_closed)
-    return Interval(a.low, high, a.low_closed or (a.low.key == b.low.key and b.low_closed), closed)
+    return RealInterval(a.low, high, a.low_closed or (a.low.key == b.low.key and b.low_closed), closed)
 
 
-def _common(a: Interval, b: Interval) -> Interval:
+def _common(a: RealInterval, b: RealInterval) -> RealInterval:
     if a.low.key == b.low.key:
         low, low_closed = a.low, a.low_closed and b.low_closed
     else:
@@ -119,4 +119,4 @@ def _common(a: Interval, b: Interval) -> Interval:
         high, high_closed = a.high, a.high_closed and b.high_closed
     else:
         high, high_closed = (a.high, a.high_closed) if a.high.order < b.high.order else (b.high, b.high_closed)
-    return Interval(low, high, low_closed, high_closed)
+    return RealInterval(low, high, low_closed, high_closed)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ..algebra.tokens import Token, Unreadable
+from ..algebra.token_lists import closes_at_end, split
+from ..algebra.tokens import Token
 from ..rules import Rules
+from ..unreadable import Unreadable
 from .intervals import intersect, union
-from .reading import Reader, Reading, closes_at_end, encoded, interval_reading, listing, name_of, split, tagged
+from .names import name_of
+from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 from .relations import RELATIONS, assignments, coordinates, read_relation
 
 __all__ = ["MAX_ITEMS", "items_of", "read_list"]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ..algebra.fingerprint import short
 from ..cleanup import fold, peel
+from ..hashes import short
 from ..words import words
 
 __all__ = ["is_prose", "opaque_value", "spoken_number", "text_value", "unwrapped"]

@@ -6,14 +6,18 @@ import re
 from fractions import Fraction
 
 from ..algebra.evaluate import evaluate
-from ..algebra.fingerprint import expression_key, short
+from ..algebra.fingerprint import expression_key
 from ..algebra.literals import number
 from ..algebra.nodes import Number
 from ..algebra.parse import parse
-from ..algebra.tokens import Token, Unreadable
+from ..algebra.token_lists import depth_step, split
+from ..algebra.tokens import Token
+from ..hashes import short
 from ..rules import Rules
-from .intervals import PLUS_INFINITY, REALS, Endpoint, Interval
-from .reading import Reading, depth_step, interval_reading, name_of, split
+from ..unreadable import Unreadable
+from .intervals import PLUS_INFINITY, REALS, Endpoint, RealInterval
+from .names import name_of
+from .reading import Reading, interval_reading
 
 __all__ = ["read_angle", "read_base", "read_infinity", "read_number_set", "read_ratio", "read_residue"]
 
@@ -92,7 +96,7 @@ def read_number_set(tokens: list[Token], rules: Rules, depth: int) -> Reading | 
         return None
     if "".join(t.text for t in tokens) in {"R^+", "R^{+}", "R_+", "R_{+}"}:
         return interval_reading(
-            [Interval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
+            [RealInterval(Endpoint(Fraction(0), "0"), PLUS_INFINITY, low_closed=False, high_closed=False)]
         )
     if len(tokens) != 1:
         return None

@@ -1,19 +1,24 @@
-"""Equations and inequalities: solved where they are linear, else compared up to a factor."""
+"""Equations and inequalities: solved where they are linear or quadratic, else compared up to a factor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from ..algebra.evaluate import POINTS, evaluate, point, variables
-from ..algebra.fingerprint import expression_key, short, values_at, values_key
-from ..algebra.nodes import Node, Number, Op, Variable
+from ..algebra.evaluate import evaluate
+from ..algebra.fingerprint import expression_key, values_at, values_key
+from ..algebra.nodes import Node, Number, Op, Variable, variables
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
-from ..algebra.tokens import Token, Unreadable
+from ..algebra.sample_points import POINTS, point
+from ..algebra.token_lists import split
+from ..algebra.tokens import Token
+from ..hashes import short
 from ..rules import Rules
-from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, Interval, endpoint, intersect, union, without
-from .reading import Reader, Reading, encoded, interval_reading, listing, name_of, split, tagged
+from ..unreadable import Unreadable
+from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, RealInterval, endpoint, intersect, union, without
+from .names import name_of
+from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 
 __all__ = ["RELATIONS", "assignments", "coordinates", "read_relation"]
 
@@ -237,7 +242,7 @@ def _side(tokens: list[Token]) -> Node | Endpoint:
 
 def _solutions(
     left: Node | Endpoint, op: str, right: Node | Endpoint, name: str, rules: Rules
-) -> list[Interval] | None:
+) -> list[RealInterval] | None:
     """The solutions of an inequality that is linear or quadratic in `name`, or bounds one absolute value."""
     if isinstance(left, Endpoint) or isinstance(right, Endpoint):
         return [REALS]
@@ -293,7 +298,7 @@ def _coefficients(difference: Node, name: str) -> tuple[Fraction, Fraction, Frac
     return a, b, c
 
 
-def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[Interval] | None:
+def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[RealInterval] | None:
     """Where a quadratic with rational coefficients has the wanted sign."""
     found = _coefficients(difference, name)
     if found is None:
@@ -307,13 +312,13 @@ def _quadratic(difference: Node, op: str, name: str, rules: Rules) -> list[Inter
     low, high = (endpoint(evaluate(end, {}), rules.significant) for end in (ends if a > 0 else ends[::-1]))
     if outside:
         return union([
-            Interval(MINUS_INFINITY, low, low_closed=False, high_closed=closed),
-            Interval(high, PLUS_INFINITY, closed, high_closed=False),
+            RealInterval(MINUS_INFINITY, low, low_closed=False, high_closed=closed),
+            RealInterval(high, PLUS_INFINITY, closed, high_closed=False),
         ])  # fmt: skip
-    return union([Interval(low, high, closed, closed)])
+    return union([RealInterval(low, high, closed, closed)])
 
 
-def _half_line(difference: Node, op: str, name: str, rules: Rules) -> Interval | None:
+def _half_line(difference: Node, op: str, name: str, rules: Rules) -> RealInterval | None:
     """The solutions of a linear inequality."""
     found = _root(difference, name, {})
     if found is None:
@@ -324,8 +329,8 @@ def _half_line(difference: Node, op: str, name: str, rules: Rules) -> Interval |
         op = _FLIPPED[op]
     closed = op.endswith("=")
     if op[0] == ">":
-        return Interval(at, PLUS_INFINITY, closed, high_closed=False)
-    return Interval(MINUS_INFINITY, at, low_closed=False, high_closed=closed)
+        return RealInterval(at, PLUS_INFINITY, closed, high_closed=False)
+    return RealInterval(MINUS_INFINITY, at, low_closed=False, high_closed=closed)
 
 
 def _curved(left: Node | Endpoint, op: str, right: Node | Endpoint, names: Sequence[str]) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from ..algebra.evaluate import evaluate, variables
-from ..algebra.fingerprint import expression_key, short
-from ..algebra.nodes import Node, Number, Op
+from ..algebra.evaluate import evaluate
+from ..algebra.fingerprint import expression_key
+from ..algebra.nodes import Node, Number, Op, variables
 from ..algebra.numbers import charge
 from ..algebra.parse import parse
-from ..algebra.tokens import Token, Unreadable
+from ..algebra.token_lists import closes_at_end, split
+from ..algebra.tokens import Token
+from ..hashes import short
 from ..rules import Rules
-from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, Interval, endpoint, union, without
+from ..unreadable import Unreadable
+from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, RealInterval, endpoint, union, without
 from .lists import MAX_ITEMS, items_of, read_list
+from .names import name_of
 from .prose import text_value
 from .quantities import read_angle, read_base, read_infinity, read_number_set, read_ratio, read_residue
-from .reading import Reading, closes_at_end, encoded, interval_reading, listing, name_of, split
+from .reading import Reading, encoded, interval_reading, listing
 from .relations import RELATIONS, read_relation
 from .units import split_unit
 
@@ -200,7 +204,7 @@ def _set_algebra(tokens: list[Token], rules: Rules, depth: int) -> Reading | Non
     return interval_reading(pieces)
 
 
-def _pieces(r: Reading) -> list[Interval]:
+def _pieces(r: Reading) -> list[RealInterval]:
     if r.pieces is None:
         raise Unreadable("not a set of reals")
     return list(r.pieces)
@@ -235,13 +239,13 @@ def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
 def _tuple(opener: str, closer: str, parts: list[list[Token]], rules: Rules, depth: int) -> Reading:
     ends = [_end(p, rules) for p in parts] if len(parts) == 2 and opener in "([" else [None]
     low, high = ends[0], ends[-1]
-    pieces: tuple[Interval, ...] | None = None
+    pieces: tuple[RealInterval, ...] | None = None
     if low is not None and high is not None:
-        interval = Interval(low, high, opener == "[", closer == "]")
+        interval = RealInterval(low, high, opener == "[", closer == "]")
         infinite = "oo" in low.key or "oo" in high.key
         if infinite and not interval.empty:
             return interval_reading(
-                [Interval(low, high, opener == "[" and low.key != "-oo", closer == "]" and high.key != "oo")]
+                [RealInterval(low, high, opener == "[" and low.key != "-oo", closer == "]" and high.key != "oo")]
             )
         pieces = () if interval.empty else (interval,)
         if opener + closer in {"[)", "(]"}:
@@ -277,7 +281,7 @@ def _set(body: list[Token], rules: Rules, depth: int) -> Reading:
     ends = [_end(p, rules) for p in parts]
     points = [e for e in ends if e is not None]
     pieces = (
-        tuple(union([Interval(e, e, low_closed=True, high_closed=True) for e in points]))
+        tuple(union([RealInterval(e, e, low_closed=True, high_closed=True) for e in points]))
         if len(points) == len(ends)
         else None
     )

@@ -1,21 +1,14 @@
-"""Maths spans and sentences in a line of prose."""
+"""Mathematics between dollars or brackets in a line of prose: $...$, \\(...\\), \\[...\\]."""
 
 from __future__ import annotations
 
-import re
-
-__all__ = ["ABBREVIATION", "Span", "display", "sentence", "spans"]
+__all__ = ["Span", "display", "spans"]
 
 Span = tuple[int, int, str]  # start, end, content without its dollars
 
-_STOP = re.compile(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
-ABBREVIATION = re.compile(
-    r"(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|sra|dra|rs|[a-z]|[a-z]\.[a-z])\Z",
-    re.IGNORECASE,
-)
-
 
 def display(body: str) -> str | None:
+    """The content of the displayed formula or the environment that `body` begins with; None if it never ends."""
     opening = "\\begin{" if body.startswith("\\begin{") else body[:2]
     if opening == "\\begin{":
         name = body[7 : body.find("}")]
@@ -25,9 +18,9 @@ def display(body: str) -> str | None:
     return body[2:end].strip().rstrip(".,") if end > 0 else None
 
 
-def spans(line: str) -> list[tuple[int, int, str]]:
+def spans(line: str) -> list[Span]:
     """Maths spans as (start, end, content). A dollar before a number that no dollar closes is money."""
-    found: list[tuple[int, int, str]] = []
+    found: list[Span] = []
     at = 0
     closers = {"\\(": "\\)", "\\[": "\\]"}
     if "$" not in line and "\\(" not in line and "\\[" not in line:
@@ -61,21 +54,3 @@ def spans(line: str) -> list[tuple[int, int, str]]:
         found.append((start, end + width, content.strip().rstrip(".,;").rstrip()))
         at = end + width
     return found
-
-
-def sentence(line: str, spans: list[tuple[int, int, str]]) -> tuple[str, bool]:
-    """`line` up to the end of its first sentence, and whether that is a question. A point in 3.5 ends nothing."""
-    for stop in _STOP.finditer(line):
-        at = stop.start()
-        if any(start <= at < end for start, end, _ in spans):
-            continue
-        if stop[0] == "!" and re.match(r"\s*[=+*/^<>)-]", line[at + 1 :]):
-            continue  # a factorial
-        if stop[0] == "." and ABBREVIATION.search(line[max(0, at - 8) : at]) and line[at + 1 :].strip(" *_\"'$)"):
-            if re.match(r"\s+[A-Z]", line[at + 1 :]) and re.search(
-                r"\d\s*[a-z]\Z|=\s*[a-z]\Z", line[max(0, at - 8) : at]
-            ):
-                return line[:at], False
-            continue
-        return line[:at], stop[0] in "?？؟"
-    return line, False

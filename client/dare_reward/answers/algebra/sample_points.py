@@ -1,0 +1,76 @@
+"""Where expressions with variables are evaluated: points that depend on nothing but the names of the variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from itertools import permutations
+
+from ..hashes import seed
+from .numbers import Value
+
+__all__ = ["CLOSE", "FAR", "POINTS", "WHOLE", "mixed_points", "point", "step_points"]
+
+POINTS = 3
+FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))  # |x - 30| is 30 - x at the ordinary points
+CLOSE = (Fraction(1, 10_007), Fraction(-1, 10_009))  # to zero: there |ln x^2| is not ln x^2
+_MIXED = 3  # so many variables at most take turns in being negative
+
+
+@lru_cache(maxsize=4096)
+def point(name: str, index: int) -> Fraction:
+    """Where a variable is evaluated: a hash of its name over a prime, the first near 1, the last negative.
+
+    The others are larger, so that |x - 3| is neither x - 3 nor 3 - x at all of them; and the numerators differ
+    modulo 4, so that (-1)^n and (-1)^{n(n+1)/2}, odd roots at such points, have both signs.
+    """
+    drawn = seed(f"{name}/{index}")
+    top = drawn % 90_001 + 30_011 if index == 0 else drawn % 80_001 + 160_009
+    at = 4 * _INTEGERS.index(name) if name in _INTEGERS else seed(name) % len(_RESIDUES)
+    sign = -1 if index == POINTS - 1 else 1
+    top += (sign * _RESIDUES[at][index] - top) % 4
+    return Fraction(sign * top, 49_999)
+
+
+# By parities, of which the usual names of integers have different ones: (-1)^n is not (-1)^m.
+_RESIDUES = sorted(permutations(range(4), POINTS), key=lambda residues: [r % 2 for r in residues])
+_INTEGERS = ("n", "m", "k", "x", "j", "r")
+
+
+def mixed_points(names: Sequence[str]) -> list[dict[str, Value]]:
+    """Where one of several variables is negative: at the ordinary points all have one sign, |x| + |y| is |x + y|."""
+    return [{name: -point(name, 0) if name == odd else point(name, 0) for name in names} for odd in names[:_MIXED]]
+
+
+def step_points(names: Sequence[str]) -> list[dict[str, Value]]:
+    """Where functions with jumps are told apart: ceil(x) and floor(x) + 1 differ at the integers alone.
+
+    Of the usual names of integers, the first twelve, in an order that depends on the name, and a far one that all small
+    numbers divide; of others, far integers, a half and small decimals as well as the ordinary points.
+    """
+    if all(name in WHOLE for name in names):
+        near = [{name: _whole(name, j) for name in names} for j in range(_RUN)]
+        return [*near, {name: _MANIFOLD * (10**6 + seed(name) % 10**6) for name in names}]
+    tops = {name: _MANIFOLD * (1 + seed(name) % 997) for name in names}
+    far = [{name: factor * top + shift for name, top in tops.items()} for factor, shift in _PLACES]
+    return far + [{name: _small(name, j) for name in names} for j in range(_SMALL)]
+
+
+_PLACES = ((1, Fraction(0)), (-2, Fraction(0)), (1, Fraction(1, 2)))
+_SMALL = 8
+# The place in its run where an integer starts, and how it steps through it: no two names go together.
+WHOLE = {"n": (0, 1), "m": (1, 5), "k": (3, 7), "j": (7, 11), "N": (5, 1), "M": (8, 5), "K": (10, 7)}
+_RUN = 12
+_MANIFOLD = 27_720  # divisible by all up to 12
+
+
+def _whole(name: str, j: int) -> int:
+    start, step = WHOLE[name]
+    return 1 + (start + j * step) % _RUN
+
+
+def _small(name: str, j: int) -> Fraction:
+    """Between -5 and 5, with two decimals; every fourth time an integer, every fourth between -1 and 1."""
+    value = Fraction(seed(f"{name}~{j}") % 999 - 499, 100)
+    return Fraction(round(value) or 1) if j % 4 == 0 else value / 5 if j % 4 == 1 else value

@@ -1,0 +1,197 @@
+"""The rooms of the code: who may import whom inside a package, how wide a folder is, what a class is called."""
+
+import ast
+import tomllib
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = {"dare_reward": "client", "dare_service": "service", "dare_trainer": "trainer"}
+PACKAGES = SHIPPED | {"dare_research": "research"}
+
+# Two circles that exist today. The changes that remove them also remove them from this set, which the test enforces.
+KNOWN_CIRCLES = {
+    frozenset({"dare_trainer.agent.url_route_patch", "dare_trainer.vllm.plugin"}),
+    frozenset({"dare_research.commands", "dare_research.training.commands"}),
+}
+
+# Names that two modules still share. The list only shrinks: the test fails for a name that is no longer shared.
+KNOWN_NAMES = {"Label", "Outcome", "Scorer"}
+
+# The module that imports whatever lies in a folder, and so depends on none of it by name.
+DISCOVERY = {"dare_reward.methods"}
+
+WIDEST = 22
+A_FILE_A_PAPER = "dare_reward.estimators"
+
+
+@cache
+def modules():
+    """Each module of the project by its dotted name, with its tree."""
+    found = {}
+    for package, folder in PACKAGES.items():
+        for file in (ROOT / folder / package).rglob("*.py"):
+            parts = file.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = (file, ast.parse(file.read_text()))
+    return found
+
+
+def package_of(module):
+    return module if modules()[module][0].name == "__init__.py" else module.rpartition(".")[0]
+
+
+def absolute(module, name, level):
+    """The dotted name of `from ..x`, written in `module`."""
+    if not level:
+        return name or ""
+    base = package_of(module).split(".")
+    return ".".join([*base[: len(base) - level + 1], *([name] if name else [])])
+
+
+@cache
+def home(source, name):
+    """The module that `from source import name` needs: a submodule, or where a package's `__init__` has the name from."""
+    if f"{source}.{name}" in modules():
+        return f"{source}.{name}"
+    file, tree = modules()[source]
+    if file.name == "__init__.py":
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and name in {alias.asname or alias.name for alias in node.names}:
+                inner = absolute(source, node.module, node.level)
+                return home(inner, name) if inner in modules() else source
+    return source
+
+
+def strings(module, tree):
+    """The modules that `import_module("name")` and `import_module(".name", __package__)` name."""
+    constants = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            constants[ast.unparse(target)] = node.value.value
+    for node in ast.walk(tree):
+        called = getattr(node, "func", None)
+        if getattr(called, "attr", getattr(called, "id", None)) not in {"import_module", "__import__"}:
+            continue
+        argument = node.args[0]
+        name = constants.get(ast.unparse(argument), getattr(argument, "value", None))
+        if not isinstance(name, str):
+            assert module in DISCOVERY, f"{module}:{node.lineno} imports a module that no reader can name"
+            continue
+        dots = len(name) - len(name.lstrip("."))
+        yield absolute(module, name[dots:], dots)
+
+
+def entry_points():
+    """The functions that the command line loads by name."""
+    for file in (ROOT / "pyproject.toml", ROOT / "research" / "pyproject.toml"):
+        if file.exists():
+            project = tomllib.loads(file.read_text())["project"]
+            for target in project.get("entry-points", {}).get("dare_reward.commands", {}).values():
+                yield target.partition(":")[0]
+
+
+@cache
+def imports():
+    """Each module with the modules of the project that it imports: on top, in functions, for types and by strings."""
+    found = {}
+    for module, (_, tree) in modules().items():
+        needed = set(strings(module, tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                needed |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                source = absolute(module, node.module, node.level)
+                needed |= {home(source, alias.name) for alias in node.names if source in modules()}
+        found[module] = needed & modules().keys()
+    found["dare_reward.cli"] |= set(entry_points())
+    return found
+
+
+def reach(start):
+    """What is imported from `start` on, directly or through other modules; `start` itself only through a circle."""
+    seen, waiting = set(), [start]
+    while waiting:
+        new = imports()[waiting.pop()] - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
+def room(module, name):
+    return module == name or module.startswith(name + ".")
+
+
+def test_imports_are_seen():
+    """Of every kind one: on top, re-exported, in a function, by a string, by an entry point."""
+    seen = imports()
+    assert "dare_reward.answers.keys" in seen["dare_reward.answers.classes"]
+    assert "dare_reward.answers.extraction.final_answer" in seen["dare_trainer.launch.data"]
+    assert "dare_reward.client" in seen["dare_reward.commands.score"]
+    assert "dare_trainer.vllm.entropy_torch" in seen["dare_trainer.vllm.plugin"]
+    assert "dare_service.serve" in seen["dare_reward.cli"]
+
+
+def test_no_import_goes_in_a_circle():
+    reached = {module: reach(module) for module in imports()}
+    circles = {
+        frozenset(other for other in reached if other in reached[module] and module in reached[other])
+        for module in reached
+        if module in reached[module]
+    }
+    assert {frozenset(c) for c in circles} == KNOWN_CIRCLES
+
+
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        ("extraction", "algebra"),
+        ("extraction", "forms"),
+        ("algebra", "extraction"),
+        ("algebra", "forms"),
+        ("forms", "extraction"),
+        *((r, top) for r in ("extraction", "algebra", "forms") for top in ("keys", "classes", "ttrl_strings")),
+    ],
+)
+def test_the_rooms_of_the_answers(below, above):
+    """What a rollout claims and when two answers are one are told apart; what is below knows nothing of what is above."""
+    low, high = f"dare_reward.answers.{below}", f"dare_reward.answers.{above}"
+    inside = [module for module in modules() if room(module, low)]
+    assert len(inside) > 5
+    assert any(room(module, high) for module in modules())
+    for module in inside:
+        assert [m for m in reach(module) if room(m, high)] == [], module
+
+
+def test_only_the_classes_import_the_keys():
+    """The floors above all rooms: keys, then classes, then the package."""
+    users = defaultdict(set)
+    for module, needed in imports().items():
+        if room(module, "dare_reward.answers"):
+            for name in needed:
+                users[name].add(module)
+    assert users["dare_reward.answers.keys"] == {"dare_reward.answers", "dare_reward.answers.classes"}
+    assert users["dare_reward.answers.classes"] == {"dare_reward.answers"}
+
+
+def test_no_folder_is_too_wide():
+    width = defaultdict(int)
+    for module, (file, _) in modules().items():
+        width[package_of(module)] += file.name != "__init__.py"
+    assert len(width) > 15
+    assert {folder: n for folder, n in width.items() if n > WIDEST and folder != A_FILE_A_PAPER} == {}
+
+
+def test_a_class_name_means_one_thing():
+    defined = defaultdict(set)
+    for module, (_, tree) in modules().items():
+        if module.partition(".")[0] in SHIPPED:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    defined[node.name].add(module)
+    assert len(defined) > 100
+    shared = {name: sorted(where) for name, where in defined.items() if len(where) > 1}
+    assert shared.keys() == KNOWN_NAMES, shared
