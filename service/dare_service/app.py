@@ -23,7 +23,7 @@ from dare_reward.methods import Method
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
-from .auth import authorise, query, stopping
+from .auth import Hosts, authorise, hide_token, query, stopping
 from .body import Admission, Form, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
@@ -74,13 +74,26 @@ class State:
         self.rollouts.join.stop()
 
 
+class Application(FastAPI):
+    """The token leaves the scope here, outside of everything that an instrumentation wraps."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        hide_token(scope)
+        await super().__call__(scope, receive, send)
+
+
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; its state is `app.state.dare`."""
     settings = settings or Settings()
     settle(settings.method, settings.default_params)  # a bad default must fail at start, not at the first request
     state = State(settings)
-    app = FastAPI(
-        title="dare-reward", version=__version__, docs_url="/docs", redoc_url=None, description=openapi.DESCRIPTION
+    app = Application(
+        title="dare-reward",
+        version=__version__,
+        docs_url="/docs",
+        redoc_url=None,
+        description=openapi.DESCRIPTION,
+        redirect_slashes=False,  # a redirect would repeat the query, token included
     )
     app.state.dare = state
     add = partial(app.add_api_route, response_model=None)
@@ -97,7 +110,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_exception_handler(405, _no_route)
     openapi.install(app)
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
-    app.add_middleware(Observe, metrics=state.metrics, routes=routes)
+    app.add_middleware(Observe, metrics=state.metrics, routes=routes, hosts=Hosts(settings))
     return app
 
 
@@ -177,9 +190,9 @@ async def rollouts(request: Request) -> Response:
 @asynccontextmanager
 async def _body(request: Request, state: State, kind: Form) -> AsyncIterator[bytearray]:
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
-    size = stated_length(request.headers, kind)
-    with state.admission.hold(size or 0) as lease:
-        body = await receive(request.receive, size, kind, lease, seconds=state.settings.deadline)
+    size, settings = stated_length(request.headers, kind), state.settings
+    with state.admission.hold() as lease:
+        body = await receive(request.receive, size, kind, lease, seconds=settings.deadline, idle=settings.body_idle)
         request.scope["state"]["notes"].update(bytes=len(body))
         yield body
 
@@ -234,7 +247,7 @@ async def info(request: Request) -> Response:
     content = {
         "version": __version__,
         "answers_version": ANSWERS_VERSION,
-        "auth": bool(state.settings.token),
+        "auth": bool(state.settings.tokens),
         "settings": settings,
     }
     return Response(to_json(content), media_type="application/json")

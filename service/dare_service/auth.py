@@ -1,9 +1,15 @@
-"""What every scoring route asks of a request before its body: the token, the query string."""
+"""Who may ask: the token, and on loopback the name that the service was reached by."""
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import secrets
+import socket
+from collections.abc import MutableMapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Request
 
@@ -12,18 +18,86 @@ from dare_reward.errors import RequestError
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["authorise", "query", "stopping"]
+__all__ = ["Hosts", "authorise", "hide_token", "query", "stopping"]
+
+Scope = MutableMapping[str, Any]
+
+
+def hide_token(scope: Scope) -> None:
+    """Move `token` from the query string to the request's state: whatever traces or logs the scope never sees it."""
+    raw = scope.get("query_string", b"")
+    if scope["type"] != "http" or b"token=" not in raw:
+        return
+    pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, encoding="utf-8", errors="surrogateescape")
+    given = [value for name, value in pairs if name == "token"]
+    rest = [pair for pair in pairs if pair[0] != "token"]
+    scope["query_string"] = urlencode(rest, errors="surrogateescape").encode()
+    scope.setdefault("state", {})["token"] = given[0] if len(given) == 1 else ""
+
+
+class Hosts:
+    """The names by which a request may reach the loopback address while no token is set.
+
+    A page of any site can make its own name point at 127.0.0.1 (DNS rebinding) and then post as if from the same
+    origin. Its name stays in Host and Origin. With a token there is nothing to protect: the page does not know it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._off = bool(settings.tokens)
+        self._own = frozenset({"localhost", socket.gethostname().lower(), *settings.allowed_hosts.lower().split()})
+
+    def check(self, scope: Scope) -> None:
+        """RefusalError 403 for a name that is not the machine's own."""
+        server = scope.get("server")
+        if self._off or not server or not _is_loopback(server[0]):
+            return
+        for name, value in scope["headers"]:
+            if name in {b"host", b"origin"} and not _known(value, name == b"origin", self._own):
+                raise RefusalError(
+                    403,
+                    f"the {name.decode()} header is not an address, localhost or this machine's name; "
+                    "set DARE_ALLOWED_HOSTS to allow one more name, or protect the service with DARE_TOKEN",
+                    code="host",
+                )
+
+
+@lru_cache(1024)
+def _known(value: bytes, origin: bool, own: frozenset[str]) -> bool:
+    host = _host(value.decode("latin-1") if origin else f"//{value.decode('latin-1')}")
+    if not host:  # HTTP/1.0 may name no host; an origin without one is a sandboxed page
+        return host == "" and not origin
+    return host in own or _is_address(host)
+
+
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return None
+
+
+def _is_address(host: str | None) -> bool:
+    try:
+        ipaddress.ip_address(host or "")
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(64)
+def _is_loopback(host: str) -> bool:
+    return _is_address(host) and ipaddress.ip_address(host).is_loopback
 
 
 def authorise(request: Request, settings: Settings) -> None:
     """Both sides hashed, so that neither content nor length shows in the time that the comparison takes."""
-    if not settings.token:
+    if not settings.tokens:
         return
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     # A header arrives as latin-1, whatever the caller wrote its bytes in; a query is decoded already.
     raw = given.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
-    digests = (hashlib.sha256(x).digest() for x in (raw, settings.token.encode()))
-    if not secrets.compare_digest(*digests):
+    digest = hashlib.sha256(raw).digest()
+    if not sum(secrets.compare_digest(digest, hashlib.sha256(x.encode()).digest()) for x in settings.tokens):
         raise RefusalError(
             401,
             "send the token as Authorization: Bearer or as ?token=",
@@ -50,4 +124,4 @@ def stopping() -> RefusalError:
 
 
 def _query_token(request: Request) -> bytes:
-    return request.query_params.get("token", "").encode("utf-8", "replace")
+    return str(request.scope["state"].get("token", "")).encode("utf-8", "surrogateescape")

@@ -1,6 +1,7 @@
-"""Receiving a request body: limits first, then into one buffer of the stated size, under a deadline.
+"""Receiving a request body: limits first, then into one buffer that grows as bytes arrive, under two time-outs.
 
-Starlette's `Request.body()` joins chunks, which holds the body twice; 96 MiB would cost 192.
+Starlette's `Request.body()` joins chunks, which holds the body twice; 96 MiB would cost 192. A stated length is checked
+against the limits and reserves nothing: a client that states 128 MiB and sends none must not keep others out.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from dare_reward.wire import MEDIA_TYPES
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["Admission", "Form", "form", "receive"]
+__all__ = ["RESERVE", "Admission", "Form", "form", "receive"]
 
 Receive = Callable[[], Awaitable[Any]]
+
+RESERVE = 64 << 10  # a single rollout with its text: such posts are let in however much else is held
 
 
 class Disconnected(Exception):  # noqa: N818  (an event, nobody is left to tell)
@@ -27,16 +30,18 @@ class Disconnected(Exception):  # noqa: N818  (an event, nobody is left to tell)
 
 @dataclass(slots=True)
 class Admission:
-    """Bytes of bodies held at once. A body is let in while there is room for it, or when it is alone."""
+    """Bytes of bodies held at once, counted as they arrive.
+
+    A body is let in while there is room for it, when it is alone, and always up to its first RESERVE bytes.
+    """
 
     limit: int
     held: int = 0
 
     @contextmanager
-    def hold(self, size: int) -> Iterator[Lease]:
-        """Room for `size` bytes, and for more as they come, until the end of the block."""
+    def hold(self) -> Iterator[Lease]:
+        """Room for the bytes of one body as they come, until the end of the block."""
         lease = Lease(self)
-        lease.grow(size)
         try:
             yield lease
         finally:
@@ -52,7 +57,7 @@ class Lease:
 
     def grow(self, more: int) -> None:
         others = self.admission.held - self.size
-        if others and self.admission.held + more > self.admission.limit:
+        if others and self.size + more > RESERVE and self.admission.held + more > self.admission.limit:
             raise RefusalError(
                 503,
                 f"{others} bytes in flight and {self.size + more} more exceed {self.admission.limit} "
@@ -101,37 +106,39 @@ def stated_length(headers: Mapping[str, str], kind: Form) -> int | None:
     return int(digits or "0")
 
 
-async def receive(receive: Receive, size: int | None, kind: Form, lease: Lease, *, seconds: float) -> bytearray:
-    """The whole body. `size` is the stated length; without one the buffer grows, under the same limit."""
+async def receive(
+    receive: Receive, size: int | None, kind: Form, lease: Lease, *, seconds: float, idle: float
+) -> bytearray:
+    """The whole body: at most `seconds` for all of it, and `idle` without a byte. `size` is the stated length."""
+    now = asyncio.get_running_loop().time
+    end = now() + seconds
     try:
-        async with asyncio.timeout(seconds):
-            return await _collect(receive, size, kind, lease)
+        async with asyncio.timeout_at(min(end, now() + idle)) as limit:
+            return await _collect(receive, size, kind, lease, lambda: limit.reschedule(min(end, now() + idle)))
     except TimeoutError:
-        raise RefusalError(
-            408, f"the body did not arrive within {seconds:g} s (DARE_DEADLINE)", code="deadline"
-        ) from None
+        late = f"the body did not arrive within {seconds:g} s (DARE_DEADLINE)"
+        stalled = f"no byte of the body arrived for {idle:g} s (DARE_BODY_IDLE)"
+        raise RefusalError(408, late if now() >= end else stalled, code="deadline") from None
 
 
-async def _collect(receive: Receive, size: int | None, kind: Form, lease: Lease) -> bytearray:
-    buffer, at, more = bytearray(size or 0), 0, True
+async def _collect(
+    receive: Receive, size: int | None, kind: Form, lease: Lease, progress: Callable[[], None]
+) -> bytearray:
+    buffer, more = bytearray(), True
     while more:
         message = await receive()
+        progress()
         if message["type"] == "http.disconnect":
             raise Disconnected
         chunk, more = message.get("body", b""), message.get("more_body", False)
-        end = at + len(chunk)
-        if size is None:
-            if end > kind.limit:
-                raise _too_large(kind)
-            lease.grow(len(chunk))
-            buffer += chunk
-        elif end > size:
+        if size is not None and len(buffer) + len(chunk) > size:
             raise RefusalError(400, f"more than the {size} bytes that Content-Length states", code="content_length")
-        else:
-            buffer[at:end] = chunk
-        at = end
-    if size is not None and at != size:
-        raise RefusalError(400, f"{at} bytes, but Content-Length states {size}", code="content_length")
+        if len(buffer) + len(chunk) > kind.limit:
+            raise _too_large(kind)
+        lease.grow(len(chunk))
+        buffer += chunk
+    if size is not None and len(buffer) != size:
+        raise RefusalError(400, f"{len(buffer)} bytes, but Content-Length states {size}", code="content_length")
     return buffer
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from dare_reward import DareError, __version__
 
+from .auth import Hosts
 from .body import Disconnected
 from .metrics import Metrics
 from .problems import RefusalError, from_error, from_validation, response
@@ -29,14 +30,17 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 logger = logging.getLogger("dare_service")
 EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
+VERSION = (b"x-dare-version", __version__.encode())
+NOSNIFF = (b"x-content-type-options", b"nosniff")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)
 
 
 class Observe:
     """The outermost layer: nothing below it can fail without a reply, a metric and a line."""
 
-    def __init__(self, app: App, *, metrics: Metrics, routes: frozenset[str]) -> None:
+    def __init__(self, app: App, *, metrics: Metrics, routes: frozenset[str], hosts: Hosts) -> None:
         self.app = app
+        self.hosts = hosts
         self.metrics = metrics
         self.routes = routes
 
@@ -64,6 +68,7 @@ class _Exchange:
 
     async def run(self, receive: Receive) -> None:
         try:
+            self.outer.hosts.check(self.scope)
             await self.outer.app(self.scope, receive, self.send)
         except Disconnected:
             self.status = 499
@@ -82,7 +87,7 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = [(b"x-request-id", self.id.encode()), (b"x-dare-version", __version__.encode())]
+            headers = [(b"x-request-id", self.id.encode()), VERSION, NOSNIFF]
             message["headers"] = [*message.get("headers", ()), *headers]
         await self._send(message)
 

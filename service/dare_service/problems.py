@@ -18,6 +18,7 @@ MEDIA_TYPE = "application/problem+json"
 TITLES = {
     400: "The body is not JSON or not a frame",
     401: "Not authorised",
+    403: "Not allowed",
     404: "No such route",
     405: "Method not allowed",
     408: "The body did not arrive in time",
@@ -25,6 +26,7 @@ TITLES = {
     413: "Larger than the limit",
     415: "Media type not supported",
     422: "The request means nothing",
+    431: "Request head larger than the limit",
     500: "A bug of the service",
     503: "Busy or stopping",
     504: "The group did not fill in time",

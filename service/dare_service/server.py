@@ -5,21 +5,91 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
+import os
 import resource
 import socket
 import sys
+import threading
 import time
+from http import HTTPStatus
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .app import State, create_app
 from .middleware import JSONLines, logger
+from .problems import response
 from .settings import Settings, SettingsError
 
 __all__ = ["serve"]
 
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, bounded before a request begins: in the time and in the bytes of its head.
+
+    Without this a silent connection holds its socket for ever, and a header of 48 MiB costs seconds on the event loop,
+    both before any token is looked at.
+    """
+
+    settings: Settings
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head_timer is None:
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > self.settings.max_head_bytes:
+            self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect_head()
+
+    def on_headers_complete(self) -> None:
+        self._head_arrived()
+        super().on_headers_complete()
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.settings.head_timeout, self._too_late)
+
+    def _head_arrived(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_late(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """A problem document by hand: there is no request yet that an application could answer."""
+        self._head_arrived()
+        if self.transport.is_closing():
+            return
+        reply = response(status, detail, headers={"Connection": "close"})
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+        lines += [name + b": " + value for name, value in reply.raw_headers]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(reply.body)]))
+        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -37,7 +107,8 @@ class Server(uvicorn.Server):
             print(f"dare-reward listens on {_address(listener)}", flush=True)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """The first signal starts draining, a second one ends it."""
+        """The first signal starts draining, a second one ends at once."""
+        self.force_exit = self.state.draining
         self.stop_at = 0.0 if self.state.draining else time.monotonic() + self.state.settings.drain
         self.state.draining = True
 
@@ -56,21 +127,40 @@ def serve(settings: Settings) -> int:
     _steady()
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=type("Bounded", (Protocol,), {"settings": settings}),
+        ws="none",
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
         log_config=None,
         access_log=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(settings.grace),
+        timeout_graceful_shutdown=math.ceil(settings.grace),
         backlog=settings.backlog,
         server_header=False,
     )
     _open_files()
     listener = _bind(settings)
+    _backlog(settings)
     server = Server(config, app.state.dare)
     gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[listener]))
-    return 0 if server.started else 3
+    code = 0 if server.started else 3
+    _end_threads(app.state.dare, code)
+    return code
+
+
+def _end_threads(state: State, code: int) -> None:
+    """The grace period is over: work that still runs has nobody to answer, and must not keep the process."""
+    state.executor.shutdown(wait=False, cancel_futures=True)
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(0.1)
+            if thread.is_alive():
+                logger.warning("stop", extra={"fields": {"why": "unfinished work was given up after DARE_GRACE"}})
+                logging.shutdown()
+                sys.stdout.flush()
+                os._exit(code)
 
 
 def _steady() -> None:
@@ -95,6 +185,13 @@ def _open_files() -> None:
     if soft != unlimited and soft < ENOUGH_FILES:
         why = "one socket per waiting rollout: prompts x samples of a step must stay below it; raise ulimit -n"
         logger.warning("open_files", extra={"fields": {"limit": soft, "why": why}})
+
+
+def _backlog(settings: Settings, limit: Path = Path("/proc/sys/net/core/somaxconn")) -> None:
+    """The kernel cuts a longer backlog silently; what overflows it waits for a retransmission, a second and more."""
+    if limit.exists() and (most := int(limit.read_text())) < settings.backlog:
+        why = "the kernel cuts DARE_BACKLOG to net.core.somaxconn; raise it if a step opens more connections at once"
+        logger.warning("backlog", extra={"fields": {"limit": most, "backlog": settings.backlog, "why": why}})
 
 
 def _bind(settings: Settings) -> socket.socket:
@@ -122,4 +219,7 @@ def _log(settings: Settings) -> None:
     logger.handlers[:] = [handler]
     logger.setLevel(level)
     logger.propagate = False
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    uvicorn_log = logging.getLogger("uvicorn.error")
+    uvicorn_log.handlers[:] = [handler]
+    uvicorn_log.setLevel(max(level, logging.WARNING))
+    uvicorn_log.propagate = False

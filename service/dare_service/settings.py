@@ -29,7 +29,21 @@ class Settings:
 
     host: str = _setting("127.0.0.1", "Loopback: whoever can reach the port can use the CPU. 0.0.0.0 in a container.")
     port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.")
-    token: str = _setting("", "If set, /reward wants `Authorization: Bearer <token>` or `?token=`; probes stay open.")
+    token: str = _setting(
+        "",
+        "If set, scoring wants `Authorization: Bearer <token>` or `?token=`; probes stay open. Several, separated by "
+        "blanks, are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
+    )
+    allowed_hosts: str = _setting(
+        "",
+        "Further names, separated by blanks, that a browser or a proxy on this machine may reach the loopback address "
+        "by when no token is set. A web page whose own name is pointed at 127.0.0.1 is refused.",
+    )
+    trusted_proxies: str = _setting(
+        "",
+        "Addresses, separated by commas, whose X-Forwarded-For is believed. Empty: none, so that nobody can pose as "
+        "another client.",
+    )
     method: str = _setting("dare", "The method of a request that names none.")
     params: str = _setting("{}", "JSON object: parameters of that method where a request sets none.")
     max_body_bytes: int = _setting(
@@ -49,6 +63,15 @@ class Settings:
     )
     embeddings_model: str = _setting("", "The model that the embeddings endpoint is asked for.")
     embeddings_token: str = _setting("", "Sent to the embeddings endpoint as a bearer token.")
+    body_idle: float = _setting(
+        10.0, "Seconds without a byte after which the upload of a body ends: a stalled one must not hold memory."
+    )
+    head_timeout: float = _setting(
+        10.0, "Seconds that a connection gets for a complete request head: silent ones must not use up all sockets."
+    )
+    max_head_bytes: int = _setting(
+        64 << 10, "Bytes of a request's line and headers; more are answered 431 before the token is looked at."
+    )
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
     )
@@ -80,6 +103,10 @@ class Settings:
         8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
     )
     log: str = _setting("info", "info: one JSON line a request, never a body; error: only failures; off.")
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return tuple(self.token.split())
 
     @property
     def limits(self) -> Limits:

@@ -19,7 +19,7 @@ import pytest
 
 from dare_reward.groups import Ragged
 from dare_reward.wire import pack
-from dare_service.body import Admission
+from dare_service.body import RESERVE, Admission
 from dare_service.middleware import logger
 from dare_service.problems import RefusalError
 from dare_service.settings import Settings, SettingsError, from_environment
@@ -131,21 +131,21 @@ def test_a_bug_is_a_500_without_a_trace(make_service, monkeypatch):
 
 
 def test_admission_counts_bytes():
-    admission = Admission(100)
-    with admission.hold(90), pytest.raises(RefusalError) as caught, admission.hold(11):
-        pass
-    assert caught.value.status == 503
-    assert caught.value.headers == {"Retry-After": "1"}
-    with admission.hold(90), admission.hold(10):
-        assert admission.held == 100
+    admission = Admission(2 * RESERVE)
+    with admission.hold() as first, admission.hold() as second:
+        assert admission.held == 0  # a body that was announced and did not come holds nothing
+        first.grow(RESERVE + 1)
+        second.grow(RESERVE - 1)
+        with pytest.raises(RefusalError) as caught:
+            second.grow(2)
+        assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})
+        with admission.hold() as small:
+            small.grow(RESERVE)  # a single rollout is never refused
+            assert admission.held == 3 * RESERVE
     assert admission.held == 0
-    with admission.hold(60), admission.hold(0) as growing:
-        growing.grow(40)
-        with pytest.raises(RefusalError):
-            growing.grow(1)
-    assert admission.held == 0
-    with admission.hold(1000):  # alone it is let in, or it would never be
-        assert admission.held == 1000
+    with admission.hold() as alone:
+        alone.grow(1000 * RESERVE)  # alone it is let in, or it would never be
+        assert admission.held == 1000 * RESERVE
 
 
 def test_a_slow_body_meets_the_deadline(make_service):
@@ -159,6 +159,18 @@ def test_a_slow_body_meets_the_deadline(make_service):
     assert response.status_code == 408
     assert "DARE_DEADLINE" in response.json()["detail"]
     assert service.state.admission.held == 0
+
+
+def test_a_stalled_body_is_given_up_before_the_deadline(make_service):
+    service = make_service(body_idle=0.05)
+
+    async def stalled():
+        yield b"{"
+        await asyncio.sleep(5)
+
+    response = service.request("POST", "/reward", content=stalled(), headers={"content-type": "application/json"})
+    assert response.status_code == 408
+    assert "DARE_BODY_IDLE" in response.json()["detail"]
 
 
 def test_settings_from_the_environment():
@@ -227,7 +239,7 @@ def raw_request(live, request, *, close=False, seconds=60.0):
 
 
 def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
-    head = b"POST /reward HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+    head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
     raw_request(live, head + b"1000\r\n\r\n{", close=True)
     assert b"400" in raw_request(live, head + b"abc\r\n\r\n{}").split(b"\r\n", 1)[0]
     assert b"413" in raw_request(live, head + b"9999999999\r\n\r\n").split(b"\r\n", 1)[0]
@@ -278,6 +290,27 @@ def test_a_second_signal_does_not_wait(start_server):
         wait_for(lambda: httpx.get(f"{url}/ready", timeout=60).status_code == 503)
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(120) == 0
+
+
+HARD = r"\binom{x}{e}+|(a)^{0.1}-\Gamma(i)|\pm \sqrt{\tan(\binom{\pi}{a})+|(a)^{%d.1}-\Gamma(i)|}"
+
+
+@pytest.mark.parametrize(("grace", "signals"), [(1.0, 1), (60.0, 2)])
+def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(start_server, grace, signals):
+    """Threads cannot be stopped, so the process ends around them: at the end of the grace, or at a second signal."""
+    rollouts = [{"answer": HARD % i} for i in range(1024)]
+    body = json.dumps({"params": {"missing_entropy": "frequency"}, "groups": [{"rollouts": rollouts}] * 4}).encode()
+    head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    with start_server(DARE_GRACE=grace, DARE_DRAIN=0.1) as (url, process):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(head % len(body) + body)
+            while "dare_inflight_bytes 0.0" in httpx.get(f"{url}/metrics").text:
+                time.sleep(0.02)
+            for _ in range(signals):
+                os.kill(process.pid, signal.SIGTERM)
+                time.sleep(0.3)
+            assert process.wait(60) == 0  # the work itself takes minutes
 
 
 def test_serve_says_what_is_wrong_with_a_setting(tmp_path):

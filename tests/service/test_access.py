@@ -1,0 +1,184 @@
+"""Who may ask, by which name, and what a connection may cost before it has asked anything."""
+
+import socket
+import threading
+
+import httpx
+import pytest
+
+from dare_service.auth import Hosts, hide_token
+from dare_service.middleware import logger
+from dare_service.problems import RefusalError
+from dare_service.server import _backlog
+from dare_service.settings import Settings
+
+GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
+LOOPBACK = ("127.0.0.1", 8000)
+
+
+def reached(settings, server=LOOPBACK, **headers):
+    scope = {"server": server, "headers": [(k.encode(), v.encode()) for k, v in headers.items()]}
+    Hosts(settings).check(scope)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "127.0.0.1:8000"},
+        {"host": "localhost"},
+        {"host": "LOCALHOST:8000"},
+        {"host": "[::1]:8000"},
+        {"host": "192.168.1.7:8000"},
+        {"host": socket.gethostname()},
+        {"host": "localhost", "origin": "http://localhost:3000"},
+        {},
+    ],
+)
+def test_addresses_and_the_machine_s_own_name_may_be_used_on_loopback(headers):
+    reached(Settings(), **headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example:8000"},
+        {"host": "localhost.evil.example"},
+        {"host": "["},
+        {"host": "localhost", "origin": "https://evil.example"},
+        {"host": "localhost", "origin": "null"},
+    ],
+)
+def test_another_site_s_name_is_refused_on_loopback(headers):
+    with pytest.raises(RefusalError) as caught:
+        reached(Settings(), **headers)
+    assert caught.value.status == 403
+    assert "evil" not in str(caught.value)
+    reached(Settings(token="secret"), **headers)
+    reached(Settings(), server=("10.0.0.5", 8000), **headers)
+
+
+def test_one_more_name_is_a_setting():
+    reached(Settings(allowed_hosts="reward.example other"), host="reward.example:8000")
+
+
+def test_a_real_server_refuses_a_rebound_name(live):
+    refused = httpx.get(f"{live}/info", headers={"host": "evil.example"})
+    assert (refused.status_code, refused.headers["content-type"]) == (403, "application/problem+json")
+    assert httpx.get(f"{live}/info").headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_token_leaves_the_scope_before_anything_can_trace_it(make_service):
+    service, seen = make_service(token="hush"), []
+    inner = service.app.build_middleware_stack
+
+    def traced():
+        stack = inner()
+
+        async def app(scope, receive, send):
+            seen.append(scope["query_string"])
+            await stack(scope, receive, send)
+
+        return app
+
+    service.app.build_middleware_stack = traced
+    assert service.post(GOOD, "/reward?detail=rewards&token=hush&alpha=0.2").status_code == 200
+    assert seen == [b"detail=rewards&alpha=0.2"]
+
+
+@pytest.mark.parametrize("query", [b"a=%E2%82%AC&token=x&b=", b"token=x&a=%E2%82%AC&b="])
+def test_the_rest_of_the_query_stays_what_it_was(query):
+    scope = {"type": "http", "query_string": query}
+    hide_token(scope)
+    assert (scope["query_string"], scope["state"]["token"]) == (b"a=%E2%82%AC&b=", "x")
+
+
+def test_several_tokens_are_accepted_while_one_is_rotated(make_service):
+    service = make_service(token="new old\n")
+    for given, status in (("new", 200), ("old", 200), ("new old", 401), ("", 401), ("neu", 401)):
+        assert service.post(GOOD, headers={"authorization": f"Bearer {given}"}).status_code == status
+    assert service.post(GOOD, "/reward?token=old").status_code == 200
+    assert service.post(GOOD, "/reward?token=old&token=old").status_code == 401
+
+
+def test_a_slash_too_many_is_no_redirect(make_service):
+    assert make_service().post(GOOD, "/reward/?token=hush").status_code == 404
+
+
+def connect(url):
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def everything(connection):
+    received = b""
+    while piece := connection.recv(65536):
+        received += piece
+    return received
+
+
+def test_silent_and_slow_heads_are_closed(start_server):
+    with start_server(DARE_HEAD_TIMEOUT=1) as (url, _):
+        with connect(url) as silent, connect(url) as slow:
+            slow.sendall(b"POST /reward HTTP/1.1\r\nHost: localhost\r\n")
+            assert everything(silent) == everything(slow) == b""
+        with connect(url) as kept:  # after a reply the keep-alive time-out rules; then the next head is timed again
+            kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            received = b""
+            while not received.endswith(b'"ok"}'):
+                received += kept.recv(65536)
+            kept.sendall(b"GET /health HTTP/1.1\r\n")
+            assert everything(kept) == b""
+
+
+def test_a_head_has_a_limit(live):
+    with connect(live) as connection:
+
+        def send():
+            try:
+                for _ in range(64):
+                    connection.sendall(b"a" * (1 << 16))
+            except OSError:
+                pass
+
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            received = connection.recv(65536)
+        except ConnectionResetError:  # closed with bytes unread
+            received = b"HTTP/1.1 431"
+        sender.join()
+        assert received.startswith(b"HTTP/1.1 431")
+    assert httpx.get(f"{live}/health").status_code == 200
+
+
+def test_announced_bodies_that_do_not_come_keep_nobody_out(start_server):
+    head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.safetensors\r\nContent-Length: 134217728\r\n\r\n"
+    with start_server(DARE_BODY_IDLE=30) as (url, _):
+        silent = [connect(url) for _ in range(8)]
+        for connection in silent:
+            connection.sendall(head)
+        assert httpx.post(f"{url}/reward", json=GOOD).status_code == 200
+        assert "dare_inflight_bytes 0.0" in httpx.get(f"{url}/metrics").text
+        for connection in silent:
+            connection.close()
+
+
+def test_an_upgrade_is_answered(live):
+    with connect(live) as connection:
+        connection.sendall(
+            b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        )
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_a_backlog_that_the_kernel_cuts_is_said(tmp_path, caplog):
+    somaxconn = tmp_path / "somaxconn"
+    logger.propagate = True
+    for limit, said in ((4096, True), (8192, False)):
+        caplog.clear()
+        somaxconn.write_text(f"{limit}\n")
+        _backlog(Settings(backlog=8192), somaxconn)
+        assert ("somaxconn" in str([r.__dict__ for r in caplog.records])) is said
+    _backlog(Settings(), tmp_path / "absent")
