@@ -16,7 +16,7 @@ from dare_reward.errors import ConfigError, RequestError
 
 from .page.figures import draw_training
 from .page.report import study_of, training
-from .preflight.calibrate import Calibration, try_scenario
+from .preflight.calibrate import CalibrationSize, try_scenario
 from .preflight.report import calibration
 from .simulation.report import simulation
 from .simulation.simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
@@ -33,7 +33,7 @@ PAGES: dict[str, tuple[str, Callable[..., str]]] = {
     "training": ("dare-reward study train", training),
 }
 GROWING = {"training"}  # raw results are appended as runs end: a record a line
-QUICK_CALIBRATION = Calibration(scenarios=4, repeats=2, sizes=(50,), training=Training(prompts=60, steps=5, lr=1.0))
+QUICK_CALIBRATION = CalibrationSize(scenarios=4, repeats=2, sizes=(50,), training=Training(prompts=60, steps=5, lr=1.0))
 
 
 def register(subparsers: Any) -> None:
@@ -70,7 +70,7 @@ def run_simulate(arguments: argparse.Namespace) -> int:
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
-    settings = QUICK_CALIBRATION if arguments.quick else Calibration()
+    settings = QUICK_CALIBRATION if arguments.quick else CalibrationSize()
     with _Progress(settings.scenarios, "scenario") as done:
         job = partial(try_scenario, settings=settings, seed=arguments.seed)
         rows = in_parallel(job, range(settings.scenarios), workers=arguments.workers, done=done)

@@ -11,7 +11,7 @@ import numpy as np
 from dare_reward._segments import Floats
 
 from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Nested, Shared, contrast
-from ..training.records import Base, Evaluation, Records, Run, Score
+from ..training.records import Base, Evaluation, Records, TrainedRun, Score
 
 __all__ = [
     "ARMS",
@@ -39,7 +39,7 @@ FINAL = "confirm"  # the stage that counts
 BASE = "base"  # the arm that stands for the model before RL
 
 Term = tuple[str, str]  # arm, measure
-Of = Callable[[Run, Base], float]
+Of = Callable[[TrainedRun, Base], float]
 
 
 def _passes(score: Score, k: int) -> Floats:
@@ -79,7 +79,7 @@ class Study:
         """Those of the confirm runs."""
         return [b for b in self.records.bases if b.stage == FINAL and regime in {None, b.regime}]
 
-    def runs(self, stage: str, regime: str, arm: str) -> dict[tuple[int, int], Run]:
+    def runs(self, stage: str, regime: str, arm: str) -> dict[tuple[int, int], TrainedRun]:
         """Complete runs by base and seed."""
         return {
             (r.base, r.seed): r
@@ -166,7 +166,12 @@ class Study:
         return _nested(_keys(runs.values()), at)
 
     def _evaluation(
-        self, stage: str, regime: str, key: tuple[int, int], arm: str, runs: Mapping[str, Mapping[tuple[int, int], Run]]
+        self,
+        stage: str,
+        regime: str,
+        key: tuple[int, int],
+        arm: str,
+        runs: Mapping[str, Mapping[tuple[int, int], TrainedRun]],
     ) -> Evaluation | None:
         if arm != BASE:
             return runs[arm][key].final
@@ -182,7 +187,7 @@ def in_order(names: Iterable[str], order: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda n: (order.index(n) if n in order else len(order), n))
 
 
-def curve(run: Run, base: Base | None, *, where: str = "adapted") -> list[tuple[int, float]]:
+def curve(run: TrainedRun, base: Base | None, *, where: str = "adapted") -> list[tuple[int, float]]:
     """(step, pass@1) of every evaluation that has the set, from step 0 on.
 
     Step 0 is the run's own evaluation, or else the base's if that is of prompts of the same families (a run on the
@@ -202,7 +207,7 @@ def mean_of(values: Iterable[float]) -> float:
     return float(np.mean(known)) if known else np.nan
 
 
-def _keys(runs: Iterable[Mapping[tuple[int, int], Run]]) -> list[tuple[int, int]]:
+def _keys(runs: Iterable[Mapping[tuple[int, int], TrainedRun]]) -> list[tuple[int, int]]:
     """Base and seed of the pairs that every arm has."""
     sets = [set(r) for r in runs]
     return sorted(set.intersection(*sets)) if sets else []

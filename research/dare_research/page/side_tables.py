@@ -10,7 +10,7 @@ import numpy as np
 from dare_reward._segments import Floats
 
 from ..preflight.calibrate import truth_of, wrong_and_decided
-from ..training.records import Run
+from ..training.records import TrainedRun
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .words import number, percent, points, table
 
@@ -180,7 +180,7 @@ def _of_base(study: Study, regime: str, base: int) -> Sequence[Any]:
     return [a.right_P / a.n - b.right_P / b.n for a, b in scores]
 
 
-def _arms(runs: Sequence[Run]) -> list[str]:
+def _arms(runs: Sequence[TrainedRun]) -> list[str]:
     return in_order({r.arm for r in runs}, ARMS)
 
 

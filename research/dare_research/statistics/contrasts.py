@@ -26,7 +26,7 @@ __all__ = [
     "Judgement",
     "Nested",
     "Shared",
-    "Word",
+    "VerdictWord",
     "contrast",
     "holm",
     "judge",
@@ -35,7 +35,7 @@ __all__ = [
 
 Nested = Sequence[Sequence[Floats]]  # bases > seeds > one value per prompt
 Shared = Literal["run", "base", "all"]
-Word = Literal["better", "worse", "equivalent", "undecided"]
+VerdictWord = Literal["better", "worse", "equivalent", "undecided"]
 
 MARGIN = 0.01
 RESAMPLES = 10000
@@ -104,7 +104,7 @@ class Contrast:
 class Judgement:
     """`within`: a difference that is there, but smaller than the margin."""
 
-    word: Word
+    word: VerdictWord
     within: bool = False
 
     def __str__(self) -> str:

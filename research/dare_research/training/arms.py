@@ -13,33 +13,33 @@ import numpy as np
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
 
-from .sampling import Completion
+from .sampling import SampledRollout
 
 __all__ = ["ARMS", "DEFAULT", "FULL", "Arm", "chosen_params"]
 
 Fields = list[dict[str, Any]]
-Tell = Callable[[Sequence[Completion], Random], Fields]
+Tell = Callable[[Sequence[SampledRollout], Random], Fields]
 
 
-def entropies(group: Sequence[Completion], _: Random) -> Fields:
+def entropies(group: Sequence[SampledRollout], _: Random) -> Fields:
     return [{"token_entropies": c.entropies} for c in group]
 
 
-def shuffled(group: Sequence[Completion], random: Random) -> Fields:
+def shuffled(group: Sequence[SampledRollout], random: Random) -> Fields:
     """The entropies of the group, dealt out to other rollouts: what they say of correctness is destroyed."""
     means = [float(c.entropies.mean()) for c in group]
     random.shuffle(means)
     return [{"mean_entropy": h} for h in means]
 
 
-def lengths(group: Sequence[Completion], _: Random) -> Fields:
+def lengths(group: Sequence[SampledRollout], _: Random) -> Fields:
     """Length as uncertainty, scaled to the mean entropy of the group."""
     length = np.array([len(c.ids) for c in group], np.float64)
     scale = np.mean([c.entropies.mean() for c in group]) / length.mean()
     return [{"mean_entropy": float(x)} for x in length * scale]
 
 
-def certainties(group: Sequence[Completion], _: Random) -> Fields:
+def certainties(group: Sequence[SampledRollout], _: Random) -> Fields:
     return [{"token_self_certainty": c.certainties} for c in group]
 
 

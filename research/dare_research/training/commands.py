@@ -13,7 +13,7 @@ from dare_reward.errors import ConfigError, RequestError
 
 from .arms import ARMS, DEFAULT, FULL, chosen_params
 from .corpus import REGIMES
-from .grpo_run import Value
+from .grpo_run import ParamValue
 from .plan import DEFAULT as DEFAULT_DESIGN
 from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
 
@@ -100,12 +100,12 @@ def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:
     )
 
 
-def _params(arms: Sequence[str], given: Sequence[tuple[str, str]]) -> tuple[tuple[str, Value], ...]:
+def _params(arms: Sequence[str], given: Sequence[tuple[str, str]]) -> tuple[tuple[str, ParamValue], ...]:
     """By name, for every arm or none: runs of one call differ by the arm alone."""
     texts = dict(given)
     if len(texts) < len(given):
         raise RequestError("--set: one value of a parameter in one call", code="conflict")
-    params: dict[str, Value] = {}
+    params: dict[str, ParamValue] = {}
     for arm in arms:
         try:
             params.update(chosen_params(ARMS[arm], texts))

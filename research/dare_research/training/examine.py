@@ -18,8 +18,8 @@ from dare_reward.groups import Groups
 
 from ..simulation.arms import judge
 from ..simulation.model import Sample
-from .families import Problem
-from .sampling import Completion, sample
+from .families import Exercise
+from .sampling import SampledRollout, sample
 
 __all__ = ["Graded", "examine", "preflights", "summary", "treatments"]
 
@@ -51,7 +51,7 @@ class Graded:
 def examine(
     model: Any,
     tokenizer: Any,
-    problems: Sequence[tuple[str, Problem]],
+    problems: Sequence[tuple[str, Exercise]],
     *,
     each: int,
     seed: int,
@@ -78,7 +78,7 @@ def examine(
     return Graded(tuple(f for f, _ in problems), prepared.groups, correctness(prepared), np.array(lengths, np.float64))
 
 
-def _rollout(tokenizer: Any, completion: Completion) -> dict[str, Any]:
+def _rollout(tokenizer: Any, completion: SampledRollout) -> dict[str, Any]:
     ended = completion.ids[-1] == tokenizer.eos_token_id
     return {
         "text": tokenizer.decode(completion.ids, skip_special_tokens=True),

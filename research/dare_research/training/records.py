@@ -17,7 +17,18 @@ import numpy as np
 from dare_reward._segments import Floats
 from dare_reward.errors import RequestError
 
-__all__ = ["Base", "Evaluation", "Preflight", "Records", "Run", "Score", "Trunk", "parse", "read", "rounded"]
+__all__ = [
+    "Base",
+    "Evaluation",
+    "RecordedPreflight",
+    "Records",
+    "TrainedRun",
+    "Score",
+    "Trunk",
+    "parse",
+    "read",
+    "rounded",
+]
 
 JSON = Mapping[str, Any]
 
@@ -79,7 +90,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class TrainedRun:
     """A run of RL. `steps`: a value per step and name; `evaluations`: by step, the last is the outcome."""
 
     id: str
@@ -106,7 +117,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Preflight:
+class RecordedPreflight:
     regime: str
     base: int
     tries: Sequence[JSON]
@@ -123,8 +134,8 @@ class Trunk:
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
     bases: tuple[Base, ...]
-    runs: tuple[Run, ...]
-    preflights: tuple[Preflight, ...]
+    runs: tuple[TrainedRun, ...]
+    preflights: tuple[RecordedPreflight, ...]
     trunks: tuple[Trunk, ...]
 
 
@@ -164,8 +175,8 @@ def _base(r: JSON) -> Base:
     )
 
 
-def _run(r: JSON) -> Run:
-    return Run(
+def _run(r: JSON) -> TrainedRun:
+    return TrainedRun(
         id=r["id"],
         stage=r["stage"],
         regime=r["regime"],
@@ -181,8 +192,8 @@ def _run(r: JSON) -> Run:
     )
 
 
-def _preflight(r: JSON) -> Preflight:
-    return Preflight(r["regime"], int(r["base"]), r["tries"])
+def _preflight(r: JSON) -> RecordedPreflight:
+    return RecordedPreflight(r["regime"], int(r["base"]), r["tries"])
 
 
 def _trunk(r: JSON) -> Trunk:
