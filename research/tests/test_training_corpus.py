@@ -222,7 +222,6 @@ def test_parameters_go_to_the_service_and_win_over_the_arms_own():
     assert params("dare", ("eps", 0.01), ("weight", "sqrt")) == {"eps": 0.01, "weight": "sqrt"}
     assert params("intuitor") == {"sent": "kl"}
     assert params("intuitor", ("sent", "code")) == {"sent": "code"}
-    assert params("dare_plus", ("eps", 0.1)) == {"allow_experimental": True, "eps": 0.1}
 
 
 def test_one_option_scales_everything():

@@ -124,7 +124,7 @@ def texture(study: Study) -> str:
         "tokens": lambda s: s.length,
         "nats per token": lambda s: s.entropy,
         "nats of the answers": lambda s: s.answer_entropy,
-        "distinct answers": lambda s: mean_of(s.distinct_P),
+        "distinct answers": lambda s: s.distinct,
     }
     rows = []
     for regime in study.regimes(FINAL):
@@ -220,7 +220,7 @@ def _first(study: Study, regime: str) -> str:
 def _parsed(run: TrainedRun, base: Base) -> list[tuple[float, float]]:
     """(share with an answer, share right of these) before and after."""
     scores = (base.evaluation.sets["adapted"], run.final.sets["adapted"])
-    return [(s.parsed, float((s.right_P / s.n).mean()) / s.parsed if s.parsed > 0 else 0.0) for s in scores]
+    return [(s.parsed, s.pass1 / s.parsed if s.parsed > 0 else 0.0) for s in scores]
 
 
 def _formatting(run: TrainedRun, base: Base) -> float:

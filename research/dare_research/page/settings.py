@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..training.records import TrainedRun
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .tables import rival_of
@@ -146,21 +144,14 @@ def _complete(study: Study, regime: str, arm: str) -> list[TrainedRun]:
 
 def _versus(study: Study, runs: Sequence[TrainedRun], rivals: Sequence[TrainedRun]) -> list[str]:
     """The paired difference, its interval and the number of pairs."""
-    other = {(r.base, r.seed): r.final.sets.get("adapted") for r in rivals}
-    bases: dict[int, list[np.ndarray[tuple[int], np.dtype[np.float64]]]] = {}
-    for r in runs:
-        a, b = r.final.sets.get("adapted"), other.get((r.base, r.seed))
-        if a and b and len(a.right_P) == len(b.right_P):
-            bases.setdefault(r.base, []).append(np.asarray(a.right_P / a.n - b.right_P / b.n))
-    found = study.interval(list(bases.values()))
+    found = study.paired(runs, rivals)
     if found is None:
         return ["-", "-", "-"]
     return [points(found.estimate), interval(found.deciding.low, found.deciding.high), str(found.pairs)]
 
 
 def _mean(runs: Sequence[TrainedRun]) -> float:
-    scores = [r.final.sets["adapted"] for r in runs if "adapted" in r.final.sets]
-    return mean_of(float((s.right_P / s.n).mean()) for s in scores)
+    return mean_of(r.final.sets["adapted"].pass1 for r in runs if "adapted" in r.final.sets)
 
 
 def _words(setting: Setting) -> str:

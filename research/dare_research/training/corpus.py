@@ -24,7 +24,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, Literal
 
-from .families import FAMILIES, Family, Exercise, fraction, split_of
+from .families import FAMILIES, Exercise, Family, fraction, split_of
 
 __all__ = ["HARDNESS", "REGIMES", "SPLITS", "Corpus", "Example", "Regime", "hardness", "held_out"]
 

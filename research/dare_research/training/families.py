@@ -14,7 +14,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["FAMILIES", "Decide", "Family", "Exercise", "fraction", "right_result", "split_of"]
+__all__ = ["FAMILIES", "Decide", "Exercise", "Family", "fraction", "right_result", "split_of"]
 
 LETTERS: Final = "abcdefghij"
 # A fact, its right result, and how many results there are: the result that is written down.
