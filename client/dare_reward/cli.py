@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
         entry.load()(subparsers)
+    if (argv or sys.argv[1:])[:1] == ["study"] and "study" not in subparsers.choices:
+        parser.error("study comes with the package in research/ of a checkout: pip install -e . -e research")
     arguments = parser.parse_args(argv)
     try:
         return int(arguments.run(arguments))

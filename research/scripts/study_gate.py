@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the gate of `dare_plus` sees in base models of the training study, before any training.
+"""What the gate of `dare_plus` (`dare_research/training/gate.py`) sees in base models, before any training.
 
 Per regime and base, over prompts of a stage: how many groups the gate asks (a clear majority with a rival), how often
 that majority is right, A, and the mean trust over training on 128 of the prompts in random order, 8 a step, each twice;
@@ -13,17 +13,16 @@ only.
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dare_research.training.corpus import REGIMES, held_out
 from dare_research.training.examine import examine
+from dare_research.training.gate import agreement, trust
 from dare_research.training.jobs import load
 from dare_research.training.plan import DEFAULT
 from dare_reward._segments import Bools, Floats
 from dare_reward.analysis import right_answers
-from dare_reward.estimators.dare_plus import METHODS, agreement_of
 
 PER_RUN, PER_STEP, ORDERS = 128, 8, 400
 
@@ -37,20 +36,13 @@ def asked(models: Path, regime: str, base: int, stage: str, prompts: int) -> tup
     groups = graded.groups
     top_A = groups.first_max(groups.votes_A)
     right_P = groups.sum_by_group(top_A & (right_answers(groups, graded.correct_R) > 0)) > 0
-    return agreement_of(groups, groups.support_P > 0, majority=default("majority"), rival=default("rival")), right_P
+    return agreement(groups, groups.support_P > 0), right_P
 
 
-def default(name: str) -> Any:
-    return next(s.default for s in METHODS[0].specs if s.name == name)
-
-
-def trust(agreement_P: Floats, random: np.random.Generator) -> float:
+def mean_trust(agreement_P: Floats, random: np.random.Generator) -> float:
     """Mean over the steps of two passes over `PER_RUN` of the prompts."""
     chosen = random.permutation(len(agreement_P))[:PER_RUN]
-    steps = np.tile(agreement_P[chosen], 2).reshape(-1, PER_STEP)
-    count = default("prior") + np.cumsum((~np.isnan(steps)).sum(1))
-    mean = (default("prior") / 2 + np.cumsum(np.nansum(steps, 1))) / count
-    return float(np.clip((mean - 0.5) / (default("full") - 0.5), 0, 1).mean())
+    return float(trust(np.tile(agreement_P[chosen], 2).reshape(-1, PER_STEP)).mean())
 
 
 def line(name: str, agreement_P: Floats, right_P: Bools, trusts: Floats) -> str:
@@ -74,7 +66,7 @@ def main() -> int:
         for base in map(int, arguments.bases.split(",")):
             agreement_P, right_P = asked(arguments.models, regime, base, arguments.stage, arguments.prompts)
             random = np.random.default_rng(base)
-            found.append((agreement_P, right_P, np.array([trust(agreement_P, random) for _ in range(ORDERS)])))
+            found.append((agreement_P, right_P, np.array([mean_trust(agreement_P, random) for _ in range(ORDERS)])))
             print(line(f"{regime} {base}", *found[-1]), flush=True)
         if len(found) > 1:
             print(line(regime, *(np.concatenate(part) for part in zip(*found, strict=True))))

@@ -4,7 +4,7 @@
     .openrlhf-loop/venv/bin/python research/scripts/study_openrlhf.py --models .study --arms dare,ttrl
 
 Takes the base models that `dare-reward study train` made, the same prompts and the same settings, and appends a record a
-run, of stage `openrlhf`, to OUT/data/training.jsonl: two trainers, one service. What differs from TRL is in the page.
+run, of stage `openrlhf`, to OUT/results/training.jsonl: two trainers, one service. What differs from TRL is in the page.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from dare_research.results import Place
 from dare_research.training.arms import ARMS
 from dare_research.training.examine import LONGEST, examine, summary
 from dare_research.training.jobs import EXAMINED, load
 from dare_research.training.plan import DEFAULT, Cell, Design, problems_of
-from dare_research.training.records import rounded
+from dare_research.training.records import append
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.agent.labels import Label, write_label
 from dare_trainer.launch.compose import prepare_folder
@@ -57,7 +58,7 @@ KEPT = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--models", type=Path, default=Path(".study"))
-    parser.add_argument("--out", type=Path, default=Path("research/docs"))
+    parser.add_argument("--out", type=Path, default=Path("research"))
     parser.add_argument("--regime", default="informative")
     parser.add_argument("--base", type=int, default=0)
     parser.add_argument("--arms", default="dare,ttrl")
@@ -68,9 +69,7 @@ def main() -> int:
         for arm in given.arms.split(","):
             cell = Cell("openrlhf", given.regime, given.base, arm, seed, DEFAULT.settings)
             record = run(DEFAULT, cell, given.models.resolve())
-            file = given.out / "data" / "training.jsonl"
-            with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(rounded(record), separators=(",", ":"), allow_nan=False) + "\n")
+            append(Place(given.out).unpack(), [record])
             print(cell.id, record["seconds"], "s", flush=True)
     return 0
 

@@ -10,6 +10,7 @@ import pytest
 from dare_research.commands import PAGES, render
 from dare_research.preflight.calibrate import LEVELS, choose, outcomes, truth_of, wrong_and_decided
 from dare_research.preflight.report import halves
+from dare_research.results import Place, read
 from dare_research.simulation.arms import CONTROLS, answer_methods, judge
 from dare_research.simulation.claims import CLAIMS, judge_claims
 from dare_research.simulation.measure import measure
@@ -23,11 +24,11 @@ from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import methods
 
-STUDY = Path(__file__).parents[1] / "docs"
+STUDY = Place(Path(__file__).parents[1])
 
 
-def raw(name):
-    return json.loads((STUDY / "data" / f"{name}.json").read_text())
+def raw(name, place=STUDY):
+    return json.loads(read(place.whole(name)))
 
 
 def draw(scenario, count=600, seed=0):
@@ -175,14 +176,15 @@ def test_truth_teaches_and_a_constant_does_not(monkeypatch):
 
 def test_quick_runs_every_path_and_the_page_is_rendered_from_the_data(tmp_path, capsys):
     assert main(["study", "simulate", "--quick", "--workers", "1", "--out", str(tmp_path)]) == 0
-    results = json.loads((tmp_path / "data" / "simulation.json").read_text())
+    results = raw("simulation", Place(tmp_path))
     assert set(results["arms"]) == {*answer_methods(), *CONTROLS}
-    page = (tmp_path / "simulation.md").read_text()
+    written = tmp_path / "docs" / "simulation.md"
+    page = written.read_text()
     assert page == render("simulation", results)
     assert "nan" not in page
-    (tmp_path / "simulation.md").unlink()
+    written.unlink()
     assert main(["study", "report", "--out", str(tmp_path)]) == 0
-    assert (tmp_path / "simulation.md").read_text() == page
+    assert written.read_text() == page
     assert main(["study", "report", "--out", str(tmp_path / "nothing")]) == 2
 
 
@@ -193,7 +195,7 @@ def test_workers_do_not_change_the_results():
 
 @pytest.mark.parametrize("name", ["simulation", "preflight"])
 def test_committed_pages_are_what_the_committed_results_say(name):
-    assert (STUDY / f"{name}.md").read_text() == render(name, raw(name))
+    assert STUDY.page(name).read_text() == render(name, raw(name))
     assert raw(name)["command"] == PAGES[name][0]
 
 
@@ -212,7 +214,7 @@ def test_seven_claims_each_with_a_verdict():
     claims = judge_claims(raw("simulation"))
     assert len(claims) == len(CLAIMS) == 7
     assert {c.verdict for c in claims} <= {"holds", "in part", "fails"}
-    page = (STUDY / "simulation.md").read_text()
+    page = STUDY.page("simulation").read_text()
     assert all(c.finding in page for c in claims)
 
 
@@ -237,8 +239,8 @@ def test_verdicts_follow_the_numbers():
 
 def test_calibration_command(tmp_path):
     assert main(["study", "calibrate", "--quick", "--workers", "1", "--out", str(tmp_path)]) == 0
-    results = json.loads((tmp_path / "data" / "preflight.json").read_text())
-    assert (tmp_path / "preflight.md").read_text() == render("preflight", results)
+    results = raw("preflight", Place(tmp_path))
+    assert Place(tmp_path).page("preflight").read_text() == render("preflight", results)
     assert len(results["scenarios"]) == 4
     assert len(results["scenarios"][0]["tries"]) == 2
 

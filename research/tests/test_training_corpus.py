@@ -11,7 +11,7 @@ import pytest
 from dare_research.training.arms import ARMS
 from dare_research.training.corpus import HARDNESS, REGIMES, SEPARATORS, SLIPS, Corpus, hardness, held_out
 from dare_research.training.families import FAMILIES, right_result
-from dare_research.training.grpo_run import Settings, _reward
+from dare_research.training.grpo_run import RunSettings, _reward
 from dare_research.training.plan import DEFAULT, SMOKE, cells, corpus_of, problems_of, scaled
 from dare_reward.cli import main
 
@@ -210,19 +210,18 @@ def test_a_parameter_is_a_name_and_a_value(capsys):
 
 def test_parameters_are_recorded_where_some_are_set():
     plain = {"prompts": 8, "votes": 64, "trained": 32, "steps": 32, "lr": 3e-4, "temperature": 1.0}
-    assert Settings().record() == plain
-    assert Settings(params=(("eps", 0.01),)).record() == {**plain, "params": {"eps": 0.01}}
+    assert RunSettings().record() == plain
+    assert RunSettings(params=(("eps", 0.01),)).record() == {**plain, "params": {"eps": 0.01}}
 
 
 def test_parameters_go_to_the_service_and_win_over_the_arms_own():
     def params(arm, *given):
-        return dict(_reward(ARMS[arm], Settings(params=given), "http://127.0.0.1:1", 0).scorer.params)
+        return dict(_reward(ARMS[arm], RunSettings(params=given), "http://127.0.0.1:1", 0).scorer.params)
 
     assert params("dare") == {}
     assert params("dare", ("eps", 0.01), ("weight", "sqrt")) == {"eps": 0.01, "weight": "sqrt"}
     assert params("intuitor") == {"sent": "kl"}
     assert params("intuitor", ("sent", "code")) == {"sent": "code"}
-    assert params("dare_plus", ("eps", 0.1)) == {"allow_experimental": True, "eps": 0.1}
 
 
 def test_one_option_scales_everything():

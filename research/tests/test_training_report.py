@@ -1,30 +1,38 @@
 """The training study's page: what its records say, from any subset of them, and never more."""
 
+import gzip
 import json
 import re
+import sys
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dare_research.commands import raw_results, render
 from dare_research.page.breakdown import bar, families
 from dare_research.page.claims import CLAIMS, judge_training, overall
 from dare_research.page.dynamics import GAINS, _formatting, area, reached, reasoning_gain
 from dare_research.page.figures import draw_training, figures, gains, rank_correlation
 from dare_research.page.outcomes import ARMS, BASE, REGIMES, Study, curve
-from dare_research.page.report import training, training_page
+from dare_research.page.report import training_page
 from dare_research.page.settings import scan, sensitivity
 from dare_research.page.side_tables import missing
+from dare_research.page.summary import restore, summarise, write_summary
 from dare_research.page.tables import factors, secondary
 from dare_research.page.words import sentence
+from dare_research.publish import COMMAND, pack
+from dare_research.results import SUMS, Place, read
 from dare_research.statistics.contrasts import contrast
-from dare_research.training.records import parse
+from dare_research.training.arms import ALL_ARMS
+from dare_research.training.arms import ARMS as RUNNABLE
+from dare_research.training.records import append, parse, read_records
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
+from dare_reward.methods import methods
 
-STUDY = Path(__file__).parents[1] / "docs"
+STUDY = Place(Path(__file__).parents[1])
 PROMPTS, N = 12, 64
 
 
@@ -124,7 +132,10 @@ def everything():
     records += [run("dare", stage="sensitivity", params={"alpha": a}) for a in (0.3, 1.0)]
     records += [run("dare", stage="long", steps=8), run("gt", number=3, seed=9, ended=False)]
     tries = [{"prompts": 50, "verdict": v, "auroc": 0.7, "low": 0.6, "high": 0.8} for v in ("use", "use", "undecided")]
-    records += [{"record": "preflight", "regime": "informative", "base": b, "tries": tries} for b in (0, 1)]
+    records += [
+        {"record": "preflight", "id": f"preflight/{b}", "regime": "informative", "base": b, "tries": tries}
+        for b in (0, 1)
+    ]
     return [*records, {"record": "note", "text": "other kinds are ignored"}]
 
 
@@ -138,7 +149,7 @@ def study(records, **knobs):
 
 
 def page(records, **knobs):
-    return training_page(study(records), data="data/training.jsonl", **{"wanted": {}, **knobs})
+    return training_page(study(records), **{"wanted": {}, **knobs})
 
 
 def section(text, title):
@@ -544,23 +555,105 @@ def test_figures(full, tmp_path):
     assert draw_training(tmp_path / "none", study([])) == []
 
 
-def test_report_command(full, tmp_path, monkeypatch, capsys):
-    (tmp_path / "data").mkdir()
-    few = [r for r in full if r["record"] != "run" or r["base"] == 0]
-    (tmp_path / "data" / "training.jsonl").write_text("".join(json.dumps(r) + "\n" for r in few))
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    assert main(["study", "report", "--out", str(tmp_path)]) == 0
+@pytest.fixture
+def place(full, tmp_path):
+    """A folder with the records of a few runs in a work file."""
+    found = Place(tmp_path)
+    append(found.work, [r for r in full if r["record"] != "note" and r.get("base") == 0])
+    return found
+
+
+def test_pack_keeps_every_record_and_the_page_follows_from_the_summary(place, monkeypatch, capsys):
+    monkeypatch.setattr("dare_research.page.summary.RESAMPLES", 300)
+    monkeypatch.setattr("dare_research.publish.RESAMPLES", 300)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    command = ["study", "report", "--out", str(place.root)]
+    work = place.work.read_text()
+    assert main(command) == 0
     assert "dare-reward[plots]" in capsys.readouterr().err
-    text = (tmp_path / "training.md").read_text()
-    assert text == render("training", raw_results(tmp_path, "training"))
-    assert text == training({"records": few}, command="dare-reward study train", data="data/training.jsonl")
-    assert "[data/training.jsonl](data/training.jsonl)" in text
+    page = place.page("training").read_text()
+    assert main(["study", "pack", "--out", str(place.root)]) == 0
+    assert not place.work.exists()
+    assert read(place.packed) == work
+    assert place.page("training").read_text() == page
+    place.page("training").unlink()
+    assert main(command) == 0
+    assert place.page("training").read_text() == page
+    assert place.unpack().read_text() == work
+    assert main(["study", "pack", "--out", str(place.root / "nowhere")]) == 2
 
 
-def test_the_committed_page_is_what_the_committed_results_say():
-    if not (STUDY / "data" / "training.jsonl").exists():
-        pytest.skip("no training results are committed yet")
-    assert (STUDY / "training.md").read_text() == render("training", raw_results(STUDY, "training"))
+def test_packing_again_changes_no_byte_and_loses_no_record(place, monkeypatch):
+    monkeypatch.setattr("dare_research.publish.summarise", lambda records: {"records": [], "contrasts": {}})
+    monkeypatch.setattr("dare_research.publish.publish", lambda place: [])
+    ids = [r["id"] for r in read_records(place.work)]
+    pack(place)
+    packed = place.packed.read_bytes()
+    place.packed.write_bytes(gzip.compress(gzip.decompress(packed), 1, mtime=0))  # as another zlib would
+    other = place.packed.read_bytes()
+    place.unpack()
+    pack(place)
+    assert place.packed.read_bytes() == other != packed
+    append(place.work, [{"record": "trunk", "id": "trunk-9"}])
+    pack(place)
+    assert [r["id"] for r in read_records(place.packed)] == [*ids, "trunk-9"]
+
+
+def test_a_line_that_was_cut_off_costs_no_other(tmp_path):
+    file = tmp_path / "training.jsonl"
+    append(file, [{"id": "a"}, {"id": "b"}])
+    file.write_bytes(file.read_bytes()[:-4])
+    append(file, [{"id": "c"}])
+    assert [r["id"] for r in read_records(file)] == ["a", "c"]
+
+
+def test_a_summary_says_what_it_lacks(full):
+    summary = summarise([r for r in full if r["record"] == "base" and r["base"] == 0])
+    found = restore(summary, command=COMMAND)
+    with pytest.raises(RequestError, match=r"no contrast 'confirm informative adapted \+1 dare pass@8'"):
+        found.contrast("confirm", "informative", {("dare", "pass@8"): 1.0})
+
+
+# what is committed
+
+
+def test_the_committed_checksums_are_those_of_the_committed_results():
+    folder = STUDY.packed.parent
+    stated = dict(reversed(line.split("  ")) for line in (folder / SUMS).read_text().splitlines())
+    assert set(stated) == {p.name for p in folder.iterdir()} - {SUMS, STUDY.work.name}
+    for name, digest in stated.items():
+        assert sha256((folder / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_the_committed_page_is_what_the_committed_summary_says():
+    found = restore(json.loads(read(STUDY.summary)), command=COMMAND)
+    assert STUDY.page("training").read_text() == training_page(found)
+
+
+def test_the_committed_summary_is_what_the_committed_results_say():
+    """As far as another NumPy computes the same: in the last digits it may not."""
+    committed = json.loads(read(STUDY.summary))
+    found = json.loads(write_summary(summarise(read_records(STUDY.packed))))
+    assert found["records"] == committed["records"]
+    assert found["contrasts"].keys() == committed["contrasts"].keys()
+    for key, stated in committed["contrasts"].items():
+        assert numbers(found["contrasts"][key]) == pytest.approx(numbers(stated), rel=1e-9, abs=1e-12), key
+
+
+def numbers(stated):
+    """All numbers of a contrast, an end that is not known as 0."""
+    values = [v for part in (stated or {}).values() for v in (part if isinstance(part, list) else [part])]
+    return [0.0 if v is None else v for v in values]
+
+
+def test_every_arm_with_results_is_declared_and_a_retired_one_cannot_be_run(capsys):
+    arms = {r["arm"] for r in json.loads(read(STUDY.summary))["records"] if r["record"] == "run"}
+    assert arms == set(ALL_ARMS)
+    assert set(ALL_ARMS) - set(RUNNABLE) == {"dare_plus"}
+    assert all(a.local or a.method in methods() for a in RUNNABLE.values())
+    with pytest.raises(SystemExit):
+        main(["study", "train", "--list", "--arms", "dare_plus"])
+    assert "'dare_plus' is none of ttrl, " in capsys.readouterr().err
 
 
 def test_two_trainers_stand_side_by_side():

@@ -20,7 +20,7 @@ from dare_research.training import plan, runner
 from dare_research.training.arms import ARMS, DEFAULT
 from dare_research.training.corpus import REGIMES
 from dare_research.training.sampling import sample
-from dare_research.training.tiny_model import BOX, Shape, new_model, new_tokenizer
+from dare_research.training.tiny_model import BOX, ModelSize, new_model, new_tokenizer
 from dare_reward.cli import main
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
@@ -30,7 +30,7 @@ PARTS = {"default": DEFAULT, "others": tuple(a for a in ARMS if a not in DEFAULT
 @pytest.fixture(scope="module")
 def tiny():
     tokenizer = new_tokenizer()
-    return new_model(Shape(hidden=32, layers=2), tokenizer, seed=3).eval(), tokenizer
+    return new_model(ModelSize(hidden=32, layers=2), tokenizer, seed=3).eval(), tokenizer
 
 
 def ids(tokenizer, *texts):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dare_reward
+from dare_reward import cli
 from dare_reward.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -205,3 +206,15 @@ def test_version(capsys):
         main(["--version"])
     assert caught.value.code == 0
     assert dare_reward.__version__ in capsys.readouterr().out
+
+
+def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, capsys):
+    entries = [e for e in cli.entry_points(group=cli.GROUP) if e.name != "study"]
+    monkeypatch.setattr(cli, "entry_points", lambda group: entries)
+    with pytest.raises(SystemExit) as ended:
+        main(["study", "report"])
+    assert ended.value.code == 2
+    assert "pip install -e . -e research" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["stud"])
+    assert "invalid choice: 'stud'" in capsys.readouterr().err

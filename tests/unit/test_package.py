@@ -13,7 +13,8 @@ import dare_reward.errors
 from dare_reward.errors import DareError, path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = {"dare_reward": "client", "dare_service": "service", "dare_trainer": "trainer"}
+PRODUCT = {"dare_reward": "client", "dare_service": "service", "dare_trainer": "trainer"}
+PACKAGES = {**PRODUCT, "dare_research": "research/dare_research"}  # the last is not in an sdist
 
 
 def imports(file):
@@ -28,9 +29,16 @@ def imports(file):
 def test_the_direction_of_dependence(package):
     allowed = {"dare_reward", package}
     files = list((ROOT / PACKAGES[package]).rglob("*.py"))
-    assert files
+    assert files or package not in PRODUCT
     for file in files:
         assert {i for i in imports(file) if i in PACKAGES} <= allowed, file
+
+
+def test_nothing_that_is_shipped_names_the_studies_package():
+    """Nor as a string that is imported later."""
+    for folder in PRODUCT.values():
+        for file in (ROOT / folder).rglob("*.py"):
+            assert "dare_research" not in file.read_text(), file
 
 
 def loaded(code):

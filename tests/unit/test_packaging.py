@@ -6,13 +6,17 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import yaml
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
 import dare_reward
@@ -135,6 +139,27 @@ def test_light_extras_stay_light(extra):
 def test_no_dependency_group_brings_a_framework():
     named = {Requirement(text).name for group in PROJECT["dependency-groups"].values() for text in group}
     assert not named & HEAVY
+
+
+def members(archive):
+    if archive.endswith(".whl"):
+        return ZipFile(archive).namelist()
+    with tarfile.open(archive) as opened:
+        return opened.getnames()
+
+
+@pytest.mark.parametrize("builder", [WheelBuilder, SdistBuilder])
+def test_no_study_is_delivered(builder, tmp_path):
+    (archive,) = builder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    found = members(archive)
+    assert [name for name in found if name.endswith("dare_reward/cli.py")]
+    assert not [name for name in found if re.search(r"(^|/)(study|research|dare_research)(/|\.py$)", name)]
+
+
+def test_no_study_is_in_the_image_or_a_command():
+    assert "research" not in (ROOT / ".dockerignore").read_text(encoding="utf-8")  # it names what may be copied
+    assert "study" not in PROJECT["project"]["entry-points"]["dare_reward.commands"]
+    assert "study" not in PROJECT["project"]["optional-dependencies"]
 
 
 def test_changelog_and_version_agree():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..training.arms import ALL_ARMS
 from .outcomes import FINAL, REGIMES, SETS, Study, mean_of
 from .tables import PRIMARY
 from .words import interval, number, pairs, points, table, verdicts
 
 __all__ = ["bar", "families"]
 
-CONTROLS = {"ttrl", "gt", "random", "format", "dare_shuffled", "dare_length", "ttrl_dr_grpo", "dare_dr_grpo"}
+CONTROLS = {a.name for a in ALL_ARMS.values() if not a.contender}
 
 
 def families(study: Study) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..statistics.contrasts import Contrast, Judgement, judge
-from ..training.records import Base, Run
+from ..training.records import Base, TrainedRun
 from .dynamics import area
 from .outcomes import FINAL, REGIMES, Study, mean_of
 from .tables import PRIMARY, factors, secondary
@@ -30,7 +30,7 @@ class TrainedClaim:
 
 
 JSON = Mapping[str, Any]
-Row = tuple[str, str, Contrast | None]  # regime, what is contrasted, numbers
+ContrastRow = tuple[str, str, Contrast | None]  # regime, what is contrasted, numbers
 
 
 def judge_training(study: Study) -> list[TrainedClaim]:
@@ -53,7 +53,7 @@ def overall(words: Sequence[str]) -> str:
 
 
 def _claim(
-    study: Study, title: str, source: str, rows: Sequence[Row], *, extra: str = "", margin: float | None = None
+    study: Study, title: str, source: str, rows: Sequence[ContrastRow], *, extra: str = "", margin: float | None = None
 ) -> TrainedClaim:
     known = [
         (regime, what, found, _judged(found, study.margin if margin is None else margin))
@@ -86,7 +86,7 @@ def _numbers(found: Contrast) -> str:
     return f"{points(found.estimate)} {interval(ends.low, ends.high)} ({pairs(found)})"
 
 
-def _each(study: Study, arm: str, rival: str, *, measure: str = "pass@1", where: str = "adapted") -> list[Row]:
+def _each(study: Study, arm: str, rival: str, *, measure: str = "pass@1", where: str = "adapted") -> list[ContrastRow]:
     what = f"{arm} - {rival}" + (f" on {where}" if where != "adapted" else "")
     return [
         (regime, what, study.difference(FINAL, regime, arm, rival, measure=measure, where=where))
@@ -106,7 +106,7 @@ def baselines(study: Study) -> TrainedClaim:
 
 
 def faster(study: Study) -> TrainedClaim:
-    rows: list[Row] = [
+    rows: list[ContrastRow] = [
         (regime, "mean pass@1 over all steps, dare - ttrl", study.of_runs(FINAL, regime, {"dare": 1, "ttrl": -1}, area))
         for regime in study.regimes(FINAL)
     ]
@@ -137,7 +137,7 @@ def components(study: Study) -> TrainedClaim:
 
 def entropy(study: Study) -> TrainedClaim:
     """The twin is what earns the credit; the AUROC says where it could."""
-    twins: list[Row] = [
+    twins: list[ContrastRow] = [
         (s.regime, "dare - its shuffled twin", s.found) for s in secondary(study) if s.rival == "dare_shuffled"
     ]
     parts = []
@@ -152,7 +152,7 @@ def entropy(study: Study) -> TrainedClaim:
 
 
 def pruning(study: Study) -> TrainedClaim:
-    rows: list[Row] = [
+    rows: list[ContrastRow] = [
         (
             regime,
             "within-group deviation of rewards (x 100), dare_dist - dare_dist_prune",
@@ -200,7 +200,7 @@ def _known(cell: JSON, path: Sequence[str]) -> float:
     return np.nan if value is None else float(value)
 
 
-def reward_deviation(run: Run, _: Base) -> float:
+def reward_deviation(run: TrainedRun, _: Base) -> float:
     return mean_of(run.steps.get("reward_std", ()))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dare_reward.analysis import evaluation_interval, steps_to_threshold
 
-from ..training.records import Base, Run
+from ..training.records import Base, TrainedRun
 from .outcomes import ARMS, BASE, FINAL, SETS, Study, curve, in_order, mean_of
 from .words import interval, number, pairs, percent, points, sentence, table, verdicts
 
@@ -33,14 +33,14 @@ VOTING = {"better": "above", "worse": "below", "equivalent": "equal", "undecided
 TREATMENT = ("label_accuracy", "flips", "to_right", "from_right", "cosine_ttrl", "dacc")
 
 
-def area(run: Run, base: Base) -> float:
+def area(run: TrainedRun, base: Base) -> float:
     """Mean pass@1 over the steps, trapezoids between evaluations: what a faster run has more of."""
     steps, values = np.array(curve(run, base), np.float64).reshape(-1, 2).T
     width = np.diff(steps)
     return float(width @ (values[1:] + values[:-1]) / 2 / width.sum()) if width.sum() > 0 else np.nan
 
 
-def reached(run: Run, base: Base) -> list[int | None]:
+def reached(run: TrainedRun, base: Base) -> list[int | None]:
     """The first evaluated step with pass@1 above the base's by each of `GAINS`."""
     values = curve(run, base)
     known = bool(values) and values[0][0] == 0
@@ -113,7 +113,7 @@ def format_gain(study: Study) -> str:
     return f"{words}\n\n{table(head, rows)}"
 
 
-def reasoning_gain(run: Run, base: Base) -> float:
+def reasoning_gain(run: TrainedRun, base: Base) -> float:
     (parsed, right), (parsed_after, right_after) = _parsed(run, base)
     return (right_after - right) * (parsed + parsed_after) / 2
 
@@ -124,7 +124,7 @@ def texture(study: Study) -> str:
         "tokens": lambda s: s.length,
         "nats per token": lambda s: s.entropy,
         "nats of the answers": lambda s: s.answer_entropy,
-        "distinct answers": lambda s: mean_of(s.distinct_P),
+        "distinct answers": lambda s: s.distinct,
     }
     rows = []
     for regime in study.regimes(FINAL):
@@ -194,7 +194,7 @@ def temperatures(study: Study) -> str:
     return f"{words}\n\n{table(head, rows)}"
 
 
-def _based(study: Study, regime: str, arm: str) -> list[tuple[Run, Base]]:
+def _based(study: Study, regime: str, arm: str) -> list[tuple[TrainedRun, Base]]:
     """Confirm runs whose base is recorded."""
     runs = study.runs(FINAL, regime, arm).values()
     return [(r, b) for r in runs if (b := study.base(regime, r.base)) and "adapted" in r.final.sets]
@@ -217,13 +217,13 @@ def _first(study: Study, regime: str) -> str:
     return f"A gain of 5 points comes sooner with dare in {sooner} of {len(keys)} pairs, later in {later}."
 
 
-def _parsed(run: Run, base: Base) -> list[tuple[float, float]]:
+def _parsed(run: TrainedRun, base: Base) -> list[tuple[float, float]]:
     """(share with an answer, share right of these) before and after."""
     scores = (base.evaluation.sets["adapted"], run.final.sets["adapted"])
-    return [(s.parsed, float((s.right_P / s.n).mean()) / s.parsed if s.parsed > 0 else 0.0) for s in scores]
+    return [(s.parsed, s.pass1 / s.parsed if s.parsed > 0 else 0.0) for s in scores]
 
 
-def _formatting(run: Run, base: Base) -> float:
+def _formatting(run: TrainedRun, base: Base) -> float:
     (parsed, right), (parsed_after, right_after) = _parsed(run, base)
     return (parsed_after - parsed) * (right + right_after) / 2
 

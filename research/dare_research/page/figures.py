@@ -15,6 +15,7 @@ import numpy as np
 from dare_reward._segments import Floats
 from dare_reward.errors import ConfigError
 
+from ..training.arms import ALL_ARMS
 from .dynamics import GAINS, reached
 from .outcomes import FINAL, Study, curve, mean_of
 from .tables import secondary
@@ -22,7 +23,7 @@ from .tables import secondary
 __all__ = ["FIGURES", "Gain", "draw_training", "figures", "gains", "rank_correlation"]
 
 COLOURS = {"informative": "#2b7a4b", "uninformative": "#555555", "confident": "#b5442e"}
-SHOWN = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled", "dare_plus", "gt")
+SHOWN = (*(a.name for a in ALL_ARMS.values() if a.everywhere), "gt")
 PERMUTATIONS = 5000
 
 
@@ -43,7 +44,7 @@ def gains(study: Study) -> list[Gain]:
         runs = [study.runs(FINAL, base.regime, a) for a in ("dare", "ttrl")]
         keys = sorted(k for k in runs[0].keys() & runs[1].keys() if k[0] == base.base)
         scores = [[r[k].final.sets["adapted"] for r in runs] for k in keys]
-        values = [float((a.right_P / a.n).mean() - (b.right_P / b.n).mean()) for a, b in scores]
+        values = [a.pass1 - b.pass1 for a, b in scores]
         auroc = base.evaluation.sets["adapted"].auroc
         if values and not np.isnan(auroc):
             found.append(Gain(base.regime, base.base, auroc, float(np.mean(values)), len(values)))

@@ -9,9 +9,11 @@ from math import comb
 import numpy as np
 
 from dare_reward._segments import Floats
+from dare_reward.errors import RequestError
 
 from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Nested, Shared, contrast
-from ..training.records import Base, Evaluation, Records, Run, Score
+from ..training.arms import ALL_ARMS
+from ..training.records import Base, Evaluation, Records, Score, TrainedRun
 
 __all__ = [
     "ARMS",
@@ -28,18 +30,14 @@ __all__ = [
     "mean_of",
 ]
 
-ARMS = (
-    *("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled", "dare_length", "dare_dist_bonus"),
-    *("dare_dist_prune", "dare_plus", "dare_sqrt", "dare_robust", "scrl", "rent", "intuitor", "ttrl_dr_grpo"),
-    *("dare_dr_grpo", "gt", "random", "format"),
-)
+ARMS = tuple(ALL_ARMS)
 REGIMES = ("informative", "uninformative", "confident")
 SETS = ("adapted", "unseen", "ood")
 FINAL = "confirm"  # the stage that counts
 BASE = "base"  # the arm that stands for the model before RL
 
 Term = tuple[str, str]  # arm, measure
-Of = Callable[[Run, Base], float]
+Of = Callable[[TrainedRun, Base], float]
 
 
 def _passes(score: Score, k: int) -> Floats:
@@ -60,7 +58,10 @@ MEASURES: Mapping[str, Callable[[Score], Floats]] = {
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Records, and how contrasts are computed from them. `found` remembers contrasts that were asked for."""
+    """Records, and how contrasts are computed from them. `found` remembers contrasts that were asked for.
+
+    summarised   the records have no lists by prompt: `found` has every contrast, and no other can be computed
+    """
 
     records: Records
     command: str = "dare-reward study train"
@@ -68,7 +69,8 @@ class Study:
     seed: int = 0
     shared: Shared = "base"
     margin: float = MARGIN
-    found: dict[object, Contrast | None] = field(default_factory=dict, repr=False, compare=False)
+    found: dict[str, Contrast | None] = field(default_factory=dict, repr=False, compare=False)
+    summarised: bool = False
 
     def base(self, regime: str, number: int, *, stage: str = FINAL) -> Base | None:
         """The base on the prompts of a stage; if that is not recorded, on those of another."""
@@ -79,7 +81,7 @@ class Study:
         """Those of the confirm runs."""
         return [b for b in self.records.bases if b.stage == FINAL and regime in {None, b.regime}]
 
-    def runs(self, stage: str, regime: str, arm: str) -> dict[tuple[int, int], Run]:
+    def runs(self, stage: str, regime: str, arm: str) -> dict[tuple[int, int], TrainedRun]:
         """Complete runs by base and seed."""
         return {
             (r.base, r.seed): r
@@ -108,11 +110,9 @@ class Study:
         resamples: int = 0,
     ) -> Contrast | None:
         """The weighted sum of arms' measures over the pairs that have all of them."""
-        key = (stage, regime, tuple(sorted(terms.items())), where, family, resamples)
-        if key not in self.found:
-            values = self.scores(stage, regime, terms, where=where, family=family)
-            self.found[key] = self.interval(values, resamples)
-        return self.found[key]
+        weighed = [(f"{arm} {measure}", weight) for (arm, measure), weight in sorted(terms.items())]
+        key = _key(stage, regime, where, family or "", f"{resamples} draws" if resamples else "", weighed)
+        return self._found(key, lambda: self.scores(stage, regime, terms, where=where, family=family), resamples)
 
     def difference(
         self, stage: str, regime: str, arm: str, rival: str, *, measure: str = "pass@1", where: str = "adapted"
@@ -121,10 +121,33 @@ class Study:
 
     def of_runs(self, stage: str, regime: str, weights: Mapping[str, float], value: Of) -> Contrast | None:
         """The weighted sum of a number of each run: bases > seeds > that number."""
-        key = (stage, regime, tuple(sorted(weights.items())), value)
-        if key not in self.found:
-            self.found[key] = self.interval(self.numbers(stage, regime, weights, value))
-        return self.found[key]
+        key = _key(stage, regime, value.__name__, sorted(weights.items()))
+        return self._found(key, lambda: self.numbers(stage, regime, weights, value))
+
+    def paired(self, runs: Sequence[TrainedRun], rivals: Sequence[TrainedRun]) -> Contrast | None:
+        """Runs less their rivals by base and seed: pass@1 on the adapted prompts at the final step."""
+        other = {(r.base, r.seed): r for r in rivals}
+        both = [(r, other[r.base, r.seed]) for r in runs if (r.base, r.seed) in other]
+
+        def values() -> Nested:
+            bases: dict[int, list[Floats]] = {}
+            for run, rival in both:
+                a, b = (r.final.sets.get("adapted") for r in (run, rival))
+                if a and b and len(a.right_P) == len(b.right_P):
+                    bases.setdefault(run.base, []).append(a.right_P / a.n - b.right_P / b.n)
+            return list(bases.values())
+
+        return self._found("; ".join(f"{run.id} - {rival.id}" for run, rival in both), values)
+
+    def pair_means(self, stage: str, regime: str, arm: str, rival: str) -> Nested:
+        """bases > seeds > the difference of pass@1 on the adapted prompts, one number."""
+        runs = [self.runs(stage, regime, a) for a in (arm, rival)]
+
+        def at(key: tuple[int, int]) -> Floats | None:
+            one, other = (r[key].final.sets.get("adapted") for r in runs)
+            return np.array([one.pass1 - other.pass1]) if one and other else None
+
+        return _nested(_keys(runs), at)
 
     def scores(
         self,
@@ -166,15 +189,25 @@ class Study:
         return _nested(_keys(runs.values()), at)
 
     def _evaluation(
-        self, stage: str, regime: str, key: tuple[int, int], arm: str, runs: Mapping[str, Mapping[tuple[int, int], Run]]
+        self,
+        stage: str,
+        regime: str,
+        key: tuple[int, int],
+        arm: str,
+        runs: Mapping[str, Mapping[tuple[int, int], TrainedRun]],
     ) -> Evaluation | None:
         if arm != BASE:
             return runs[arm][key].final
         base = self.base(regime, key[0], stage=stage)
         return base.evaluation if base else None
 
-    def interval(self, values: Nested, resamples: int = 0) -> Contrast | None:
-        return contrast(values, resamples=resamples or self.resamples, seed=self.seed, shared=self.shared)
+    def _found(self, key: str, values: Callable[[], Nested], resamples: int = 0) -> Contrast | None:
+        if key not in self.found:
+            if self.summarised:
+                raise RequestError(f"the summary has no contrast {key!r}: run `dare-reward study pack`", code="file")
+            draws = resamples or self.resamples
+            self.found[key] = contrast(values(), resamples=draws, seed=self.seed, shared=self.shared)
+        return self.found[key]
 
 
 def in_order(names: Iterable[str], order: Sequence[str]) -> list[str]:
@@ -182,7 +215,7 @@ def in_order(names: Iterable[str], order: Sequence[str]) -> list[str]:
     return sorted(names, key=lambda n: (order.index(n) if n in order else len(order), n))
 
 
-def curve(run: Run, base: Base | None, *, where: str = "adapted") -> list[tuple[int, float]]:
+def curve(run: TrainedRun, base: Base | None, *, where: str = "adapted") -> list[tuple[int, float]]:
     """(step, pass@1) of every evaluation that has the set, from step 0 on.
 
     Step 0 is the run's own evaluation, or else the base's if that is of prompts of the same families (a run on the
@@ -193,7 +226,7 @@ def curve(run: Run, base: Base | None, *, where: str = "adapted") -> list[tuple[
         start = base.evaluation.sets.get(where)
         if start is not None and start.family_P == found[-1].sets[where].family_P:
             found = [base.evaluation, *found]
-    return [(e.step, float((e.sets[where].right_P / e.sets[where].n).mean())) for e in found]
+    return [(e.step, e.sets[where].pass1) for e in found]
 
 
 def mean_of(values: Iterable[float]) -> float:
@@ -202,7 +235,13 @@ def mean_of(values: Iterable[float]) -> float:
     return float(np.mean(known)) if known else np.nan
 
 
-def _keys(runs: Iterable[Mapping[tuple[int, int], Run]]) -> list[tuple[int, int]]:
+def _key(*parts: str | Sequence[tuple[str, float]]) -> str:
+    """A contrast's name in the summary: `confirm informative adapted +1 dare pass@1 -1 ttrl pass@1`."""
+    words = (p if isinstance(p, str) else " ".join(f"{weight:+g} {name}" for name, weight in p) for p in parts)
+    return " ".join(w for w in words if w)
+
+
+def _keys(runs: Iterable[Mapping[tuple[int, int], TrainedRun]]) -> list[tuple[int, int]]:
     """Base and seed of the pairs that every arm has."""
     sets = [set(r) for r in runs]
     return sorted(set.intersection(*sets)) if sets else []

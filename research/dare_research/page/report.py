@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import product
 from typing import Any
 
-from ..statistics.contrasts import Shared
-from ..training.records import parse
+from ..training.arms import ALL_ARMS
 from .breakdown import bar, families
 from .claims import judge_training
 from .dynamics import beyond_majority, convergence, format_gain, labels, temperatures, texture, treatments
@@ -19,26 +17,25 @@ from .side_tables import Wanted, cost, long_runs, missing, preflight, trainers
 from .tables import PRIMARY, entropy_credit, factorial, main_table, primary, secondary_table
 from .words import number, points, sentence, table
 
-__all__ = ["RESAMPLES", "WANTED", "study_of", "training", "training_page"]
+__all__ = ["RESAMPLES", "WANTED", "training_page"]
 
 JSON = Mapping[str, Any]
 RESAMPLES = 4000
 PAIRS, SECONDARY_PAIRS = 16, 8
-MAIN_ARMS = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_shuffled")
-OTHER_ARMS = (
-    *("dare_length", "dare_dist_bonus", "dare_dist_prune", "gt", "random", "format"),
-    *("dare_sqrt", "dare_robust", "scrl", "rent", "intuitor", "ttrl_dr_grpo", "dare_dr_grpo"),
-)
 WANTED: Wanted = {
-    **{(FINAL, regime, arm): SECONDARY_PAIRS for regime, arm in product(REGIMES, (*MAIN_ARMS, "dare_plus"))},
-    **{(FINAL, PRIMARY, arm): SECONDARY_PAIRS for arm in OTHER_ARMS},
+    **{
+        (FINAL, regime, arm.name): SECONDARY_PAIRS
+        for arm in ALL_ARMS.values()
+        for regime in (REGIMES if arm.everywhere else (PRIMARY,))
+    },
     **{(FINAL, PRIMARY, arm): PAIRS for arm in ("ttrl", "dare")},
 }
 
 INTRO = """# Training: does it learn?
 
-Written by `{command}`; the raw results are [{data}]({data}), one base or run a line, and a test renders this page from
-them again. `dare-reward study report` writes it without running anything.
+Written by `{command}`. The raw results are in [training.jsonl.gz](../results/training.jsonl.gz), one base or run a
+line. Every number below comes from their summary, [training.summary.json](../results/training.summary.json), from which
+`dare-reward study report` writes this page without running anything. Tests compare the three.
 
 **Scope:** {scope} Nothing here replicates or refutes the paper's own runs.
 
@@ -53,16 +50,7 @@ GAIN = """One row a base: AUROC before RL against the mean of `dare` minus `ttrl
 prompts, final step, stage `confirm`; `{command}`)."""
 
 
-def training(results: JSON, *, command: str, data: str, wanted: Wanted = WANTED, shared: Shared = "base") -> str:
-    """The page from `{"records": [...]}`."""
-    return training_page(study_of(results["records"], command=command, shared=shared), data=data, wanted=wanted)
-
-
-def study_of(records: Iterable[JSON | str], *, command: str, shared: Shared = "base") -> Study:
-    return Study(parse(records), command=command, resamples=RESAMPLES, shared=shared)
-
-
-def training_page(study: Study, *, data: str, wanted: Wanted) -> str:
+def training_page(study: Study, *, wanted: Wanted = WANTED) -> str:
     """The page."""
     drawn = figures(study)
     sections: dict[str, Callable[[Study], str]] = {
@@ -100,7 +88,6 @@ def training_page(study: Study, *, data: str, wanted: Wanted) -> str:
     parts = [
         INTRO.format(
             command=study.command,
-            data=data,
             scope=_scope(study),
             resamples=study.resamples,
             margin=100 * study.margin,
@@ -120,7 +107,7 @@ def _scope(study: Study) -> str:
     parameters = sorted({b.parameters for b in known})
     families = in_order({f for b in known for f in b.families.get(FINAL, ())}, ())
     confirm = [r for r in records.runs if r.stage == FINAL and r.complete]
-    prompts = sorted({len(s.right_P) for r in confirm if (s := r.final.sets.get("adapted"))})
+    prompts = sorted({s.prompts for r in confirm if (s := r.final.sets.get("adapted"))})
     steps = sorted({r.final.step for r in confirm})
     bases = {r: sum(b.regime == r for b in known) for r in in_order({b.regime for b in known}, REGIMES)}
     said = [

@@ -6,9 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from ..training.records import Run
+from ..training.records import TrainedRun
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .tables import rival_of
 from .words import interval, percent, points, table
@@ -16,7 +14,7 @@ from .words import interval, percent, points, table
 __all__ = ["chosen", "scan", "sensitivity"]
 
 Setting = tuple[float, tuple[tuple[str, Any], ...]]  # learning rate, whatever else differs by name
-Group = tuple[str, str, Setting]  # regime, arm, setting
+RunGroup = tuple[str, str, Setting]  # regime, arm, setting
 HEAD = ("regime", "arm", "setting", "runs", "adapted", "change", "unseen", "change", "minus the vote", "95%", "pairs")
 OWN = "minus its confirm runs"
 
@@ -67,10 +65,10 @@ def sensitivity(study: Study) -> str:
     return f"{words}\n\n{table((*HEAD, OWN), both)}"
 
 
-def _groups(study: Study, stage: str, *, beside: Sequence[str] = ()) -> dict[Group, list[Run]]:
+def _groups(study: Study, stage: str, *, beside: Sequence[str] = ()) -> dict[RunGroup, list[TrainedRun]]:
     """Complete runs of a stage by regime, arm and setting, in order; `beside`: stages that a setting differs from."""
     varied = _varied([r for r in study.records.runs if r.stage in {stage, *beside} and r.complete])
-    groups: dict[Group, list[Run]] = {}
+    groups: dict[RunGroup, list[TrainedRun]] = {}
     for r in study.records.runs:
         if r.stage == stage and r.complete:
             said = {**_conditions(r), **_params(r)}
@@ -81,7 +79,7 @@ def _groups(study: Study, stage: str, *, beside: Sequence[str] = ()) -> dict[Gro
     return {g: groups[g] for g in order}
 
 
-def _varied(runs: Sequence[Run]) -> list[str]:
+def _varied(runs: Sequence[TrainedRun]) -> list[str]:
     """Names of settings that differ between the runs, but the learning rate; then of all parameters that any sets."""
     conditions = [_conditions(r) for r in runs]
     params = {k for r in runs for k in _params(r)}
@@ -89,12 +87,12 @@ def _varied(runs: Sequence[Run]) -> list[str]:
     return [*sorted(differ - params - {"lr"}), *sorted(params)]
 
 
-def _conditions(run: Run) -> dict[str, Any]:
+def _conditions(run: TrainedRun) -> dict[str, Any]:
     """All settings but parameters of the method."""
     return {k: _plain(v) for k, v in run.settings.items() if k != "params"} | {"lr": run.lr}
 
 
-def _params(run: Run) -> dict[str, Any]:
+def _params(run: TrainedRun) -> dict[str, Any]:
     return {k: _plain(v) for k, v in run.settings.get("params", {}).items()}
 
 
@@ -108,7 +106,7 @@ def _size(setting: Setting) -> tuple[Any, ...]:
     return setting[0], [(k, isinstance(v, str), v) for k, v in setting[1]]
 
 
-def _rows(study: Study, groups: Mapping[Group, Sequence[Run]], stages: Sequence[str]) -> list[list[str]]:
+def _rows(study: Study, groups: Mapping[RunGroup, Sequence[TrainedRun]], stages: Sequence[str]) -> list[list[str]]:
     """`stages`: where the vote is looked for, the first that has it."""
     rows = []
     for (regime, arm, setting), runs in groups.items():
@@ -123,7 +121,7 @@ def _rows(study: Study, groups: Mapping[Group, Sequence[Run]], stages: Sequence[
     return rows
 
 
-def _rivals(study: Study, run: Run, rival: str, stages: Sequence[str]) -> list[Run]:
+def _rivals(study: Study, run: TrainedRun, rival: str, stages: Sequence[str]) -> list[TrainedRun]:
     """The rival's runs at this run's setting; its parameters are of a method and may mean nothing to another."""
     alike = [r for r in _complete(study, run.regime, rival) if _conditions(r) == _conditions(run)]
     for stage in stages:
@@ -133,34 +131,27 @@ def _rivals(study: Study, run: Run, rival: str, stages: Sequence[str]) -> list[R
     return []
 
 
-def _minus_own(study: Study, runs: Sequence[Run]) -> str:
+def _minus_own(study: Study, runs: Sequence[TrainedRun]) -> str:
     """The difference to the confirm runs of the same arm, its interval and the number of pairs."""
     arm = _complete(study, runs[0].regime, runs[0].arm)
     estimate, ends, pairs = _versus(study, runs, [r for r in arm if r.stage == FINAL and not _params(r)])
     return "-" if pairs == "-" else " ".join([estimate, *([ends] if ends != "-" else []), f"({pairs})"])
 
 
-def _complete(study: Study, regime: str, arm: str) -> list[Run]:
+def _complete(study: Study, regime: str, arm: str) -> list[TrainedRun]:
     return [r for r in study.records.runs if (r.regime, r.arm) == (regime, arm) and r.complete]
 
 
-def _versus(study: Study, runs: Sequence[Run], rivals: Sequence[Run]) -> list[str]:
+def _versus(study: Study, runs: Sequence[TrainedRun], rivals: Sequence[TrainedRun]) -> list[str]:
     """The paired difference, its interval and the number of pairs."""
-    other = {(r.base, r.seed): r.final.sets.get("adapted") for r in rivals}
-    bases: dict[int, list[np.ndarray[tuple[int], np.dtype[np.float64]]]] = {}
-    for r in runs:
-        a, b = r.final.sets.get("adapted"), other.get((r.base, r.seed))
-        if a and b and len(a.right_P) == len(b.right_P):
-            bases.setdefault(r.base, []).append(np.asarray(a.right_P / a.n - b.right_P / b.n))
-    found = study.interval(list(bases.values()))
+    found = study.paired(runs, rivals)
     if found is None:
         return ["-", "-", "-"]
     return [points(found.estimate), interval(found.deciding.low, found.deciding.high), str(found.pairs)]
 
 
-def _mean(runs: Sequence[Run]) -> float:
-    scores = [r.final.sets["adapted"] for r in runs if "adapted" in r.final.sets]
-    return mean_of(float((s.right_P / s.n).mean()) for s in scores)
+def _mean(runs: Sequence[TrainedRun]) -> float:
+    return mean_of(r.final.sets["adapted"].pass1 for r in runs if "adapted" in r.final.sets)
 
 
 def _words(setting: Setting) -> str:

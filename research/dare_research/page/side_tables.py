@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from dare_reward._segments import Floats
 
 from ..preflight.calibrate import truth_of, wrong_and_decided
-from ..training.records import Run
+from ..training.records import TrainedRun
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .words import number, percent, points, table
 
@@ -84,11 +83,11 @@ def trainers(study: Study) -> str:
     for r in sorted((r for r in study.records.runs if r.stage == OTHER_TRAINER and r.complete), key=lambda r: r.id):
         start = study.base(r.regime, r.base)
         same = [own for (base, _), own in study.runs(FINAL, r.regime, r.arm).items() if base == r.base]
-        ends = [mean_of(own.final.sets["adapted"].right_P) / own.final.sets["adapted"].n for own in same]
+        ends = [own.final.sets["adapted"].pass1 for own in same]
         begun = start.evaluation.sets["adapted"] if start else None
         cells = (
-            percent(mean_of(begun.right_P) / begun.n) if begun else "-",
-            percent(mean_of(r.final.sets["adapted"].right_P) / r.final.sets["adapted"].n),
+            percent(begun.pass1) if begun else "-",
+            percent(r.final.sets["adapted"].pass1),
             f"{percent(mean_of(ends))} ({percent(min(ends))} to {percent(max(ends))})" if ends else "-",
             " / ".join(percent(v) for v in _quarters(r.steps.get("pass1", NONE))),
             " / ".join(
@@ -114,7 +113,7 @@ def preflight(study: Study) -> str:
     """The preflight's word against what training did to the same base."""
     rows, counts = [], dict[int, dict[tuple[str, str], int]]()
     for record in study.records.preflights:
-        values = [float(v.mean()) for v in _of_base(study, record.regime, record.base)]
+        values = _of_base(study, record.regime, record.base)
         if not values:
             continue
         outcome = mean_of(values)
@@ -172,15 +171,15 @@ def missing(study: Study, wanted: Wanted) -> str:
     return "\n\n".join(parts)
 
 
-def _of_base(study: Study, regime: str, base: int) -> Sequence[Any]:
+def _of_base(study: Study, regime: str, base: int) -> list[float]:
     """Differences per seed of one base."""
     runs = [study.runs(FINAL, regime, a) for a in ("dare", "ttrl")]
     keys = [k for k in runs[0].keys() & runs[1].keys() if k[0] == base]
     scores = [[r[k].final.sets["adapted"] for r in runs] for k in sorted(keys)]
-    return [a.right_P / a.n - b.right_P / b.n for a, b in scores]
+    return [a.pass1 - b.pass1 for a, b in scores]
 
 
-def _arms(runs: Sequence[Run]) -> list[str]:
+def _arms(runs: Sequence[TrainedRun]) -> list[str]:
     return in_order({r.arm for r in runs}, ARMS)
 
 

@@ -183,8 +183,7 @@ def _detectable(study: Study) -> str:
     """What the planned number of pairs can show, from the pilot; and what the pairs that were run could."""
     parts = []
     for stage in ("pilot", FINAL):
-        terms = {("dare", "pass@1"): 1.0, ("ttrl", "pass@1"): -1.0}
-        values = study.scores(stage, PRIMARY, terms)
+        values = study.pair_means(stage, PRIMARY, "dare", "ttrl")
         found = spread(values)
         count = sum(map(len, values))
         if found is None:

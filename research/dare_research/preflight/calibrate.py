@@ -23,7 +23,7 @@ __all__ = [
     "ALLOWED",
     "LEVELS",
     "MARGIN",
-    "Calibration",
+    "CalibrationSize",
     "choose",
     "draw_scenario",
     "outcomes",
@@ -38,7 +38,7 @@ ALLOWED = 0.05  # wrong among decided, on the half that the level is chosen on
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class CalibrationSize:
     scenarios: int = 60
     repeats: int = 10
     sizes: tuple[int, ...] = (25, 50, 100)
@@ -55,7 +55,7 @@ def draw_scenario(index: int, *, seed: int) -> Scenario:
     )
 
 
-def try_scenario(index: int, settings: Calibration, *, seed: int) -> dict[str, Any]:
+def try_scenario(index: int, settings: CalibrationSize, *, seed: int) -> dict[str, Any]:
     """The outcome of training, and the intervals of every preflight at every level."""
     scenario = draw_scenario(index, seed=seed)
     ends = {a: train(scenario, a, settings.training, seed=index).end[:, 0] for a in ("dare", "ttrl")}

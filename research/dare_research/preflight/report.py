@@ -11,14 +11,15 @@ from dare_reward.commands.methods import markdown
 
 from .calibrate import ALLOWED, LEVELS, MARGIN, choose, outcomes, truth_of, wrong_and_decided
 
-__all__ = ["calibration", "halves"]
+__all__ = ["halves", "preflight_page"]
 
 JSON = Mapping[str, Any]
 VERDICTS = ("use", "do not use", "undecided")
 TRUTHS = ("better", "equal", "worse")
 INTRO = """# Preflight: how often it was right
 
-Written by `{command}`; the raw results are [{data}]({data}), and a test renders this page from them again.
+Written by `{command}` from its raw results, [preflight.json.gz](../results/preflight.json.gz). A test renders this page
+from them again.
 
 {count} scenarios of the latent-variable model ([simulation.md](simulation.md)) were drawn at random: rho in 0 to 0.5,
 informativeness delta in -0.4 to 0.7, half of them with up to 60 per cent confident wrong answers, M of 16, 32 or 64.
@@ -28,7 +29,7 @@ prompts, predict it. `use` is wrong unless dare is better, `do not use` is wrong
 
 The rule and the level of its intervals were chosen on the first half of the scenarios: of the pairs that are wrong in
 at most {allowed:.0%} of their decisions on 50 prompts, the one that decides most. It is **{rule}** at **{level:.0%}**
-([analysis.md](../analysis.md#preflight) states the rules). The second half says how often that is right.
+([analysis.md](../../docs/analysis.md#preflight) states the rules). The second half says how often that is right.
 
 **Scope:** calibrated on the simulation alone, where one step's gain and the outcome of training come from one model.
 Calibration on trained language models is open; until then read `use` as "nothing speaks against a trial"."""
@@ -40,7 +41,7 @@ def halves(results: JSON) -> tuple[Sequence[JSON], Sequence[JSON]]:
     return rows[: len(rows) // 2], rows[len(rows) // 2 :]
 
 
-def calibration(results: JSON, *, command: str, data: str) -> str:
+def preflight_page(results: JSON, *, command: str) -> str:
     """The page."""
     size = results["size"]
     chosen_on, reported_on = halves(results)
@@ -48,7 +49,6 @@ def calibration(results: JSON, *, command: str, data: str) -> str:
     truths = [truth_of(r["difference"]) for r in results["scenarios"]]
     intro = INTRO.format(
         command=command,
-        data=data,
         count=len(results["scenarios"]),
         prompts=size["training"]["prompts"],
         steps=size["training"]["steps"],

@@ -14,7 +14,7 @@ from dare_reward.methods import Method, methods
 
 from .model import Sample, shuffled
 
-__all__ = ["CONTROLS", "Verdict", "answer_methods", "judge"]
+__all__ = ["CONTROLS", "Opinion", "answer_methods", "judge"]
 
 GIVEN = {"answer", "mean_entropy"}
 CONTROLS = {
@@ -24,7 +24,7 @@ CONTROLS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Verdict:
+class Opinion:
     """What a method says of a sample: rewards (None if its output is advantages), advantages, the picked answers."""
 
     rewards_R: Floats | None
@@ -43,19 +43,19 @@ def _eligible(method: Method) -> bool:
     return ready and {"answer"} in inputs and all(entry & GIVEN for entry in inputs)
 
 
-def judge(name: str, sample: Sample, *, seed: int = 0) -> Verdict:
+def judge(name: str, sample: Sample, *, seed: int = 0) -> Opinion:
     """The method of that name, or a control, on the sample. Truth reaches `truth` alone."""
     groups = sample.groups
     if name == "truth":
-        return Verdict(sample.correct_R, normalised(groups, sample.correct_R), sample.label_A == 0)
+        return Opinion(sample.correct_R, normalised(groups, sample.correct_R), sample.label_A == 0)
     if name == "dare_shuffled":
         return _run(methods()["dare"], shuffled(groups, np.random.default_rng(seed)))
     return _run(methods()[name], groups)
 
 
-def _run(method: Method, groups: Groups) -> Verdict:
+def _run(method: Method, groups: Groups) -> Opinion:
     found = method(groups)
     label_A = pseudo_label(groups, found)
     if method.output == "advantages":
-        return Verdict(None, found.rewards_R, label_A)
-    return Verdict(found.rewards_R, normalised(groups, found.rewards_R), label_A)
+        return Opinion(None, found.rewards_R, label_A)
+    return Opinion(found.rewards_R, normalised(groups, found.rewards_R), label_A)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 __all__ = ["CLAIMS", "Claim", "cell", "judge_claims"]
 
 JSON = Mapping[str, Any]
-Verdict = Literal["holds", "in part", "fails"]
+ClaimVerdict = Literal["holds", "in part", "fails"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Claim:
 
     title: str
     source: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     finding: str
 
 
@@ -36,7 +36,7 @@ def cell(results: JSON, table: str = "correlation", **wanted: Any) -> JSON:
     return next(r for r in rows if all(r["scenario"][k] == v for k, v in wanted.items()))
 
 
-def _verdict(checks: Sequence[bool]) -> Verdict:
+def _verdict(checks: Sequence[bool]) -> ClaimVerdict:
     return "holds" if all(checks) else "in part" if any(checks) else "fails"
 
 

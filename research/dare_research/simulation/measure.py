@@ -19,7 +19,7 @@ from dare_reward.analysis import (
     standard_error,
 )
 
-from .arms import Verdict, judge
+from .arms import Opinion, judge
 from .model import Sample, Scenario, draw_prompts, draw_sample
 
 __all__ = ["RIVAL", "measure"]
@@ -73,7 +73,7 @@ def _paired(gain_P: Floats, references: Mapping[str, Floats]) -> dict[str, float
     return out
 
 
-def _row(sample: Sample, found: Verdict, right_A: Bools, minority_R: Bools) -> dict[str, float | None]:
+def _row(sample: Sample, found: Opinion, right_A: Bools, minority_R: Bools) -> dict[str, float | None]:
     groups, correct_R = sample.groups, sample.correct_R
     label_P = groups.sum_by_group(found.label_A & right_A)
     return {
@@ -84,7 +84,7 @@ def _row(sample: Sample, found: Verdict, right_A: Bools, minority_R: Bools) -> d
     }
 
 
-def _of_rewards(sample: Sample, found: Verdict) -> dict[str, float | None]:
+def _of_rewards(sample: Sample, found: Opinion) -> dict[str, float | None]:
     """What compares rewards with the truth: not defined for a method that gives advantages."""
     names = ("bias", "variance", "mse", "within_variance", "correlation", "mi_reward")
     if found.rewards_R is None:

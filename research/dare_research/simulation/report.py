@@ -10,14 +10,14 @@ from dare_reward.commands.methods import markdown
 from .claims import judge_claims
 from .tabular import THRESHOLDS
 
-__all__ = ["simulation"]
+__all__ = ["simulation_page"]
 
 JSON = Mapping[str, Any]
 SHOWN = ("label_accuracy", "bias", "variance", "mse", "mi_reward", "mi_advantage")
 INTRO = """# Simulation: the paper's claims in its own latent-variable model
 
-Written by `{command}`; the raw results are [{data}]({data}), and a test renders this page
-from them again.
+Written by `{command}` from its raw results, [simulation.json.gz](../results/simulation.json.gz). A test renders this
+page from them again.
 
 Scope: this speaks about the estimators, not about language models. Answers are exchangeable labels, entropies do not
 change as the policy sharpens, nothing is shared between prompts. The model is in
@@ -37,12 +37,12 @@ two differences; the standard error of a single difference is 0.01 to 0.02 (tabl
 LOSSES = "Step gain (1e-3) and final accuracy against ttrl, where dare is below it by two standard errors."
 
 
-def simulation(results: JSON, *, command: str, data: str) -> str:
+def simulation_page(results: JSON, *, command: str) -> str:
     """The page of the simulation."""
     size = results["size"]
     tables, arms = results["tables"], results["arms"]
     parts = [
-        INTRO.format(command=command, data=data, prompts=size["prompts"], rollouts=64, answers=12),
+        INTRO.format(command=command, prompts=size["prompts"], rollouts=64, answers=12),
         "## Verdicts",
         _claims(results),
         "## Where dare loses",

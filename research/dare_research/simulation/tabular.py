@@ -20,7 +20,7 @@ from dare_reward.analysis import standard_error, steps_to_threshold
 from .arms import judge
 from .model import Sample, Scenario, draw_prompts, draw_sample
 
-__all__ = ["THRESHOLDS", "Run", "Training", "train", "train_arms"]
+__all__ = ["THRESHOLDS", "SimulatedRun", "Training", "train", "train_arms"]
 
 THRESHOLDS = (0.40, 0.45, 0.50, 0.55, 0.60)
 
@@ -34,7 +34,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class SimulatedRun:
     """Mean accuracy by step, and the policies at both ends, [P, K]."""
 
     curve: list[tuple[int, float]]
@@ -61,7 +61,7 @@ def train_arms(
     return rows
 
 
-def train(scenario: Scenario, arm: str, settings: Training, *, seed: int) -> Run:
+def train(scenario: Scenario, arm: str, settings: Training, *, seed: int) -> SimulatedRun:
     """One run; the seed fixes prompts and draws."""
     drawn = draw_prompts(scenario, settings.prompts, np.random.default_rng(seed))
     logits = np.log(drawn.policy_PK + 1e-300)
@@ -75,7 +75,7 @@ def train(scenario: Scenario, arm: str, settings: Training, *, seed: int) -> Run
         assert rewards_R is not None, f"{arm} gives advantages: they are not normalised here"
         logits += settings.lr * _step(sample, rewards_R, policy, settings.trained)
         curve.append((step, float(_softmax(logits)[:, 0].mean())))
-    return Run(curve, start, _softmax(logits))
+    return SimulatedRun(curve, start, _softmax(logits))
 
 
 def _step(sample: Sample, rewards_R: Floats, policy: Floats, trained: int) -> Floats:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 from dare_reward._segments import Floats
-
-from .student_t import t_cdf, t_quantile
 
 __all__ = [
     "FEWEST_BASES",
@@ -26,7 +25,7 @@ __all__ = [
     "Judgement",
     "Nested",
     "Shared",
-    "Word",
+    "VerdictWord",
     "contrast",
     "holm",
     "judge",
@@ -35,7 +34,7 @@ __all__ = [
 
 Nested = Sequence[Sequence[Floats]]  # bases > seeds > one value per prompt
 Shared = Literal["run", "base", "all"]
-Word = Literal["better", "worse", "equivalent", "undecided"]
+VerdictWord = Literal["better", "worse", "equivalent", "undecided"]
 
 MARGIN = 0.01
 RESAMPLES = 10000
@@ -104,7 +103,7 @@ class Contrast:
 class Judgement:
     """`within`: a difference that is there, but smaller than the margin."""
 
-    word: Word
+    word: VerdictWord
     within: bool = False
 
     def __str__(self) -> str:
@@ -225,6 +224,6 @@ def _student(means: Floats) -> tuple[Ends, float]:
     if count < 2:
         return EVERYTHING, 1.0
     middle, error = float(means.mean()), float(means.std(ddof=1) / np.sqrt(count))
-    wide, narrow = (t_quantile(q, count - 1) * error for q in (0.975, 0.95))
-    p = 2 * (1 - t_cdf(abs(middle) / error, count - 1)) if error > 0 else float(middle == 0)
+    wide, narrow = (float(stdtrit(count - 1, q)) * error for q in (0.975, 0.95))
+    p = 2 * float(stdtr(count - 1, -abs(middle) / error)) if error > 0 else float(middle == 0)
     return Ends(middle - wide, middle + wide, middle - narrow, middle + narrow), p

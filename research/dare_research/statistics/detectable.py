@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from .contrasts import Nested
-from .student_t import t_quantile
 
 __all__ = ["DETECTABLE", "Spread", "minimum_detectable", "spread"]
 
@@ -49,5 +49,5 @@ def minimum_detectable(found: Spread, *, bases: int, seeds: int, few: bool = Fal
     freedom, for the test over the means of bases. An unknown variance between bases counts as 0: a lower bound.
     """
     error = np.sqrt((found.between or 0.0) / bases + found.within / (bases * seeds))
-    factor = t_quantile(0.975, bases - 1) + t_quantile(0.8, bases - 1) if few else DETECTABLE
+    factor = stdtrit(bases - 1, 0.975) + stdtrit(bases - 1, 0.8) if few else DETECTABLE
     return float(factor * error)

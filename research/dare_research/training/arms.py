@@ -1,4 +1,4 @@
-"""The arms of the training study: what each is scored by, and what it is told of its rollouts."""
+"""The arms of the training study, declared once: what scores each, what it is told, where it is planned and shown."""
 
 from __future__ import annotations
 
@@ -13,33 +13,36 @@ import numpy as np
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
 
-from .sampling import Completion
+from .sampling import SampledRollout
 
-__all__ = ["ARMS", "DEFAULT", "FULL", "Arm", "chosen_params"]
+__all__ = ["ALL_ARMS", "ARMS", "DEFAULT", "FULL", "Arm", "chosen_params"]
 
 Fields = list[dict[str, Any]]
-Tell = Callable[[Sequence[Completion], Random], Fields]
+Tell = Callable[[Sequence[SampledRollout], Random], Fields]
 
 
-def entropies(group: Sequence[Completion], _: Random) -> Fields:
+def entropies(group: Sequence[SampledRollout], _: Random) -> Fields:
     return [{"token_entropies": c.entropies} for c in group]
 
 
-def shuffled(group: Sequence[Completion], random: Random) -> Fields:
-    """The entropies of the group, dealt out to other rollouts: what they say of correctness is destroyed."""
+def shuffled(group: Sequence[SampledRollout], random: Random) -> Fields:
+    """The mean entropies of the group, dealt out to other rollouts.
+
+    What `simulation.model.shuffled` does to arrays of many groups, drawn as the committed runs drew it.
+    """
     means = [float(c.entropies.mean()) for c in group]
     random.shuffle(means)
     return [{"mean_entropy": h} for h in means]
 
 
-def lengths(group: Sequence[Completion], _: Random) -> Fields:
+def lengths(group: Sequence[SampledRollout], _: Random) -> Fields:
     """Length as uncertainty, scaled to the mean entropy of the group."""
     length = np.array([len(c.ids) for c in group], np.float64)
     scale = np.mean([c.entropies.mean() for c in group]) / length.mean()
     return [{"mean_entropy": float(x)} for x in length * scale]
 
 
-def certainties(group: Sequence[Completion], _: Random) -> Fields:
+def certainties(group: Sequence[SampledRollout], _: Random) -> Fields:
     return [{"token_self_certainty": c.certainties} for c in group]
 
 
@@ -47,7 +50,11 @@ def certainties(group: Sequence[Completion], _: Random) -> Fields:
 class Arm:
     """`method` with `params` through the service; or `local`, a reward that needs no service (a placebo).
 
-    loss   TRL's loss_type; dr_grpo goes without division by the group's standard deviation
+    loss        TRL's loss_type; dr_grpo goes without division by the group's standard deviation
+    everywhere  planned in every regime, not in the informative one alone, and shown in the figures
+    compared    its first step is compared with the vote's on every base, before training
+    contender   a label-free method that may pass the bar; the others are controls
+    retired     the method has left dare-reward: its results stay, it cannot be run again
     """
 
     name: str
@@ -56,6 +63,10 @@ class Arm:
     tell: Tell = entropies
     local: Callable[[str, Random], float] | None = None
     loss: str = "dapo"
+    everywhere: bool = False
+    compared: bool = False
+    contender: bool = True
+    retired: bool = False
 
 
 def _box(text: str, _: Random) -> float:
@@ -66,25 +77,33 @@ def _coin(_: str, random: Random) -> float:
     return float(random.random() < 0.5)
 
 
-def _registered(*names: str) -> tuple[Arm, ...]:
-    return tuple(Arm(n, n) for n in names)
-
-
-_ALL: Final = (
-    *_registered("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_dist_bonus", "dare_dist_prune"),
-    *_registered("dare_sqrt", "dare_robust", "scrl", "rent", "gt"),
-    Arm("dare_shuffled", "dare", tell=shuffled),
-    Arm("dare_length", "dare", tell=lengths),
-    Arm("dare_plus", "dare_plus", {"allow_experimental": True}),
+# In the order of the page.
+_DECLARED: Final = (
+    Arm("ttrl", "ttrl", everywhere=True, compared=True, contender=False),
+    Arm("weighted_vote", "weighted_vote", everywhere=True, compared=True),
+    Arm("empo", "empo", everywhere=True, compared=True),
+    Arm("dare_dist", "dare_dist", everywhere=True, compared=True),
+    Arm("dare", "dare", everywhere=True, compared=True),
+    Arm("dare_shuffled", "dare", tell=shuffled, everywhere=True, compared=True, contender=False),
+    Arm("dare_length", "dare", tell=lengths, contender=False),
+    Arm("dare_dist_bonus", "dare_dist_bonus"),
+    Arm("dare_dist_prune", "dare_dist_prune"),
+    Arm("dare_plus", everywhere=True, retired=True),
+    Arm("dare_sqrt", "dare_sqrt", compared=True),
+    Arm("dare_robust", "dare_robust", compared=True),
+    Arm("scrl", "scrl", compared=True),
+    Arm("rent", "rent"),
     Arm("intuitor", "intuitor", {"sent": "kl"}, tell=certainties),
-    Arm("random", local=_coin),
-    Arm("format", local=_box),
-    Arm("ttrl_dr_grpo", "ttrl", loss="dr_grpo"),
-    Arm("dare_dr_grpo", "dare", loss="dr_grpo"),
+    Arm("ttrl_dr_grpo", "ttrl", loss="dr_grpo", contender=False),
+    Arm("dare_dr_grpo", "dare", loss="dr_grpo", contender=False),
+    Arm("gt", "gt", contender=False),
+    Arm("random", local=_coin, contender=False),
+    Arm("format", local=_box, contender=False),
 )
-ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _ALL})
+ALL_ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED})
+ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED if not a.retired})
 # The 2 x 2 of hard or soft label by with or without entropy; dare; and its twin whose entropies say nothing.
-DEFAULT: Final = ("dare", "ttrl", "dare_shuffled", "weighted_vote", "empo", "dare_dist")
+DEFAULT: Final = tuple(a.name for a in ARMS.values() if a.everywhere)
 FULL: Final = tuple(ARMS)
 
 

@@ -11,18 +11,27 @@ from typing import Any, Final
 
 from dare_reward.errors import ConfigError, RequestError
 
+from ..publish import publish
+from ..results import Place
 from .arms import ARMS, DEFAULT, FULL, chosen_params
 from .corpus import REGIMES
-from .grpo_run import Value
+from .grpo_run import ParamValue
 from .plan import DEFAULT as DEFAULT_DESIGN
 from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
+from .records import read_records
+from .runner import run, service
 
-__all__ = ["add_train"]
+__all__ = ["add_out", "add_train"]
 
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
 STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long")
 SETTABLE: Final = ("develop", "sensitivity")
 SETS: Final = {"default": DEFAULT, "full": FULL}
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    words = "folder of results/ and docs/ (default research, from the root of a checkout)"
+    parser.add_argument("--out", type=Path, default=Path("research"), help=words)
 
 
 def add_train(actions: Any) -> None:
@@ -32,7 +41,7 @@ def add_train(actions: Any) -> None:
         description=__doc__,
     )
     add = parser.add_argument
-    add("--out", type=Path, default=Path("research/docs"), help="the raw results are OUT/data/training.jsonl")
+    add_out(parser)
     add("--models", type=Path, default=Path(".study"), help="folder of the base models (default .study)")
     add("--stage", choices=STAGES, default="confirm")
     add("--regimes", type=_names(REGIMES), default=("informative",), help=f"of {', '.join(REGIMES)}; commas between")
@@ -53,19 +62,17 @@ def add_train(actions: Any) -> None:
 
 
 def run_train(arguments: argparse.Namespace) -> int:
-    from ..commands import write_page
-    from .runner import read_records, run, service
-
     design = SMOKE if arguments.smoke else scaled(DEFAULT_DESIGN, arguments.scale)
     wanted = _wanted(arguments, design)
-    file = arguments.out / "data" / "training.jsonl"
+    place = Place(arguments.out)
     if arguments.list:
-        done = {r["id"] for r in read_records(file)}
+        done = {r["id"] for r in read_records(place.records)}
         for cell in wanted:
             print(f"{'done' if cell.id in done else 'to do':6}{cell.id}")  # noqa: T201
         return 0
     if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
-        raise ConfigError(f"the training study needs {missing[0]}: pip install 'dare-reward[study]'")
+        raise ConfigError(f"the training study needs {missing[0]}: pip install -e . -e 'research[training]'")
+    file = place.unpack()
     with service(arguments.url) as url:
         left = run(
             design, wanted, file=file, bases=arguments.models, url=url,
@@ -73,7 +80,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         )  # fmt: skip
     print(f"{len(wanted) - left} of {len(wanted)} runs have results in {file}")  # noqa: T201
     if file.exists():
-        write_page(arguments.out, "training")
+        publish(place)
     return 0
 
 
@@ -100,12 +107,12 @@ def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:
     )
 
 
-def _params(arms: Sequence[str], given: Sequence[tuple[str, str]]) -> tuple[tuple[str, Value], ...]:
+def _params(arms: Sequence[str], given: Sequence[tuple[str, str]]) -> tuple[tuple[str, ParamValue], ...]:
     """By name, for every arm or none: runs of one call differ by the arm alone."""
     texts = dict(given)
     if len(texts) < len(given):
         raise RequestError("--set: one value of a parameter in one call", code="conflict")
-    params: dict[str, Value] = {}
+    params: dict[str, ParamValue] = {}
     for arm in arms:
         try:
             params.update(chosen_params(ARMS[arm], texts))

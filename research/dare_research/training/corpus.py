@@ -24,7 +24,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, Literal
 
-from .families import FAMILIES, Family, Problem, fraction, split_of
+from .families import FAMILIES, Exercise, Family, fraction, split_of
 
 __all__ = ["HARDNESS", "REGIMES", "SPLITS", "Corpus", "Example", "Regime", "hardness", "held_out"]
 
@@ -61,7 +61,7 @@ class Corpus:
             if split_of(problem.prompt, SPLITS) == "corpus":
                 return self._worked(random, family, problem)
 
-    def _worked(self, random: Random, family: Family, problem: Problem) -> Example:
+    def _worked(self, random: Random, family: Family, problem: Exercise) -> Example:
         marks: list[str] = []
 
         def decide(fact: str, right: int, ring: int) -> int:
@@ -92,10 +92,10 @@ def hardness(family: Family, fact: str) -> float:
     return HARDNESS[int(at * len(HARDNESS))] if at < 1 else 0.0
 
 
-def held_out(family: str, split: str, count: int, *, seed: int) -> list[Problem]:
+def held_out(family: str, split: str, count: int, *, seed: int) -> list[Exercise]:
     """`count` distinct problems of a split that is not the corpus."""
     random = Random(f"{family}/{split}/{seed}")
-    found: dict[str, Problem] = {}
+    found: dict[str, Exercise] = {}
     while len(found) < count:
         problem = FAMILIES[family].problem(random)
         if split_of(problem.prompt, SPLITS) == split:

@@ -18,24 +18,15 @@ from dare_reward.groups import Groups
 
 from ..simulation.arms import judge
 from ..simulation.model import Sample
-from .families import Problem
-from .sampling import Completion, sample
+from .arms import ARMS
+from .families import Exercise
+from .sampling import SampledRollout, sample
 
-__all__ = ["Graded", "examine", "preflights", "summary", "treatments"]
+__all__ = ["Graded", "examine", "grade", "preflights", "summary", "treatments"]
 
-COMPARED = (
-    "ttrl",
-    "weighted_vote",
-    "empo",
-    "dare_dist",
-    "dare",
-    "dare_shuffled",
-    "dare_sqrt",
-    "dare_robust",
-    "scrl",
-    "dare_plus",
-)
+COMPARED = tuple(a.name for a in ARMS.values() if a.compared)
 LONGEST = 64
+JSON = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +42,7 @@ class Graded:
 def examine(
     model: Any,
     tokenizer: Any,
-    problems: Sequence[tuple[str, Problem]],
+    problems: Sequence[tuple[str, Exercise]],
     *,
     each: int,
     seed: int,
@@ -64,21 +55,27 @@ def examine(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         found = sample(model, prompts, each=each, longest=LONGEST, end=tokenizer.eos_token_id, temperature=temperature)
+    texts = [[rollout(tokenizer, c) for c in completions] for completions in found]
+    lengths = [len(c.ids) for completions in found for c in completions]
+    return grade(problems, texts, lengths)
+
+
+def grade(
+    problems: Sequence[tuple[str, Exercise]], rollouts: Sequence[Sequence[JSON]], lengths: Sequence[int]
+) -> Graded:
+    """Rollouts of each problem, in the shape of a request, read and graded as `POST /reward` does by default.
+
+    So a rollout that was cut off counts here as it counts in training.
+    """
     groups = [
-        {
-            "group_id": str(i),
-            "kind": "exact",
-            "label": problem.answer,
-            "rollouts": [_rollout(tokenizer, c) for c in completions],
-        }
-        for i, ((_, problem), completions) in enumerate(zip(problems, found, strict=True))
+        {"group_id": str(i), "kind": "exact", "label": problem.answer, "rollouts": list(own)}
+        for i, ((_, problem), own) in enumerate(zip(problems, rollouts, strict=True))
     ]
     prepared = prepare(groups, limits=UNLIMITED)
-    lengths = [len(c.ids) for completions in found for c in completions]
     return Graded(tuple(f for f, _ in problems), prepared.groups, correctness(prepared), np.array(lengths, np.float64))
 
 
-def _rollout(tokenizer: Any, completion: Completion) -> dict[str, Any]:
+def rollout(tokenizer: Any, completion: SampledRollout) -> dict[str, Any]:
     ended = completion.ids[-1] == tokenizer.eos_token_id
     return {
         "text": tokenizer.decode(completion.ids, skip_special_tokens=True),

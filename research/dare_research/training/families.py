@@ -14,7 +14,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["FAMILIES", "Decide", "Family", "Problem", "fraction", "right_result", "split_of"]
+__all__ = ["FAMILIES", "Decide", "Exercise", "Family", "fraction", "right_result", "split_of"]
 
 LETTERS: Final = "abcdefghij"
 # A fact, its right result, and how many results there are: the result that is written down.
@@ -22,7 +22,7 @@ Decide = Callable[[str, int, int], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Exercise:
     """`work(decide)` gives the steps and the answer."""
 
     prompt: str
@@ -39,9 +39,9 @@ class Family:
 
     name: str
     places: int
-    draw: Callable[[Random, int], Problem]
+    draw: Callable[[Random, int], Exercise]
 
-    def problem(self, random: Random) -> Problem:
+    def problem(self, random: Random) -> Exercise:
         return self.draw(random, self.places)
 
 
@@ -64,7 +64,7 @@ def split_of(prompt: str, shares: Mapping[str, float]) -> str:
     return name
 
 
-def add(random: Random, places: int) -> Problem:
+def add(random: Random, places: int) -> Exercise:
     """a+b, digit by digit from the right: `4+8+1=13`."""
     a, b = (random.randrange(10 ** (places - 1), 10**places) for _ in range(2))
 
@@ -76,10 +76,10 @@ def add(random: Random, places: int) -> Problem:
             out, carry = str(total % 10) + out, total // 10
         return steps, (str(carry) if carry else "") + out
 
-    return Problem(f"A{a}+{b}>", work)
+    return Exercise(f"A{a}+{b}>", work)
 
 
-def sub(random: Random, places: int) -> Problem:
+def sub(random: Random, places: int) -> Exercise:
     """a-b with a > b, digit by digit from the right: `3-8-0=5b`, b for borrow."""
     b, a = sorted(random.sample(range(10 ** (places - 1), 10**places), 2))
 
@@ -92,10 +92,10 @@ def sub(random: Random, places: int) -> Problem:
             out = str(digit) + out
         return steps, out
 
-    return Problem(f"D{a}-{b}>", work)
+    return Exercise(f"D{a}-{b}>", work)
 
 
-def shift(random: Random, places: int) -> Problem:
+def shift(random: Random, places: int) -> Exercise:
     """Each letter moved on by one digit, in a ring of ten letters: `c4g`."""
     letters, by = _letters(random, places), random.randrange(1, 10)
 
@@ -103,10 +103,10 @@ def shift(random: Random, places: int) -> Problem:
         moved = [decide(f"{LETTERS[x]}{by}", (x + by) % 10, 10) for x in letters]
         return [f"{LETTERS[x]}{by}{LETTERS[y]}" for x, y in zip(letters, moved, strict=True)], _word(moved)
 
-    return Problem(f"C{_word(letters)}{by}>", work)
+    return Exercise(f"C{_word(letters)}{by}>", work)
 
 
-def mirror(random: Random, places: int) -> Problem:
+def mirror(random: Random, places: int) -> Exercise:
     """Each letter reflected at one digit, in the ring: `c9h`, for x becomes 9 - x."""
     letters, by = _letters(random, places), random.randrange(10)
 
@@ -114,7 +114,7 @@ def mirror(random: Random, places: int) -> Problem:
         turned = [decide(f"{LETTERS[x]}{by}", (by - x) % 10, 10) for x in letters]
         return [f"{LETTERS[x]}{by}{LETTERS[y]}" for x, y in zip(letters, turned, strict=True)], _word(turned)
 
-    return Problem(f"M{_word(letters)}{by}>", work)
+    return Exercise(f"M{_word(letters)}{by}>", work)
 
 
 def _columns(a: int, b: int, places: int) -> list[tuple[int, int]]:

@@ -21,10 +21,10 @@ from dare_reward.stacks.trl_rollout import rollout as described
 
 from .arms import Arm
 from .examine import LONGEST
-from .families import Problem
+from .families import Exercise
 from .sampling import sample
 
-__all__ = ["Settings", "train"]
+__all__ = ["RunSettings", "train"]
 
 # Of TRL's log: what a step is remembered by.
 KEPT: Final = {
@@ -39,11 +39,11 @@ KEPT: Final = {
     "entropy": "entropy",
 }
 Evaluate = Callable[[Any, int], None]
-Value = float | str
+ParamValue = float | str
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunSettings:
     """A step takes `prompts` prompts with `votes` rollouts each. The learning rate falls linearly to 0.
 
     params   parameters of the method, by name; they win over the arm's own
@@ -55,7 +55,7 @@ class Settings:
     steps: int = 32
     lr: float = 3e-4
     temperature: float = 1.0
-    params: tuple[tuple[str, Value], ...] = ()
+    params: tuple[tuple[str, ParamValue], ...] = ()
 
     def record(self) -> dict[str, Any]:
         """What a run's record says of them: nothing of parameters where none was set, as before there were any."""
@@ -63,10 +63,10 @@ class Settings:
         return said | ({"params": dict(self.params)} if self.params else {})
 
 
-class Rollouts:
+class RolloutSource:
     """TRL's rollout_func: the study's own sampler, and what the arm tells of each rollout."""
 
-    def __init__(self, arm: Arm, settings: Settings, random: Random) -> None:
+    def __init__(self, arm: Arm, settings: RunSettings, random: Random) -> None:
         self.arm, self.settings, self.random = arm, settings, random
         self.tokens = 0
 
@@ -107,9 +107,9 @@ def _dealt(votes: Sequence[Any], hands: int) -> list[list[Any]]:
 def train(
     model: Any,
     tokenizer: Any,
-    problems: Sequence[Problem],
+    problems: Sequence[Exercise],
     arm: Arm,
-    settings: Settings,
+    settings: RunSettings,
     *,
     seed: int,
     url: str,
@@ -128,7 +128,7 @@ def train(
             if state.global_step in at:
                 evaluate(model, state.global_step)
 
-    rollouts = Rollouts(arm, settings, Random(seed))
+    rollouts = RolloutSource(arm, settings, Random(seed))
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
@@ -151,7 +151,7 @@ def train(
     }
 
 
-def _reward(arm: Arm, settings: Settings, url: str, seed: int) -> Any:
+def _reward(arm: Arm, settings: RunSettings, url: str, seed: int) -> Any:
     if arm.local is None:
         params = {**arm.params, **dict(settings.params)}
         return DareReward(url, method=arm.method, label="gold", kind="exact", on_error="raise", **params)
@@ -164,7 +164,7 @@ def _reward(arm: Arm, settings: Settings, url: str, seed: int) -> Any:
     return reward
 
 
-def _config(arm: Arm, settings: Settings, seed: int, folder: Path) -> Any:
+def _config(arm: Arm, settings: RunSettings, seed: int, folder: Path) -> Any:
     from trl import GRPOConfig
 
     return GRPOConfig(

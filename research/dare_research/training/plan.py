@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Final
 
 from .corpus import Corpus, Regime, held_out
-from .families import FAMILIES, Problem
-from .grpo_run import Settings
+from .families import FAMILIES, Exercise
+from .grpo_run import RunSettings
 from .pretrain import Pretraining
-from .tiny_model import Shape
+from .tiny_model import ModelSize
 
 __all__ = [
     "DEFAULT",
@@ -20,14 +20,14 @@ __all__ = [
     "SMOKE",
     "Cell",
     "Design",
-    "Problems",
+    "Exercises",
     "cells",
     "corpus_of",
     "problems_of",
     "scaled",
 ]
 
-Problems = Sequence[tuple[str, Problem]]
+Exercises = Sequence[tuple[str, Exercise]]
 DEVELOP_BASE: Final = 100  # the base that is tuned on; confirmed on are 0, 1, 2, ...
 
 
@@ -43,7 +43,7 @@ class Design:
     """
 
     pretraining: Pretraining = field(default_factory=Pretraining)
-    settings: Settings = field(default_factory=Settings)
+    settings: RunSettings = field(default_factory=RunSettings)
     confirm: tuple[str, ...] = ("shift", "sub")
     develop: tuple[str, ...] = ("mirror", "add")
     adapted: int = 64
@@ -59,8 +59,8 @@ class Design:
 
 DEFAULT: Final = Design()
 SMOKE: Final = Design(
-    pretraining=Pretraining(shape=Shape(hidden=32, layers=1), most=30, finishing=10, every=15, batch=16, probes=2),
-    settings=Settings(prompts=2, votes=8, trained=4, steps=2),
+    pretraining=Pretraining(shape=ModelSize(hidden=32, layers=1), most=30, finishing=10, every=15, batch=16, probes=2),
+    settings=RunSettings(prompts=2, votes=8, trained=4, steps=2),
     adapted=2,
     unseen=2,
     other=2,
@@ -83,7 +83,7 @@ class Cell:
     base: int
     arm: str
     seed: int
-    settings: Settings
+    settings: RunSettings
 
     @property
     def id(self) -> str:
@@ -116,7 +116,7 @@ def corpus_of(regime: Regime) -> Corpus:
     return Corpus(regime, tuple(FAMILIES), TELLING.get(regime, {}))
 
 
-def problems_of(design: Design, stage: str, base: int) -> dict[str, Problems]:
+def problems_of(design: Design, stage: str, base: int) -> dict[str, Exercises]:
     """The prompts of a base: adapted to, unseen of the same families, and of other families."""
     own = design.families(stage)
     others = tuple(f for f in (*design.confirm, *design.develop) if f not in own)
@@ -138,7 +138,7 @@ def cells(
     bases: Sequence[int],
     arms: Sequence[str],
     seeds: Sequence[int],
-    settings: Sequence[Settings],
+    settings: Sequence[RunSettings],
 ) -> Iterator[Cell]:
     """All of them, in an order in which whole pairs of arms end early."""
     for seed, regime, base, setting, arm in product(seeds, regimes, bases, settings, arms):

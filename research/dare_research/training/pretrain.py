@@ -13,7 +13,7 @@ from typing import Any
 
 from .corpus import Corpus, held_out
 from .sampling import sample
-from .tiny_model import Shape, new_model, new_tokenizer
+from .tiny_model import ModelSize, new_model, new_tokenizer
 
 __all__ = ["Pretraining", "finish", "grow", "solved"]
 
@@ -30,7 +30,7 @@ class Pretraining:
     finishing   steps of a base on its regime, while the learning rate falls to 0
     """
 
-    shape: Shape = field(default_factory=Shape)
+    shape: ModelSize = field(default_factory=ModelSize)
     target: float = 0.35
     least: float = 0.2
     most: int = 2400

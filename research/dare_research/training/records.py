@@ -1,4 +1,4 @@
-"""Raw results of the training study: one JSON object a line, appended as bases and runs end. Unknown keys are ignored.
+"""Records of the training study: one JSON object a line, appended as bases and runs end. Unknown keys are ignored.
 
 A line with the id of an earlier one replaces it: a run that was repeated counts once.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,22 @@ import numpy as np
 from dare_reward._segments import Floats
 from dare_reward.errors import RequestError
 
-__all__ = ["Base", "Evaluation", "Preflight", "Records", "Run", "Score", "Trunk", "parse", "read", "rounded"]
+from ..results import read
+
+__all__ = [
+    "KINDS",
+    "Base",
+    "Evaluation",
+    "RecordedPreflight",
+    "Records",
+    "Score",
+    "TrainedRun",
+    "Trunk",
+    "append",
+    "parse",
+    "read_records",
+    "rounded",
+]
 
 JSON = Mapping[str, Any]
 
@@ -26,9 +43,10 @@ JSON = Mapping[str, Any]
 class Score:
     """One set of prompts at one step. A value that was not recorded is NaN.
 
-    n                  rollouts per prompt; right_P of these are right
+    n                  rollouts per prompt; right_P of these are right, their mean share is pass1
+    prompts            how many; a summary has no lists by prompt
     majority_P         chance that maj@n is right
-    distinct_P         distinct answers
+    distinct           distinct answers of a prompt, mean
     parsed, length     share of rollouts with an answer, mean tokens
     entropy            mean nats per token; answer_entropy of the answers of a prompt
     auroc              mean over prompts of P(entropy of a right rollout < of a wrong one); auroc_wrong_mode over those
@@ -36,9 +54,11 @@ class Score:
     """
 
     n: int
+    prompts: int
+    pass1: float
     right_P: Floats
     majority_P: Floats
-    distinct_P: Floats
+    distinct: float
     family_P: tuple[str, ...]
     parsed: float
     length: float
@@ -79,7 +99,7 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class TrainedRun:
     """A run of RL. `steps`: a value per step and name; `evaluations`: by step, the last is the outcome."""
 
     id: str
@@ -106,7 +126,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Preflight:
+class RecordedPreflight:
     regime: str
     base: int
     tries: Sequence[JSON]
@@ -123,13 +143,33 @@ class Trunk:
 @dataclass(frozen=True, slots=True, eq=False)
 class Records:
     bases: tuple[Base, ...]
-    runs: tuple[Run, ...]
-    preflights: tuple[Preflight, ...]
+    runs: tuple[TrainedRun, ...]
+    preflights: tuple[RecordedPreflight, ...]
     trunks: tuple[Trunk, ...]
 
 
-def read(path: Path) -> Records:
-    return parse(path.read_text(encoding="utf-8").splitlines())
+def read_records(file: Path) -> list[dict[str, Any]]:
+    """Records of a work file or of a packed one, in their order. A line that was cut off is left out."""
+    if not file.exists():
+        return []
+    out = []
+    for line in read(file).splitlines():
+        try:
+            out.append(json.loads(line))
+        except ValueError:
+            continue
+    return out
+
+
+def append(file: Path, records: Sequence[JSON]) -> None:
+    """On the disk before anything else is run; after a line that was cut off, on a line of their own."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    whole = not file.exists() or file.read_bytes()[-1:] in {b"", b"\n"}
+    with file.open("a", encoding="utf-8") as out:
+        out.write("" if whole else "\n")
+        out.writelines(json.dumps(rounded(r), separators=(",", ":"), allow_nan=False) + "\n" for r in records)
+        out.flush()
+        os.fsync(out.fileno())
 
 
 def parse(lines: Iterable[str | JSON]) -> Records:
@@ -164,8 +204,8 @@ def _base(r: JSON) -> Base:
     )
 
 
-def _run(r: JSON) -> Run:
-    return Run(
+def _run(r: JSON) -> TrainedRun:
+    return TrainedRun(
         id=r["id"],
         stage=r["stage"],
         regime=r["regime"],
@@ -181,8 +221,8 @@ def _run(r: JSON) -> Run:
     )
 
 
-def _preflight(r: JSON) -> Preflight:
-    return Preflight(r["regime"], int(r["base"]), r["tries"])
+def _preflight(r: JSON) -> RecordedPreflight:
+    return RecordedPreflight(r["regime"], int(r["base"]), r["tries"])
 
 
 def _trunk(r: JSON) -> Trunk:
@@ -197,15 +237,18 @@ def _evaluation(e: JSON) -> Evaluation:
 
 
 def _score(s: JSON) -> Score:
-    right_P = _floats(s["right"])
+    right_P = _floats(s.get("right", ()))
     nothing = [None] * len(right_P)
     numbers = ("parsed", "length", "entropy", "answer_entropy", "auroc", "auroc_wrong_mode", "auroc_length")
+    n, distinct = int(s["n"]), s.get("distinct")
     return Score(
-        n=int(s["n"]),
+        n=n,
+        prompts=s.get("prompts", len(right_P)),
+        pass1=_number(s["pass1"]) if "pass1" in s else float((right_P / n).mean()),
         right_P=right_P,
         majority_P=_floats(s.get("majority", nothing)),
-        distinct_P=_floats(s.get("distinct", nothing)),
-        family_P=tuple(s.get("family", ())),
+        distinct=float(np.mean(_floats(distinct))) if isinstance(distinct, list) and distinct else _number(distinct),
+        family_P=tuple(chain.from_iterable([f] if isinstance(f, str) else repeat(*f) for f in s.get("family", ()))),
         **{name: _number(s.get(name)) for name in numbers},
     )
 

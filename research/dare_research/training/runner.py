@@ -5,7 +5,6 @@ A study is resumed by the same command: what has a record is not run again.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -24,25 +23,12 @@ from dare_reward.errors import ConfigError
 
 from .jobs import digest, make_base, make_trunk, run_cell, saved, trunk_name
 from .plan import Cell, Design
-from .records import rounded
+from .records import append, read_records
 
-__all__ = ["read_records", "run", "service"]
+__all__ = ["run", "service"]
 
 JSON = dict[str, Any]
 Job = Callable[[], list[JSON]]
-
-
-def read_records(file: Path) -> list[JSON]:
-    """Records in the order in which they were written; a last line that was cut off is left out."""
-    if not file.exists():
-        return []
-    out = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        try:
-            out.append(json.loads(line))
-        except ValueError:
-            continue
-    return out
 
 
 def run(
@@ -76,7 +62,7 @@ def run(
             left = set(jobs)
             for name, records in _finished(pool, jobs, workers, clock):
                 if name not in done:
-                    _append(file, records)
+                    append(file, records)
                 done.add(name)
                 left.remove(name)
                 said(f"{name} ({clock.elapsed:.0f} s)")
@@ -130,14 +116,6 @@ def _finished(
             name, begun = running.pop(future)
             clock.took(time.monotonic() - begun)
             yield name, future.result()
-
-
-def _append(file: Path, records: Sequence[JSON]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as out:
-        out.writelines(json.dumps(rounded(r), separators=(",", ":"), allow_nan=False) + "\n" for r in records)
-        out.flush()
-        os.fsync(out.fileno())
 
 
 @contextmanager

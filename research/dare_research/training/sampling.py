@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Completion", "sample"]
+__all__ = ["SampledRollout", "sample"]
 
 ROWS = 512  # rollouts at a time
 LIVE = 0.7  # below this share of unfinished rows, the finished ones are dropped
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Completion:
+class SampledRollout:
     """Generated tokens, the last one the end if it came; per token, in nats, over the whole vocabulary at the sampling
     temperature: the entropy and KL(uniform || policy)."""
 
@@ -28,7 +28,7 @@ class Completion:
 
 def sample(
     model: Any, prompts: Sequence[Sequence[int]], *, each: int, longest: int, end: int, temperature: float = 1.0
-) -> list[list[Completion]]:
+) -> list[list[SampledRollout]]:
     """`each` rollouts of every prompt, at most `longest` tokens each.
 
     Prompts of one length are generated together, so nothing is padded.
@@ -38,7 +38,7 @@ def sample(
     by_length: dict[int, list[int]] = defaultdict(list)
     for i, prompt in enumerate(prompts):
         by_length[len(prompt)] += [i] * each
-    out: list[list[Completion]] = [[] for _ in prompts]
+    out: list[list[SampledRollout]] = [[] for _ in prompts]
     with torch.no_grad():
         for rows in by_length.values():
             for start in range(0, len(rows), ROWS):
@@ -49,7 +49,7 @@ def sample(
     return out
 
 
-def _batch(model: Any, ids: Any, longest: int, end: int, temperature: float) -> list[Completion]:
+def _batch(model: Any, ids: Any, longest: int, end: int, temperature: float) -> list[SampledRollout]:
     import torch
     from transformers import DynamicCache
 
@@ -76,4 +76,4 @@ def _batch(model: Any, ids: Any, longest: int, end: int, temperature: float) -> 
             at, ids, unfinished = at[keep], ids[keep], unfinished[keep]
             cache.batch_select_indices(keep)
     rows = zip(tokens, entropies.clamp(min=0).numpy(), certainties.clamp(min=0).numpy(), lengths.tolist(), strict=True)
-    return [Completion(ids[:n].tolist(), h[:n], c[:n]) for ids, h, c, n in rows]
+    return [SampledRollout(ids[:n].tolist(), h[:n], c[:n]) for ids, h, c, n in rows]

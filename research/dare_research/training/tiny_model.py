@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["CHARACTERS", "Shape", "new_model", "new_tokenizer"]
+__all__ = ["CHARACTERS", "ModelSize", "new_model", "new_tokenizer"]
 
 CHARACTERS: Final = "0123456789+-*/%=;,:|~?<> abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ}"
 PAD, EOS, BOX = "<pad>", "<eos>", "\\boxed{"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ModelSize:
     """Sizes of a model; heads have 32 dimensions each."""
 
     hidden: int = 96
@@ -39,7 +39,7 @@ def new_tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=inner, eos_token=EOS, pad_token=PAD)
 
 
-def new_model(shape: Shape, tokenizer: Any, *, seed: int) -> Any:
+def new_model(shape: ModelSize, tokenizer: Any, *, seed: int) -> Any:
     """A `Qwen3ForCausalLM` with random weights."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM

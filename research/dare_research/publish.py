@@ -1,0 +1,54 @@
+"""The training study's results as they are committed, and its page and figures."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from dare_reward.errors import ConfigError
+
+from .page.figures import draw_training
+from .page.outcomes import Study
+from .page.report import RESAMPLES, training_page
+from .page.summary import restore, summarise, write_summary
+from .results import Place, read, write, write_sums
+from .training.records import parse, read_records
+
+__all__ = ["COMMAND", "pack", "publish", "study_at"]
+
+COMMAND = "dare-reward study train"
+
+
+def pack(place: Place) -> list[Path]:
+    """Compress the work file, write what follows from it, then remove it. Returns what was written.
+
+    Records that only the packed file has, from another machine, stay.
+    """
+    records = read_records(place.work)
+    own = {r["id"] for r in records}
+    records = [*(r for r in read_records(place.packed) if r["id"] not in own), *records]
+    write(place.packed, "".join(json.dumps(r, separators=(",", ":"), allow_nan=False) + "\n" for r in records))
+    write(place.summary, write_summary(summarise(records)))
+    sums = write_sums(place.packed.parent)
+    place.work.unlink()
+    return [place.packed, place.summary, sums, *publish(place)]
+
+
+def publish(place: Place) -> list[Path]:
+    """Write the page, and the figures if matplotlib is there."""
+    study = study_at(place)
+    page = place.page("training")
+    write(page, training_page(study))
+    try:
+        return [page, *draw_training(page.parent, study)]
+    except ConfigError as error:
+        print(error, file=sys.stderr)  # noqa: T201
+        return [page]
+
+
+def study_at(place: Place) -> Study:
+    """From the work file while there is one, else from the summary."""
+    if place.work.exists():
+        return Study(parse(read_records(place.work)), command=COMMAND, resamples=RESAMPLES)
+    return restore(json.loads(read(place.summary)), command=COMMAND)

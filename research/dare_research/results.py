@@ -1,0 +1,83 @@
+"""Where results and pages lie, below one folder (`research` in a checkout), and how results are kept.
+
+results/NAME.json.gz             a study that is written whole
+results/training.jsonl           what `study train` appends to, a record a line; git ignores it
+results/training.jsonl.gz        the same records, packed
+results/training.summary.json    what the page of the training study is rendered from
+results/SHA256SUMS               of all but the work file: `sha256sum -c SHA256SUMS`
+docs/NAME.md                     the pages
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+__all__ = ["SUMS", "Place", "read", "write", "write_sums"]
+
+SUMS = "SHA256SUMS"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder of a study's results and pages."""
+
+    root: Path
+
+    def page(self, name: str) -> Path:
+        return self.root / "docs" / f"{name}.md"
+
+    def whole(self, name: str) -> Path:
+        return self.root / "results" / f"{name}.json.gz"
+
+    @property
+    def work(self) -> Path:
+        return self.root / "results" / "training.jsonl"
+
+    @property
+    def packed(self) -> Path:
+        return self.root / "results" / "training.jsonl.gz"
+
+    @property
+    def summary(self) -> Path:
+        return self.root / "results" / "training.summary.json"
+
+    @property
+    def records(self) -> Path:
+        """The work file if there is one, else the packed one."""
+        return self.work if self.work.exists() else self.packed
+
+    def unpack(self) -> Path:
+        """The work file. Records that were packed are in it, so that no run is repeated."""
+        if not self.work.exists() and self.packed.exists():
+            write(self.work, read(self.packed))
+        return self.work
+
+
+def read(path: Path) -> str:
+    """The text of a file, compressed or not."""
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+
+
+def write(path: Path, text: str) -> None:
+    """Whole or not at all, compressed if the name ends in .gz. A file with this text is left alone.
+
+    Another zlib compresses to other bytes: the same results must not look like new ones.
+    """
+    if path.exists() and read(path) == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(gzip.compress(text.encode(), 9, mtime=0) if path.suffix == ".gz" else text.encode())
+    part.replace(path)
+
+
+def write_sums(folder: Path) -> Path:
+    """SHA256SUMS of the results that are kept."""
+    kept = sorted(p for pattern in ("*.gz", "*.summary.json") for p in folder.glob(pattern))
+    path = folder / SUMS
+    write(path, "".join(f"{sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in kept))
+    return path
