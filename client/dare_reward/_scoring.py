@@ -133,10 +133,8 @@ def settle(
 
 
 def configuration(method: str, values: Mapping[str, Any]) -> str:
-    """sha256 of the method, the value of each parameter that is a rule (`Method.data` are not), and the version of the
-    answer keys."""
-    data = find(method).data
-    settled = {k: v for k, v in sorted(values.items()) if k not in data}
+    """sha256 of the method, the value of each parameter but the seed, and the version of the answer keys."""
+    settled = {k: v for k, v in sorted(values.items()) if k != "seed"}
     content = json.dumps([method, settled, ANSWERS_VERSION], separators=(",", ":"))
     return hashlib.sha256(content.encode()).hexdigest()
 

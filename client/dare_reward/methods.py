@@ -100,9 +100,6 @@ class Method:
     defaults  what a preset changes in the function's own defaults
     cost      what the inputs cost to produce, in words for the documentation
     unverified  what could not be checked, in words for the documentation
-    judges_together  what it says of a group depends on the other groups of the request
-    remembers  a running mean that callers keep: `x` stands for the parameters `x` and `x_groups`, the mean and the
-               number of groups, of the diagnostic `entropy_x` of earlier replies
     """
 
     name: str
@@ -117,19 +114,12 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     cost: str = "none: answers are there anyway"
     unverified: str = ""
-    judges_together: bool = False
-    remembers: str = ""
 
     @property
     def specs(self) -> tuple[Spec, ...]:
         """The parameters, with this preset's defaults."""
         own = parameters(self.function)
         return tuple(replace(s, default=self.defaults.get(s.name, s.default)) for s in own)
-
-    @property
-    def data(self) -> frozenset[str]:
-        """Parameters that are no rule but change from request to request: the seed, and what callers remember."""
-        return frozenset({"seed"} | ({self.remembers, f"{self.remembers}_groups"} if self.remembers else set()))
 
     @property
     def experimental(self) -> bool:
@@ -175,16 +165,8 @@ def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
         raise RequestError(f"unknown method {name[:64]!r}; known: {known}", loc=loc, code="method") from None
 
 
-def require_rewards(method: Method, *, consumer: str, single_groups: bool = False) -> None:
-    """RequestError if `consumer`, which normalises what it gets, cannot take this method's output, or if it sends
-    groups one by one and the method looks at many."""
-    if single_groups and method.judges_together:
-        raise RequestError(
-            f"{method.name} judges the groups of a step together, and {consumer} sends them one by one: post whole "
-            "steps to /reward, or choose a method that takes each group by itself",
-            loc=("method",),
-            code="method",
-        )
+def require_rewards(method: Method, *, consumer: str) -> None:
+    """RequestError if `consumer`, which normalises what it gets, cannot take this method's output."""
     if method.output == "advantages":
         raise RequestError(
             f"{method.name} returns advantages and {consumer} would normalise them again, which undoes the method: "

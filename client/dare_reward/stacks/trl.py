@@ -83,7 +83,7 @@ class DareReward:
 
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[float | None]:
         groups = self._groups(trainer, rows)
-        scored = self.scorer.score(groups, step=_step(columns), trains=_trains(trainer))
+        scored = self.scorer.score(groups, step=_step(columns))
         return self._report(trainer, columns, *scored)
 
     def _report(
@@ -106,7 +106,7 @@ class AsyncDareReward(DareReward):
         if _place(trainer)["ranks"] > 1:
             return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
         groups = self._groups(trainer, rows)
-        scored = await self.scorer.score_async(groups, step=_step(columns), trains=_trains(trainer))
+        scored = await self.scorer.score_async(groups, step=_step(columns))
         return self._report(trainer, columns, *scored)
 
 
@@ -114,10 +114,6 @@ def _trainer(columns: Mapping[str, Any]) -> Any:
     """The trainer that calls: `log_metric` is its method. None where something else calls (async_grpo)."""
     owner = getattr(columns.get("log_metric"), "__self__", None)
     return owner if hasattr(owner, "num_generations") else None
-
-
-def _trains(trainer: Any) -> bool:
-    return trainer is None or bool(trainer.model.training)
 
 
 def _place(trainer: Any) -> dict[str, int]:

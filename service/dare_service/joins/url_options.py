@@ -138,7 +138,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     """The method, its parameters' values, and what the query says of the route's own parameters."""
     given = _pairs(query)
     method = find(given.pop("method", settings.method))
-    require_rewards(method, consumer=route.consumer, single_groups=True)
+    require_rewards(method, consumer=route.consumer)
     _check_inputs(method, method.requires, route.carried)
     shadow = read_names(given.get("shadow", ""))
     others = [find(name, loc=("query", "shadow")) for name in shadow]
