@@ -116,6 +116,10 @@ def _trainer(columns: Mapping[str, Any]) -> Any:
     return owner if hasattr(owner, "num_generations") else None
 
 
+def _trains(trainer: Any) -> bool:
+    return trainer is None or bool(trainer.model.training)
+
+
 def _place(trainer: Any) -> dict[str, int]:
     if trainer is None:
         return {"rank": 0, "ranks": 1}
