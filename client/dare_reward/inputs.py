@@ -34,8 +34,10 @@ __all__ = [
     "AnsweredRollout",
     "Field",
     "Group",
+    "Mode",
     "Rollout",
     "Shape",
+    "Source",
 ]
 
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
@@ -67,8 +69,8 @@ class Input:
     ge, le   the range of each number
     length   fewest and most characters of a text
     gives    the scalar that follows from this input, and how: the mean or the sum of its unmasked tokens
-    sent     clients send it as it is; what they do not send is nobody's business but the caller's, or they derive it
-    seen     estimators see it: a number of a group as a number, a text only as given or not
+    sent     clients send it as it is; they drop it otherwise, or send what follows from it
+    seen     of a whole group's inputs: estimators see it (`Groups.column_P`)
     """
 
     doc: str
@@ -159,12 +161,8 @@ class Group(TypedDict, total=False):
     entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]
     entropy_mode: Annotated[Mode | None, Input("distribution that they are of")]
     rollouts: Required[Annotated[Sequence[Rollout], Input("")]]
-    second_group: Annotated[
-        Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods", seen=True)
-    ]
-    teacher_group: Annotated[
-        Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2", seen=True)
-    ]
+    second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
+    teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]
     meta: Annotated[Mapping[str, Any], _META]
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from ._segments import Bools, Floats, offsets
 from .errors import GroupError, RequestError
 from .groups import Groups, Ragged
-from .inputs import FIELDS
+from .inputs import FIELDS, GROUP_FIELDS
 from .params import Spec, parameters, resolve
 
 __all__ = [
@@ -92,8 +92,7 @@ class When:
 class Method:
     """A registry entry.
 
-    requires  inputs: names of FIELDS, `answer`, `label`, `reference`, `prompt_weight`,
-              `second_group`, `teacher_group`; `a|b` is either.
+    requires  inputs: keys of `dare_reward.Rollout` and `dare_reward.Group`; `a|b` is either.
               With `answer` among them, rollouts without an answer need nothing else.
     when      inputs that only some parameters need
     imputes   required inputs whose absence the function itself deals with
@@ -200,14 +199,12 @@ def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> d
 
 def _absent(groups: Groups, entry: str) -> Bools:
     """Groups without an input that belongs to a whole group."""
-    if entry == "reference":
-        return np.ones(len(groups.sizes_P), bool) if groups.reference_P is None else ~groups.reference_P
-    if entry == "prompt_weight":
-        return np.isnan(groups.weights_P)
-    if entry in {"second_group", "teacher_group"}:
-        view = groups.views.get(entry)
-        return np.ones(len(groups.sizes_P), bool) if view is None else view.pooled.sizes_P == groups.sizes_P
-    return np.zeros(len(groups.sizes_P), bool)  # answers: a rollout without one is legal
+    if entry not in GROUP_FIELDS:
+        return np.zeros(len(groups.sizes_P), bool)  # answers: a rollout without one is legal
+    if GROUP_FIELDS[entry].type != "rollouts":
+        return np.isnan(groups.column_P(entry))
+    view = groups.views.get(entry)
+    return np.ones(len(groups.sizes_P), bool) if view is None else view.pooled.sizes_P == groups.sizes_P
 
 
 def _words(options: list[str]) -> str:

@@ -12,11 +12,11 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
-from dare_reward._request import MODES, SOURCES
 from dare_reward._scoring import settle, specs
 from dare_reward._shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
+from dare_reward.inputs import Mode, Source
 from dare_reward.methods import Method, find, require_rewards
 from dare_reward.params import Param, Spec, parameters
 
@@ -67,10 +67,8 @@ def sources(
     *,
     kind: Annotated[Kind, Param("how answers are compared")] = "math",
     options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
-    entropy_source: Annotated[Literal["exact", "topk", "logprob"], Param("how entropies were made")] = "exact",
-    entropy_mode: Annotated[
-        Literal["temperature", "raw", "unknown"], Param("distribution that they are of")
-    ] = "unknown",
+    entropy_source: Annotated[Source, Param("how entropies were made")] = "exact",
+    entropy_mode: Annotated[Mode, Param("distribution that they are of")] = "unknown",
     shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl or ttrl,scrl")] = "",
 ) -> dict[str, Any]:
     """The parameters of the explicit join's URL beside `method`, its parameters and `token`."""
@@ -79,8 +77,6 @@ def sources(
 
 URL_SPECS = parameters(configure)
 EXPLICIT_SPECS = parameters(sources)
-assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_source").choices == SOURCES
-assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_mode").choices == MODES
 
 
 @lru_cache(maxsize=1024)
