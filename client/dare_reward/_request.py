@@ -33,6 +33,7 @@ __all__ = [
     "Prepared",
     "check_shape",
     "kind_of",
+    "of_arrays",
     "option_tuple",
     "prepare",
     "read_answers",
@@ -124,6 +125,23 @@ def prepare(
         labels=tuple(g.get("label") for g in groups),
         correct_R=tuple(r.get("correct") for r in rollouts),
         guessed_P=guessed_P,
+    )
+
+
+def of_arrays(groups: Groups) -> Prepared:
+    """Prepared arrays as if a request had brought them."""
+    count = len(groups.sizes_P)
+    exact: Kind = "exact"
+    return Prepared(
+        groups=groups,
+        group_ids=tuple(map(str, range(count))),
+        keys_A=("exact",) * len(groups.text_A),
+        sources=("exact",) * count,
+        kinds=(exact,) * count,
+        options=(None,) * count,
+        labels=(None,) * count,
+        correct_R=(None,) * len(groups.answer_R),
+        guessed_P=np.zeros(count, bool),
     )
 
 

@@ -7,9 +7,11 @@ the command line and the documentation are made from its entry and its signature
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -17,7 +19,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ._request import ANSWER_SPECS
 from ._segments import Bools, Floats, offsets
+from .answers import ANSWERS_VERSION
 from .errors import GroupError, RequestError
 from .groups import Groups, Ragged
 from .inputs import FIELDS, GROUP_FIELDS
@@ -29,10 +33,13 @@ __all__ = [
     "Evidence",
     "Method",
     "When",
+    "config_id",
     "find",
     "methods",
     "missing_inputs",
     "require_rewards",
+    "settle",
+    "specs",
 ]
 
 Evidence = Literal["verified against official code", "from the paper", "experimental"]
@@ -162,6 +169,51 @@ def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
     except KeyError:
         known = ", ".join(methods())
         raise RequestError(f"unknown method {name[:64]!r}; known: {known}", loc=loc, code="method") from None
+
+
+def specs(method: Method, *, shadow: Sequence[str] = ()) -> tuple[Spec, ...]:
+    """All parameters that a request with this method may set."""
+    experimental = method.experimental or any(find(s, loc=("shadow",)).experimental for s in shadow)
+    return (*method.specs, *ANSWER_SPECS, *((EXPERIMENTAL,) if experimental else ()))
+
+
+def settle(
+    method: str, params: Mapping[str, Any], *, shadow: Sequence[str] = (), seed: int | None = None
+) -> tuple[Method, dict[str, Any]]:
+    """The method of that name and the value of each of its parameters, or RequestError."""
+    chosen = find(method)
+    if isinstance(shadow, str) or len(set(shadow)) < len(shadow):
+        raise RequestError("is a list of different names", loc=("shadow",), code="shadow")
+    if seed is not None and any(s.name == "seed" for s in chosen.specs):
+        if "seed" in params:
+            raise RequestError("is given as a parameter too", loc=("seed",), code="conflict")
+        params = {**params, "seed": seed}
+    values = resolve(specs(chosen, shadow=shadow), params, loc=("params",))
+    _check_experimental([method, *shadow], allowed=values.get(EXPERIMENTAL.name, False))
+    for name in shadow:
+        if required := [s.name for s in find(name).specs if s.required]:
+            message = (
+                f"{name} has parameters without a default ({', '.join(required)}): it can be the method, not a shadow"
+            )
+            raise RequestError(message, loc=("shadow",), code="shadow")
+    return chosen, values
+
+
+def config_id(method: str, values: Mapping[str, Any]) -> str:
+    """sha256 of the method, the value of each parameter but the seed, and the version of the answer keys."""
+    settled = {k: v for k, v in sorted(values.items()) if k != "seed"}
+    content = json.dumps([method, settled, ANSWERS_VERSION], separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _check_experimental(names: Sequence[str], *, allowed: bool) -> None:
+    if not allowed and (unproven := [n for n in names if find(n).experimental]):
+        unverified = "; ".join(f"{n}: {find(n).unverified}" for n in unproven)
+        raise RequestError(
+            f"experimental ({unverified}): set allow_experimental=true to use it, and do not report it as the paper's",
+            loc=("params", EXPERIMENTAL.name),
+            code="experimental",
+        )
 
 
 def require_rewards(method: Method, *, consumer: str) -> None:

@@ -17,9 +17,8 @@ from fastapi import FastAPI, Request, Response
 from pydantic_core import to_json
 
 from dare_reward import Reply, __version__, methods
-from dare_reward._scoring import settle, specs
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.methods import Method
+from dare_reward.methods import Method, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi

@@ -251,7 +251,15 @@ def test_who_trains_and_what_a_prompt_weighs(groups):
     assert groups.trains_R.tolist() == [True] * 8
     assert groups.trains_R.dtype == bool
     assert np.isnan(groups.column_P("prompt_weight")).tolist() == [True] * 5
-    own = Groups(np.array([1]), np.array([0]), np.array([1]), ("a",), {}, np.array([False]), columns_P={"prompt_weight": np.ones(1)})
+    own = Groups(
+        np.array([1]),
+        np.array([0]),
+        np.array([1]),
+        ("a",),
+        {},
+        np.array([False]),
+        columns_P={"prompt_weight": np.ones(1)},
+    )
     assert (own.trains_R.tolist(), own.column_P("prompt_weight").tolist()) == ([False], [1.0])
 
 

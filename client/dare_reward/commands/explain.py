@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from dare_reward._scoring import estimate, settle
+from dare_reward._scoring import estimate
 from dare_reward.commands.tables import group_table, table
 from dare_reward.errors import RequestError
+from dare_reward.methods import settle
 from dare_reward.reply import GroupReply
 
 from .group_lines import add_method, chosen_params, read_groups

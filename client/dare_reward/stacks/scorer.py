@@ -20,9 +20,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .._address import split_address
-from .._scoring import specs
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
-from ..methods import find
+from ..methods import find, specs
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client

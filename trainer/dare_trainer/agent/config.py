@@ -15,10 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from dare_reward._scoring import settle
 from dare_reward._shadow_methods import needs, read_names
 from dare_reward.errors import ConfigError
-from dare_reward.methods import find, require_rewards
+from dare_reward.methods import find, require_rewards, settle
 
 from ..launch.recipes import CARRIED
 
