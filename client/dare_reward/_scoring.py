@@ -20,6 +20,7 @@ from ._segments import Bools, Floats
 from .advantages import find_advantage
 from .errors import RequestError
 from .groups import Groups
+from .inputs import Group
 from .methods import Estimate, Method, config_id, find, require_rewards, settle
 from .reply import Reply
 
@@ -30,7 +31,7 @@ NO_COLUMNS: Columns = MappingProxyType({})
 
 
 def estimate(
-    groups: Sequence[JSON] | Groups,
+    groups: Sequence[Group] | Groups,
     *,
     method: str = "dare",
     columns: Columns = NO_COLUMNS,
@@ -42,7 +43,8 @@ def estimate(
 ) -> Reply:
     """Score `groups` with `method`.
 
-    groups      the JSON shape of the HTTP body's `groups` (docs/api.md), or `Groups` with prepared arrays
+    groups      what the HTTP body has as `groups` (docs/api.md): dictionaries, whose keys a type checker knows from
+                `Group` and `Rollout`, or what json.loads returns; or `Groups` with prepared arrays
     columns     array inputs beside the JSON: float64 [R] or [R, D], or `Ragged`
     advantage   also return advantages by this estimator (docs/advantages.md)
     shadow      methods whose opinion goes into the diagnostics, with their default parameters

@@ -30,6 +30,7 @@ from ._version import __version__
 from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
+from .inputs import Group
 from .reply import Reply
 
 __all__ = ["AsyncClient", "Client"]
@@ -207,7 +208,7 @@ class Client(_Base):
 
     def reward(
         self,
-        groups: Sequence[JSON],
+        groups: Sequence[Group],
         *,
         method: str = "dare",
         run: str | None = None,
@@ -232,7 +233,7 @@ class Client(_Base):
             else:
                 outcome = self._carry_out(step_)
 
-    def rewards(self, groups: Sequence[JSON], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
+    def rewards(self, groups: Sequence[Group], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
         """One reward per rollout; None for the rollouts of a group that could not be scored."""
         return _rewards(groups, self.reward(groups, method=method, **params))
 
@@ -277,7 +278,7 @@ class AsyncClient(_Base):
 
     async def reward(
         self,
-        groups: Sequence[JSON],
+        groups: Sequence[Group],
         *,
         method: str = "dare",
         run: str | None = None,
@@ -302,7 +303,9 @@ class AsyncClient(_Base):
             else:
                 outcome = await self._carry_out(step_)
 
-    async def rewards(self, groups: Sequence[JSON], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
+    async def rewards(
+        self, groups: Sequence[Group], *, method: str = "dare", **params: Any
+    ) -> list[list[float | None]]:
         """One reward per rollout; None for the rollouts of a group that could not be scored."""
         return _rewards(groups, await self.reward(groups, method=method, **params))
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from .._address import split_address
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
+from ..inputs import Group
 from ..methods import find, specs
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Scorer:
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error)
 
-    def score(self, groups: Sequence[JSON], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
+    def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
             reply = _client(self, os.getpid()).reward(groups, method=self.method, step=step, **self._params(groups))
@@ -91,7 +92,7 @@ class Scorer:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
 
-    async def score_async(self, groups: Sequence[JSON], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
+    async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
             reply = await _async_client(self).reward(groups, method=self.method, step=step, **self._params(groups))
@@ -202,7 +203,7 @@ def certain(rewards: Sequence[float | None]) -> list[float]:
     return [r for r in rewards if r is not None]
 
 
-def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> dict[str, Any]:
+def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
     """One group of the request, its entropies from one source.
 
     A rollout may have `token_entropies` or `mean_entropy` (full vocabulary), or `logprobs` of its sampled tokens. If
@@ -214,7 +215,8 @@ def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> dict[str, Any
     dropped = {"logprobs", "token_entropies", "mean_entropy", "token_mask"} if estimated else {"logprobs"}
     out = [{k: v for k, v in r.items() if k not in dropped} | (with_estimate(r) if estimated else {}) for r in rollouts]
     source = {"entropy_source": "logprob"} if estimated else {}
-    return {"group_id": group_id, **source, **{k: v for k, v in more.items() if v is not None}, "rollouts": out}
+    given = {k: v for k, v in more.items() if v is not None}
+    return cast("Group", {"group_id": group_id, **source, **given, "rollouts": out})
 
 
 def with_estimate(rollout: JSON) -> dict[str, Any]:

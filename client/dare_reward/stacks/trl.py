@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from ..errors import RequestError
+from ..inputs import Group
 from .ranks import scored_together
 from .scorer import Scorer, group, numbers
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
@@ -61,7 +62,7 @@ class DareReward:
                 row[FIELD.get(name, name)] = value
         return rows
 
-    def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Consecutive rows; after a group's own come its votes, which are scored and not trained."""
         size = self._size(trainer)
         if not size or len(rows) % size:

@@ -24,7 +24,7 @@ __all__ = ["Estimation", "handshake", "synthetic_group"]
 
 logger = logging.getLogger("dare_trainer")
 
-Group = Mapping[str, Any]
+Group = Any  # `dare_reward.Group`, which the executor builds key by key
 
 
 def synthetic_group(entropies: bool = True) -> Group:
