@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dare_reward.errors import DareError
 from dare_reward.wire import MEDIA_TYPES
 
 from .problems import RefusalError
@@ -21,7 +22,7 @@ __all__ = ["Admission", "Form", "form", "receive"]
 Receive = Callable[[], Awaitable[Any]]
 
 
-class Disconnected(Exception):  # noqa: N818  (an event, nobody is left to tell)
+class Disconnected(DareError):  # noqa: N818  (an event, nobody is left to tell)
     """The client went away before its body was complete."""
 
 
