@@ -51,8 +51,8 @@ def estimate(
     seed        for methods that draw
     params      the method's parameters (`dare_reward.methods()`), and those of the answers
 
-    Raises RequestError, with the place and the rule, when the request as a whole means nothing; a group that alone
-    cannot be scored carries its error in the reply.
+    Raises RequestError, with the place and the rule, if the request as a whole is invalid. A group that cannot be
+    scored carries its own error in the reply.
     """
     return score(
         groups,

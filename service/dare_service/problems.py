@@ -24,7 +24,7 @@ TITLES = {
     409: "Contradicts an earlier request",
     413: "Larger than the limit",
     415: "Media type not supported",
-    422: "The request means nothing",
+    422: "Invalid request",
     500: "A bug of the service",
     503: "Busy or stopping",
     504: "The group did not fill in time",

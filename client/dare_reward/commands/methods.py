@@ -19,8 +19,8 @@ __all__ = ["markdown", "register"]
 METHOD_HEAD = ("method", "what", "needs", "paper", "evidence")
 CHOICE_HEAD = ("method", "needs", "what that costs", "gives", "evidence", "not verified")
 PARAMETER_HEAD = ("parameter", "default", "accepts", "meaning", "source")
-INPUTS = {"rollout": ROLLOUT_FIELDS, "group": GROUP_FIELDS}
 INPUT_HEAD = ("input", "one per", "accepts", "meaning", "methods")
+GROUP_INPUT_HEAD = ("input", "accepts", "meaning", "methods")
 ADVANTAGE_HEAD = ("name", "formula", "OpenRLHF", "verl", "over")
 
 
@@ -33,7 +33,7 @@ def register(subparsers: Any) -> None:
         "--inputs",
         nargs="?",
         const="rollout",
-        choices=INPUTS,
+        choices=("rollout", "group"),
         help="the inputs of a rollout (default) or of a group, and which methods need them",
     )
     what.add_argument("--advantages", action="store_true", help="advantage estimators and their names in the stacks")
@@ -45,8 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
     render = markdown if arguments.markdown else table
     if arguments.advantages:
         print(render(ADVANTAGE_HEAD, [_advantage(a) for a in ADVANTAGES.values()] + [PASS_AT_K]))
+    elif arguments.inputs == "group":
+        print(render(GROUP_INPUT_HEAD, [_input(f) for f in GROUP_FIELDS.values() if f.doc]))
     elif arguments.inputs:
-        print(render(INPUT_HEAD, [_input(f, arguments.inputs) for f in INPUTS[arguments.inputs].values() if f.doc]))
+        print(render(INPUT_HEAD, [[f.name, f.unit, *_input(f)[1:]] for f in ROLLOUT_FIELDS.values()]))
     elif arguments.choose:
         print(render(CHOICE_HEAD, [_choice(m) for m in methods().values()]))
     elif arguments.name is None:
@@ -81,11 +83,10 @@ def _choice(m: Method) -> list[str]:
     return [m.name, needs(m), m.cost, m.output, m.evidence, m.unverified or "-"]
 
 
-def _input(f: Field, owner: str) -> list[str]:
+def _input(f: Field) -> list[str]:
     needing = [m.name for m in methods().values() if f.name in m.inputs and not m.defaults]
     gives = f"; gives {f.gives[0]}" if f.gives else ""
-    unit = owner if f.shape == "scalar" else f.unit
-    return [f.name, unit, f.rule, f.doc + gives, ", ".join(needing) or "-"]
+    return [f.name, f.rule, f.doc + gives, ", ".join(needing) or "-"]
 
 
 PASS_AT_K = ["pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", "group"]
