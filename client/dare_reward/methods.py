@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import json
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -35,6 +35,7 @@ __all__ = [
     "When",
     "config_id",
     "find",
+    "lacking",
     "methods",
     "missing_inputs",
     "require_rewards",
@@ -234,19 +235,24 @@ def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> d
     """
     needed_R = groups.valid_R if answered else groups.column("num_tokens") != 0
     lacks: dict[int, list[str]] = {}
-    starts = offsets(groups.sizes_P)
     for entry in names:
         options = entry.split("|")
         if FIELDS.keys().isdisjoint(options) and entry != "label":
-            for p in np.flatnonzero(_absent(groups, entry)):
-                lacks.setdefault(int(p), []).append(f"no {entry}")
+            for p in np.flatnonzero(_absent(groups, entry)).tolist():
+                lacks.setdefault(p, []).append(f"no {entry}")
             continue
         missing_R = needed_R & ~np.logical_or.reduce([groups.has(n) for n in options])
-        for p in np.flatnonzero(groups.sum_rollouts(missing_R)):
-            at = np.flatnonzero(missing_R[starts[p] : starts[p + 1]])
-            where = ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
-            lacks.setdefault(int(p), []).append(f"no {_words(options)} for {len(at)} rollouts ({where})")
+        for p, count, where in lacking(groups, missing_R):
+            lacks.setdefault(p, []).append(f"no {_words(options)} for {count} rollouts ({where})")
     return {p: GroupError("missing_input", "; ".join(parts)) for p, parts in sorted(lacks.items())}
+
+
+def lacking(groups: Groups, missing_R: Bools) -> Iterator[tuple[int, int, str]]:
+    """Each group in which rollouts are marked: its index, how many they are, and the first ones' indices in words."""
+    starts = offsets(groups.sizes_P)
+    for p in np.flatnonzero(groups.sum_rollouts(missing_R)).tolist():
+        at = np.flatnonzero(missing_R[starts[p] : starts[p + 1]])
+        yield p, len(at), ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
 
 
 def _absent(groups: Groups, entry: str) -> Bools:
