@@ -27,6 +27,7 @@ from .errors import (
     UnavailableError,
 )
 from .groups import Groups, Ragged
+from .inputs import AnsweredRollout, Group, Rollout
 from .methods import methods
 from .reply import GroupReply, Reply, Support
 
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
     from .client import AsyncClient, Client
 
 __all__ = [
+    "AnsweredRollout",
     "AsyncClient",
     "Client",
     "ConfigError",
     "DareError",
     "FrameError",
+    "Group",
     "GroupError",
     "GroupReply",
     "Groups",
@@ -48,6 +51,7 @@ __all__ = [
     "Reply",
     "ReplyError",
     "RequestError",
+    "Rollout",
     "ServiceError",
     "Support",
     "UnavailableError",

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ._request import Prepared
 from ._segments import Bools, Floats, offsets
 from .analysis.auroc import group_auroc
+from .analysis.overlap import KINDS, every_overlap
 from .analysis.passk import pass_at_k
 from .answers import grade
 from .groups import Groups
-from .overlap import KINDS, rollout_overlap
 
 __all__ = [
     "correctness",
@@ -75,7 +75,7 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
 
 
 def describe_overlap(groups: Groups) -> list[dict[str, float]]:
-    """Overlap of the rollouts of each group that sent `token_ids` (`dare_reward.overlap`); empty for the others.
+    """Overlap of the rollouts of each group that sent `token_ids` (`analysis.overlap`); empty for the others.
 
     Over at most the first 64 rollouts: the cost grows with their square.
     """
@@ -83,7 +83,7 @@ def describe_overlap(groups: Groups) -> list[dict[str, float]]:
     starts, ends = offsets(groups.sizes_P), offsets(ids.lengths)
     sent_P = groups.sum_rollouts(ids.lengths) > 0
     return [
-        rollout_overlap(
+        every_overlap(
             [ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], min(starts[p + 1], starts[p] + MOST))]
         )
         if sent

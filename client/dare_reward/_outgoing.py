@@ -14,17 +14,27 @@ from ._array_inputs import Columns, full_mask, read_columns
 from ._request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
 from .errors import RequestError
 from .groups import Ragged
-from .inputs import FIELDS
+from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
 from .wire import MEDIA_TYPES, pack
 
 __all__ = ["Part", "Sending", "parts", "plain"]
 
 JSON = Mapping[str, Any]
-COPIED: Final = ("id", "finish_reason", "trained", "correct")
+
+
+def _copied(fields: Mapping[str, Field]) -> tuple[str, ...]:
+    """What travels as it is; the columns of numbers have their own ways."""
+    return tuple(f.name for f in fields.values() if f.sent and not f.is_array)
+
+
+COPIED: Final = _copied(ROLLOUT_FIELDS)
+ANSWERED_COPIED: Final = _copied(ANSWERED_FIELDS)
+GROUP_COPIED: Final = tuple(
+    f.name for f in GROUP_FIELDS.values() if f.sent and f.type != "rollouts" and f.name != "group_id"
+)
 SCALARS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
 ARRAYS: Final = tuple(f.name for f in FIELDS.values() if f.shape != "scalar")
-GROUP_COPIED: Final = ("kind", "options", "label", "reference", "prompt_weight", "entropy_source", "entropy_mode")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +134,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
     body["rollouts"] = out
     for view in VIEWS:
         if group.get(view) is not None:
-            body[view] = [{k: r[k] for k in ("id", "finish_reason") if r.get(k) is not None} for r in group[view]]
+            body[view] = [{k: r[k] for k in ANSWERED_COPIED if r.get(k) is not None} for r in group[view]]
             _put_answers(body[view], {**group, "rollouts": group[view]}, sending, reading)
     # Eight bytes an element, and 300 for the frame's bookkeeping, bound what the arrays add.
     size = (

@@ -6,32 +6,34 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
 from ._array_inputs import Columns, Where, check_types, read_columns
-from ._segments import Bools, Ints, offsets
+from ._segments import Bools, Floats, Ints, offsets
 from .answers import Classes, Extraction, Kind, classify, extract, official_answer, official_key, option_letters
 from .errors import LimitError, RequestError, unknown_name
 from .groups import Groups, View
-from .inputs import FIELDS
+from .inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .params import Param, parameters
 
 __all__ = [
     "ANSWER_SPECS",
-    "GROUP_KEYS",
     "LIMITS",
     "READING",
-    "ROLLOUT_KEYS",
+    "UNLIMITED",
+    "VIEWS",
     "Columns",
     "Limits",
     "Prepared",
     "check_shape",
+    "kind_of",
+    "of_arrays",
     "option_tuple",
     "prepare",
     "read_answers",
@@ -39,30 +41,18 @@ __all__ = [
 
 JSON = Mapping[str, Any]
 
-KINDS: Final = get_args(Kind)
-SOURCES: Final = ("exact", "topk", "logprob")
-MODES: Final = ("temperature", "raw", "unknown")
-GROUP_KEYS: Final = frozenset(
-    {
-        "group_id",
-        "kind",
-        "options",
-        "prompt",
-        "label",
-        "reference",
-        "prompt_weight",
-        "entropy_source",
-        "entropy_mode",
-        "rollouts",
-        "second_group",
-        "teacher_group",
-        "meta",
-    }
+# Inputs of whole groups: second groups; what estimators see otherwise; what is checked by its declaration alone.
+VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollouts" and not f.required)
+SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
+CHECKED: Final = tuple(
+    f
+    for kind in ("choice", "float", "int", "rollouts", "text")
+    for f in GROUP_FIELDS.values()
+    if f.type == kind and f.nullable
 )
-MAX_WEIGHT: Final = 1e6
-VIEWS: Final = ("second_group", "teacher_group")
-VIEW_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "meta"})
-ROLLOUT_KEYS: Final = frozenset({"id", "answer", "text", "finish_reason", "trained", "correct", "meta", *FIELDS})
+# Inputs of rollouts that are no columns of numbers.
+TEXTS: Final = tuple(f.name for f in ANSWERED_FIELDS.values() if f.type == "text")
+FLAGS: Final = tuple(f for f in ROLLOUT_FIELDS.values() if f.type == "bool" and not f.is_array)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +115,7 @@ def prepare(
                 for name in VIEWS
                 if any(g.get(name) for g in groups)
             },
-            np.array([bool((g.get("reference") or "").strip()) for g in groups], bool),
-            np.array([np.nan if g.get("prompt_weight") is None else g["prompt_weight"] for g in groups], np.float64),
+            {f.name: _column_P(f, groups) for f in SEEN if any(g.get(f.name) is not None for g in groups)},
         ),
         group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
         keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
@@ -137,6 +126,31 @@ def prepare(
         correct_R=tuple(r.get("correct") for r in rollouts),
         guessed_P=guessed_P,
     )
+
+
+def of_arrays(groups: Groups) -> Prepared:
+    """Prepared arrays as if a request had brought them."""
+    count = len(groups.sizes_P)
+    exact: Kind = "exact"
+    return Prepared(
+        groups=groups,
+        group_ids=tuple(map(str, range(count))),
+        keys_A=("exact",) * len(groups.text_A),
+        sources=("exact",) * count,
+        kinds=(exact,) * count,
+        options=(None,) * count,
+        labels=(None,) * count,
+        correct_R=(None,) * len(groups.answer_R),
+        guessed_P=np.zeros(count, bool),
+    )
+
+
+def _column_P(field: Field, groups: Sequence[JSON]) -> Floats:
+    """An input of whole groups as estimators see it."""
+    column = [g.get(field.name) for g in groups]
+    if field.type == "text":
+        column = [1.0 if value and value.strip() else None for value in column]
+    return np.array([np.nan if value is None else value for value in column], np.float64)
 
 
 # --- structure -------------------------------------------------------------------------------------------------------
@@ -172,7 +186,7 @@ def _check_groups(groups: Any, limits: Limits) -> None:
     seen: dict[str, int] = {}
     for p, group in enumerate(groups):
         loc = ("groups", p)
-        _check_keys(group, GROUP_KEYS, loc)
+        _check_keys(group, GROUP_FIELDS, loc)
         rollouts = group.get("rollouts")
         if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
@@ -188,39 +202,41 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         if name in seen:
             raise RequestError(f"is the id of group {seen[name]} too", loc=(*loc, "group_id"), code="duplicate_id")
         seen[name] = p
-        _check_choice(group, "kind", KINDS, loc)
-        _check_choice(group, "entropy_source", SOURCES, loc)
-        _check_choice(group, "entropy_mode", MODES, loc)
-        _check_extras(group, limits, loc)
+        for field in CHECKED:
+            if (value := group.get(field.name)) is not None:
+                _check_input(field, value, limits, (*loc, field.name))
 
 
-def _check_extras(group: JSON, limits: Limits, loc: tuple[str | int, ...]) -> None:
-    """What only some methods and diagnostics read."""
-    weight = group.get("prompt_weight")
-    if weight is not None and not (type(weight) in {int, float} and 0 <= weight <= MAX_WEIGHT):
-        raise RequestError(f"must be a number >= 0 and <= {MAX_WEIGHT:g}", loc=(*loc, "prompt_weight"), code="value")
-    for name in VIEWS:
-        _check_view(group.get(name), limits, (*loc, name))
-    for key in ("label", "reference", "prompt"):
-        if not isinstance(group.get(key), str | None):
-            raise RequestError("must be a string or null", loc=(*loc, key), code="type")
+def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
+    """An input of a whole group that is there."""
+    if field.type == "rollouts":
+        _check_view(value, limits, loc)
+    elif field.type == "text":
+        if not isinstance(value, str):
+            raise RequestError("must be a string or null", loc=loc, code="type")
+    elif not (value in field.choices if field.type == "choice" else _is_number(field, value)):
+        raise RequestError(f"must be {field.rule}", loc=loc, code="value")
+
+
+def _is_number(field: Field, value: Any) -> bool:
+    allowed = {int} if field.type == "int" else {int, float}
+    low, high = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
+    return type(value) in allowed and bool(low <= value <= high) and abs(value) < np.inf
 
 
 def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
     """A second group: a list of rollouts of which only the answers count."""
-    if rollouts is None:
-        return
     if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
         raise RequestError("must be a list of at least one rollout, or null", loc=loc, code="empty_group")
     if len(rollouts) > limits.rollouts:
         raise LimitError(f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=loc, code="rollouts")
     for i, rollout in enumerate(rollouts):
-        _check_keys(rollout, VIEW_KEYS, (*loc, i))
+        _check_keys(rollout, ANSWERED_FIELDS, (*loc, i))
     _check_strings(rollouts, limits, lambda i: (*loc, i))
 
 
 def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> None:
-    for key in ("answer", "text", "finish_reason", "id"):
+    for key in TEXTS:
         column = [r.get(key) for r in rollouts]
         check_types(column, {str, type(None)}, "a string or null", key, where)
         long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
@@ -228,7 +244,7 @@ def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> No
             raise LimitError(f"longer than {limits.text} characters", loc=(*where(long), key), code="text")
 
 
-def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -> None:
+def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) -> None:
     if not isinstance(value, Mapping):
         raise RequestError("must be an object", loc=loc, code="type")
     unknown = next((key for key in value if key not in known), None)
@@ -240,18 +256,18 @@ def _check_keys(value: Any, known: frozenset[str], loc: tuple[str | int, ...]) -
         )
 
 
-def _check_choice(group: JSON, key: str, allowed: Sequence[str], loc: tuple[str | int, ...]) -> None:
-    if group.get(key) is not None and group[key] not in allowed:
-        raise RequestError(f"must be one of {', '.join(allowed)}", loc=(*loc, key), code="value")
-
-
 def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Where, limits: Limits) -> None:
     for i, rollout in enumerate(rollouts):
-        if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
-            _check_keys(rollout, ROLLOUT_KEYS, where(i))
+        if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_FIELDS.keys():
+            _check_keys(rollout, ROLLOUT_FIELDS, where(i))
     _check_strings(rollouts, limits, where)
-    check_types([r.get("trained", True) for r in rollouts], {bool}, "true or false", "trained", where)
-    check_types([r.get("correct") for r in rollouts], {bool, type(None)}, "true, false or null", "correct", where)
+    for field in FLAGS:
+        if field.nullable:
+            column = [r.get(field.name) for r in rollouts]
+            check_types(column, {bool, type(None)}, "true, false or null", field.name, where)
+        else:
+            column = [r.get(field.name, True) for r in rollouts]
+            check_types(column, {bool}, field.rule, field.name, where)
     for p, group in enumerate(groups):
         ids = [r.get("id") for r in group["rollouts"]]
         named = [x for x in ids if x is not None]

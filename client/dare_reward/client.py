@@ -30,7 +30,7 @@ from ._version import __version__
 from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
-from .methods import methods
+from .inputs import Group
 from .reply import Reply
 
 __all__ = ["AsyncClient", "Client"]
@@ -145,7 +145,7 @@ class _Base:
                 frame_bytes=limits.frame_bytes,
             ):
                 if replies:
-                    _check_split(method, labels.get("advantage"))
+                    _check_split(labels.get("advantage"))
                 response = yield from self._insist(Send("POST", "/v1/reward", part.content, part.media_type))
                 replies.append(_read(response, part))
         except UnavailableError as error:
@@ -191,8 +191,7 @@ class _Base:
         if reply.answers_version != ANSWERS_VERSION:
             text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-        data = methods()[method].data if method in methods() else ()
-        key = json.dumps([method, {k: v for k, v in sorted(params.items()) if k not in data}])
+        key = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
         found = (reply.config_id, reply.version)
         pinned = self._pins.setdefault(key, found)
         if pinned == found or self.allow_change:
@@ -209,7 +208,7 @@ class Client(_Base):
 
     def reward(
         self,
-        groups: Sequence[JSON],
+        groups: Sequence[Group],
         *,
         method: str = "dare",
         run: str | None = None,
@@ -234,7 +233,7 @@ class Client(_Base):
             else:
                 outcome = self._carry_out(step_)
 
-    def rewards(self, groups: Sequence[JSON], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
+    def rewards(self, groups: Sequence[Group], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
         """One reward per rollout; None for the rollouts of a group that could not be scored."""
         return _rewards(groups, self.reward(groups, method=method, **params))
 
@@ -279,7 +278,7 @@ class AsyncClient(_Base):
 
     async def reward(
         self,
-        groups: Sequence[JSON],
+        groups: Sequence[Group],
         *,
         method: str = "dare",
         run: str | None = None,
@@ -304,7 +303,9 @@ class AsyncClient(_Base):
             else:
                 outcome = await self._carry_out(step_)
 
-    async def rewards(self, groups: Sequence[JSON], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
+    async def rewards(
+        self, groups: Sequence[Group], *, method: str = "dare", **params: Any
+    ) -> list[list[float | None]]:
         """One reward per rollout; None for the rollouts of a group that could not be scored."""
         return _rewards(groups, await self.reward(groups, method=method, **params))
 
@@ -360,15 +361,8 @@ def _pause(attempt: int, outcome: Outcome) -> float:
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
 
 
-def _check_split(method: str, advantage: str | None) -> None:
+def _check_split(advantage: str | None) -> None:
     """What is over a request's groups is another number over those of a part."""
-    if method in methods() and methods()[method].judges_together:
-        raise RequestError(
-            f"{method} judges a request's groups together, and the service takes these only in several: send fewer, or "
-            "raise its limits",
-            loc=("method",),
-            code="split",
-        )
     known = ADVANTAGES.get(advantage or "")
     if known is not None and known.over == "request":
         raise RequestError(

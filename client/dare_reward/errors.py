@@ -1,7 +1,7 @@
 """Everything that can go wrong, as one tree. Each error carries the HTTP status that the service answers with.
 
 DareError
-├── RequestError          422  the request is well formed and means nothing (names the place and the rule)
+├── RequestError          422  the request is invalid: names the place and the rule
 │   ├── FrameError        400  the bytes are not JSON or not a frame
 │   └── LimitError        413  more than the stated limit
 ├── GroupError                 one group cannot be scored; its neighbours are (never an HTTP status)

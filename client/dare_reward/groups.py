@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ._segments import Bools, Floats, Ints, offsets, segment_sums
 from .errors import RequestError
-from .inputs import FIELDS
+from .inputs import FIELDS, GROUP_FIELDS, Field
 
 __all__ = ["Groups", "Ragged", "View"]
 
@@ -53,8 +53,7 @@ class Groups:
     columns     further inputs by field name: float64 [R] or [R, D] with NaN where missing, or `Ragged`
     trained_R   false: the rollout only votes
     views       pooled with a second group, by the name of the request's field
-    reference_P the group has a reference answer
-    prompt_weight_P  weight of the prompt, NaN where not given
+    columns_P   inputs of whole groups by name: float64 [P] with NaN where missing; 1 for a text that is there
     """
 
     sizes_P: Ints
@@ -64,8 +63,7 @@ class Groups:
     columns: Mapping[str, NDArray[Any] | Ragged] = field(default_factory=lambda: MappingProxyType({}))
     trained_R: Bools | None = None
     views: Mapping[str, View] = field(default_factory=lambda: MappingProxyType({}))
-    reference_P: Bools | None = None
-    prompt_weight_P: Floats | None = None
+    columns_P: Mapping[str, Floats] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def of(cls, answers: Sequence[Sequence[Hashable | None]], **columns: Sequence[Sequence[float | None]]) -> Groups:
@@ -92,6 +90,8 @@ class Groups:
             raise RequestError("answer_R points outside its group's answers", loc=("groups",), code="shape")
         for name, column in self.columns.items():
             _check_column(name, column, rollouts)
+        for name, column_P in self.columns_P.items():
+            _check_column_of_groups(name, column_P, len(self.sizes_P))
 
     @cached_property
     def group_R(self) -> Ints:
@@ -118,10 +118,10 @@ class Groups:
         """The rollout is trained on, not a vote only."""
         return np.ones(len(self.answer_R), bool) if self.trained_R is None else self.trained_R
 
-    @cached_property
-    def weights_P(self) -> Floats:
-        """The prompts' weights, NaN where not given."""
-        return np.full(len(self.sizes_P), np.nan) if self.prompt_weight_P is None else self.prompt_weight_P
+    def column_P(self, name: str) -> Floats:
+        """An input of whole groups, NaN where missing; of a text, 1 where there is one."""
+        found = self.columns_P.get(name)
+        return np.full(len(self.sizes_P), np.nan) if found is None else found
 
     def column(self, name: str) -> Floats:
         """A scalar input, NaN where missing."""
@@ -215,11 +215,22 @@ def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> No
         return
     if rule.ragged != isinstance(column, Ragged) or values.ndim != (2 if rule.shape in {"matrix", "vector"} else 1):
         raise RequestError(f"is one value per {rule.unit}", loc=("groups", name), code="shape")
-    if isinstance(column, Ragged):
-        return
+    if not isinstance(column, Ragged):
+        _check_range(rule, values)
+
+
+def _check_column_of_groups(name: str, column_P: Floats, groups: int) -> None:
+    if column_P.shape != (groups,):
+        raise RequestError(f"{len(column_P)} values for {groups} groups", loc=("groups", name), code="shape")
+    if name in GROUP_FIELDS:
+        _check_range(GROUP_FIELDS[name], column_P)
+
+
+def _check_range(rule: Field, values: NDArray[Any]) -> None:
+    """Finite and in range, or missing."""
     good = np.isnan(values)
     good |= np.isfinite(values) & (values >= (-np.inf if rule.ge is None else rule.ge))
     good &= ~(values > (np.inf if rule.le is None else rule.le))
     if not good.all():
         at = int(np.argmin(good.reshape(len(values), -1).all(axis=1)))
-        raise RequestError(f"must be {rule.rule}", loc=("groups", name, at), code="value")
+        raise RequestError(f"must be {rule.rule}", loc=("groups", rule.name, at), code="value")

@@ -1,6 +1,10 @@
-"""The array inputs of the methods, declared once: JSON models, frame and in-process checks follow from here.
+"""Every input of a request's groups and of their rollouts, declared once: `Group` and `Rollout`.
 
-Adding one here is all it takes for every form of a request to carry it. Shapes, for R rollouts:
+A key's annotation says what the key holds, in which range, and what it is for. The checks of a request, the service's
+JSON models, what a client sends, the frame, `Groups` and the tables of docs/api.md are made of these declarations:
+adding an input is one line here.
+
+Shapes of the inputs that hold numbers, for R rollouts:
 
     scalar   one number per rollout                               [R], may be missing
     tokens   one per generated token                              ragged, same lengths as all other token inputs
@@ -9,44 +13,226 @@ Adding one here is all it takes for every form of a request to carry it. Shapes,
     vector   a row of D numbers per rollout                       [R, D], a whole row may be missing
 """
 
-from __future__ import annotations
+# No `from __future__ import annotations`: `Required` is seen in a real annotation only.
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Any, Final, Literal, Required, TypedDict, get_args, get_type_hints
 
-__all__ = ["FIELDS", "MAX_ENTROPY", "Field", "Shape"]
+import numpy as np
+from numpy.typing import NDArray
+
+from .answers import Kind
+
+__all__ = [
+    "ANSWERED_FIELDS",
+    "FIELDS",
+    "GROUP_FIELDS",
+    "MAX_ENTROPY",
+    "ROLLOUT_FIELDS",
+    "AnsweredRollout",
+    "Field",
+    "Group",
+    "Mode",
+    "Rollout",
+    "Shape",
+    "Source",
+]
 
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
+Type = Literal["float", "int", "bool", "text", "choice", "object", "rollouts", "options"]
 
 # More than any vocabulary can give (ln V = 12 for 150,000 tokens): above it is a unit error, and sums stay finite.
-MAX_ENTROPY = 1000.0
+MAX_ENTROPY: Final = 1000.0
 # Log-probabilities and confidences from engines that mask tokens reach -1e4 and more; beyond this they are not numbers.
-MAX_SURPRISAL = 1e6
+MAX_SURPRISAL: Final = 1e6
+MAX_TOKENS: Final = 2**31
+
+Text = str | None
+Flag = bool | None
+Number = float | np.floating[Any] | None
+Count = int | np.integer[Any] | None
+Numbers = Sequence[float] | NDArray[Any] | None
+Counts = Sequence[int] | NDArray[Any] | None
+Flags = Sequence[bool] | NDArray[np.bool_] | None
+Rows = Sequence[Sequence[float]] | NDArray[Any] | None
+Options = Sequence[str] | int | None
+Source = Literal["exact", "topk", "logprob"]
+Mode = Literal["temperature", "raw", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What an annotation adds to a key's type.
+
+    ge, le   the range of each number
+    length   fewest and most characters of a text
+    gives    the scalar that follows from this input, and how: the mean or the sum of its unmasked tokens
+    sent     clients send it as it is; they drop it otherwise, or send what follows from it
+    seen     of a whole group's inputs: estimators see it (`Groups.column_P`)
+    """
+
+    doc: str
+    shape: Shape = "scalar"
+    ge: float | None = None
+    le: float | None = None
+    length: tuple[int, int] | None = None
+    gives: tuple[str, Literal["mean", "sum"]] | None = None
+    sent: bool = True
+    seen: bool = False
+
+
+_META = Input("your own data, ignored", sent=False)
+_SHARE: Final[Mapping[str, float]] = MappingProxyType({"ge": 0, "le": 1})
+_NATS: Final[Mapping[str, float]] = MappingProxyType({"ge": 0, "le": MAX_ENTROPY})
+_LOGPROB: Final[Mapping[str, float]] = MappingProxyType({"ge": -MAX_SURPRISAL, "le": 0})
+
+
+class AnsweredRollout(TypedDict, total=False):
+    """A rollout of which only the answer counts: those of `second_group` and `teacher_group`."""
+
+    id: Annotated[Text, Input("default: the rollout's index")]
+    answer: Annotated[Text, Input("final answer; wins over text; null: no answer", sent=False)]
+    text: Annotated[Text, Input("generated text, from which the answer is extracted", sent=False)]
+    finish_reason: Annotated[Text, Input("length: cut off, see the parameter truncated")]
+    meta: Annotated[Mapping[str, Any], _META]
+
+
+class Rollout(AnsweredRollout, total=False):
+    """One rollout of a group. Which of these keys a method needs is in its entry (`dare_reward.methods()`)."""
+
+    trained: Annotated[bool, Input("false: a vote only")]
+    correct: Annotated[Flag, Input("for diagnostics only")]
+    mean_entropy: Annotated[Number, Input("mean token entropy of the rollout in nats", **_NATS)]
+    num_tokens: Annotated[Count, Input("number of tokens that the policy generated", ge=0, le=MAX_TOKENS)]
+    sum_logprob: Annotated[Number, Input("sum of the sampled tokens' log-probabilities in nats", ge=-1e12, le=0)]
+    mean_self_certainty: Annotated[
+        Number, Input("mean over tokens of KL(uniform || policy), or of it plus ln V", **_NATS)
+    ]
+    confidence: Annotated[Number, Input("a ready trace confidence, greater is surer", ge=0, le=MAX_SURPRISAL)]
+    verified: Annotated[Count, Input("1 if an external check agrees with the rollout's answer, else 0", **_SHARE)]
+    pass_rate: Annotated[Number, Input("share of self-verifications that accept the rollout's answer", **_SHARE)]
+    format: Annotated[Number, Input("format score of the rollout", **_SHARE)]
+    base_ref_mean_prob: Annotated[
+        Number, Input("mean probability of the reference's tokens without reasoning", **_SHARE)
+    ]
+    token_entropies: Annotated[
+        Numbers, Input("entropy of each generated token in nats", "tokens", gives=("mean_entropy", "mean"), **_NATS)
+    ]
+    token_mask: Annotated[Flags, Input("which of these tokens the policy generated (tool output: false)", "tokens")]
+    token_logprobs: Annotated[
+        Numbers,
+        Input("log-probability of each sampled token in nats", "tokens", gives=("sum_logprob", "sum"), **_LOGPROB),
+    ]
+    token_self_certainty: Annotated[
+        Numbers,
+        Input(
+            "KL(uniform || policy) of each token, or that plus ln V, in nats",
+            "tokens",
+            gives=("mean_self_certainty", "mean"),
+            **_NATS,
+        ),
+    ]
+    topk_logprobs: Annotated[
+        Rows, Input("log-probabilities of the k >= 2 likeliest tokens at each position", "matrix", **_LOGPROB)
+    ]
+    step_ends: Annotated[
+        Counts, Input("index after the last token of each reasoning step, ascending", "list", ge=1, le=MAX_TOKENS)
+    ]
+    ref_token_probs: Annotated[
+        Numbers,
+        Input("probability of each token of the reference answer after this rollout's reasoning", "list", **_SHARE),
+    ]
+    token_ids: Annotated[Counts, Input("generated token ids, for overlap diagnostics", "list", ge=0, le=MAX_TOKENS)]
+    embedding: Annotated[Numbers, Input("embedding of the rollout's reasoning", "vector", ge=-1e6, le=1e6)]
+
+
+class Group(TypedDict, total=False):
+    """The rollouts of one prompt, and what they have in common."""
+
+    group_id: Annotated[str, Input("default: the group's index", length=(1, 256))]
+    kind: Annotated[Kind | None, Input("how answers are compared; default math")]
+    options: Annotated[Options, Input("kind=choice: letters or their number; default A-J")]
+    prompt: Annotated[Text, Input("ignored", sent=False)]
+    label: Annotated[Text, Input("right answer, for diagnostics only (and method gt)")]
+    reference: Annotated[Text, Input("for methods that need a reference answer", seen=True)]
+    prompt_weight: Annotated[Number, Input("u_x of restrain", ge=0, le=1e6, seen=True)]
+    entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]
+    entropy_mode: Annotated[Mode | None, Input("distribution that they are of")]
+    rollouts: Required[Annotated[Sequence[Rollout], Input("")]]
+    second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
+    teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]
+    meta: Annotated[Mapping[str, Any], _META]
+
+
+# --- the declarations, for those who make something of them ---------------------------------------------------------
+
+_TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
+    {
+        str: "text",
+        Text: "text",
+        bool: "bool",
+        Flag: "bool",
+        Flags: "bool",
+        Number: "float",
+        Numbers: "float",
+        Rows: "float",
+        Count: "int",
+        Counts: "int",
+        Options: "options",
+        Mapping[str, Any]: "object",
+        Sequence[Rollout]: "rollouts",
+        Sequence[AnsweredRollout] | None: "rollouts",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input. Values are finite and within [ge, le]; a scalar or vector may be missing, a list's element not.
+    """One input: a key of `Group` or `Rollout`, and what its annotation says.
 
-    `gives` is the scalar that follows from this input, and how: the mean or the sum of its unmasked tokens.
+    Numbers are finite and within [ge, le]; a scalar or vector may be missing, a list's element not. `nullable`: null is
+    as good as no key.
     """
 
     name: str
     shape: Shape
-    type: Literal["float", "int", "bool"]
+    type: Type
     doc: str
     ge: float | None = None
     le: float | None = None
     gives: tuple[str, Literal["mean", "sum"]] | None = None
+    choices: tuple[str, ...] = ()
+    length: tuple[int, int] | None = None
+    nullable: bool = True
+    required: bool = False
+    sent: bool = True
+    seen: bool = False
 
     @property
     def rule(self) -> str:
-        noun = {"float": "a finite number", "int": "an integer", "bool": "true or false"}[self.type]
+        """What a value, or each of its entries, must be."""
+        if self.type == "text" and self.length:
+            return f"a string of {self.length[0]} to {self.length[1]} characters"
+        nouns: Mapping[Type, str] = {
+            "float": "a finite number",
+            "int": "an integer",
+            "bool": "true or false",
+            "text": "a string",
+            "choice": f"one of {', '.join(self.choices)}",
+            "object": "an object",
+            "rollouts": "a list of at least one rollout",
+            "options": "a list of letters or their number",
+        }
         low = "" if self.ge is None else f" >= {self.ge:g}"
         high = "" if self.le is None else f"{' and' if low else ''} <= {self.le:g}"
-        return noun + low + high
+        return nouns[self.type] + low + high
+
+    @property
+    def is_array(self) -> bool:
+        """It holds numbers: a column over rollouts, a tensor of a frame."""
+        return self.type in {"float", "int"} or (self.type == "bool" and self.ragged)
 
     @property
     def per_token(self) -> bool:
@@ -68,77 +254,42 @@ class Field:
         }[self.shape]
 
 
-def _fields() -> tuple[Field, ...]:
-    entropy, surprisal = (0, MAX_ENTROPY), (-MAX_SURPRISAL, 0)
-    return (
-        Field("mean_entropy", "scalar", "float", "mean token entropy of the rollout in nats", *entropy),
-        Field("num_tokens", "scalar", "int", "number of tokens that the policy generated", 0, 2**31),
-        Field("sum_logprob", "scalar", "float", "sum of the sampled tokens' log-probabilities in nats", -1e12, 0),
-        Field(
-            "mean_self_certainty",
-            "scalar",
-            "float",
-            "mean over tokens of KL(uniform || policy), or of it plus ln V",
-            0,
-            MAX_ENTROPY,
-        ),
-        Field("confidence", "scalar", "float", "a ready trace confidence, greater is surer", 0, MAX_SURPRISAL),
-        Field("verified", "scalar", "int", "1 if an external check agrees with the rollout's answer, else 0", 0, 1),
-        Field("pass_rate", "scalar", "float", "share of self-verifications that accept the rollout's answer", 0, 1),
-        Field("format", "scalar", "float", "format score of the rollout", 0, 1),
-        Field(
-            "base_ref_mean_prob",
-            "scalar",
-            "float",
-            "mean probability of the reference's tokens without reasoning",
-            0,
-            1,
-        ),
-        Field(
-            "token_entropies",
-            "tokens",
-            "float",
-            "entropy of each generated token in nats",
-            *entropy,
-            ("mean_entropy", "mean"),
-        ),
-        Field("token_mask", "tokens", "bool", "which of these tokens the policy generated (tool output: false)"),
-        Field(
-            "token_logprobs",
-            "tokens",
-            "float",
-            "log-probability of each sampled token in nats",
-            *surprisal,
-            ("sum_logprob", "sum"),
-        ),
-        Field(
-            "token_self_certainty",
-            "tokens",
-            "float",
-            "KL(uniform || policy) of each token, or that plus ln V, in nats",
-            0,
-            MAX_ENTROPY,
-            ("mean_self_certainty", "mean"),
-        ),
-        Field(
-            "topk_logprobs",
-            "matrix",
-            "float",
-            "log-probabilities of the k >= 2 likeliest tokens at each position",
-            *surprisal,
-        ),
-        Field("step_ends", "list", "int", "index after the last token of each reasoning step, ascending", 1, 2**31),
-        Field(
-            "ref_token_probs",
-            "list",
-            "float",
-            "probability of each token of the reference answer after this rollout's reasoning",
-            0,
-            1,
-        ),
-        Field("token_ids", "list", "int", "generated token ids, for overlap diagnostics", 0, 2**31),
-        Field("embedding", "vector", "float", "embedding of the rollout's reasoning", -1e6, 1e6),
+def _read(declaration: type) -> Mapping[str, Field]:
+    """The fields of a typed dictionary, in order."""
+    required = declaration.__required_keys__  # type: ignore[attr-defined]
+    hints = get_type_hints(declaration, include_extras=True)
+    return MappingProxyType({name: _field(name, hint, name in required) for name, hint in hints.items()})
+
+
+def _field(name: str, hint: Any, required: bool) -> Field:
+    if required:
+        (hint,) = get_args(hint)
+    declared, said = get_args(hint)
+    members = get_args(declared)
+    choices = get_args(next((m for m in (declared, *members) if _is_literal(m)), None))
+    return Field(
+        name=name,
+        shape=said.shape,
+        type="choice" if choices else _TYPES[declared],
+        doc=said.doc,
+        ge=said.ge,
+        le=said.le,
+        gives=said.gives,
+        choices=choices,
+        length=said.length,
+        nullable=type(None) in members,
+        required=required,
+        sent=said.sent,
+        seen=said.seen,
     )
 
 
-FIELDS: Mapping[str, Field] = MappingProxyType({f.name: f for f in _fields()})
+def _is_literal(hint: Any) -> bool:
+    return getattr(hint, "__origin__", None) is Literal
+
+
+GROUP_FIELDS: Final = _read(Group)
+ROLLOUT_FIELDS: Final = _read(Rollout)
+ANSWERED_FIELDS: Final = _read(AnsweredRollout)
+# The inputs of a rollout that hold numbers.
+FIELDS: Final[Mapping[str, Field]] = MappingProxyType({n: f for n, f in ROLLOUT_FIELDS.items() if f.is_array})

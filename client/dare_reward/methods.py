@@ -7,9 +7,11 @@ the command line and the documentation are made from its entry and its signature
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -17,10 +19,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ._request import ANSWER_SPECS
 from ._segments import Bools, Floats, offsets
+from .answers import ANSWERS_VERSION
 from .errors import GroupError, RequestError
 from .groups import Groups, Ragged
-from .inputs import FIELDS
+from .inputs import FIELDS, GROUP_FIELDS
 from .params import Spec, parameters, resolve
 
 __all__ = [
@@ -29,10 +33,14 @@ __all__ = [
     "Evidence",
     "Method",
     "When",
+    "config_id",
     "find",
+    "lacking",
     "methods",
     "missing_inputs",
     "require_rewards",
+    "settle",
+    "specs",
 ]
 
 Evidence = Literal["verified against official code", "from the paper", "experimental"]
@@ -92,17 +100,13 @@ class When:
 class Method:
     """A registry entry.
 
-    requires  inputs: names of FIELDS, `answer`, `label`, `reference`, `prompt_weight`,
-              `second_group`, `teacher_group`; `a|b` is either.
+    requires  inputs: keys of `dare_reward.Rollout` and `dare_reward.Group`; `a|b` is either.
               With `answer` among them, rollouts without an answer need nothing else.
     when      inputs that only some parameters need
     imputes   required inputs whose absence the function itself deals with
     defaults  what a preset changes in the function's own defaults
     cost      what the inputs cost to produce, in words for the documentation
     unverified  what could not be checked, in words for the documentation
-    judges_together  what it says of a group depends on the other groups of the request
-    remembers  a running mean that callers keep: `x` stands for the parameters `x` and `x_groups`, the mean and the
-               number of groups, of the diagnostic `entropy_x` of earlier replies
     """
 
     name: str
@@ -117,19 +121,12 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     cost: str = "none: answers are there anyway"
     unverified: str = ""
-    judges_together: bool = False
-    remembers: str = ""
 
     @property
     def specs(self) -> tuple[Spec, ...]:
         """The parameters, with this preset's defaults."""
         own = parameters(self.function)
         return tuple(replace(s, default=self.defaults.get(s.name, s.default)) for s in own)
-
-    @property
-    def data(self) -> frozenset[str]:
-        """Parameters that are no rule but change from request to request: the seed, and what callers remember."""
-        return frozenset({"seed"} | ({self.remembers, f"{self.remembers}_groups"} if self.remembers else set()))
 
     @property
     def experimental(self) -> bool:
@@ -175,16 +172,53 @@ def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
         raise RequestError(f"unknown method {name[:64]!r}; known: {known}", loc=loc, code="method") from None
 
 
-def require_rewards(method: Method, *, consumer: str, single_groups: bool = False) -> None:
-    """RequestError if `consumer`, which normalises what it gets, cannot take this method's output, or if it sends
-    groups one by one and the method looks at many."""
-    if single_groups and method.judges_together:
+def specs(method: Method, *, shadow: Sequence[str] = ()) -> tuple[Spec, ...]:
+    """All parameters that a request with this method may set."""
+    experimental = method.experimental or any(find(s, loc=("shadow",)).experimental for s in shadow)
+    return (*method.specs, *ANSWER_SPECS, *((EXPERIMENTAL,) if experimental else ()))
+
+
+def settle(
+    method: str, params: Mapping[str, Any], *, shadow: Sequence[str] = (), seed: int | None = None
+) -> tuple[Method, dict[str, Any]]:
+    """The method of that name and the value of each of its parameters, or RequestError."""
+    chosen = find(method)
+    if isinstance(shadow, str) or len(set(shadow)) < len(shadow):
+        raise RequestError("is a list of different names", loc=("shadow",), code="shadow")
+    if seed is not None and any(s.name == "seed" for s in chosen.specs):
+        if "seed" in params:
+            raise RequestError("is given as a parameter too", loc=("seed",), code="conflict")
+        params = {**params, "seed": seed}
+    values = resolve(specs(chosen, shadow=shadow), params, loc=("params",))
+    _check_experimental([method, *shadow], allowed=values.get(EXPERIMENTAL.name, False))
+    for name in shadow:
+        if required := [s.name for s in find(name).specs if s.required]:
+            message = (
+                f"{name} has parameters without a default ({', '.join(required)}): it can be the method, not a shadow"
+            )
+            raise RequestError(message, loc=("shadow",), code="shadow")
+    return chosen, values
+
+
+def config_id(method: str, values: Mapping[str, Any]) -> str:
+    """sha256 of the method, the value of each parameter but the seed, and the version of the answer keys."""
+    settled = {k: v for k, v in sorted(values.items()) if k != "seed"}
+    content = json.dumps([method, settled, ANSWERS_VERSION], separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _check_experimental(names: Sequence[str], *, allowed: bool) -> None:
+    if not allowed and (unproven := [n for n in names if find(n).experimental]):
+        unverified = "; ".join(f"{n}: {find(n).unverified}" for n in unproven)
         raise RequestError(
-            f"{method.name} judges the groups of a step together, and {consumer} sends them one by one: post whole "
-            "steps to /reward, or choose a method that takes each group by itself",
-            loc=("method",),
-            code="method",
+            f"experimental ({unverified}): set allow_experimental=true to use it, and do not report it as the paper's",
+            loc=("params", EXPERIMENTAL.name),
+            code="experimental",
         )
+
+
+def require_rewards(method: Method, *, consumer: str) -> None:
+    """RequestError if `consumer`, which normalises what it gets, cannot take this method's output."""
     if method.output == "advantages":
         raise RequestError(
             f"{method.name} returns advantages and {consumer} would normalise them again, which undoes the method: "
@@ -201,31 +235,34 @@ def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> d
     """
     needed_R = groups.valid_R if answered else groups.column("num_tokens") != 0
     lacks: dict[int, list[str]] = {}
-    starts = offsets(groups.sizes_P)
     for entry in names:
         options = entry.split("|")
         if FIELDS.keys().isdisjoint(options) and entry != "label":
-            for p in np.flatnonzero(_absent(groups, entry)):
-                lacks.setdefault(int(p), []).append(f"no {entry}")
+            for p in np.flatnonzero(_absent(groups, entry)).tolist():
+                lacks.setdefault(p, []).append(f"no {entry}")
             continue
         missing_R = needed_R & ~np.logical_or.reduce([groups.has(n) for n in options])
-        for p in np.flatnonzero(groups.sum_rollouts(missing_R)):
-            at = np.flatnonzero(missing_R[starts[p] : starts[p + 1]])
-            where = ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
-            lacks.setdefault(int(p), []).append(f"no {_words(options)} for {len(at)} rollouts ({where})")
+        for p, count, where in lacking(groups, missing_R):
+            lacks.setdefault(p, []).append(f"no {_words(options)} for {count} rollouts ({where})")
     return {p: GroupError("missing_input", "; ".join(parts)) for p, parts in sorted(lacks.items())}
+
+
+def lacking(groups: Groups, missing_R: Bools) -> Iterator[tuple[int, int, str]]:
+    """Each group in which rollouts are marked: its index, how many they are, and the first ones' indices in words."""
+    starts = offsets(groups.sizes_P)
+    for p in np.flatnonzero(groups.sum_rollouts(missing_R)).tolist():
+        at = np.flatnonzero(missing_R[starts[p] : starts[p + 1]])
+        yield p, len(at), ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
 
 
 def _absent(groups: Groups, entry: str) -> Bools:
     """Groups without an input that belongs to a whole group."""
-    if entry == "reference":
-        return np.ones(len(groups.sizes_P), bool) if groups.reference_P is None else ~groups.reference_P
-    if entry == "prompt_weight":
-        return np.isnan(groups.weights_P)
-    if entry in {"second_group", "teacher_group"}:
-        view = groups.views.get(entry)
-        return np.ones(len(groups.sizes_P), bool) if view is None else view.pooled.sizes_P == groups.sizes_P
-    return np.zeros(len(groups.sizes_P), bool)  # answers: a rollout without one is legal
+    if entry not in GROUP_FIELDS:
+        return np.zeros(len(groups.sizes_P), bool)  # answers: a rollout without one is legal
+    if GROUP_FIELDS[entry].type != "rollouts":
+        return np.isnan(groups.column_P(entry))
+    view = groups.views.get(entry)
+    return np.ones(len(groups.sizes_P), bool) if view is None else view.pooled.sizes_P == groups.sizes_P
 
 
 def _words(options: list[str]) -> str:

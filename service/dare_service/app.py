@@ -17,9 +17,8 @@ from fastapi import FastAPI, Request, Response
 from pydantic_core import to_json
 
 from dare_reward import Reply, __version__, methods
-from dare_reward._scoring import settle, specs
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.methods import Method
+from dare_reward.methods import Method, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
@@ -102,8 +101,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add("/get_reward", get_reward, methods=["POST"], summary="OpenRLHF's remote reward model", **openapi.OPENRLHF)
     add("/v1/rollouts", rollouts, methods=["POST"], summary="Join one rollout with its siblings", **openapi.ROLLOUTS)
     add("/methods", list_methods, methods=["GET"], summary="The methods with their parameters")
-    add("/health", health, methods=["GET"], summary="The process lives")
-    add("/ready", ready, methods=["GET"], summary="Requests are welcome", **openapi.READY)
+    add("/health", health, methods=["GET"], summary="Liveness probe")
+    add("/ready", ready, methods=["GET"], summary="Readiness probe", **openapi.READY)
     add("/info", info, methods=["GET"], summary="Versions and effective settings")
     add("/metrics", metrics, methods=["GET"], summary="Prometheus metrics", **openapi.METRICS)
     app.add_exception_handler(404, _no_route)

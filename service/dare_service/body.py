@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from dare_reward.errors import DareError
 from dare_reward.wire import MEDIA_TYPES
 
 from .problems import RefusalError
@@ -24,7 +25,7 @@ Receive = Callable[[], Awaitable[Any]]
 RESERVE = 64 << 10  # a single rollout with its text: such posts are let in however much else is held
 
 
-class Disconnected(Exception):  # noqa: N818  (an event, nobody is left to tell)
+class Disconnected(DareError):  # noqa: N818  (an event, nobody is left to tell)
     """The client went away before its body was complete."""
 
 

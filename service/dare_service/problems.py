@@ -25,7 +25,7 @@ TITLES = {
     409: "Contradicts an earlier request",
     413: "Larger than the limit",
     415: "Media type not supported",
-    422: "The request means nothing",
+    422: "Invalid request",
     431: "Request head larger than the limit",
     500: "A bug of the service",
     503: "Busy or stopping",

@@ -11,11 +11,11 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import Reply
-from dare_reward._scoring import score, specs
+from dare_reward._scoring import score
 from dare_reward._shadow_methods import read_names
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
-from dare_reward.methods import find
+from dare_reward.methods import find, specs
 from dare_reward.params import Spec
 from dare_reward.wire import unpack
 

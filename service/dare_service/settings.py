@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dare_reward._request import Limits
+from dare_reward.errors import DareError
 
 __all__ = ["Settings", "SettingsError", "from_environment"]
 
 MIB = 1 << 20
 
 
-class SettingsError(ValueError):
+class SettingsError(DareError, ValueError):
     """An environment variable does not hold what it should."""
 
 

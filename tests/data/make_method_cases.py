@@ -76,41 +76,6 @@ def weighted_vote(group: Group, eps: float = 0.05) -> list[float]:
     return ones(answers_of(group), max(weight, key=lambda y: weight[y]) if weight else None)
 
 
-def dare_plus(
-    groups: list[Group],
-    *,
-    majority: float = 0.6,
-    rival: float = 0.05,
-    prior: float = 4.0,
-    full: float = 0.55,
-    agreement: float = 0.5,
-    agreement_groups: int = 0,
-) -> list[list[float]]:
-    """Of the whole request: its groups decide together how far entropy is trusted."""
-    chances = [agreement] * agreement_groups
-    for group in groups:
-        sure = [(r["answer"], mean(r["token_entropies"])) for r in group["rollouts"] if r["answer"] is not None]
-        top = most_common([a for a, _ in sure])
-        second = most_common([a for a, _ in sure if a != top])
-        inside, outside = ([h for a, h in sure if a == name] for name in (top, second))
-        if outside and len(inside) >= majority * len(sure) and len(outside) >= rival * len(sure):
-            pairs = [(h < other) + 0.5 * (h == other) for h in inside for other in outside]
-            chances.append(mean(pairs))
-    count = prior + len(chances)
-    agreed = (prior / 2 + math.fsum(chances)) / count if count else 0.5
-    trust = min(max((agreed - 0.5) / (full - 0.5), 0.0), 1.0)
-    return [_trusting(group, trust) for group in groups]
-
-
-def _trusting(group: Group, trust: float, eps: float = 0.05) -> list[float]:
-    answers = answers_of(group)
-    weight = {}
-    for y in {a for a in answers if a is not None}:
-        own = [mean(r["token_entropies"]) for r in group["rollouts"] if r["answer"] == y]
-        weight[y] = len(own) / (mean(own) + eps) ** trust
-    return [0.0 if a is None else weight[a] / math.fsum(weight.values()) for a in answers]
-
-
 def scrl(group: Group, form: str = "continuous", *, tau_pos: float = 0.375, tau_neg: float = 0.125) -> list[float]:
     tau_marg, lambda_h = 0.125, 0.1
     answers = answers_of(group)
@@ -481,13 +446,6 @@ def main() -> int:
     cases = [
         {"method": f.__name__, "params": params, "expected": [f(g, **params) for g in groups]} for f, params in VARIANTS
     ]
-    gates: list[dict[str, Any]] = [
-        {"full": 1.0, "agreement": 0.4, "agreement_groups": 5},
-        {"full": 1.0, "prior": 0.0, "majority": 0.3, "rival": 0.25, "agreement": 1.0, "agreement_groups": 3},
-        {"full": 0.8, "prior": 30.0},
-        {},
-    ]
-    cases += [{"method": "dare_plus", "params": g, "expected": dare_plus(groups, **g)} for g in gates]
     json.dump({"groups": groups, "cases": cases}, sys.stdout, separators=(",", ":"))
     sys.stdout.write("\n")
     return 0

@@ -8,8 +8,8 @@ import pytest
 
 import dare_reward
 from dare_reward.advantages import advantages, pass_at_k_pair
+from dare_reward.analysis.overlap import every_overlap
 from dare_reward.groups import Groups
-from dare_reward.overlap import rollout_overlap
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "dare.json").read_text())
 CASES = GOLDEN["baseline_cases"]
@@ -165,7 +165,7 @@ def test_advantages(case):
 
 def test_overlap():
     case = GOLDEN["analysis_cases"]["token_overlap"]
-    found = rollout_overlap([np.array(x) for x in case["token_ids"]])
+    found = every_overlap([np.array(x) for x in case["token_ids"]])
     names = {"jac": "jaccard", "multi": "multiset", "pos": "positional", "prefix": "prefix"}
     for short, name in names.items():
         close(found[name], case["expected_mean_over_pairs"][short])

@@ -256,13 +256,6 @@ def test_advantages_over_a_request_are_not_those_of_its_parts():
     assert c.reward(sent, advantage="grpo").groups == estimate(sent, advantage="grpo").groups
 
 
-def test_a_method_that_judges_groups_together_is_not_split():
-    sent, c = groups(5), client(settings={"max_groups": 2})
-    with pytest.raises(RequestError, match="judges a request's groups together"):
-        c.reward(sent, method="dare_plus", allow_experimental=True)
-    assert c.reward(sent[:2], method="dare_plus", allow_experimental=True).method == "dare_plus"
-
-
 def test_default_ids_stay_unique_over_parts():
     sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 5
     reply = client(settings={"max_groups": 2}).reward(sent)
@@ -402,16 +395,6 @@ def test_other_parameters_have_their_own_configuration():
     c.rewards(groups(), alpha=0.1)
     c.rewards(groups(), alpha=0.2)
     c.rewards(groups(), method="ttrl")
-
-
-def test_what_a_caller_remembers_is_no_other_configuration():
-    """The pin of the first step holds for steps with another memory."""
-    replies = iter(["a", "a", "b"])
-    c = client(edit(lambda body: body.update(config_id=next(replies))))
-    for n in (1, 2):
-        c.reward(groups(), method="dare_plus", allow_experimental=True, agreement=0.9, agreement_groups=n)
-    with pytest.raises(ConfigError, match="Restart the run"):
-        c.reward(groups(), method="dare_plus", allow_experimental=True, agreement=0.9, agreement_groups=3)
 
 
 def test_a_change_can_be_allowed():

@@ -250,9 +250,17 @@ def test_the_greatest_of_the_rollouts():
 def test_who_trains_and_what_a_prompt_weighs(groups):
     assert groups.trains_R.tolist() == [True] * 8
     assert groups.trains_R.dtype == bool
-    assert np.isnan(groups.weights_P).tolist() == [True] * 5
-    own = Groups(np.array([1]), np.array([0]), np.array([1]), ("a",), {}, np.array([False]), prompt_weight_P=np.ones(1))
-    assert (own.trains_R.tolist(), own.weights_P.tolist()) == ([False], [1.0])
+    assert np.isnan(groups.column_P("prompt_weight")).tolist() == [True] * 5
+    own = Groups(
+        np.array([1]),
+        np.array([0]),
+        np.array([1]),
+        ("a",),
+        {},
+        np.array([False]),
+        columns_P={"prompt_weight": np.ones(1)},
+    )
+    assert (own.trains_R.tolist(), own.column_P("prompt_weight").tolist()) == ([False], [1.0])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward import overlap
-from dare_reward.overlap import KINDS, rollout_overlap
+from dare_reward.analysis.overlap import KINDS, every_overlap
 
 
 def ratio(part, whole):
@@ -39,7 +39,7 @@ TOKENS = st.lists(st.lists(st.integers(0, 3), max_size=12), min_size=2, max_size
 
 @given(rollouts=TOKENS)
 def test_by_definition(rollouts):
-    found = rollout_overlap([np.array(r, np.int64) for r in rollouts])
+    found = every_overlap([np.array(r, np.int64) for r in rollouts])
     pairs = [pair(a, b) for a, b in combinations(rollouts, 2)]
     assert found == {k: pytest.approx(np.mean([p[k] for p in pairs])) for k in KINDS}
 
@@ -47,16 +47,16 @@ def test_by_definition(rollouts):
 def test_wide_vocabularies_are_counted_in_pieces(monkeypatch):
     rng = np.random.default_rng(0)
     rollouts = [rng.integers(0, 400, 300) for _ in range(5)]
-    whole = rollout_overlap(rollouts)
+    whole = every_overlap(rollouts)
     monkeypatch.setattr(overlap, "CHUNK", 7)
-    assert rollout_overlap(rollouts) == whole
+    assert every_overlap(rollouts) == whole
 
 
 def test_extremes():
     same = np.arange(9)
-    assert set(rollout_overlap([same, same, same]).values()) == {1.0}
-    assert set(rollout_overlap([same, same + 100]).values()) == {0.0}
-    assert rollout_overlap([same]) == {}
+    assert set(every_overlap([same, same, same]).values()) == {1.0}
+    assert set(every_overlap([same, same + 100]).values()) == {0.0}
+    assert every_overlap([same]) == {}
 
 
 def test_in_the_diagnostics():

@@ -1,6 +1,7 @@
 """The shape of the package: who imports whom, what loading it costs, what it exports."""
 
 import ast
+import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,28 @@ def test_nothing_that_is_shipped_names_the_studies_package():
     for folder in PRODUCT.values():
         for file in (ROOT / folder).rglob("*.py"):
             assert "dare_research" not in file.read_text(), file
+# What the service and the trainer may import beside the public modules of `dare_reward`: parsing and scoring, which they
+# do as `dare_reward.estimate` does, and arrays with their names. The rest of the private modules is nobody's business.
+SHARED = {"_diagnostics", "_request", "_scoring", "_segments", "_shadow_methods"}
+
+
+def modules_of(file):
+    """Every module that a file names in an import, wherever it stands, with the names that are taken from it."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("dare_reward."):
+            yield node.value
+
+
+@pytest.mark.parametrize("room", ["service", "trainer"])
+def test_private_modules_are_shared_by_a_short_list(room):
+    names = {m for file in (ROOT / room).rglob("*.py") for m in modules_of(file) if m.startswith("dare_reward.")}
+    parts = {part for name in names for part in name.split(".")[1:] if part.startswith("_") and part != "__version__"}
+    assert parts
+    assert parts <= SHARED
 
 
 def loaded(code):
@@ -81,6 +104,30 @@ def test_every_error_carries_a_status():
     assert len(errors) >= 10
     assert {e.__name__ for e in errors} == set(dare_reward.errors.__all__)
     assert {e.status for e in errors if hasattr(e, "status")} <= {400, 409, 413, 422, 500, 502, 503}
+
+
+# vLLM loads their modules at its start, used or not, and must not load this package with them.
+OF_VLLM = {"EntropyError", "PluginError"}
+# A verdict of the answers' parser, which no caller of `dare_reward.answers` ever sees.
+OF_THE_PARSER = {"Unreadable"}
+
+
+def test_errors_are_of_one_tree_or_private():
+    bases = {}
+    for room, package in (("client", "dare_reward"), ("service", "dare_service"), ("trainer", "dare_trainer")):
+        for file in (ROOT / room / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    bases[node.name] = {b.id for b in node.bases if isinstance(b, ast.Name)}
+
+    def ancestors(name):
+        return {name}.union(*(ancestors(b) for b in bases.get(name, ()) if b != name))
+
+    builtin = {n for n, e in vars(builtins).items() if isinstance(e, type) and issubclass(e, BaseException)}
+    errors = {n for n in bases if ancestors(n) & builtin}
+    assert errors >= {"DareError", "FrameError", "SettingsError", "SiblingError", "Held"}
+    outside = {n for n in errors if "DareError" not in ancestors(n) and not n.startswith("_")}
+    assert outside <= OF_VLLM | OF_THE_PARSER
 
 
 def test_paths_read_like_code():

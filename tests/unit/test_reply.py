@@ -3,10 +3,9 @@ import json
 import pytest
 
 import dare_reward
-from dare_reward._scoring import configuration, settle
 from dare_reward.errors import ReplyError
 from dare_reward.groups import Groups
-from dare_reward.methods import methods
+from dare_reward.methods import config_id, methods, settle
 from dare_reward.reply import Reply
 
 GROUPS = [
@@ -61,7 +60,7 @@ def test_config_id_depends_on_method_parameters_and_nothing_else(needed_params):
     assert len(set(ids.values())) == len(ids)
     assert ids["dare"] == dare_reward.estimate(GROUPS[:1], alpha=0.1, eps=0.05).config_id
     assert ids["dare"] != dare_reward.estimate(GROUPS, alpha=0.2).config_id
-    assert ids["dare"] == configuration("dare", settle("dare", {})[1])
+    assert ids["dare"] == config_id("dare", settle("dare", {})[1])
 
 
 def test_label_diagnostics():

@@ -20,6 +20,7 @@ from .labels import known_groups, mode_answers, right_answers, share_right
 from .ood import OodRow, ood_table
 from .overlap import KINDS, mean_overlap, rollout_overlap
 from .passk import majority_at_k, pass_at_k, pass_at_k_interval, standard_error
+from .ranks import mean_ranks, rank_correlation
 
 __all__ = [
     "KINDS",
@@ -45,6 +46,7 @@ __all__ = [
     "matched_pairs",
     "mean_interval",
     "mean_overlap",
+    "mean_ranks",
     "mode_answers",
     "mutual_information",
     "mv_bias",
@@ -54,6 +56,7 @@ __all__ = [
     "pass_at_k_interval",
     "pooled_auroc",
     "quantile_bins",
+    "rank_correlation",
     "ratio_interval",
     "right_answers",
     "rollout_overlap",

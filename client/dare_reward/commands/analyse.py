@@ -14,7 +14,8 @@ from dare_reward.commands.tables import table
 from dare_reward.methods import find
 
 from .group_lines import warn
-from .labelled import finite, interval, number, read_labelled
+from .labelled import finite, interval, read_labelled
+from .tables import number
 
 __all__ = ["register"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._segments import Floats
-from dare_reward.commands.tables import short_answer, table
+from dare_reward.analysis import rank_correlation
+from dare_reward.commands.tables import number, short_answer, table
 from dare_reward.reply import GroupReply
 
-__all__ = ["comparison", "rank_correlation"]
+__all__ = ["comparison"]
 
 SHOWN = 20
 
@@ -21,20 +21,6 @@ def comparison(results: Mapping[str, Sequence[GroupReply]]) -> str:
     """The methods one by one, in pairs, and the groups on whose pseudo-label they disagree."""
     parts = [_each(results), _pairs(results), _disagreements(results)]
     return "\n\n".join(p for p in parts if p)
-
-
-def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Spearman's, ties by mean ranks; None where one side is constant."""
-    x, y = _ranks(a), _ranks(b)
-    x, y = x - x.mean(), y - y.mean()
-    norm = float(np.sqrt((x @ x) * (y @ y)))
-    return float(x @ y) / norm if norm else None
-
-
-def _ranks(values: Sequence[float]) -> Floats:
-    _, place, count = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
-    ranks: Floats = (np.cumsum(count) - (count - 1) / 2)[place]
-    return ranks
 
 
 def _values(group: GroupReply) -> list[float] | None:
@@ -63,7 +49,7 @@ def _each(results: Mapping[str, Sequence[GroupReply]]) -> str:
 
 def _mean(groups: Sequence[GroupReply], name: str) -> str:
     values = [float(g.diagnostics[name]) for g in groups if g.diagnostics and name in g.diagnostics]
-    return f"{np.mean(values):.4f}" if values else "-"
+    return number(float(np.mean(values)) if values else None, 4)
 
 
 def _pairs(results: Mapping[str, Sequence[GroupReply]]) -> str:

@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from dare_reward._scoring import estimate, settle
+from dare_reward._scoring import score
 from dare_reward.commands.tables import group_table, table
 from dare_reward.errors import RequestError
+from dare_reward.methods import settle
 from dare_reward.reply import GroupReply
 
 from .group_lines import add_method, chosen_params, read_groups
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0 explained; 1 the group cannot be scored; 2 there is no such group."""
     params = chosen_params(arguments)[arguments.method]
     group = _find(arguments.file, arguments.group)
-    reply = estimate([group], method=arguments.method, **params)
+    reply = score([group], params, method=arguments.method)
     found = reply.groups[0]
     method, values = settle(arguments.method, params)
     print(f"method {method.name}: {method.summary} [{method.paper}; {method.evidence}]")

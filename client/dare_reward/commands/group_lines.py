@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from dare_reward._scoring import settle, specs
 from dare_reward.errors import RequestError
-from dare_reward.methods import find
+from dare_reward.methods import find, settle, specs
 
 __all__ = ["add_method", "chosen_params", "lines", "read_groups", "warn"]
 

@@ -17,8 +17,9 @@ from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
 
 from .group_lines import read_groups, warn
+from .tables import number
 
-__all__ = ["Labelled", "finite", "interval", "number", "read_labelled"]
+__all__ = ["Labelled", "finite", "interval", "read_labelled"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,10 +81,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    return "-" if value is None or np.isnan(value) else f"{value:.{digits}f}"
 
 
 def interval(found: Mapping[str, Any], digits: int = 3) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from dare_reward._request import ANSWER_SPECS
 from dare_reward.advantages import ADVANTAGES, Advantage
 from dare_reward.commands.tables import table
-from dare_reward.inputs import FIELDS, Field
+from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.methods import EXPERIMENTAL, Method, find, methods
 from dare_reward.params import Spec
 
@@ -19,7 +19,8 @@ __all__ = ["markdown", "register"]
 METHOD_HEAD = ("method", "what", "needs", "paper", "evidence")
 CHOICE_HEAD = ("method", "needs", "what that costs", "gives", "evidence", "not verified")
 PARAMETER_HEAD = ("parameter", "default", "accepts", "meaning", "source")
-INPUT_HEAD = ("input", "shape", "range", "meaning", "methods")
+INPUT_HEAD = ("input", "one per", "accepts", "meaning", "methods")
+GROUP_INPUT_HEAD = ("input", "accepts", "meaning", "methods")
 ADVANTAGE_HEAD = ("name", "formula", "OpenRLHF", "verl", "over")
 
 
@@ -28,7 +29,13 @@ def register(subparsers: Any) -> None:
     parser.add_argument("name", nargs="?", help="a method")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--choose", action="store_true", help="what each needs, costs and gives, and what is unverified")
-    what.add_argument("--inputs", action="store_true", help="the inputs of a rollout and which methods need them")
+    what.add_argument(
+        "--inputs",
+        nargs="?",
+        const="rollout",
+        choices=("rollout", "group"),
+        help="the inputs of a rollout (default) or of a group, and which methods need them",
+    )
     what.add_argument("--advantages", action="store_true", help="advantage estimators and their names in the stacks")
     parser.add_argument("--markdown", action="store_true", help="as the tables of the documentation")
     parser.set_defaults(run=run)
@@ -38,8 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
     render = markdown if arguments.markdown else table
     if arguments.advantages:
         print(render(ADVANTAGE_HEAD, [_advantage(a) for a in ADVANTAGES.values()] + [PASS_AT_K]))
+    elif arguments.inputs == "group":
+        print(render(GROUP_INPUT_HEAD, [_input(f) for f in GROUP_FIELDS.values() if f.doc]))
     elif arguments.inputs:
-        print(render(INPUT_HEAD, [_input(f) for f in FIELDS.values()]))
+        print(render(INPUT_HEAD, [[f.name, f.unit, *_input(f)[1:]] for f in ROLLOUT_FIELDS.values()]))
     elif arguments.choose:
         print(render(CHOICE_HEAD, [_choice(m) for m in methods().values()]))
     elif arguments.name is None:
@@ -77,7 +86,7 @@ def _choice(m: Method) -> list[str]:
 def _input(f: Field) -> list[str]:
     needing = [m.name for m in methods().values() if f.name in m.inputs and not m.defaults]
     gives = f"; gives {f.gives[0]}" if f.gives else ""
-    return [f.name, f"one per {f.unit}", f.rule, f.doc + gives, ", ".join(needing) or "-"]
+    return [f.name, f.rule, f.doc + gives, ", ".join(needing) or "-"]
 
 
 PASS_AT_K = ["pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", "group"]

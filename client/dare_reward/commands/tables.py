@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ..reply import GroupReply, Support
 
-__all__ = ["group_table", "short_answer", "table"]
+__all__ = ["group_table", "number", "short_answer", "table"]
 
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
 WIDTH = 32
@@ -48,17 +49,17 @@ def _row(s: Support) -> list[str]:
     return [
         short_answer(s.answer),
         str(s.count),
-        _number(s.uncertainty),
-        _number(s.p_hat),
+        number(s.uncertainty, 4),
+        number(s.p_hat, 4),
         kept,
-        _number(s.p),
-        _number(s.bonus),
-        _number(s.reward),
+        number(s.p, 4),
+        number(s.bonus, 4),
+        number(s.reward, 4),
     ]
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def number(value: float | None, digits: int = 3) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def short_answer(text: str) -> str:

@@ -20,9 +20,10 @@ def share_of_votes(groups: Groups, m_P: NDArray[Any] | None = None) -> Floats:
     return groups.votes_A / np.maximum(m_P, 1)[groups.group_A]
 
 
-def share_of(groups: Groups, values_A: Floats) -> Floats:
-    """Each value over its group's sum; 0 where that is 0."""
-    total_A = groups.sum_by_group(values_A)[groups.group_A]
+def share_of(groups: Groups, values_A: Floats, *, counts_A: Floats | None = None) -> Floats:
+    """Each value over its group's sum, 0 where that is 0. The sum is over rollouts if `counts_A` says how many have
+    each answer."""
+    total_A = groups.sum_by_group(values_A if counts_A is None else values_A * counts_A)[groups.group_A]
     return np.divide(values_A, total_A, out=np.zeros(len(values_A)), where=total_A > 0)
 
 

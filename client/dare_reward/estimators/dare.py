@@ -24,8 +24,9 @@ import numpy as np
 from .._segments import Bools, Floats
 from ..errors import GroupError
 from ..groups import Groups
-from ..methods import Estimate, Method
+from ..methods import Estimate, Method, lacking
 from ..params import Param
+from .common import share_of
 
 __all__ = ["METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 
@@ -123,12 +124,12 @@ def dare(
     d = distribution(groups, weight=weight, eps=eps, lam=lam, u_floor=u_floor, missing_entropy=missing_entropy)
     n_A, p_hat_A, u_A = groups.votes_A, d.p_hat_A, d.u_A
     kept_A = p_hat_A >= tau - TAU_SLACK
-    all_pruned_P = (groups.support_P > 0) & ~_any_answer(groups, kept_A)
+    all_pruned_P: Bools = (groups.support_P > 0) & (groups.sum_by_group(kept_A) == 0)
     if on_all_pruned != "skip":
         instead = groups.first_max(p_hat_A) if on_all_pruned == "keep_argmax" else np.ones(len(kept_A), bool)
         kept_A = kept_A | (instead & all_pruned_P[groups.group_A])
 
-    p_A = _share(groups, p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
+    p_A = share_of(groups, p_hat_A * kept_A, counts_A=n_A if renorm == "rollouts" else None)
     q_A = _bonus_uncertainty(u_A, u_norm, vocab_size)
     m_P = {
         "retained": groups.sum_by_group(n_A * kept_A),
@@ -180,13 +181,13 @@ def distribution(
 ) -> Distribution:
     """The distribution of answers, weighted by entropy: p^(y), Eqs. 8-10."""
     entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
-    lacking_P = _any(groups, groups.valid_R & np.isnan(entropy_R))
+    lacking_P: Bools = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) > 0
     n_A, unknown_A = groups.votes_A, lacking_P[groups.group_A]
     mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
     # Equally sure of every answer where entropies are missing: all confidences are 1, votes alone count.
     u_A = np.where(unknown_A, 0.0, np.maximum(mean_A, u_floor))
     return Distribution(
-        p_hat_A=_share(groups, n_A * _confidence(groups, u_A, weight=weight, eps=eps, lam=lam)),
+        p_hat_A=share_of(groups, n_A * _confidence(groups, u_A, weight=weight, eps=eps, lam=lam)),
         u_A=u_A,
         uncertainty_A=np.where(unknown_A, np.nan, u_A),
         used_P=~lacking_P & (groups.support_P > 0),
@@ -202,7 +203,7 @@ def _fill(groups: Groups, policy: str) -> tuple[Floats, Bools, Mapping[int, Grou
     """Entropies with the group mean where the policy says so, which groups that touched, and groups it cannot help."""
     entropy_R = groups.column("mean_entropy")
     missing_R = groups.valid_R & np.isnan(entropy_R)
-    missing_P = _any(groups, missing_R)
+    missing_P: Bools = groups.sum_rollouts(missing_R) > 0
     if policy == "group_mean":
         known_R = groups.valid_R & ~missing_R
         count_P = groups.sum_rollouts(known_R)
@@ -215,17 +216,14 @@ def _fill(groups: Groups, policy: str) -> tuple[Floats, Bools, Mapping[int, Grou
 
 
 def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupError]:
-    starts = np.cumsum(groups.sizes_P) - groups.sizes_P
-    out = {}
-    for p in np.flatnonzero(bad_P):
-        at = np.flatnonzero(missing_R[starts[p] : starts[p] + groups.sizes_P[p]])
-        where = ", ".join(map(str, at[:8])) + (", ..." if len(at) > 8 else "")
-        out[int(p)] = GroupError(
+    return {
+        p: GroupError(
             "missing_entropy",
-            f"no entropy for {len(at)} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
+            f"no entropy for {count} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
             "send mean_entropy or token_entropies, or set missing_entropy=group_mean or frequency",
         )
-    return out
+        for p, count, where in lacking(groups, missing_R & bad_P[groups.group_R])
+    }
 
 
 def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps: float, lam: float) -> Floats:
@@ -245,12 +243,6 @@ def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps: float, lam: fl
     least = -groups.max_by_group(-denominator)[groups.group_A]
     ratio = np.divide(least, denominator, out=np.ones_like(u_A), where=denominator > 0)
     return np.sqrt(ratio) if weight == "sqrt" else ratio
-
-
-def _share(groups: Groups, values_A: Floats, *, counts_A: Floats | None = None) -> Floats:
-    """Each value over its group's sum (over rollouts, if `counts_A` says how many have each answer)."""
-    total_P = groups.sum_by_group(values_A if counts_A is None else values_A * counts_A)
-    return np.divide(values_A, total_P[groups.group_A], out=np.zeros_like(values_A), where=total_P[groups.group_A] > 0)
 
 
 def _bonus_uncertainty(u_A: Floats, norm: str, vocab_size: int) -> Floats:
@@ -276,16 +268,6 @@ def _bonus(n_A: Floats, m_A: Floats, q_A: Floats, form: str) -> Floats:
     if form == "log_inv":
         return np.log((m_A + 1) / (n_A + 1))
     return np.zeros_like(n_A)
-
-
-def _any(groups: Groups, at_R: Bools) -> Bools:
-    any_P: Bools = groups.sum_rollouts(at_R) > 0
-    return any_P
-
-
-def _any_answer(groups: Groups, at_A: Bools) -> Bools:
-    any_P: Bools = groups.sum_by_group(at_A) > 0
-    return any_P
 
 
 def _preset(name: str, summary: str, **defaults: Any) -> Method:

@@ -56,7 +56,7 @@ def verifree(groups: Groups, *, missing_reference: Missing = "error") -> Estimat
 
 
 def _pseudo(groups: Groups) -> Bools:
-    return np.ones(len(groups.sizes_P), bool) if groups.reference_P is None else ~groups.reference_P
+    return np.isnan(groups.column_P("reference"))
 
 
 REFERENCE = When("reference", "missing_reference=error", lambda p: p["missing_reference"] == "error")

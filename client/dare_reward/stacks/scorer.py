@@ -11,18 +11,18 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .._address import split_address
-from .._scoring import specs
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
-from ..methods import Method, find
+from ..inputs import Group
+from ..methods import find, specs
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -49,38 +49,6 @@ OPTIONS: Final[Mapping[str, Any]] = {"timeout": float, "retries": int, "fallback
 ON_ERROR: Final = ("raise", "abstain", "zero")
 
 
-@dataclass(slots=True)
-class Memory:
-    """The running mean that a method wants back with the next request (`Method.remembers`): of what the user gave to
-    begin with, such as the last values of a run that is resumed, and of the groups that this adapter has trained on."""
-
-    name: str = ""
-    seen: tuple[float, int] = (0.0, 0)  # sum and number
-
-    @classmethod
-    def of(cls, method: Method, params: dict[str, Any]) -> Memory:
-        """What begins with the user's values, which are taken out of `params`."""
-        name, count = method.remembers, f"{method.remembers}_groups"
-        if not name or params.keys().isdisjoint({name, count}):
-            return cls(name)
-        if not {name, count} <= params.keys():
-            raise RequestError(f"{name} and {count} go together: a mean and of how many groups", code="parameter")
-        method.resolve({n: params[n] for n in (name, count)})
-        mean, groups = params.pop(name), params.pop(count)
-        return cls(name, (mean * groups, groups))
-
-    @property
-    def params(self) -> dict[str, Any]:
-        total, count = self.seen
-        return {self.name: total / count, f"{self.name}_groups": count} if count else {}
-
-    def note(self, reply: Reply) -> None:
-        if self.name:
-            found = [(g.diagnostics or {}).get(f"entropy_{self.name}") for g in reply.groups]
-            known = [value for value in found if value is not None]
-            self.seen = (self.seen[0] + sum(known), self.seen[1] + len(known))
-
-
 @dataclass(frozen=True, slots=True)
 class Scorer:
     """Where and how to score: picklable, hashable; a connection belongs to a process (and an event loop), not to it.
@@ -93,7 +61,6 @@ class Scorer:
     params: tuple[tuple[str, Any], ...]
     options: tuple[tuple[str, Any], ...]
     on_error: Literal["raise", "abstain", "zero"]
-    memory: Memory = field(default_factory=Memory, compare=False, repr=False)
 
     @classmethod
     def of(cls, url: str, **settings: Any) -> Scorer:
@@ -115,35 +82,23 @@ class Scorer:
                 f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
-        memory = Memory.of(find(method), params)
-        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, memory)
+        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error)
 
-    def score(
-        self, groups: Sequence[JSON], *, step: int | None = None, trains: bool = True
-    ) -> tuple[Rewards, Reply | None]:
-        """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away.
-        `trains`: not an evaluation, which must leave training as it is."""
+    def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
+        """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
             reply = _client(self, os.getpid()).reward(groups, method=self.method, step=step, **self._params(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
-        rewards = self._with(groups, reply)
-        if trains:
-            self.memory.note(reply)
-        return rewards, reply
+        return self._with(groups, reply), reply
 
-    async def score_async(
-        self, groups: Sequence[JSON], *, step: int | None = None, trains: bool = True
-    ) -> tuple[Rewards, Reply | None]:
+    async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
             reply = await _async_client(self).reward(groups, method=self.method, step=step, **self._params(groups))
         except UnavailableError as error:
             return self._without(groups, error), None
-        rewards = self._with(groups, reply)
-        if trains:
-            self.memory.note(reply)
-        return rewards, reply
+        return self._with(groups, reply), reply
 
     def certain(self, stack: str) -> Scorer:
         """This, for a stack that has no way to leave a rollout without a reward."""
@@ -155,7 +110,7 @@ class Scorer:
 
     def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
         """The parameters; votes alone where no entropy came at all and the user did not decide otherwise."""
-        params = {**self.memory.params, **dict(self.params)}
+        params = dict(self.params)
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
         if takes and "missing_entropy" not in params and not any(_informed(r) for g in groups for r in g["rollouts"]):
             _say_once(
@@ -248,7 +203,7 @@ def certain(rewards: Sequence[float | None]) -> list[float]:
     return [r for r in rewards if r is not None]
 
 
-def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> dict[str, Any]:
+def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
     """One group of the request, its entropies from one source.
 
     A rollout may have `token_entropies` or `mean_entropy` (full vocabulary), or `logprobs` of its sampled tokens. If
@@ -260,7 +215,8 @@ def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> dict[str, Any
     dropped = {"logprobs", "token_entropies", "mean_entropy", "token_mask"} if estimated else {"logprobs"}
     out = [{k: v for k, v in r.items() if k not in dropped} | (with_estimate(r) if estimated else {}) for r in rollouts]
     source = {"entropy_source": "logprob"} if estimated else {}
-    return {"group_id": group_id, **source, **{k: v for k, v in more.items() if v is not None}, "rollouts": out}
+    given = {k: v for k, v in more.items() if v is not None}
+    return cast("Group", {"group_id": group_id, **source, **given, "rollouts": out})
 
 
 def with_estimate(rollout: JSON) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Literal
 
 from ..errors import RequestError
+from ..inputs import Group
 from .ranks import scored_together
 from .scorer import Scorer, group, numbers
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
@@ -61,7 +62,7 @@ class DareReward:
                 row[FIELD.get(name, name)] = value
         return rows
 
-    def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Consecutive rows; after a group's own come its votes, which are scored and not trained."""
         size = self._size(trainer)
         if not size or len(rows) % size:
@@ -83,7 +84,7 @@ class DareReward:
 
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[float | None]:
         groups = self._groups(trainer, rows)
-        scored = self.scorer.score(groups, step=_step(columns), trains=_trains(trainer))
+        scored = self.scorer.score(groups, step=_step(columns))
         return self._report(trainer, columns, *scored)
 
     def _report(
@@ -106,7 +107,7 @@ class AsyncDareReward(DareReward):
         if _place(trainer)["ranks"] > 1:
             return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
         groups = self._groups(trainer, rows)
-        scored = await self.scorer.score_async(groups, step=_step(columns), trains=_trains(trainer))
+        scored = await self.scorer.score_async(groups, step=_step(columns))
         return self._report(trainer, columns, *scored)
 
 

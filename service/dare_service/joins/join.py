@@ -14,6 +14,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from dare_reward.errors import DareError
+
 from .rendezvous import Arrival, Conflict, Group, Reason, Rendezvous, Slot
 
 __all__ = ["Arrival", "Conflict", "Gone", "Group", "Held", "Join", "Observer", "Slot", "Stopped"]
@@ -21,7 +23,7 @@ __all__ = ["Arrival", "Conflict", "Gone", "Group", "Held", "Join", "Observer", "
 R = TypeVar("R")
 
 
-class Held(Exception):  # noqa: N818  (an outcome of waiting)
+class Held(DareError):  # noqa: N818  (an outcome of waiting)
     """The group did not fill while the request was held; the rollout keeps its place."""
 
     def __init__(self, group: Group) -> None:
@@ -29,11 +31,11 @@ class Held(Exception):  # noqa: N818  (an outcome of waiting)
         super().__init__(f"{len(group.slots)} of {group.size} rollouts have arrived")
 
 
-class Gone(Exception):  # noqa: N818
+class Gone(DareError):  # noqa: N818
     """The client went away; the rollout keeps its place for a while."""
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(DareError):  # noqa: N818
     """The service stops."""
 
 

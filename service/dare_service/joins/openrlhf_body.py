@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from dare_reward._request import MODES, READING, SOURCES, read_answers
+from dare_reward._request import READING, read_answers
 from dare_reward.errors import RequestError
-from dare_reward.inputs import FIELDS
+from dare_reward.inputs import FIELDS, GROUP_FIELDS
 
 from ..problems import RefusalError
 from .openrlhf_text import Label, read_label, response
@@ -129,7 +129,7 @@ def _list(content: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _check_texts(key: str, values: Sequence[Any], *, optional: bool) -> None:
-    choices = {"entropy_source": SOURCES, "entropy_mode": MODES}.get(key)
+    choices = GROUP_FIELDS[key].choices if key in GROUP_FIELDS else None
     for i, value in enumerate(values):
         if value is None and optional:
             continue

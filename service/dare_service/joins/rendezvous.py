@@ -22,12 +22,14 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dare_reward.errors import DareError
+
 __all__ = ["Arrival", "Conflict", "Group", "Reason", "Rendezvous", "Slot"]
 
 Reason = Literal["full", "deadline", "patience"]
 
 
-class Conflict(Exception):  # noqa: N818  (the layer above says it in HTTP)
+class Conflict(DareError):  # noqa: N818  (the layer above says it in HTTP)
     """The arrival contradicts what its group already holds."""
 
 

@@ -12,12 +12,11 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
-from dare_reward._request import MODES, SOURCES
-from dare_reward._scoring import settle, specs
 from dare_reward._shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
-from dare_reward.methods import Method, find, require_rewards
+from dare_reward.inputs import Mode, Source
+from dare_reward.methods import Method, find, require_rewards, settle, specs
 from dare_reward.params import Param, Spec, parameters
 
 from ..settings import Settings
@@ -67,10 +66,8 @@ def sources(
     *,
     kind: Annotated[Kind, Param("how answers are compared")] = "math",
     options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
-    entropy_source: Annotated[Literal["exact", "topk", "logprob"], Param("how entropies were made")] = "exact",
-    entropy_mode: Annotated[
-        Literal["temperature", "raw", "unknown"], Param("distribution that they are of")
-    ] = "unknown",
+    entropy_source: Annotated[Source, Param("how entropies were made")] = "exact",
+    entropy_mode: Annotated[Mode, Param("distribution that they are of")] = "unknown",
     shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl or ttrl,scrl")] = "",
 ) -> dict[str, Any]:
     """The parameters of the explicit join's URL beside `method`, its parameters and `token`."""
@@ -79,8 +76,6 @@ def sources(
 
 URL_SPECS = parameters(configure)
 EXPLICIT_SPECS = parameters(sources)
-assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_source").choices == SOURCES
-assert next(s for s in EXPLICIT_SPECS if s.name == "entropy_mode").choices == MODES
 
 
 @lru_cache(maxsize=1024)
@@ -138,7 +133,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     """The method, its parameters' values, and what the query says of the route's own parameters."""
     given = _pairs(query)
     method = find(given.pop("method", settings.method))
-    require_rewards(method, consumer=route.consumer, single_groups=True)
+    require_rewards(method, consumer=route.consumer)
     _check_inputs(method, method.requires, route.carried)
     shadow = read_names(given.get("shadow", ""))
     others = [find(name, loc=("query", "shadow")) for name in shadow]

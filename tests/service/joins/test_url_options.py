@@ -86,7 +86,7 @@ def test_what_is_wrong_is_named_with_what_is_accepted(query, words):
 def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name():
     carried = {"answer", "mean_entropy", "num_tokens", "label"}
     for method in methods().values():
-        if set(method.requires) <= carried and method.output == "rewards" and not method.judges_together:
+        if set(method.requires) <= carried and method.output == "rewards":
             assert openrlhf(f"method={method.name}", SETTINGS).method == method.name
         else:
             with pytest.raises(RequestError, match=method.name):

@@ -15,10 +15,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from dare_reward._scoring import settle
 from dare_reward._shadow_methods import needs, read_names
 from dare_reward.errors import ConfigError
-from dare_reward.methods import find, require_rewards
+from dare_reward.methods import find, require_rewards, settle
 
 from ..launch.recipes import CARRIED
 
@@ -81,7 +80,7 @@ class AgentConfig:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
         if self.votes_per_prompt < 0:
             raise ConfigError("votes_per_prompt must be 0 or more")
-        require_rewards(find(self.method), consumer="OpenRLHF", single_groups=True)
+        require_rewards(find(self.method), consumer="OpenRLHF")
         settle(self.method, self.params, shadow=self.shadow)
         for name in self.shadow:
             if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:

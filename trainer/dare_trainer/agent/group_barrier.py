@@ -15,13 +15,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
+from dare_reward.errors import DareError
+
 __all__ = ["SiblingError", "Siblings", "together"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class SiblingError(RuntimeError):
+class SiblingError(DareError, RuntimeError):
     """Another member of the group failed before this one was done."""
 
 

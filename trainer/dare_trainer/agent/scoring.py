@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__
-from dare_reward._scoring import configuration, score
+from dare_reward._scoring import score
 from dare_reward.errors import ConfigError, DareError, ReplyError
+from dare_reward.methods import config_id
 
 from .config import AgentConfig
 
@@ -23,7 +24,7 @@ __all__ = ["Estimation", "handshake", "synthetic_group"]
 
 logger = logging.getLogger("dare_trainer")
 
-Group = Mapping[str, Any]
+Group = Any  # `dare_reward.Group`, which the executor builds key by key
 
 
 def synthetic_group(entropies: bool = True) -> Group:
@@ -40,7 +41,7 @@ def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
     with Client(config.url, **options, transport=transport) as client:
         client.wait_ready(config.start_timeout)
         remote = client.reward([group], method=config.method, run=config.run or None, shadow=config.shadow, **params)
-    here = configuration(config.method, params)
+    here = config_id(config.method, params)
     if (remote.config_id, remote.version) != (here, __version__):
         raise ConfigError(
             f"{config.url} runs dare-reward {remote.version} and scores by {remote.config_id[:12]}; this process is "
@@ -85,7 +86,7 @@ class Estimation:
                     **self.params,
                 )
             if reply.groups[0].error is None:
-                if (reply.config_id, reply.version) != (configuration(self.config.method, self.params), __version__):
+                if (reply.config_id, reply.version) != (config_id(self.config.method, self.params), __version__):
                     raise ConfigError("the service scores by another version or configuration than at the start")
                 return reply.groups[0], 0.0
             raise ReplyError(f"{reply.groups[0].error.code}: {reply.groups[0].error.message}")

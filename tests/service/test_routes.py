@@ -1,0 +1,28 @@
+"""docs/api.md and the application have the same routes, and the docs say of each what HTTP calls it."""
+
+import re
+from pathlib import Path
+
+from dare_service.app import create_app
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "api.md"
+OF_SWAGGER = {("GET", "/docs/oauth2-redirect")}  # a page that Swagger's login would come back to
+
+
+def documented():
+    table = DOCUMENT.read_text().split("| route | what it does |")[1].split("\n\n")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return {tuple(found) for row in rows for found in re.findall(r"`([A-Z]+) (\S+?)`", row)}
+
+
+def test_the_table_of_routes_is_the_application_s():
+    routes = {(method, route.path) for route in create_app().routes for method in route.methods - {"HEAD"}}
+    assert documented() == routes - OF_SWAGGER
+
+
+def test_probes_and_refusals_have_the_words_of_http():
+    paths = create_app().openapi()["paths"]
+    assert paths["/health"]["get"]["summary"] == "Liveness probe"
+    assert paths["/ready"]["get"]["summary"] == "Readiness probe"
+    for route in ("/reward", "/v1/reward", "/get_reward", "/v1/rollouts"):
+        assert paths[route]["post"]["responses"]["422"]["description"] == "Invalid request"

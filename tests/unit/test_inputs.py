@@ -1,0 +1,125 @@
+"""Every input is declared once: what is declared is checked in process as over HTTP, sent, seen, and documented."""
+
+import json
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+import dare_reward
+from dare_reward._outgoing import Sending, parts
+from dare_reward._request import LIMITS, prepare
+from dare_reward.errors import RequestError
+from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
+from dare_service.schema import components, parser
+
+ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
+GOOD = {"bool": True, "text": "x", "object": {"mine": 1}, "options": 4, "rollouts": [{"answer": "1"}]}
+BAD = {"bool": 1, "text": 1, "choice": "x", "options": -1, "rollouts": []}
+PER_GROUP = [f for f in GROUP_FIELDS.values() if not f.required]
+
+
+def good(field):
+    """A value of the input."""
+    if field.type == "choice":
+        return field.choices[-1]
+    if field.type in {"float", "int"}:
+        value = float if field.type == "float" else int
+        one = value(field.le if field.le is not None and field.le < 1 else max(field.ge or 0, 1))
+        return {"scalar": one, "tokens": [one], "list": [one], "vector": [one], "matrix": [[one, one]]}[field.shape]
+    return [True] if field.ragged else GOOD[field.type]
+
+
+def group(**inputs):
+    return {"rollouts": [dict(ROLLOUT)], **inputs}
+
+
+def one_group(**arrays):
+    return dare_reward.Groups(np.array([1]), np.array([0]), np.array([1]), ("1",), **arrays)
+
+
+def refusal(group):
+    with pytest.raises(RequestError) as caught:
+        dare_reward.estimate([group], method="ttrl")
+    return caught.value
+
+
+@pytest.mark.parametrize("field", PER_GROUP, ids=lambda f: f.name)
+def test_an_input_of_a_group_is_taken_and_sent(field):
+    sent = group(**{field.name: good(field)}, **({"kind": "choice"} if field.name == "options" else {}))
+    assert dare_reward.estimate([sent], method="ttrl").groups[0].error is None
+    parser(LIMITS).validate_json(json.dumps({"groups": [sent]}))
+    head = {"method": "ttrl", "params": {}}
+    (part,) = parts([sent], head, sending=Sending(), max_groups=9, json_bytes=1 << 20, frame_bytes=1 << 20)
+    arrived = json.loads(part.content)["groups"][0]
+    assert (field.name in arrived) == field.sent
+
+
+@pytest.mark.parametrize("field", [f for f in PER_GROUP if f.type in BAD], ids=lambda f: f.name)
+def test_a_wrong_type_is_refused_with_its_name(field):
+    wrong = group(**{field.name: BAD[field.type]}, **({"kind": "choice"} if field.name == "options" else {}))
+    assert refusal(wrong).loc == ("groups", 0, field.name)
+
+
+@pytest.mark.parametrize("field", [f for f in PER_GROUP if f.type in {"float", "int"}], ids=lambda f: f.name)
+@pytest.mark.parametrize("side", ["below", "above", "nan", "text"])
+def test_a_range_is_the_same_in_process_over_http_and_for_arrays(field, side):
+    value = {"below": (field.ge or 0) - 1, "above": 2 * (field.le or 0) + 1, "nan": float("nan"), "text": "1"}[side]
+    found = refusal(group(**{field.name: value}))
+    assert found.loc == ("groups", 0, field.name)
+    assert field.rule in found.message
+    with pytest.raises(ValidationError):
+        parser(LIMITS).validate_python({"groups": [group(**{field.name: value})]})
+    if side in {"below", "above"}:
+        with pytest.raises(RequestError, match=field.name):
+            one_group(columns_P={field.name: np.array([float(value)])})
+
+
+@pytest.mark.parametrize("field", [f for f in PER_GROUP if f.seen], ids=lambda f: f.name)
+def test_what_estimators_see_of_a_group(field):
+    """A number as a number, a text only as given; the group without it has none."""
+    groups = prepare([group(group_id="a", **{field.name: good(field)}), group(group_id="b")]).groups
+    value = 1.0 if field.type == "text" else good(field)
+    np.testing.assert_array_equal(groups.column_P(field.name), [value, np.nan])
+
+
+def test_an_array_of_groups_has_one_value_for_each():
+    with pytest.raises(RequestError, match="2 values for 1 groups"):
+        one_group(columns_P={"prompt_weight": np.ones(2)})
+
+
+def test_estimators_see_no_texts_and_no_labels():
+    sent = [group(**{f.name: good(f) for f in PER_GROUP if f.name not in {"options", "group_id"}})]
+    groups = prepare(sent).groups
+    assert set(groups.columns_P) == {f.name for f in PER_GROUP if f.seen}
+    assert all(column.dtype == np.float64 for column in groups.columns_P.values())
+    assert not {"label", "prompt"} & set(groups.columns_P)
+
+
+def test_the_typed_dictionaries_are_the_declarations():
+    for declared, fields in (
+        (dare_reward.Group, GROUP_FIELDS),
+        (dare_reward.Rollout, ROLLOUT_FIELDS),
+        (dare_reward.AnsweredRollout, ANSWERED_FIELDS),
+    ):
+        assert list(declared.__annotations__) == list(fields)
+        assert declared.__required_keys__ == {f.name for f in fields.values() if f.required}
+
+
+def test_the_models_of_http_have_the_same_keys_and_ranges():
+    schemas = components()[0]["$defs"]
+    for name, fields in (("Group", GROUP_FIELDS), ("Rollout", ROLLOUT_FIELDS), ("AnsweredRollout", ANSWERED_FIELDS)):
+        assert list(schemas[name]["properties"]) == list(fields)
+    for name, field in FIELDS.items():
+        text = json.dumps(schemas["Rollout"]["properties"][name])
+        for key, bound in (("minimum", field.ge), ("maximum", field.le)):
+            assert (f'"{key}": {json.dumps(bound)}' in text) == (bound is not None), (name, key)
+
+
+@pytest.mark.parametrize("field", ROLLOUT_FIELDS.values(), ids=lambda f: f.name)
+def test_an_input_of_a_rollout_is_taken(field):
+    rollout = {"answer": "1", field.name: good(field)}
+    if field.name == "token_mask":
+        rollout["token_entropies"] = [0.1]
+    reply = dare_reward.estimate([{"rollouts": [rollout]}], method="ttrl")
+    assert reply.groups[0].error is None
