@@ -1,9 +1,9 @@
-"""The tables of docs/openrlhf.md, from their declarations: python scripts/openrlhf_tables.py url|logs|shadow."""
+"""The tables of docs/openrlhf.md and -agent.md, from their declarations: openrlhf_tables.py url|logs|agent|shadow."""
 
 import sys
 
 from dare_reward._shadow_methods import LOGS as SHADOW_LOGS
-from dare_service.joins.openrlhf_reply import LOGS
+from dare_reward.openrlhf import LOGS, keys_of
 from dare_service.joins.url_options import URL_SPECS
 
 if __name__ == "__main__":
@@ -13,6 +13,10 @@ if __name__ == "__main__":
             print(f"| `{s.name}` | {s.accepts.removesuffix(' or null')} | {s.doc} |")
     else:
         print("| key | meaning |\n|---|---|")
-        shadow = {f"shadow_METHOD_{name}": meaning for name, meaning in SHADOW_LOGS.items()}
-        for name, meaning in (shadow if sys.argv[1:] == ["shadow"] else LOGS).items():
+        tables = {
+            "shadow": {f"shadow_METHOD_{name}": meaning for name, meaning in SHADOW_LOGS.items()},
+            "logs": {name: LOGS[name].meaning for name in keys_of("url")},
+            "agent": {name: LOGS[name].meaning for name in keys_of("agent")},
+        }
+        for name, meaning in tables[sys.argv[1]].items():
             print(f"| `{name}` | {meaning} |")

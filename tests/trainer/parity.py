@@ -141,12 +141,16 @@ def _answers(rng: random.Random, least: int = 2) -> list[Any]:
 
 def _either(rng: random.Random, answer: str = "7") -> Any:
     """A label of training or of evaluation, or none."""
-    return rng.choice(["", answer, {"answer": answer, "split": "eval"}, json.dumps({"answer": answer, "split": "eval"})])
+    return rng.choice(
+        ["", answer, {"answer": answer, "split": "eval"}, json.dumps({"answer": answer, "split": "eval"})]
+    )
 
 
 def _truncated(rng: random.Random, i: int) -> Case:
     """Announced answers, some cut off: they count by the parameter `truncated`, and so in an evaluation."""
-    found = _case(rng, _answers(rng), rng.choice(["The answer is {}", "So it is \\boxed{{{}}}", "<think>\\boxed{{{}}}"]))
+    found = _case(
+        rng, _answers(rng), rng.choice(["The answer is {}", "So it is \\boxed{{{}}}", "<think>\\boxed{{{}}}"])
+    )
     rule = [{}, {"truncated": "as_is"}, {"truncated": "invalid"}, {"open_think": True}][i // 10 % 4]
     cut = tuple(rng.random() < 0.6 for _ in found.texts)
     return replace(found, cut=cut, params=rule, label=_either(rng))
@@ -192,7 +196,12 @@ def _spread(base: float, more: float) -> float:
 def _choice(rng: random.Random, i: int) -> Case:
     """Letters; some are outside of the label's options."""
     answers = [rng.choice(["A", "B", "B", "D", "F", None]) for _ in range(rng.randint(2, 6))]
-    label = {"answer": "B", "split": rng.choice(["train", "eval"]), "kind": "choice", "options": rng.choice([4, "ABCDEF"])}
+    label = {
+        "answer": "B",
+        "split": rng.choice(["train", "eval"]),
+        "kind": "choice",
+        "options": rng.choice([4, "ABCDEF"]),
+    }
     label["options"] = list(label["options"]) if isinstance(label["options"], str) else label["options"]
     say = rng.choice(["So it is \\boxed{{{}}}.", "The answer is ({})."])
     if i % 20 < 10:

@@ -11,8 +11,8 @@ import pytest
 from dare_reward import methods
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
+from dare_reward.openrlhf import read_label
 from dare_trainer.agent.config import parse_setting, read_config
-from dare_trainer.agent.labels import read_label
 from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
 from dare_trainer.launch.data import prepare
 from dare_trainer.launch.doctor import examine

@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from dare_reward.answers import extract
 from dare_reward.errors import ConfigError
+from dare_reward.openrlhf import Label, write_label
 
-from ..agent.labels import Label, write_label
 from .recipes import benchmark_facts
 
 __all__ = ["Question", "prepare", "read_questions", "read_rows"]
@@ -63,7 +63,7 @@ def prepare(name: str, source: Path, out: Path) -> dict[str, int]:
     return {file: len(chosen) for file, (chosen, *_) in plans.items()}
 
 
-def _line(question: Question, split: Any, instruction: str, kind: str, name: str) -> dict[str, str]:
+def _line(question: Question, split: Any, instruction: str, kind: Any, name: str) -> dict[str, str]:
     label = Label(answer=question.answer, split=split, kind=kind, options=question.options)
     return {"input": instruction.format(question=question.text), "label": write_label(label), "datasource": name}
 
