@@ -95,7 +95,7 @@ def test_the_agent_inside_the_release(released, live, tmp_path, version):
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_url_route_of_the_release_carries_entropies(released, tmp_path, version):
     found = call(released(version), "url", "-", tmp_path)
-    assert found["patched"]
+    assert found["asked"] == [[True, "temperature"]]
     assert found["logprobs"] == [0] * 8
     assert found["shared"] is None
     assert found["log_probs"] == [None] * 8
