@@ -12,10 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- output of: (?P<command>.+?) -->\n(?P<fence>```\w*\n)(?P<body>.*?)(?P<end>\n?```)", re.DOTALL)
@@ -98,12 +100,12 @@ def url_table() -> Iterator[tuple[str, ...]]:
         yield f"`{spec.name}`", spec.accepts.removesuffix(" or null"), spec.doc
 
 
-def logs_table() -> Iterator[tuple[str, ...]]:
-    """The keys that OpenRLHF logs."""
-    from dare_service.joins.openrlhf_reply import LOGS  # noqa: PLC0415
+def logs_table(route: Literal["url", "agent"]) -> Iterator[tuple[str, ...]]:
+    """The keys that OpenRLHF logs, by route: url or agent."""
+    from dare_reward.openrlhf import LOGS, keys_of  # noqa: PLC0415
 
     yield "key", "meaning"
-    yield from ((f"`{name}`", meaning) for name, meaning in LOGS.items())
+    yield from ((f"`{name}`", LOGS[name].meaning) for name in keys_of(route))
 
 
 def shadow_table() -> Iterator[tuple[str, ...]]:
@@ -114,7 +116,13 @@ def shadow_table() -> Iterator[tuple[str, ...]]:
     yield from ((f"`shadow_METHOD_{name}`", meaning) for name, meaning in LOGS.items())
 
 
-TABLES = {"settings": settings_table, "url": url_table, "logs": logs_table, "shadow": shadow_table}
+TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
+    "settings": settings_table,
+    "url": url_table,
+    "logs": partial(logs_table, "url"),
+    "agent": partial(logs_table, "agent"),
+    "shadow": shadow_table,
+}
 
 
 def table(name: str) -> str:

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.answers import canonical, extract, grade, official_key
-from dare_reward.answers.extraction.boxes import boxes
 from dare_reward.answers.choices import choice_letter
+from dare_reward.answers.extraction.boxes import boxes
 from dare_reward.answers.keys import _cached_math
 from dare_reward.answers.ttrl_strings import official_answer
 

@@ -24,8 +24,8 @@ from dare_research.training.examine import LONGEST, examine, summary
 from dare_research.training.jobs import EXAMINED, load
 from dare_research.training.plan import DEFAULT, Cell, Design, problems_of
 from dare_research.training.records import append
+from dare_reward.openrlhf import Label, write_label
 from dare_trainer.agent.config import AgentConfig
-from dare_trainer.agent.labels import Label, write_label
 from dare_trainer.launch.compose import prepare_folder
 from dare_trainer.launch.flags import arguments
 

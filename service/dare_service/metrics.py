@@ -58,6 +58,11 @@ class Metrics:
             ["scope"],
             registry=r,
         )
+        self.ignored_labels = Counter(
+            "dare_ignored_labels_total",
+            "Rollouts of OpenRLHF whose label means nothing; they train without a label",
+            registry=r,
+        )
         Gauge("dare_build_info", "Always 1", ["version"], registry=r).labels(__version__).set(1)
 
     def observe_groups(self, reply: Reply) -> None:

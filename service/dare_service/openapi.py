@@ -7,9 +7,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.params import Spec
 
-from .joins.openrlhf_reply import LOGS
 from .joins.url_options import EXPLICIT_SPECS, URL_SPECS
 from .problems import MEDIA_TYPE, TITLES
 from .schema import components
@@ -113,7 +113,7 @@ OPENRLHF: dict[str, Any] = {
                     "scores": _list("1: agrees with the plurality", **NUMBERS),
                     "extra_logs": {
                         "type": "object",
-                        "properties": {name: _list(doc, **NUMBERS) for name, doc in LOGS.items()},
+                        "properties": {name: _list(LOGS[name].meaning, **NUMBERS) for name in keys_of("url")},
                     },
                 },
             ),

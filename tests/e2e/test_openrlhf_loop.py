@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dare_reward.openrlhf import keys_of, rounded
 from dare_trainer.agent.config import AgentConfig
-from dare_trainer.agent.outcome import LOGS, rounded
 from dare_trainer.launch.compose import prepare_folder
 from dare_trainer.launch.flags import arguments
 
@@ -125,7 +125,7 @@ def test_weights_really_reach_vllm(agent_run):
 def test_no_number_is_nan_and_all_logs_are_there(agent_run):
     run, _ = agent_run
     for i, step in enumerate(run.steps):
-        assert LOGS.keys() <= step.keys()
+        assert set(keys_of("agent")) <= step.keys()
         assert all(math.isfinite(v) for v in step.values() if isinstance(v, float | int))
         groups = [x.reply["groups"][0] for x in run.scored[i * BATCH : (i + 1) * BATCH]]
         answered = [any(g["valid"]) for g in groups]  # entropies weigh answers: a group without any uses none

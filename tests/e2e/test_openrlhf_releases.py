@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dare_reward import estimate
+from dare_reward.openrlhf import keys_of
 from dare_trainer.agent.config import AgentConfig
-from dare_trainer.agent.outcome import LOGS
 from dare_trainer.launch.compose import Launch, plan, prepare_folder
 from dare_trainer.launch.flags import arguments, dialect, flags_of, translate
 from dare_trainer.launch.recipes import table
@@ -86,7 +86,7 @@ def test_the_agent_inside_the_release(released, live, tmp_path, version):
     assert set(found["evaluation"]) <= {0.0, 1.0}
     assert (found["lost"], found["left"], found["running"], found["tasks"]) == ("lost", 0, 0, 0)
     e = found["experience"]
-    assert set(LOGS) <= set(e["keys"])
+    assert set(keys_of("agent")) <= set(e["keys"])
     assert e["same_keys"]
     assert e["finite"]
     assert e["real_advantages"] < 1e-5
@@ -95,7 +95,7 @@ def test_the_agent_inside_the_release(released, live, tmp_path, version):
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_url_route_of_the_release_carries_entropies(released, tmp_path, version):
     found = call(released(version), "url", "-", tmp_path)
-    assert found["patched"]
+    assert found["asked"] == [[True, "temperature"]]
     assert found["logprobs"] == [0] * 8
     assert found["shared"] is None
     assert found["log_probs"] == [None] * 8

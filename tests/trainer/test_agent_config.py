@@ -4,7 +4,6 @@ import pytest
 
 from dare_reward.errors import ConfigError, RequestError
 from dare_trainer.agent.config import FILE, AgentConfig, read_config, write_config
-from dare_trainer.agent.labels import Label, read_label, write_label
 
 
 def test_file_then_environment(tmp_path):
@@ -101,26 +100,3 @@ def test_shadow_methods(tmp_path, text):
 def test_methods_that_openrlhf_cannot_use_fail_at_the_start(settings, words):
     with pytest.raises(RequestError, match=words):
         AgentConfig(**settings)
-
-
-@pytest.mark.parametrize(
-    ("value", "wanted"),
-    [
-        ("", Label()),
-        (None, Label()),
-        ("204", Label("204")),
-        (204, Label("204")),
-        ({"answer": 7, "split": "eval"}, Label("7", "eval")),
-        ('{"answer": "7", "split": "eval"}', Label("7", "eval")),
-        ('{"answer": "B", "split": "train", "kind": "choice", "options": 4}', Label("B", "train", "choice", 4)),
-        ("{1, 2}", Label("{1, 2}")),
-        ({"answer": "", "split": "train"}, Label()),
-    ],
-)
-def test_labels(value, wanted):
-    assert read_label(value) == wanted
-
-
-def test_labels_are_written_as_they_are_read():
-    for label in (Label("7", "eval"), Label("B", "train", "choice", 4), Label(None, "train")):
-        assert read_label(write_label(label)) == label

@@ -32,6 +32,6 @@ def test_the_package_itself_loads_nothing():
 
 def test_what_vllm_loads_at_every_start_is_small():
     """The entry point is imported by each vLLM process of the environment, used or not."""
-    code = "import sys, dare_trainer.vllm.plugin; print(sorted(m for m in sys.modules if m.startswith(('httpx', 'dare_reward'))))"
+    code = "import sys, dare_trainer.agent.url_route_patch; print(sorted(m for m in sys.modules if m.startswith(('httpx', 'dare_reward'))))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

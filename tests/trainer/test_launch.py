@@ -11,8 +11,8 @@ import pytest
 from dare_reward import methods
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
+from dare_reward.openrlhf import read_label
 from dare_trainer.agent.config import parse_setting, read_config
-from dare_trainer.agent.labels import read_label
 from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
 from dare_trainer.launch.data import prepare
 from dare_trainer.launch.doctor import examine
@@ -257,6 +257,19 @@ def test_the_doctors_command(live, capsys):
     assert "FAIL reward service" in capsys.readouterr().out
 
 
+def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    rows = [{"input": "?", "label": label} for label in ("7", "", {"answer": 7, "split": "eval"})]
+    good.write_text("\n".join(map(json.dumps, rows)))
+    bad.write_text("\n".join(map(json.dumps, [*rows, {"input": "?", "label": {"split": "eval"}}])))
+    command = ["doctor", "--reward-url", live, "--waiters", "10", "--data"]
+    assert main([*command, str(good)]) == 0
+    assert "good.jsonl: 2 with an answer" in capsys.readouterr().out
+    assert main([*command, str(good), str(bad)]) == 2
+    assert "row 4: the label means nothing: an evaluation needs the right answer" in capsys.readouterr().out
+    assert main([*command, str(bad), "--label-key", "other"]) == 0
+
+
 # --- data -----------------------------------------------------------------------------------------------------------
 
 
@@ -333,6 +346,18 @@ def test_choices_with_the_right_one_apart(tmp_path):
         ("aime24", "a.json", '[{"text": "?"}]', "question 1: no question"),
         ("aime24", "a.json", '[{"problem": "?", "answer": ""}]', "no answer"),
         ("gpqa", "a.json", '[{"Question": "?", "answer": "A"}]', "no options"),
+        (
+            "aime24",
+            "a.json",
+            '[{"problem": "?", "answer": ["7"]}]',
+            "question 1: the answer must be a string or a number",
+        ),
+        (
+            "mmlu-pro",
+            "a.json",
+            json.dumps([{"question": "?", "options": list(range(27)), "answer": "A"}]),
+            "options must be a count from 1 to 26",
+        ),
         ("mmlu-pro", "a.json", '[{"question": "?", "options": ["x"], "answer": "Q"}]', "is none of 1 options"),
         ("aime25", "a.json", "[{}]", "unknown benchmark"),
         ("aime24", "a.json", "{", "a.json"),

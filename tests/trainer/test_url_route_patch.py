@@ -8,8 +8,8 @@ from copy import deepcopy
 import pytest
 from fakes import Engine, SamplingParams, Tokenizer, generate_responses
 
-from dare_trainer.agent import url_route_patch as single_turn
-from dare_trainer.vllm import plugin as vllm_plugin
+from dare_trainer.agent import url_route_patch
+from dare_trainer.vllm import plugin
 
 
 def released():
@@ -43,15 +43,15 @@ def posted(monkeypatch):
         bodies.append((url, payload))
         return {"rewards": [0.5]}
 
-    monkeypatch.setattr(single_turn, "_post", post)
+    monkeypatch.setattr(url_route_patch, "_post", post)
     monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "temperature")
     return bodies
 
 
 def test_each_rollout_carries_its_place_and_its_entropy(posted):
     kind = released()
-    assert single_turn.patch_class(kind)
-    assert single_turn.patch_class(kind)  # again: nothing
+    assert url_route_patch.patch_class(kind)
+    assert url_route_patch.patch_class(kind)  # again: nothing
     executor = kind("http://r/reward?group_size=4")
     shared = SamplingParams()
 
@@ -76,19 +76,19 @@ def test_each_rollout_carries_its_place_and_its_entropy(posted):
         )
     assert sorted(map(sorted, groups.values())) == [[0, 1, 2, 3]] * 3
     assert sorted(b["mean_entropy"][0] for _, b in posted) == pytest.approx([max(0.5 * n, 1e-30) for n in range(12)])
-    assert not single_turn._calls
+    assert not url_route_patch._calls
 
 
 def test_a_rollout_without_entropy_is_still_sent(posted):
     kind = released()
-    single_turn.patch_class(kind)
+    url_route_patch.patch_class(kind)
     asyncio.run(generate_responses(kind("http://r"), Engine(lambda n: "x", plugin=False), n=2))
     assert all("mean_entropy" not in body and "group_key" in body for _, body in posted)
 
 
 def test_several_urls_are_left_to_openrlhf(posted):
     kind = released()
-    single_turn.patch_class(kind)
+    url_route_patch.patch_class(kind)
     executor = kind(["http://a", "http://b"])
     asyncio.run(generate_responses(executor, Engine(lambda n: "x"), n=2))
     assert (len(posted), len(executor.plain)) == (0, 2)
@@ -103,22 +103,22 @@ def test_another_shape_is_left_alone(caplog):
             pass
 
     before = Other.execute
-    assert not single_turn.patch_class(Other)
+    assert not url_route_patch.patch_class(Other)
     assert Other.execute is before
     assert "stays without entropies" in caplog.text
-    assert not single_turn.patch_class(None)
+    assert not url_route_patch.patch_class(None)
 
 
 def test_a_failing_engine_leaves_nothing_behind(posted):
     kind = released()
-    single_turn.patch_class(kind)
+    url_route_patch.patch_class(kind)
 
     def fail(number):
         raise RuntimeError("engine")
 
     with pytest.raises(RuntimeError, match="engine"):
         asyncio.run(generate_responses(kind("http://r"), Engine(fail, delay=0), n=2))
-    assert not single_turn._calls
+    assert not url_route_patch._calls
 
 
 @pytest.mark.parametrize(
@@ -132,32 +132,85 @@ def test_a_failing_engine_leaves_nothing_behind(posted):
     ],
 )
 def test_the_url_can_demand_entropies(url, wanted):
-    assert single_turn.wanted_by_url(url) == wanted
+    assert url_route_patch.wanted_by_url(url) == wanted
 
 
-def test_the_plugin_asks_the_actor_that_builds_the_engine(monkeypatch):
-    """OpenRLHF's actor holds its executor when the engine's arguments load the plugins."""
-    monkeypatch.delenv("VLLM_TOKEN_ENTROPY")
-    patched = []
-    monkeypatch.setattr(vllm_plugin, "patch", patched.append)
+DEMANDS = "http://r/reward?group_size=4&missing_entropy=error"
 
-    class Actor:
-        def __init__(self, url):
-            self.executor = types.SimpleNamespace(reward_endpoints=[url])
-            vllm_plugin.register()
 
-    url = "http://h/reward?missing_entropy=error"
-    Actor(url)
-    assert patched == []  # no OpenRLHF in this process
-    monkeypatch.setitem(sys.modules, single_turn.MODULE, types.ModuleType("agent"))
-    Actor("http://h/reward")
-    assert patched == []
-    Actor(url)
-    assert patched == ["temperature"]
-    assert vllm_plugin.mode() == "temperature"  # the engine core inherits it
-    monkeypatch.setenv("VLLM_TOKEN_ENTROPY", "off")
-    Actor(url)
-    assert patched == ["temperature"]  # an explicit off stays
+class Workers:
+    """`AsyncLLM` for the switch: what its workers are asked to call."""
+
+    def __init__(self, monkeypatch, *, speculative=None):
+        self.calls, self.speculative = [], speculative
+        monkeypatch.delenv("VLLM_TOKEN_ENTROPY")
+        monkeypatch.setattr(plugin, "patch", self.calls.append)
+
+    async def collective_rpc(self, method, args=()):
+        await asyncio.sleep(0.01)
+        return [
+            method(types.SimpleNamespace(vllm_config=types.SimpleNamespace(speculative_config=self.speculative)), *args)
+        ]
+
+
+def rollouts(url, workers, n=4):
+    """Of one prompt through the patched executor, and the engine that they ran in."""
+    kind = released()
+    url_route_patch.patch_class(kind)
+    executor, engine = kind(url), Engine(lambda n: "x", delay=0)
+    engine.llm.collective_rpc = workers.collective_rpc
+
+    async def main():
+        first = await generate_responses(executor, engine, n=n, return_exceptions=True)
+        return first + await generate_responses(executor, engine, n=n, return_exceptions=True)
+
+    return asyncio.run(main()), executor, engine
+
+
+def test_the_executor_asks_the_workers_once_before_its_first_rollout(posted, monkeypatch):
+    """OpenRLHF makes the executor before the engine, whose arguments load the plugin: only the executor has the URL."""
+    workers = Workers(monkeypatch)
+    out, executor, engine = rollouts(DEMANDS, workers)
+    assert workers.calls == ["temperature"]
+    assert plugin.mode() == "temperature"
+    assert [r["reward"] for r in out] == [[0.5]] * 8
+    assert all("mean_entropy" in body for _, body in posted)
+    assert executor.plain == []
+    assert {p.logprobs for p in engine.asked} == {0}
+
+
+@pytest.mark.parametrize(("url", "switch"), [("http://r/reward", None), (DEMANDS, "off"), ("reward.py", None)])
+def test_where_nothing_is_demanded_the_executor_does_what_it_did(posted, monkeypatch, url, switch):
+    workers = Workers(monkeypatch)
+    if switch:
+        monkeypatch.setenv("VLLM_TOKEN_ENTROPY", switch)  # an explicit off stays
+    out, executor, engine = rollouts(url, workers)
+    assert (workers.calls, posted, plugin.mode()) == ([], [], None)
+    assert len(executor.plain) == len(out) == 8
+    assert {p.logprobs for p in engine.asked} == {None}
+
+
+def test_workers_that_cannot_end_the_run_at_its_first_rollout(posted, monkeypatch):
+    workers = Workers(monkeypatch, speculative="draft")
+    out, executor, _ = rollouts(DEMANDS, workers)
+    assert all(isinstance(e, plugin.PluginError) for e in out)
+    assert "the reward URL demands entropies" in str(out[0])
+    assert "speculative decoding gives no token entropies" in str(out[0])
+    assert "VLLM_TOKEN_ENTROPY=temperature" in str(out[0])
+    assert (workers.calls, posted, executor.plain) == ([], [], [])
+
+
+def test_vllm_finds_openrlhfs_executor_in_its_actor(monkeypatch):
+    kind = released()
+    before = kind.execute
+    monkeypatch.delitem(sys.modules, url_route_patch.MODULE, raising=False)
+    url_route_patch.register()
+    agent = types.ModuleType("agent")
+    agent.SingleTurnAgentExecutor = kind
+    monkeypatch.setitem(sys.modules, url_route_patch.MODULE, agent)
+    assert kind.execute is before
+    url_route_patch.register()
+    assert kind.execute is not before
 
 
 def test_tokenizers_of_both_calls():

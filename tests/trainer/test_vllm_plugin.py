@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dare_trainer.vllm import plugin as vllm_plugin
+from dare_trainer.agent import url_route_patch
+from dare_trainer.vllm import plugin
 from dare_trainer.vllm.token_entropy import SWITCH, decode, encode
 
 
@@ -76,36 +77,36 @@ def metadata(count=0, temperature=(0.5, 1.0)):
 
 def test_the_entry_point_is_ours():
     (entry,) = [e for e in entry_points(group="vllm.general_plugins") if e.name == "token_entropy"]
-    assert entry.load() is vllm_plugin.register
+    assert entry.load() is url_route_patch.register
 
 
 @pytest.mark.parametrize("value", ["", "off", "0", "OFF"])
 def test_it_does_nothing_until_it_is_switched_on(vllm, monkeypatch, value):
     monkeypatch.setenv(SWITCH, value)
     before = vllm.V1.forward, vllm.V2.__call__, vllm.EngineArgs.create_engine_config
-    vllm_plugin.register()
+    plugin.register()
     assert before == (vllm.V1.forward, vllm.V2.__call__, vllm.EngineArgs.create_engine_config)
 
 
 def test_a_misspelt_switch_is_an_error(monkeypatch):
     monkeypatch.setenv(SWITCH, "temperatur")
     with pytest.raises(RuntimeError, match="must be one of off, raw, temperature"):
-        vllm_plugin.register()
+        plugin.register()
 
 
 def test_turning_on_reaches_children_and_does_not_mix(monkeypatch):
     monkeypatch.delenv(SWITCH)
-    vllm_plugin.turn_on("temperature")
-    vllm_plugin.turn_on("temperature")
-    assert vllm_plugin.mode() == "temperature"
+    plugin.turn_on("temperature")
+    plugin.turn_on("temperature")
+    assert plugin.mode() == "temperature"
     with pytest.raises(RuntimeError, match="must not mix"):
-        vllm_plugin.turn_on("raw")
+        plugin.turn_on("raw")
 
 
 @pytest.mark.parametrize("wanted", ["raw", "temperature"])
 def test_both_samplers_carry_entropies(vllm, monkeypatch, wanted):
     monkeypatch.setenv(SWITCH, wanted)
-    vllm_plugin.register()
+    plugin.register()
     out = vllm.V1().forward(LOGITS, metadata())
     exact = vllm.entropy(LOGITS, np.array([0.5, 1.0]) if wanted == "temperature" else None)
     assert decode(out.logprobs_tensors.selected_token_ranks) == pytest.approx(exact)
@@ -117,8 +118,8 @@ def test_both_samplers_carry_entropies(vllm, monkeypatch, wanted):
 
 def test_steps_without_log_probabilities_cost_nothing(vllm, monkeypatch):
     monkeypatch.setenv(SWITCH, "raw")
-    vllm_plugin.register()
-    monkeypatch.setattr(vllm_plugin, "_entropy", lambda *a: pytest.fail("computed for nothing"))
+    plugin.register()
+    monkeypatch.setattr(plugin, "_entropy", lambda *a: pytest.fail("computed for nothing"))
     assert vllm.V1().forward(LOGITS, metadata(None)).logprobs_tensors is None
     batch = types.SimpleNamespace(idx_mapping_np=None, expanded_idx_mapping=np.array([1, 2]))
     assert vllm.V2(-1)(LOGITS, batch).logprobs_tensors.selected_token_ranks.tolist() == [1, 1]
@@ -127,29 +128,29 @@ def test_steps_without_log_probabilities_cost_nothing(vllm, monkeypatch):
 def test_rows_of_another_number_keep_their_ranks(vllm, monkeypatch):
     """A rejection sampler returns other rows than it was given logits for; the reader then sees genuine ranks."""
     monkeypatch.setenv(SWITCH, "raw")
-    vllm_plugin.register()
-    monkeypatch.setattr(vllm_plugin, "_entropy", lambda *a: np.zeros(5, np.float32))
+    plugin.register()
+    monkeypatch.setattr(plugin, "_entropy", lambda *a: np.zeros(5, np.float32))
     assert vllm.V1().forward(LOGITS, metadata()).logprobs_tensors.selected_token_ranks.tolist() == [1, 1]
 
 
 def test_registering_twice_wraps_once(vllm, monkeypatch):
     monkeypatch.setenv(SWITCH, "raw")
-    vllm_plugin.register()
+    plugin.register()
     once = vllm.V1.forward
-    vllm_plugin.register()
+    plugin.register()
     assert vllm.V1.forward is once
 
 
 def test_without_a_v2_runner_the_v1_is_wrapped(vllm, monkeypatch):
     monkeypatch.setenv(SWITCH, "raw")
     monkeypatch.setitem(sys.modules, "vllm.v1.worker.gpu.sample.sampler", None)
-    vllm_plugin.register()
+    plugin.register()
     assert decode(vllm.V1().forward(LOGITS, metadata()).logprobs_tensors.selected_token_ranks) is not None
 
 
 def test_speculative_decoding_is_refused(vllm, monkeypatch):
     monkeypatch.setenv(SWITCH, "raw")
-    vllm_plugin.register()
+    plugin.register()
     vllm.EngineArgs().create_engine_config()
     vllm.EngineArgs.speculative = object()
     with pytest.raises(RuntimeError, match="speculative decoding gives no token entropies"):
@@ -160,10 +161,10 @@ def test_versions(vllm, monkeypatch, caplog):
     monkeypatch.setenv(SWITCH, "raw")
     monkeypatch.setattr(sys.modules["vllm"], "__version__", "0.26.1")
     with pytest.raises(RuntimeError, match=r"need 0.27 or later"):
-        vllm_plugin.register()
-    vllm_plugin.check_version("0.29.0+cpu")
+        plugin.register()
+    plugin.check_version("0.29.0+cpu")
     assert not caplog.records
-    vllm_plugin.check_version("0.40.0")
+    plugin.check_version("0.40.0")
     assert "newer than 0.33" in caplog.text
 
 
@@ -171,4 +172,4 @@ def test_another_shape_of_vllm_is_named(vllm, monkeypatch):
     monkeypatch.setenv(SWITCH, "raw")
     del vllm.V1.forward
     with pytest.raises(RuntimeError, match="Sampler has no forward"):
-        vllm_plugin.register()
+        plugin.register()

@@ -4,7 +4,8 @@
     worker.reward.reward_function_kwargs.url=http://127.0.0.1:8000
 
 EasyR1 reorders rows before it calls a reward function and does not tell it which row is whose, so the manager's call is
-wrapped to remember each row's uid. Validation rows have none: they are graded against their ground truth.
+wrapped to remember each row's uid. Validation rows have none: they are graded against their ground truth, and their
+answers are read as in training.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from contextvars import ContextVar
 from functools import cache, wraps
 from typing import Any
 
-from dare_reward.answers import extract, grade
+from dare_reward.answers import Kind
 from dare_reward.errors import RequestError
+from dare_reward.openrlhf import AnswerRules, Label
 from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, spread
 
 __all__ = ["REWARD_NAME", "REWARD_TYPE", "install", "reward"]
@@ -24,11 +26,12 @@ REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
 
 
-def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: str = "math") -> list[dict[str, float]]:
+def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: Kind = "math") -> list[dict[str, float]]:
     """One {"overall": reward} per row, in the rows' order."""
     uids = UIDS.get()
     if uids is None:
-        return [{"overall": float(right), "accuracy": float(right)} for right in (_right(row, kind) for row in inputs)]
+        rules = AnswerRules(dict(_scorer(url).params), kind)
+        return [{"overall": right, "accuracy": right} for right in (_accuracy(rules, row) for row in inputs)]
     if len(uids) != len(inputs):
         raise RequestError(f"EasyR1 passed {len(inputs)} rows for {len(uids)} uids", code="length")
     members = groups_by(uids)
@@ -36,7 +39,7 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: str = "math") ->
     groups = [
         group(
             u,
-            [{"text": inputs[i]["response"], "num_tokens": int(inputs[i]["response_length"])} for i in at],
+            [_rollout(inputs[i]) for i in at],
             kind=kind,
             label=labels[u] or None,
         )
@@ -51,8 +54,13 @@ def _scorer(url: str) -> Scorer:
     return Scorer.of(url).certain("EasyR1")
 
 
-def _right(row: dict[str, Any], kind: Any) -> bool:
-    return grade(extract(row["response"], kind=kind).answer, row["ground_truth"], kind=kind)
+def _rollout(row: dict[str, Any]) -> dict[str, Any]:
+    return {"text": row["response"], "num_tokens": int(row["response_length"])}
+
+
+def _accuracy(rules: AnswerRules, row: dict[str, Any]) -> float:
+    label = Label(row["ground_truth"])
+    return float(rules.right(rules.read(_rollout(row), label), label) or False)
 
 
 def _remembering(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

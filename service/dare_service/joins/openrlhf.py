@@ -20,8 +20,7 @@ OpenRLHF's to extend. The reply, for one rollout and for many:
 
     {"rewards": [float], "scores": [float], "extra_logs": {key: [float]}}
 
-always lists as long as `query`, always floats, always the same keys. `rewards` are multiples of 2^-16 (rounding.py),
-`scores` say whether the rollout agrees with the plurality: OpenRLHF's dynamic filtering wants 0 and 1.
+always lists as long as `query`, always floats, always the same keys. What they mean is said in `dare_reward.openrlhf`.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from fastapi import Request, Response
 from pydantic_core import to_json
 
 from dare_reward.errors import RequestError
+from dare_reward.openrlhf import Outcome
 
 from ..metrics import Metrics
 from ..problems import RefusalError
@@ -46,7 +46,7 @@ from ..settings import Settings
 from .held_request import waited
 from .join import Arrival, Conflict, Group, Join
 from .openrlhf_body import Member, looks_like, read_body, read_members
-from .openrlhf_reply import Verdict, evaluate, reply, verdicts
+from .openrlhf_reply import evaluate, reply, rules_of, score_groups
 from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
@@ -91,21 +91,29 @@ class OpenRLHF:
                     "keys of the body that this version does not know were ignored",
                     keys=columns.unknown,
                 )
-            reading = partial(read_members, columns, config, self._settings.max_text)
+            reading = partial(read_members, columns, rules_of(config), config.label_policy, self._settings.max_text)
             members = reading() if len(body) <= INLINE_BYTES else await self._work(reading)
         if not all(m.found for m in members):
             self._runs.say(run, "prompt_not_found", "a query does not hold its prompt; its last turn was read instead")
+        self._note_labels(run, members)
         request.scope["state"]["notes"].update(run=run, rollouts=len(members))
         return Question(config, run, address, members)
 
     async def answer(self, request: Request, question: Question) -> Response:
         """The reply, when it is known."""
         with self._told(question.address):
-            if len(question.members) == 1 and not question.members[0].label.evaluation:
+            if len(question.members) == 1 and question.members[0].label.split == "train":
                 content = await self._joined(request, question, question.members[0])
             else:
                 content = to_json(reply(question.config, await self._batch(question)))
         return Response(content, media_type="application/json")
+
+    def _note_labels(self, run: str, members: Sequence[Member]) -> None:
+        """Labels that mean nothing; a run does not end of them."""
+        if problems := [m.label.problem for m in members if m.label.problem]:
+            self._metrics.ignored_labels.inc(len(problems))
+            why = f"a label means nothing, and its rollouts train without one: {problems[0]}"
+            self._runs.say(run, "label_ignored", why)
 
     @contextmanager
     def _told(self, address: str) -> Iterator[None]:
@@ -119,14 +127,13 @@ class OpenRLHF:
             self._runs.say(f"@{address}", f"refused {error.code}", str(error))
             raise
 
-    async def _batch(self, question: Question) -> list[Verdict]:
+    async def _batch(self, question: Question) -> list[Outcome]:
         """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
         config, members = question.config, question.members
         groups: dict[str, list[int]] = {}
         for i, member in enumerate(members):
-            groups.setdefault("" if member.label.evaluation else member.group, []).append(i)
-        graded = groups.pop("", [])
-        out: dict[int, Verdict] = dict(zip(graded, evaluate(config, [members[i] for i in graded]), strict=True))
+            groups.setdefault("" if member.label.split == "eval" else member.group, []).append(i)
+        out = {i: evaluate(config, members[i]) for i in groups.pop("", [])}
         places = list(groups.values())
         batch = [[members[i] for i in place] for place in places]
         scored = await self._scored(config, question.run, batch, list) if batch else []
@@ -161,8 +168,8 @@ class OpenRLHF:
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
-        def write(found: Sequence[Sequence[Verdict]]) -> list[bytes]:
-            return [to_json(reply(config, [verdict])) for verdict in found[0]]
+        def write(found: Sequence[Sequence[Outcome]]) -> list[bytes]:
+            return [to_json(reply(config, [outcome])) for outcome in found[0]]
 
         return await self._scored(config, run, [members], write, early=group.reason != "full", waits=waits)
 
@@ -171,14 +178,14 @@ class OpenRLHF:
         config: Configuration,
         run: str,
         groups: Sequence[Sequence[Member]],
-        finish: Callable[[list[list[Verdict]]], T],
+        finish: Callable[[list[list[Outcome]]], T],
         *,
         early: bool = False,
         waits: Sequence[float] = (),
     ) -> T:
         def work() -> tuple[T, bool]:
             observe = self._metrics.observe_groups
-            found, entropies = verdicts(config, groups, self._settings.limits, observe, early=early, waits=waits)
+            found, entropies = score_groups(config, groups, self._settings.limits, observe, early=early, waits=waits)
             return finish(found), entropies
 
         out, entropies = await self._work(work)

@@ -1,8 +1,12 @@
-"""OpenRLHF's request body as members of groups. The wire form is in `openrlhf.py`."""
+"""OpenRLHF's request body as members of groups; the wire form is in `openrlhf.py`.
+
+With it: where the response begins in a `query`, which holds the prompt too.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,24 +15,28 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from dare_reward._request import READING, read_answers
 from dare_reward.errors import RequestError
 from dare_reward.inputs import FIELDS, GROUP_FIELDS
+from dare_reward.openrlhf import AnswerRules, Label, Split, read_label
 
 from ..problems import RefusalError
-from .openrlhf_text import Label, read_label, response
-from .url_options import Configuration
 
-__all__ = ["Columns", "Member", "looks_like", "read_body", "read_members"]
+__all__ = ["Member", "OpenRLHFBody", "looks_like", "read_body", "read_members", "response"]
 
 TEXTS = ("query", "prompts", "group_key", "finish_reason", "entropy_source", "entropy_mode")
 NUMBERS = ("mean_entropy", "num_tokens", "index")
 KEYS = (*TEXTS, *NUMBERS, "labels")
 OPENING = re.compile(rb'\s*\{\s*"(?:' + "|".join(KEYS).encode() + rb')"\s*:')
+# Where an assistant's turn begins, if the prompt cannot be found in the query.
+TURN = re.compile(
+    r"<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model|<｜Assistant｜>|<\|assistant\|>|\[/INST\]"
+)
+TAILS = (1024, 256, 64)
+SPACELESS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class OpenRLHFBody:
     """The body's lists; `given` are the optional ones, `unknown` the keys that were ignored."""
 
     query: list[str]
@@ -62,7 +70,7 @@ def looks_like(body: bytes | bytearray) -> bool:
     return OPENING.match(body) is not None
 
 
-def read_body(body: bytes | bytearray) -> Columns:
+def read_body(body: bytes | bytearray) -> OpenRLHFBody:
     try:
         content = from_json(bytes(body))
     except ValueError as error:
@@ -84,32 +92,51 @@ def read_body(body: bytes | bytearray) -> Columns:
         for i, value in enumerate(given.get(key, [])):
             _check_number(key, value, i)
     query, prompts, labels = given.pop("query"), given.pop("prompts"), given.pop("labels", [None] * count)
-    return Columns(query, prompts, labels, given, sorted(k[:64] for k in content.keys() - set(KEYS))[:8])
+    return OpenRLHFBody(query, prompts, labels, given, sorted(k[:64] for k in content.keys() - set(KEYS))[:8])
 
 
-def read_members(columns: Columns, config: Configuration, max_text: int) -> list[Member]:
-    """Every rollout's response found, its answer extracted, its label read."""
-    return [_member(columns, i, config, max_text) for i in range(len(columns.query))]
+def read_members(body: OpenRLHFBody, rules: AnswerRules, policy: Split, max_text: int) -> list[Member]:
+    """Every rollout's response found, its answer read, its label read."""
+    return [_member(body, i, rules, policy, max_text) for i in range(len(body.query))]
 
 
-def _member(columns: Columns, i: int, config: Configuration, max_text: int) -> Member:
-    query, prompt, own = columns.query[i], columns.prompts[i], {k: v[i] for k, v in columns.given.items()}
-    label = read_label(columns.labels[i], policy=config.label_policy)
+def _member(body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int) -> Member:
+    query, prompt, own = body.query[i], body.prompts[i], {k: v[i] for k, v in body.given.items()}
+    label = read_label(body.labels[i], policy=policy)
     text, found = response(query, prompt)
-    # The answer stands at the end; a refused rollout would end the training run.
-    raw = {"text": text[-max_text:], "finish_reason": own.get("finish_reason")}
-    reading = {k: v for k, v in config.params if k in READING}
-    (read,) = read_answers([raw], [own.get("num_tokens") == 0], kind=config.kind, options=config.options, **reading)
     numbers = {k: own[k] for k in ("mean_entropy", "num_tokens") if own.get(k) is not None}
+    # The answer stands at the end; a refused rollout would end the training run.
+    raw = {"text": text[-max_text:], "finish_reason": own.get("finish_reason"), **numbers}
     return Member(
-        group=own.get("group_key") or _digest(prompt, label.key).hex(),
+        group=own.get("group_key") or _digest(prompt, json.dumps(body.labels[i], sort_keys=True)).hex(),
         identity=_digest(query, repr(sorted(own.items()))),
         index=own.get("index"),
         label=label,
-        rollout={"answer": read.answer, **numbers},
+        rollout={"answer": rules.read(raw, label), **numbers},
         entropy=(own.get("entropy_source", "exact"), own.get("entropy_mode", "unknown")),
         found=found,
     )
+
+
+def response(query: str, prompt: str) -> tuple[str, bool]:
+    """The generated part of `query`, and whether the prompt was found in it.
+
+    A query is decode(encode(prompt) + response), with special tokens: it may begin with a token that the prompt lacks,
+    its spaces may differ, and of a long prompt only the end may be there. So after the whole prompt its last characters
+    are looked for, then the same without regard to spaces.
+    """
+    if query.startswith(prompt):
+        return query[len(prompt) :], True
+    for length in TAILS:
+        tail = prompt[-length:]
+        at = query.find(tail)
+        if tail and at >= 0:
+            return query[at + len(tail) :], True
+    marks = "".join(prompt.split())[-SPACELESS:]
+    if marks and (found := re.search(r"\s*".join(map(re.escape, marks)), query)):
+        return query[found.end() :], True
+    turns = list(TURN.finditer(query))
+    return query[turns[-1].end() if turns else 0 :], False
 
 
 def _digest(*parts: str) -> bytes:

@@ -40,7 +40,7 @@ class Configuration:
     deadline: float = float("inf")
     on_deadline: str = "score"
     extra_logs: str = "on"
-    label_policy: str = "train"
+    label_policy: Literal["train", "eval"] = "train"
     entropy_source: str = "exact"
     entropy_mode: str = "unknown"
     shadow: tuple[str, ...] = ()

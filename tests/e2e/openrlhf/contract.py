@@ -172,9 +172,10 @@ async def url(_, __):
     from openrlhf.utils import agent as released
     from vllm import SamplingParams
 
-    from dare_trainer.agent import url_route_patch as single_turn
+    from dare_trainer.agent import url_route_patch
+    from dare_trainer.vllm import plugin
 
-    bodies = []
+    bodies, asked = [], []
 
     async def answer(request):
         bodies.append(await request.json())
@@ -189,22 +190,28 @@ async def url(_, __):
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = site._server.sockets[0].getsockname()[1]
-    patched = single_turn.patch()
-    executor = released.SingleTurnAgentExecutor(f"http://127.0.0.1:{port}/reward?group_size=4")
+    # As in OpenRLHF's actor: the executor first, then the engine's arguments, which load the plugin.
+    executor = released.SingleTurnAgentExecutor(f"http://127.0.0.1:{port}/reward?group_size=4&missing_entropy=error")
+    url_route_patch.register()
     engine = Engine(say, entropy=lambda n: 0.125 * (n + 1))
+
+    async def collective_rpc(method, args=()):
+        asked.append([method is plugin.switch_on, *args])
+
+    engine.llm.collective_rpc = collective_rpc
     call = actor(executor, engine)
     shared = SamplingParams(temperature=1.0, max_tokens=64)
     common = {"max_length": 256, "hf_tokenizer": Torchlike(), "num_samples": 4}
     groups = await asyncio.gather(*[call(prompt="p", label="7", sampling_params=shared, **common) for _ in range(2)])
     await runner.cleanup()
     return {
-        "patched": patched,
+        "asked": asked,
         "bodies": bodies,
         "logprobs": [p.logprobs for p in engine.asked],
         "shared": shared.logprobs,
         "rewards": [r["reward"] for g in groups for r in g],
         "log_probs": [r["rollout_log_probs"] for g in groups for r in g],
-        "left": len(single_turn._calls),
+        "left": len(url_route_patch._calls),
     }
 
 

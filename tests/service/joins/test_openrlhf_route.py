@@ -12,8 +12,8 @@ import pytest
 
 from dare_reward import estimate
 from dare_reward._shadow_methods import LOGS as SHADOW_LOGS
+from dare_reward.openrlhf import UNKNOWN, keys_of
 from dare_service.app import create_app
-from dare_service.joins.openrlhf_reply import LOGS, UNKNOWN
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -86,11 +86,11 @@ async def test_the_shape_is_the_same_for_one_for_many_and_for_none(asgi):
         none = (await together(client, "/reward", [{"query": [], "prompts": [], "labels": []}]))[0]
     for reply, count in ((many, 3), (single, 1), (graded, 1), (none, 0)):
         assert list(reply) == ["rewards", "scores", "extra_logs"]
-        assert list(reply["extra_logs"]) == list(LOGS)
+        assert list(reply["extra_logs"]) == list(keys_of("url"))
         for values in (reply["rewards"], reply["scores"], *reply["extra_logs"].values()):
             assert len(values) == count
             assert all(type(v) is float and abs(v) < 1e9 for v in values)
-    assert not RESERVED & LOGS.keys()
+    assert not RESERVED & set(keys_of("url"))
 
 
 async def test_integers_never_appear_in_the_text(asgi):
@@ -177,6 +177,73 @@ async def test_label_policy_eval_grades_plain_labels(asgi):
         trained = await together(client, url, [one(4), one(5)])
     assert [g["rewards"] for g in graded] == [[1.0], [0.0]]
     assert [t["extra_logs"]["evaluation"] for t in trained] == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("label", [{"split": "eval"}, {"answer": "4", "split": "test"}, {"answer": {"x": "4"}}])
+async def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(asgi, caplog, label):
+    """OpenRLHF would end the run of a refusal."""
+    answers = [4, 4, 5]
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=3&run=r", [one(a, label=label) for a in answers])
+        again = await together(client, "/get_reward?run=r", [step([("p", a, label) for a in answers])])
+        text = (await client.get("/metrics")).text
+    assert [f["rewards"][0] for f in found] == again[0]["rewards"] == expected(answers)
+    assert {f["extra_logs"]["label_accuracy"][0] for f in found} == {UNKNOWN}
+    assert "dare_ignored_labels_total 6.0" in text
+    (line,) = [r for r in caplog.records if r.message == "label_ignored"]
+    assert line.fields["run"] == "r"
+    assert line.fields["why"].startswith("a label means nothing, and its rollouts train without one: ")
+
+
+async def test_a_method_made_of_labels_gives_no_advantage_without_one(asgi):
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=2&run=r&method=gt", [one(4, label={"split": "eval"})] * 2)
+        known = await together(client, "/reward?group_size=2&run=r&method=gt", [one(a, label="4") for a in (4, 5)])
+    assert [(f["rewards"], f["scores"]) for f in found] == [([0.0], [0.0])] * 2
+    assert [f["rewards"] for f in known] == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize("form", [dict, json.dumps])
+async def test_a_labels_kind_and_options_win_over_the_urls(asgi, form):
+    label = form({"answer": "B", "kind": "choice", "options": 3})
+    graded = form({"answer": "B", "kind": "choice", "options": 3, "split": "eval"})
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=3&run=r&method=ttrl", [one(a, label=label) for a in "BBF"])
+        right = await together(client, "/reward?group_size=3&run=r", [one(a, label=graded) for a in "BF"])
+    assert [f["rewards"][0] for f in found] == [1.0, 1.0, 0.0]
+    assert [f["extra_logs"]["invalid"][0] for f in found] == [0.0, 0.0, 1.0]
+    assert [(r["rewards"][0], r["extra_logs"]["invalid"][0]) for r in right] == [(1.0, 0.0), (0.0, 1.0)]
+
+
+async def test_an_evaluation_that_was_cut_off_is_read_as_in_training(asgi):
+    label = {"answer": "42", "split": "eval"}
+    said = {**one(0, label=label, finish_reason="length"), "query": [f"{PROMPT}The answer is 42"]}
+    boxed = one(42, label=label, finish_reason="length")
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?run=r", [said, boxed])
+        (as_is,) = await together(client, "/reward?run=r&truncated=as_is", [said])
+    assert [f["rewards"][0] for f in (*found, as_is)] == [0.0, 1.0, 1.0]
+
+
+async def test_a_tied_vote_scores_by_the_methods_label(asgi):
+    rows = [(1, 0.9), (1, 0.9), (2, 0.1), (2, 0.1)]
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=4&run=r", [one(a, mean_entropy=u) for a, u in rows])
+    assert [f["scores"][0] for f in found] == [0.0, 0.0, 1.0, 1.0]
+
+
+async def test_one_unit_between_rewards_is_no_difference(asgi):
+    rows = [(1, 0.5), (2, 0.5 + 2.6e-5)]
+    wanted = expected_of(rows)
+    assert abs(wanted[0] - wanted[1]) == 2.0**-16, "this test shows nothing"
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=2&run=r", [one(a, mean_entropy=u) for a, u in rows])
+    assert [f["rewards"][0] for f in found] == [min(wanted)] * 2
+
+
+def expected_of(rows) -> list[float]:
+    rollouts = [{"answer": str(a), "mean_entropy": u} for a, u in rows]
+    return [round(r * 65536) / 65536 for r in estimate([{"rollouts": rollouts}]).groups[0].rewards]
 
 
 async def test_evaluation_in_a_step_is_graded_beside_training(asgi):
@@ -348,8 +415,6 @@ async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
         (one(1, mean_entropy="x"), "mean_entropy[0]: must be a finite number"),
         (one(1, num_tokens=1.5), "num_tokens[0]: must be an integer"),
         (one(1, entropy_source="guess"), "entropy_source[0]: must be one of exact"),
-        (one(1, label={"answer": "1", "split": "test"}), "labels: split must be one of train, eval"),
-        (one(1, label={"split": "eval"}), "labels: an evaluation needs the right answer"),
     ],
 )
 async def test_a_wrong_body_is_told_where(asgi, body, where):
@@ -445,7 +510,7 @@ async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(a
         ]
     keys = [f"shadow_{m}_{k}" for m in ("ttrl", "scrl", "cocov", "dare") for k in SHADOW_LOGS]
     for reply in replies:
-        assert list(reply["extra_logs"]) == [*LOGS, *keys]
+        assert list(reply["extra_logs"]) == [*keys_of("url"), *keys]
         for values in reply["extra_logs"].values():
             assert len(values) == len(reply["rewards"])
             assert all(type(v) is float and abs(v) < 1e9 for v in values)

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from dare_reward._shadow_methods import needs, read_names
+from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError
 from dare_reward.methods import find, require_rewards, settle
 
@@ -30,7 +31,7 @@ CHOICES: Final = {
     "entropy": ("plugin", "topk", "none"),
     "entropy_mode": ("temperature", "raw"),
     "pruned": ("zero", "neutral", "mask"),
-    "kind": ("math", "choice", "text", "exact"),
+    "kind": get_args(Kind),
     "send": ("means", "tokens"),
 }
 
@@ -62,7 +63,7 @@ class AgentConfig:
     method: str = "dare"
     params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     shadow: tuple[str, ...] = ()
-    kind: str = "math"
+    kind: Kind = "math"
     votes_per_prompt: int = 0
     entropy: Literal["plugin", "topk", "none"] = "plugin"
     entropy_mode: Literal["temperature", "raw"] = "temperature"

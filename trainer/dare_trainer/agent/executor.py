@@ -14,18 +14,16 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from dare_reward.answers import extract, grade, option_letters
 from dare_reward.errors import ConfigError
+from dare_reward.openrlhf import AnswerRules, Label, Outcome, Pruned, evaluation, neutral, outcomes, read_label
 
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import EntropyError, token_entropies
 from ..vllm.topk_entropy import completion_bounds
 from .config import AgentConfig
 from .group_barrier import Siblings, together
-from .labels import Label, read_label
 from .openrlhf_io import fit, generated_text, response, tokenize
-from .outcome import Outcome, evaluation, neutral_group, outcomes
-from .rollout_reader import Rollout, Votes
+from .rollout_reader import ReadRollout, RolloutReader
 from .scoring import Estimation, handshake
 
 __all__ = ["Executor"]
@@ -41,7 +39,7 @@ class Delivery:
 
     prompt: str
     label: Label
-    rollouts: tuple[Rollout, ...]
+    rollouts: tuple[ReadRollout, ...]
     evaluating: bool
     at: float
 
@@ -56,11 +54,11 @@ class Executor:
         if config.entropy == "plugin":
             turn_on(config.entropy_mode)
         self._estimation = Estimation(config, transport=transport)
-        self._votes = Votes(config)
-        self._siblings: Siblings[Delivery, Outcome] = Siblings(
-            self._score, lambda d: neutral_group(1, votes=len(d.rollouts), shadow=config.shadow)[0]
-        )
+        self._rules = AnswerRules(config.every_param, config.kind)
+        self._reader = RolloutReader(config, self._rules)
+        self._siblings: Siblings[Delivery, Outcome] = Siblings(self._score, lambda d: self._neutral([d])[0])
         self._entropies_seen = False
+        self.ignored_labels = 0  # rollouts whose label means nothing
         self._groups = 0
 
     async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
@@ -73,12 +71,12 @@ class Executor:
         llm_engine: Any,
         images: Any = None,
     ) -> dict[str, Any]:
-        meaning = read_label(label)
+        meaning = self._label(label)
         tokenized = tokenize(hf_tokenizer, prompt, images)
         params, ids = fit(sampling_params, tokenized.ids, max_length, cut=not tokenized.pictures)
         evaluating = self._evaluates(meaning, sampling_params)
 
-        async def one() -> Rollout:
+        async def one() -> ReadRollout:
             own = self._ask(params)
             if tokenized.pictures:
                 output = await llm_engine.generate(list(ids), own, multi_modal_data={"image": tokenized.pictures})
@@ -86,16 +84,16 @@ class Executor:
                 output = await llm_engine.generate(list(ids), own)
             completion = output.outputs[0]
             entropies = self._entropies(completion, llm_engine)
-            return self._votes.read(completion, generated_text(hf_tokenizer, completion), entropies, meaning)
+            return self._reader.read(completion, generated_text(hf_tokenizer, completion), entropies, meaning)
 
         async def generate(members: int) -> Delivery:
             more = 0 if evaluating else self._votes_each(members) - 1
             first, *others = await together(one(), [one() for _ in range(more)])
-            assert isinstance(first, Rollout)
+            assert isinstance(first, ReadRollout)
             lost = [x for x in others if isinstance(x, BaseException)]
             if lost:
                 logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
-            rollouts = (first, *(x for x in others if isinstance(x, Rollout)))
+            rollouts = (first, *(x for x in others if isinstance(x, ReadRollout)))
             return Delivery(prompt, meaning, rollouts, evaluating, time.perf_counter())
 
         delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
@@ -115,6 +113,15 @@ class Executor:
         await self._estimation.close()
 
     # --- generation --------------------------------------------------------------------------------------------------
+
+    def _label(self, value: Any) -> Label:
+        """A label that means nothing is none; a run does not end of it."""
+        label = read_label(value)
+        if label.problem:
+            if not self.ignored_labels:
+                logger.warning("a label means nothing, and its rollouts train without one: %s", label.problem)
+            self.ignored_labels += 1
+        return label
 
     def _evaluates(self, label: Label, sampling_params: Any) -> bool:
         """The label decides; another temperature than the run's is the second sign."""
@@ -165,39 +172,41 @@ class Executor:
                 return [self._accuracy(d) for d in deliveries]
             return await self._judge(deliveries, began)
         except Exception:
-            votes = sum(len(d.rollouts) for d in deliveries)
-            logger.exception("a group of %d could not be scored; its rewards are 0", votes)
-            wait = time.perf_counter() - began
-            return neutral_group(len(deliveries), votes=votes, wait=wait, shadow=self.config.shadow)
+            logger.exception("a group of %d could not be scored; its rewards are 0", _votes(deliveries))
+            return self._neutral(deliveries, began)
 
     async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[Outcome]:
         votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
-        label = deliveries[0].label
-        reply, fallback = await self._estimation.score(
-            self._group(deliveries[0].prompt, label, votes, trained=len(deliveries))
-        )
-        wait = time.perf_counter() - began
+        group = self._group(deliveries[0].prompt, deliveries[0].label, votes, trained=len(deliveries))
+        reply, fallback = await self._estimation.score(group)
         if reply is None:
-            return neutral_group(len(deliveries), votes=len(votes), wait=wait, shadow=self.config.shadow)
+            return self._neutral(deliveries, began)
         return outcomes(
             reply,
-            trained=range(len(deliveries)),
+            route="agent",
             entropies=[r.entropy for r in votes],
-            pruned=self.config.pruned,
-            fallback=fallback,
-            wait=wait,
+            trained=range(len(deliveries)),
+            pruned=self._pruned,
             shadow=self.config.shadow,
+            known={"reward_fallback": fallback, "reward_wait_ms": _ms_since(began)},
         )
 
-    def _group(self, prompt: str, label: Label, votes: Sequence[Rollout], *, trained: int) -> dict[str, Any]:
-        """The group as `POST /reward` takes it. The label is for diagnostics (and for the method gt)."""
+    def _neutral(self, deliveries: Sequence[Delivery], began: float | None = None) -> list[Outcome]:
+        known = {"reward_fallback": 2.0, "reward_wait_ms": 0.0 if began is None else _ms_since(began)}
+        shadow = self.config.shadow
+        return neutral(len(deliveries), votes=_votes(deliveries), route="agent", shadow=shadow, known=known)
+
+    @property
+    def _pruned(self) -> Pruned:
+        """The setting; else the method's parameter of the same name."""
+        asked: Pruned = self.config.every_param.get("pruned", "zero")
+        return asked if self.config.pruned == "zero" else self.config.pruned
+
+    def _group(self, prompt: str, label: Label, votes: Sequence[ReadRollout], *, trained: int) -> dict[str, Any]:
+        """The group as `POST /reward` takes it."""
         self._groups += 1
         name = f"{hashlib.blake2b(prompt.encode('utf-8', 'replace'), digest_size=6).hexdigest()}-{self._groups}"
-        group: dict[str, Any] = {"group_id": name, "kind": label.kind or self.config.kind}
-        if label.options is not None:
-            group["options"] = label.options
-        if label.answer is not None:
-            group["label"] = label.answer
+        group = {"group_id": name, **{k: v for k, v in self._rules.group(label).items() if v is not None}}
         if self.config.entropy != "none":
             exact = self.config.entropy == "plugin"
             group |= {
@@ -208,12 +217,18 @@ class Executor:
         return group
 
     def _accuracy(self, delivery: Delivery) -> Outcome:
-        rollout, label = delivery.rollouts[0], delivery.label
-        kind: Any = label.kind or self.config.kind
-        options = option_letters(label.options) if kind == "choice" else None
-        answer = extract(rollout.text, kind=kind, options=options).answer
-        right = grade(answer, label.answer, kind=kind, options=options)
-        return evaluation(right=bool(right), entropy=rollout.entropy, shadow=self.config.shadow)
+        (rollout, *_), shadow = delivery.rollouts, self.config.shadow
+        return evaluation(
+            self._rules, rollout.entry, delivery.label, route="agent", entropy=rollout.entropy, shadow=shadow
+        )
+
+
+def _votes(deliveries: Sequence[Delivery]) -> int:
+    return sum(len(d.rollouts) for d in deliveries)
+
+
+def _ms_since(began: float) -> float:
+    return 1e3 * (time.perf_counter() - began)
 
 
 def _vocabulary(llm_engine: Any) -> int:

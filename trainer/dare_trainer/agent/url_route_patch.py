@@ -1,13 +1,16 @@
 """The URL route with entropies: OpenRLHF's own single-turn executor sends what the plugin knows with each rollout.
 
 Unmodified OpenRLHF posts `query`, `prompts` and `labels` of one rollout. Where this package is installed on the rollout
-nodes and the entropy plugin is on, its executor is wrapped in the actor's memory and adds, of the same length:
+nodes, vLLM loads it in OpenRLHF's rollout actor (`register`), and the executor is wrapped in the actor's memory. While
+the entropy plugin is on, each rollout then carries, in lists of the same length:
 
     group_key, index   the call of generate_responses that the rollout belongs to, and its place there
     mean_entropy, num_tokens, finish_reason, entropy_source, entropy_mode
 
 The plugin is on by VLLM_TOKEN_ENTROPY, or because the reward URL demands entropies (`missing_entropy=error` or
-`group_mean` in its query): then no environment has to reach the actor, and one flag is the whole configuration.
+`group_mean` in its query). The plugin is loaded after OpenRLHF has made its executor, so it cannot see the URL at the
+start of the engine. The wrapped `execute` does: before its first rollout it asks the engine's workers to switch on.
+No environment has to reach the actor, and one flag is the whole configuration.
 
 Two methods are wrapped, whose names and arguments are the same in 0.9.1 to 0.11.2: `execute` (to see the engine's
 output) and `_fetch_rewards_via_http` (to post more fields; tries and time-outs are as there). Where they are missing,
@@ -20,6 +23,7 @@ import asyncio
 import functools
 import inspect
 import logging
+import os
 import sys
 import uuid
 from collections.abc import Mapping
@@ -30,14 +34,16 @@ from importlib import import_module
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from ..vllm.token_entropy import EntropyError, Mode, mean, token_entropies
+from ..vllm import plugin
+from ..vllm.token_entropy import SWITCH, EntropyError, Mode, mean, token_entropies
 
-__all__ = ["patch", "patch_class", "wanted_by_actor", "wanted_by_url"]
+__all__ = ["patch_class", "register", "wanted_by_url"]
 
 logger = logging.getLogger("dare_trainer.agent.url_route_patch")
 
 MODULE: Final = "openrlhf.utils.agent"
-MARK: Final = "_dare_single_turn"
+MARK: Final = "_dare_url_route"
+SWITCHING: Final = "_dare_switching_on"
 TRIES: Final = 5
 SECONDS: Final = 180.0
 ARGUMENTS: Final = {
@@ -47,7 +53,7 @@ ARGUMENTS: Final = {
 
 
 @dataclass(slots=True, eq=False)
-class _Call:
+class _GroupCall:
     """One call of generate_responses: its members share the `sampling_params` object that is kept here."""
 
     anchor: Any
@@ -57,16 +63,23 @@ class _Call:
 
 
 @dataclass(slots=True, eq=False)
-class _Rollout:
+class _SingleRollout:
     """What is known of the rollout that this task is about."""
 
-    call: _Call
+    call: _GroupCall
     index: int
     completion: Any = None
 
 
-_rollout: ContextVar[_Rollout | None] = ContextVar("dare_rollout", default=None)
-_calls: dict[int, _Call] = {}
+_rollout: ContextVar[_SingleRollout | None] = ContextVar("dare_rollout", default=None)
+_calls: dict[int, _GroupCall] = {}
+
+
+def register() -> None:
+    """Entry point `vllm.general_plugins`: the entropy plugin, and OpenRLHF's executor where OpenRLHF runs."""
+    plugin.register()
+    if MODULE in sys.modules:
+        patch_class(getattr(sys.modules[MODULE], "SingleTurnAgentExecutor", None))
 
 
 def wanted_by_url(url: str) -> Mode | None:
@@ -75,30 +88,8 @@ def wanted_by_url(url: str) -> Mode | None:
     return "temperature" if {"error", "group_mean"} & set(wants) else None
 
 
-def wanted_by_actor() -> Mode | None:
-    """What the reward URL of the rollout actor demands that is just now building its engine; None elsewhere.
-
-    OpenRLHF makes the executor, then the engine's arguments, whose construction loads the plugins: so the actor is one
-    of the callers.
-    """
-    if MODULE not in sys.modules:
-        return None
-    frame = inspect.currentframe()
-    while frame is not None:
-        executor = getattr(frame.f_locals.get("self"), "executor", None)
-        for url in getattr(executor, "reward_endpoints", None) or ():
-            if isinstance(url, str) and (wanted := wanted_by_url(url)):
-                return wanted
-        frame = frame.f_back
-    return None
-
-
-def patch() -> bool:
-    """Wrap the executor of the OpenRLHF in this process; False, with the reason in the log, if it cannot be."""
-    return patch_class(getattr(import_module(MODULE), "SingleTurnAgentExecutor", None))
-
-
 def patch_class(executor: Any) -> bool:
+    """Wrap OpenRLHF's executor; False, with the reason in the log, if it has another shape."""
     if getattr(executor, MARK, False):
         return True
     for name, arguments in ARGUMENTS.items():
@@ -117,10 +108,32 @@ def patch_class(executor: Any) -> bool:
     return True
 
 
-class _Engine:
+async def _switch_on(executor: Any, actor: Any) -> None:
+    """What this executor's URL demands, before its first rollout and once; an explicit off stays."""
+    if not hasattr(executor, SWITCHING):
+        wanted = next((mode for url in executor.reward_endpoints if (mode := wanted_by_url(url))), None)
+        if wanted is None or os.environ.get(SWITCH):
+            return
+        setattr(executor, SWITCHING, asyncio.ensure_future(_switch_workers_on(actor, wanted)))
+    await asyncio.shield(getattr(executor, SWITCHING))
+
+
+async def _switch_workers_on(actor: Any, wanted: Mode) -> None:
+    """OpenRLHF allows vLLM to send functions to its workers (VLLM_ALLOW_INSECURE_SERIALIZATION)."""
+    try:
+        await actor.llm.collective_rpc(plugin.switch_on, args=(wanted,))
+    except Exception as error:
+        raise plugin.PluginError(
+            f"the reward URL demands entropies and vLLM's workers could not switch them on ({error}): set "
+            f"{SWITCH}={wanted} in the environment of the rollout actors, or take missing_entropy out of the URL"
+        ) from error
+    plugin.turn_on(wanted)
+
+
+class _RecordingEngine:
     """The actor, with requests that ask for the sampled token's log-probability and outputs that are kept."""
 
-    def __init__(self, actor: Any, rollout: _Rollout) -> None:
+    def __init__(self, actor: Any, rollout: _SingleRollout) -> None:
         self._actor = actor
         self._rollout = rollout
 
@@ -148,13 +161,18 @@ def _execute(original: Any) -> Any:
         *more: Any,
         **named: Any,
     ) -> Any:
-        call = _calls.setdefault(id(sampling_params), _Call(sampling_params))
-        rollout = _Rollout(call, call.started)
+        await _switch_on(self, llm_engine)
+        if plugin.mode() is None:
+            return await original(
+                self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, *more, **named
+            )
+        call = _calls.setdefault(id(sampling_params), _GroupCall(sampling_params))
+        rollout = _SingleRollout(call, call.started)
         call.started += 1
         call.live += 1
         token = _rollout.set(rollout)
         try:
-            engine = _Engine(llm_engine, rollout)
+            engine = _RecordingEngine(llm_engine, rollout)
             return await original(
                 self, prompt, label, sampling_params, max_length, hf_tokenizer, engine, *more, **named
             )
@@ -179,20 +197,19 @@ def _fetch(original: Any) -> Any:
     return fetch
 
 
-def _knowledge(rollout: _Rollout) -> dict[str, list[Any]]:
+def _knowledge(rollout: _SingleRollout) -> dict[str, list[Any]]:
     known: dict[str, list[Any]] = {
         "group_key": [rollout.call.key],
         "index": [rollout.index],
         "num_tokens": [len(rollout.completion.token_ids)],
         "finish_reason": [str(rollout.completion.finish_reason) if rollout.completion.finish_reason else None],
     }
-    mode = import_module("..vllm.plugin", __package__).mode()
     try:
         value = mean(token_entropies(rollout.completion))
     except (EntropyError, AttributeError, TypeError) as error:
         logger.warning("a rollout without entropy: %s", error)
         return known
-    return {**known, "mean_entropy": [value], "entropy_source": ["exact"], "entropy_mode": [mode or "unknown"]}
+    return {**known, "mean_entropy": [value], "entropy_source": ["exact"], "entropy_mode": [plugin.mode() or "unknown"]}
 
 
 async def _post(url: str, payload: Mapping[str, Any]) -> Any:

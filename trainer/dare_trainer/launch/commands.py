@@ -70,6 +70,10 @@ def register_doctor(subparsers: Any) -> None:
         "--waiters", type=int, default=8192, help="rollouts that may wait for a reward at once on the URL route"
     )
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds to wait for the service")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", default=[], metavar="FILE", help="data sets for OpenRLHF: check their labels"
+    )
+    parser.add_argument("--label-key", default="label", help="where their rows have it (--data.label_key)")
     parser.set_defaults(run=doctor)
 
 
@@ -103,6 +107,7 @@ def train(arguments: argparse.Namespace) -> int:
 def _train(arguments: argparse.Namespace) -> int:
     from ..agent.scoring import handshake  # noqa: PLC0415
     from .compose import command, plan, prepare_folder, shell  # noqa: PLC0415
+    from .data import check_labels  # noqa: PLC0415
     from .flags import installed, installed_flags  # noqa: PLC0415
     from .recipes import find_recipe  # noqa: PLC0415
 
@@ -124,6 +129,7 @@ def _train(arguments: argparse.Namespace) -> int:
             raise ConfigError(
                 f"{flags[key]} is missing: dare-reward data prepare {recipe.benchmark} --from FILE --out {launch.data}"
             )
+        check_labels(Path(flags[key]), str(flags.get("data.label_key", "label")))
     handshake(replace(config, start_timeout=10.0))
     prepare_folder(flags, config)
     environment = {**os.environ} | ({"DARE_AGENT_TOKEN": config.token} if config.token else {})
@@ -186,7 +192,7 @@ def doctor(arguments: argparse.Namespace) -> int:
         start_timeout=arguments.timeout,
     )
     findings = []
-    for finding in examine(config, waiters=arguments.waiters):
+    for finding in examine(config, waiters=arguments.waiters, data=arguments.data, label_key=arguments.label_key):
         findings.append(finding)
         _say(str(finding))
     return 2 if failures(findings) else 0

@@ -7,7 +7,8 @@ From one local file (JSON, JSON lines, CSV, or Parquet where pyarrow is installe
     NAME-probe.jsonl     the first eight, for runs that only evaluate
     NAME-raw-eval.jsonl, NAME-raw-probe.jsonl    the bare question, for the row `raw`
 
-Duplicate prompts are dropped: two groups of one prompt in one batch would share their votes on the URL route.
+Duplicate prompts are dropped: two groups of one prompt in one batch would share their votes on the URL route. A label
+that means nothing is an error here, because in a run it counts as none.
 """
 
 from __future__ import annotations
@@ -21,19 +22,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from dare_reward.answers import extract
-from dare_reward.errors import ConfigError
+from dare_reward.answers import extract, option_letters
+from dare_reward.errors import ConfigError, RequestError
+from dare_reward.openrlhf import Label, read_label, write_label
 
-from ..agent.labels import Label, write_label
 from .recipes import benchmark_facts
 
-__all__ = ["LabelledQuestion", "prepare", "read_questions", "read_rows"]
+__all__ = ["LabelledQuestion", "check_labels", "prepare", "read_questions", "read_rows"]
 
 INSTRUCTIONS: Final = {
     "math": "{question}\nPlease reason step by step, and put your final answer within \\boxed{{}}.",
     "choice": "{question}\nPlease reason step by step, and put the letter of your choice within \\boxed{{}}.",
 }
-LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 PROBE: Final = 8
 
 
@@ -65,9 +65,18 @@ def prepare(name: str, source: Path, out: Path) -> dict[str, int]:
     return {file: len(chosen) for file, (chosen, *_) in plans.items()}
 
 
-def _line(question: LabelledQuestion, split: Any, instruction: str, kind: str, name: str) -> dict[str, str]:
+def _line(question: LabelledQuestion, split: Any, instruction: str, kind: Any, name: str) -> dict[str, str]:
     label = Label(answer=question.answer, split=split, kind=kind, options=question.options)
     return {"input": instruction.format(question=question.text), "label": write_label(label), "datasource": name}
+
+
+def check_labels(source: Path, key: str = "label") -> int:
+    """How many rows of a data set for OpenRLHF have a label; ConfigError for the first that means nothing."""
+    labels = [row.get(key) for row in read_rows(source)]
+    for number, label in enumerate(labels, 1):
+        if problem := read_label(label).problem:
+            raise ConfigError(f"{source}: row {number}: the label means nothing: {problem}")
+    return sum(read_label(label).answer is not None for label in labels)
 
 
 def read_rows(source: Path) -> list[Mapping[str, Any]]:
@@ -98,7 +107,7 @@ def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], 
     for number, row in enumerate(rows, 1):
         try:
             question = _question(row, facts)
-        except ConfigError as error:
+        except (ConfigError, RequestError) as error:
             raise ConfigError(f"{source}: question {number}: {error}") from None
         out.setdefault(question.text, question)
     return list(out.values())
@@ -110,6 +119,8 @@ def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> LabelledQuest
     answer = _first(row, fields["answer"], "answer")
     if facts["kind"] == "choice":
         return _choice(text, answer, row, fields)
+    if isinstance(answer, list | dict):
+        raise ConfigError("the answer must be a string or a number")
     value = str(answer).strip()
     if "\\boxed" in value:  # a worked solution, whose answer is in its box
         value = extract(value, kind="math").answer or ""
@@ -124,29 +135,31 @@ def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str,
     options = next((row[name] for name in fields["options"] if row.get(name)), None)
     if options is None and wrong:
         texts = sorted([str(answer).strip(), *wrong], key=lambda t: hashlib.sha256(f"{text}\0{t}".encode()).digest())
-        letter = LETTERS[texts.index(str(answer).strip())]
+        letter = option_letters(len(texts))[texts.index(str(answer).strip())]
     elif isinstance(options, Iterable) and not isinstance(options, str | bytes):
         texts = [str(o).strip() for o in options]
         letter = _letter(answer, texts)
     else:
         raise ConfigError("no options")
-    listed = "\n".join(f"{LETTERS[i]}. {option}" for i, option in enumerate(texts))
+    named = zip(option_letters(len(texts)), texts, strict=True)
+    listed = "\n".join(f"{name}. {option}" for name, option in named)
     return LabelledQuestion(f"{text}\n{listed}", letter, len(texts))
 
 
 def _letter(answer: Any, texts: Sequence[str]) -> str:
+    letters = option_letters(len(texts))
     if isinstance(answer, int) and 0 <= answer < len(texts):
-        return LETTERS[answer]
+        return letters[answer]
     value = str(answer).strip()
-    if len(value) == 1 and value.upper() in LETTERS[: len(texts)]:
+    if value.upper() in letters:
         return value.upper()
     if value in texts:
-        return LETTERS[texts.index(value)]
+        return letters[texts.index(value)]
     raise ConfigError(f"the answer {value[:40]!r} is none of {len(texts)} options")
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str], what: str) -> Any:
     for name in names:
-        if row.get(name) not in {None, ""}:
+        if row.get(name) not in (None, ""):
             return row[name]
     raise ConfigError(f"no {what}: none of the fields {', '.join(names)} holds one")

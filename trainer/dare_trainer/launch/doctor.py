@@ -6,7 +6,9 @@ import os
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
 from typing import Any, Final
 
 from dare_reward.errors import ConfigError, DareError
@@ -15,6 +17,7 @@ from ..agent.config import AgentConfig
 from ..agent.scoring import handshake
 from ..vllm.plugin import FIRST, PluginError, check_version, mode
 from ..vllm.token_entropy import SWITCH
+from .data import check_labels
 from .flags import dialect
 
 __all__ = ["Finding", "examine"]
@@ -36,15 +39,21 @@ class Finding:
 
 
 def examine(
-    config: AgentConfig, *, waiters: int = 8192, environment: Mapping[str, str] = os.environ
+    config: AgentConfig,
+    *,
+    waiters: int = 8192,
+    data: Sequence[Path] = (),
+    label_key: str = "label",
+    environment: Mapping[str, str] = os.environ,
 ) -> Iterator[Finding]:
-    """All checks; each is made whatever the others say."""
+    """All checks, of the data sets' labels too; each is made whatever the others say."""
     checks: Sequence[tuple[str, Callable[[], str | None]]] = (
         ("reward service", lambda: _service(config)),
         ("OpenRLHF", _openrlhf),
         ("vLLM", _vllm),
         ("entropy plugin", lambda: _plugin(config, environment)),
         ("open files", lambda: _open_files(waiters)),
+        *((f"labels of {path}", partial(_labels, path, label_key)) for path in data),
     )
     for what, check in checks:
         try:
@@ -97,7 +106,7 @@ def _plugin(config: AgentConfig, environment: Mapping[str, str]) -> str:
     before = mode(environment)
     if before not in {None, config.entropy_mode}:
         raise ConfigError(f"{SWITCH}={before}, but the agent wants {config.entropy_mode}")
-    return f"installed; the agent switches it on ({config.entropy_mode})"
+    return f"installed; the agent switches it on ({config.entropy_mode}), the reward URL by missing_entropy=error"
 
 
 def _open_files(waiters: int) -> str:
@@ -108,6 +117,11 @@ def _open_files(waiters: int) -> str:
             f"{soft} (hard limit {hard}): {waiters} waiting rollouts need more: ulimit -n {waiters + 1024}"
         )
     return f"{soft}, enough for {waiters} rollouts that wait"
+
+
+def _labels(path: Path, key: str) -> str:
+    """In a run a label that means nothing counts as none."""
+    return f"{check_labels(path, key)} with an answer, and none that means nothing"
 
 
 def _version(name: str) -> str | None:

@@ -1,9 +1,9 @@
 """The vLLM general plugin: full-vocabulary token entropies from the sampler, in the log-probabilities' rank column.
 
 vLLM loads every general plugin of its environment in the front end, the engine core and each worker. This one does
-nothing until it is switched on: by `VLLM_TOKEN_ENTROPY=raw|temperature`, or by the OpenRLHF agent, or by the reward
-URL of the OpenRLHF actor that is about to start the engine (`agent.url_route_patch`). Then both samplers are wrapped,
-that of the V1 and that of the V2 model runner:
+nothing until it is switched on: by `VLLM_TOKEN_ENTROPY=raw|temperature` (the OpenRLHF agent sets it before the engine
+starts), or in a running engine by `switch_on` (`agent.url_route_patch`). Then both samplers are wrapped, that of the V1
+and that of the V2 model runner:
 
     raw          entropy of softmax(logits), before temperature, penalties, masks and truncation
     temperature  entropy of softmax(logits / T), T the request's temperature: the sampled policy, as trainers have it
@@ -20,13 +20,12 @@ import functools
 import logging
 import os
 import re
-import sys
 from importlib import import_module
 from typing import Any, Final, cast
 
 from .token_entropy import MODES, SWITCH, Mode
 
-__all__ = ["FIRST", "LAST", "mode", "patch", "register", "turn_on"]
+__all__ = ["FIRST", "LAST", "PluginError", "mode", "patch", "register", "switch_on", "turn_on"]
 
 logger = logging.getLogger("dare_trainer.vllm")
 
@@ -40,14 +39,16 @@ class PluginError(RuntimeError):
 
 
 def register() -> None:
-    """Entry point `vllm.general_plugins`. Inert unless switched on."""
-    wanted = mode()
-    if wanted is None and not os.environ.get(SWITCH):  # an explicit "off" stays
-        single_turn = import_module("..agent.url_route_patch", __package__)
-        wanted = single_turn.wanted_by_actor()
-    if wanted is not None:
-        os.environ[SWITCH] = wanted
+    """What vLLM calls in each of its processes. Inert unless switched on."""
+    if wanted := mode():
         patch(wanted)
+
+
+def switch_on(worker: Any, wanted: Mode) -> None:
+    """In a worker of a running engine: `collective_rpc(switch_on, args=(mode,))`."""
+    _refuse(getattr(worker, "vllm_config", None))
+    turn_on(wanted)
+    patch(wanted)
 
 
 def mode(environment: Any = os.environ) -> Mode | None:
@@ -79,8 +80,6 @@ def patch(wanted: Mode) -> None:
         logger.debug("vLLM has no V2 model runner here")
     else:
         _wrap(sampler, "__call__", functools.partial(_v2_call, wanted))
-    if "openrlhf.utils.agent" in sys.modules:
-        import_module("..agent.url_route_patch", __package__).patch()
     logger.info("token entropies are on (%s)", wanted)
 
 
@@ -108,11 +107,15 @@ def _wrap(owner: Any, name: str, make: Any) -> None:
 def _refuse_speculation(original: Any) -> Any:
     def create_engine_config(self: Any, *args: Any, **kwargs: Any) -> Any:
         config = original(self, *args, **kwargs)
-        if getattr(config, "speculative_config", None) is not None:
-            raise PluginError(f"speculative decoding gives no token entropies: turn it off, or unset {SWITCH}")
+        _refuse(config)
         return config
 
     return create_engine_config
+
+
+def _refuse(config: Any) -> None:
+    if getattr(config, "speculative_config", None) is not None:
+        raise PluginError(f"speculative decoding gives no token entropies: turn it off, or unset {SWITCH}")
 
 
 def _v1_forward(wanted: Mode, original: Any) -> Any:

@@ -1,0 +1,407 @@
+"""What OpenRLHF's labels, scores, logs and evaluation mean, for the reward URL and for the agent alike.
+
+OpenRLHF tells neither of them whether it trains or evaluates, and has one label column for both. So the label decides,
+as an object or as its JSON text:
+
+    {"answer": "204", "split": "train" | "eval", "kind": "choice", "options": ["A", "B"]}     all keys are optional
+    "204"                                                                                      a plain answer: training
+    "" or null                                                                                 no answer: training
+
+The right answer never enters a training reward (except for the method gt, which is made of it). To add a number to
+OpenRLHF's log, add an entry to `LOGS`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from ._request import READING, read_answers
+from ._shadow_methods import UNKNOWN
+from ._shadow_methods import log_names as shadow_log_names
+from ._shadow_methods import logs as shadow_logs
+from .answers import Kind, classify, grade, option_letters
+from .errors import ConfigError, RequestError
+from .inputs import GROUP_FIELDS
+from .params import parameters
+from .reply import GroupReply
+
+__all__ = [
+    "GRID",
+    "LOGS",
+    "UNKNOWN",
+    "AnswerRules",
+    "Known",
+    "Label",
+    "LogKey",
+    "Outcome",
+    "Pruned",
+    "Route",
+    "evaluation",
+    "keys_of",
+    "neutral",
+    "outcomes",
+    "read_label",
+    "rounded",
+    "write_label",
+]
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+Known = Mapping[str, float | Sequence[float]]  # values of the log that only the route knows, under their keys
+Split = Literal["train", "eval"]
+SPLITS: Final = (None, "train", "eval")
+Route = Literal["url", "agent"]
+Pruned = Literal["zero", "neutral", "mask"]
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a label says. `problem` is the reason why it says nothing; then it counts as training without an answer."""
+
+    answer: str | None = None
+    split: Split = "train"
+    kind: Kind | None = None
+    options: Any = None
+    problem: str = ""
+
+
+def read_label(value: Any, *, policy: Split = "train") -> Label:
+    """The label that `value` writes. Never raises: in a running training nothing of a label may end the run.
+
+    policy   what a plain answer marks
+    """
+    try:
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            value = _object(value)
+        if isinstance(value, Mapping):
+            return _checked(value)
+        answer = _answer(value)
+    except RequestError as error:
+        return Label(problem=error.message)
+    except (RecursionError, ValueError):  # of json: too deep, or an integer of thousands of digits
+        return Label(problem="it is too deep or too long to be read")
+    return Label(answer, policy if answer is not None else "train")
+
+
+def write_label(label: Label) -> str:
+    """The JSON text, without what is not set; ConfigError if it would say nothing."""
+    body = {"answer": label.answer, "split": label.split, "kind": label.kind, "options": label.options}
+    text = json.dumps({k: v for k, v in body.items() if v is not None})
+    if problem := read_label(text).problem:
+        raise ConfigError(f"the label {text[:80]} means nothing: {problem}")
+    return text
+
+
+def _object(text: str) -> Any:
+    """The object that the text writes, or the text: a set such as {x | x > 0} is an answer."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _checked(label: Mapping[str, Any]) -> Label:
+    answer, split, kind = _answer(label.get("answer")), label.get("split"), label.get("kind")
+    if split not in SPLITS:
+        raise RequestError("split must be train or eval")
+    if kind is not None and kind not in GROUP_FIELDS["kind"].choices:
+        raise RequestError(f"kind must be {GROUP_FIELDS['kind'].rule}")
+    if label.get("options") is not None:
+        option_letters(label["options"])
+    if split == "eval" and answer is None:
+        raise RequestError('an evaluation needs the right answer: {"answer": ..., "split": "eval"}')
+    return Label(answer, split or "train", kind, label.get("options"))
+
+
+def _answer(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value if value.strip() else None
+    flat = value if isinstance(value, list) else [value]
+    if not all(isinstance(v, str | int | float | None) for v in flat):
+        raise RequestError("the answer must be a string, a number or a list of them")
+    return None if value is None else json.dumps(value)
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+COMPARING: Final = frozenset(s.name for s in parameters(grade, skip=frozenset({"kind", "options"})))
+
+
+class AnswerRules:
+    """How a run reads and compares answers: by the same rules in training and in evaluation.
+
+    params    of the run; those that are about answers count
+    kind      and `options`, the letters of a choice: where a label does not say
+    """
+
+    def __init__(self, params: Mapping[str, Any], kind: Kind = "math", options: Sequence[str] | None = None) -> None:
+        self._reading = {k: v for k, v in params.items() if k in READING}
+        self._comparing = {k: v for k, v in params.items() if k in COMPARING}
+        self._kind: Kind = kind
+        self._options = options
+
+    @property
+    def needs_text(self) -> bool:
+        """Who compares the answers has to see how they were found."""
+        return self._reading.get("mode", "clean") != "clean" or bool(self._reading.get("fallback"))
+
+    def group(self, label: Label) -> dict[str, Any]:
+        """What a group of `POST /reward` says about its answers. The label is for diagnostics (and the method gt)."""
+        kind, options = self._kind_and_options(label)
+        return {"kind": kind, "options": options if options is None else list(options), "label": label.answer}
+
+    def read(self, rollout: Mapping[str, Any], label: Label) -> str | None:
+        """The answer of a rollout of `POST /reward`: of its `text` or `answer`, `finish_reason` and `num_tokens`."""
+        kind, options = self._kind_and_options(label)
+        silent = [rollout.get("num_tokens") == 0]
+        return read_answers([rollout], silent, kind=kind, options=options, **self._reading)[0].answer
+
+    def right(self, answer: str | None, label: Label) -> bool | None:
+        """Whether it is the label's; None if it is no answer."""
+        kind, options = self._kind_and_options(label)
+        given, wanted = classify((answer, label.answer), kind=kind, options=options, **self._comparing).index
+        return None if given < 0 else given == wanted
+
+    def _kind_and_options(self, label: Label) -> tuple[Kind, Sequence[str] | None]:
+        kind = label.kind or self._kind
+        if kind != "choice":
+            return kind, None
+        return kind, option_letters(self._options if label.options is None else label.options)
+
+
+# --- rewards ---------------------------------------------------------------------------------------------------------
+
+GRID: Final = 2.0**-16
+
+
+def rounded(rewards: Iterable[float]) -> list[float]:
+    """The rewards of a group as multiples of 2^-16; a spread of one such unit is rounding, and becomes none.
+
+    OpenRLHF normalises in float32: `(r - mean) / (std + 1e-9)`. There the mean of equal but inexact numbers may differ
+    from them by one unit in the last place, and equal rewards get advantages of up to 1; so do rewards that differ by
+    nothing but rounding. Multiples of 2^-16 have exact sums and means, for groups of any usual size.
+    """
+    found = [round(r / GRID) * GRID + 0.0 for r in rewards]  # + 0.0: no zero is negative
+    return [min(found)] * len(found) if found and max(found) - min(found) <= GRID else found
+
+
+def _neutralised(rewards: Sequence[float], gone: Sequence[bool]) -> list[float]:
+    """Pruned rollouts get the mean of the others, hence no advantage."""
+    kept = [r for r, g in zip(rewards, gone, strict=True) if not g]
+    mean = math.fsum(kept) / len(kept) if kept else 0.0
+    return [mean if g else r for r, g in zip(rewards, gone, strict=True)]
+
+
+# --- logs ------------------------------------------------------------------------------------------------------------
+
+SOURCE_NUMBERS: Final = {"none": 0.0, "exact": 1.0, "topk": 2.0, "logprob": 3.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a group when its rollouts get their logs. Lists have an entry for each of `members`."""
+
+    members: int
+    valid: Sequence[bool]
+    pruned: Sequence[bool]
+    entropies: Sequence[float | None] = ()
+    source: str = "none"
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    evaluation: bool = False
+    known: Known = field(default_factory=dict)
+
+    @property
+    def mean_entropy(self) -> float | None:
+        found = [e for e, v in zip(self.entropies, self.valid, strict=False) if v and e is not None]
+        return math.fsum(found) / len(found) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogKey:
+    """One number of OpenRLHF's log.
+
+    value   of the group, or a list with one for each rollout; None: not known, -1 in the log
+    only    the one route that has it
+    """
+
+    meaning: str
+    value: Callable[[Facts], float | Sequence[float] | None]
+    only: Route | None = None
+
+
+# Every rollout of a run carries the keys of its route, those of the run's shadow methods, and no others, as finite
+# numbers: OpenRLHF stacks them and fails where two rollouts of a step differ in their keys. Names are TTRL's where TTRL
+# has the thing. The shares are the agent's because there are votes there that do not train.
+LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
+    {
+        "majority_ratio": LogKey(
+            "votes of the group's most voted answer, over its rollouts", lambda f: f.diagnostics.get("majority_ratio")
+        ),
+        "invalid": LogKey("1: this rollout has no answer", lambda f: [not v for v in f.valid]),
+        "pruned": LogKey("1: this rollout's answer was pruned", lambda f: f.pruned),
+        "invalid_share": LogKey(
+            "share of the votes without an answer", lambda f: 1.0 - sum(f.valid) / f.members, only="agent"
+        ),
+        "pruned_share": LogKey(
+            "share of the votes whose answer was pruned", lambda f: sum(f.pruned) / f.members, only="agent"
+        ),
+        "mean_u": LogKey(
+            "mean entropy per token in nats, over the rollouts that have an answer", lambda f: f.mean_entropy
+        ),
+        "entropy_source": LogKey(
+            "0: no entropies, 1: exact, 2: from the top k, 3: from log-probabilities",
+            lambda f: SOURCE_NUMBERS[f.source],
+        ),
+        "members": LogKey("rollouts that the reward was estimated from", lambda f: f.members),
+        "partial": LogKey(
+            "1: the group closed before all of its rollouts were there",
+            lambda f: f.known.get("partial", 0.0),
+            only="url",
+        ),
+        "wait_seconds": LogKey(
+            "time from this rollout's first arrival to the closing of its group",
+            lambda f: f.known.get("wait_seconds", 0.0),
+            only="url",
+        ),
+        "evaluation": LogKey("1: the reward is accuracy, because the label said so", lambda f: f.evaluation),
+        "label_accuracy": LogKey("1: the group's pseudo-label is right", lambda f: f.diagnostics.get("label_accuracy")),
+        "reward_accuracy": LogKey(
+            "share of the group whose agreement with the pseudo-label equals its correctness",
+            lambda f: f.diagnostics.get("reward_accuracy"),
+        ),
+        "ground_truth_ratio": LogKey(
+            "share of the group that is right", lambda f: f.diagnostics.get("ground_truth_ratio")
+        ),
+        "reward_fallback": LogKey(
+            "1: computed in the actor, for want of the service; 2: not computed, all rewards are equal",
+            lambda f: f.known.get("reward_fallback", 0.0),
+            only="agent",
+        ),
+        "reward_wait_ms": LogKey(
+            "from the end of the group's last generation to its rewards",
+            lambda f: f.known.get("reward_wait_ms", 0.0),
+            only="agent",
+        ),
+    }
+)
+
+
+def keys_of(route: Route, shadow: Sequence[str] = ()) -> tuple[str, ...]:
+    """The keys of the log on this route, in order."""
+    return (*(name for name, key in LOGS.items() if key.only in {None, route}), *shadow_log_names(shadow))
+
+
+def _logs(facts: Facts, places: Iterable[int], route: Route, shadow: Sequence[str]) -> list[dict[str, float]]:
+    """For the rollouts at `places`."""
+    shared: dict[str, float] = {}
+    own: dict[str, Sequence[float]] = {}
+    for name, key in LOGS.items():
+        if key.only not in {None, route}:
+            continue
+        value = key.value(facts)
+        if isinstance(value, Sequence):
+            own[name] = value
+        shared[name] = UNKNOWN if value is None or isinstance(value, Sequence) else float(value)
+    shared |= shadow_logs(facts.diagnostics, shadow)
+    return [shared | {name: float(values[i]) for name, values in own.items()} for i in places]
+
+
+# --- what a rollout gets ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one rollout hands to OpenRLHF. `masked`: only its last token stays an action."""
+
+    reward: float
+    score: float
+    logs: Mapping[str, float]
+    masked: bool = False
+
+
+def outcomes(
+    reply: GroupReply,
+    *,
+    route: Route,
+    entropies: Sequence[float | None] = (),
+    trained: Sequence[int] | None = None,
+    pruned: Pruned = "zero",
+    shadow: Sequence[str] = (),
+    known: Known = NOTHING,
+    unscored: bool = False,
+) -> list[Outcome]:
+    """One per trained rollout of a group that was scored.
+
+    entropies   mean entropy of each rollout
+    trained     places of the trained rollouts; all of them without it
+    pruned      reward of a pruned rollout: zero; neutral: no advantage; mask: nor tokens that train
+    unscored    all rewards are equal, hence no advantage; the logs stay
+    """
+    if reply.rewards is None or reply.keep is None or reply.valid is None or reply.answers is None:
+        raise ValueError("the group has no rewards")
+    places = range(len(reply.rewards)) if trained is None else trained
+    gone = [v and not k for v, k in zip(reply.valid, reply.keep, strict=True)]
+    rewards = [0.0 if unscored else reply.rewards[i] for i in places]
+    if pruned != "zero":
+        rewards = _neutralised(rewards, [gone[i] for i in places])
+    best = None if unscored else _best_answer(reply)
+    facts = Facts(
+        len(reply.rewards),
+        reply.valid,
+        gone,
+        entropies,
+        reply.entropy_source or "none",
+        reply.diagnostics or NOTHING,
+        known=known,
+    )
+    return [
+        Outcome(
+            reward=reward,
+            score=float(best is not None and reply.answers[i] == best),
+            logs=logs,
+            masked=pruned == "mask" and gone[i],
+        )
+        for i, reward, logs in zip(places, rounded(rewards), _logs(facts, places, route, shadow), strict=True)
+    ]
+
+
+def _best_answer(reply: GroupReply) -> str | None:
+    """The pseudo-label; of a method that names none, the most voted answer.
+
+    Scores are agreement with it, and not rewards: OpenRLHF's dynamic filtering reads them as accuracy.
+    """
+    if reply.pseudo_label is not None:
+        return reply.pseudo_label
+    top = max(reply.support or (), key=lambda s: s.count, default=None)
+    return None if top is None else top.answer
+
+
+def evaluation(
+    rules: AnswerRules,
+    rollout: Mapping[str, Any],
+    label: Label,
+    *,
+    route: Route,
+    entropy: float | None = None,
+    shadow: Sequence[str] = (),
+) -> Outcome:
+    """Accuracy of one rollout, whose answer is read as in training."""
+    right = rules.right(rules.read(rollout, label), label)
+    value = float(right or False)
+    told = {"ground_truth_ratio": value}
+    facts = Facts(1, [right is not None], [False], [entropy], diagnostics=told, evaluation=True)
+    return Outcome(value, value, _logs(facts, [0], route, shadow)[0])
+
+
+def neutral(
+    count: int, *, votes: int, route: Route, shadow: Sequence[str] = (), known: Known = NOTHING
+) -> list[Outcome]:
+    """Equal rewards, hence no advantage: for the `count` rollouts of a group that could not be scored at all."""
+    facts = Facts(votes, [True] * votes, [False] * votes, known=known)
+    return [Outcome(0.0, 0.0, logs) for logs in _logs(facts, [0] * count, route, shadow)]

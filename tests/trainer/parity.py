@@ -1,0 +1,338 @@
+"""Generated groups, and both of OpenRLHF's routes for them: the reward URL and the agent.
+
+A route is a function that runs one group as OpenRLHF runs it (`generate_responses`) and returns what each rollout got.
+The engine is a fake that says what the group says; everything behind it is the code that trains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+from fakes import SamplingParams, Tokenizer, completion
+
+from dare_reward import estimate
+from dare_trainer.agent import url_route_patch
+from dare_trainer.agent.config import AgentConfig
+
+GROUPS = 200
+UNIT = 2.0**-16
+CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
+# What both routes say of a rollout; each has keys of its own besides.
+SHARED = (
+    "majority_ratio", "invalid", "pruned", "mean_u", "entropy_source", "members", "evaluation", "label_accuracy",
+    "reward_accuracy", "ground_truth_ratio",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One group: what its rollouts say, how sure the policy was of each, which were cut off, and the run's settings."""
+
+    name: str
+    texts: tuple[str, ...]
+    entropies: tuple[float, ...]
+    cut: tuple[bool, ...]
+    label: Any = ""
+    kind: str = "math"
+    method: str = "dare"
+    params: dict[str, Any] = field(default_factory=dict)
+    pruned: str = "zero"
+    shadow: tuple[str, ...] = ()
+    sends: bool = True  # entropies and finish reasons; an OpenRLHF without our package sends text alone
+
+    @property
+    def prompt(self) -> str:
+        return CHAT.format(f"Question {self.name}?")
+
+    @property
+    def query(self) -> str:
+        """The URL's query."""
+        values = {"group_size": len(self.texts), "run": self.name, "method": self.method, "kind": self.kind}
+        pruned = {"pruned": self.pruned} if self.pruned != "zero" else {}
+        shadow = {"shadow": "+".join(self.shadow)} if self.shadow else {}
+        return urlencode({**values, **self._params, **pruned, **shadow}, safe="+")
+
+    def agent(self, url: str) -> AgentConfig:
+        """The agent's settings that say the same."""
+        return AgentConfig(
+            url=url,
+            run=self.name,
+            method=self.method,
+            params=self._params,
+            shadow=self.shadow,
+            kind=self.kind,
+            pruned=self.pruned,
+            entropy="plugin" if self.sends else "none",
+        )
+
+    @property
+    def _params(self) -> dict[str, Any]:
+        demands = {"missing_entropy": "error" if self.sends else "frequency"} if self.method.startswith("dare") else {}
+        return {**self.params, **demands}
+
+
+LABELS: tuple[Any, ...] = (
+    "7",
+    "",
+    "  ",
+    None,
+    7,
+    7.5,
+    True,
+    "{x | x > 0}",
+    '{"answer": "7"',
+    {"answer": "7"},
+    {"answer": 7, "split": "train"},
+    {"answer": None},
+    {"answer": "7", "split": "eval"},
+    {"answer": 7, "split": "eval"},
+    {"answer": 0.5, "split": "eval"},
+    {"answer": [1, 2], "split": "eval"},
+    {"answer": "7", "split": "eval", "kind": "exact"},
+    {"answer": "7.0", "split": "eval", "kind": "exact"},
+    {"answer": "7.0", "kind": "exact"},
+    {"answer": "B", "split": "train", "kind": "choice", "options": 4},
+    {"answer": "B", "split": "eval", "kind": "choice", "options": ["A", "B", "C"]},
+    {"answer": "B", "kind": "choice"},
+    {"answer": "7", "options": 4},
+    {"ground_truth": "7"},
+    # What means nothing counts as training without a label.
+    {"split": "eval"},
+    {"answer": "", "split": "eval"},
+    {"answer": " ", "split": "eval"},
+    {"answer": "7", "split": "test"},
+    {"answer": "7", "split": ["eval"]},
+    {"answer": {"value": "7"}, "split": "eval"},
+    {"answer": "7", "split": "eval", "kind": "poetry"},
+    {"answer": "B", "split": "eval", "kind": "choice", "options": 99},
+    {"answer": "B", "split": "eval", "kind": "choice", "options": {"A": 1}},
+    '{"answer": ' + "[" * 5000 + "]" * 5000 + "}",
+    [["7"], {"answer": ["7"]}],
+    ["7"],
+)
+
+
+def cases() -> list[Case]:
+    """Two hundred groups, the same ones always; `name` begins with what the group is about."""
+    rng = random.Random(20261122)
+    makers = [_truncated, _tied, _invalid, _unit, _choice, _pruned, _shadow, _plain, _labelled, _labelled]
+    chosen = [makers[i % len(makers)] for i in range(GROUPS)]
+    return [replace(make(rng, i), name=f"{make.__name__[1:]}-{i}") for i, make in enumerate(chosen)]
+
+
+def _case(rng: random.Random, answers: list[Any], say: str = "So it is \\boxed{{{}}}.", **more: Any) -> Case:
+    texts = tuple("I cannot tell." if a is None else say.format(a) for a in answers)
+    entropies = tuple(rng.choice([0.1, 0.25, 0.5, 0.75, 1.5]) for _ in texts)
+    return Case(**{"name": "", "texts": texts, "entropies": entropies, "cut": (False,) * len(texts), **more})
+
+
+def _answers(rng: random.Random, least: int = 2) -> list[Any]:
+    return [rng.choice(["7", "7", "5", "1/2", None]) for _ in range(rng.randint(least, 8))]
+
+
+def _either(rng: random.Random, answer: str = "7") -> Any:
+    """A label of training or of evaluation, or none."""
+    return rng.choice(
+        ["", answer, {"answer": answer, "split": "eval"}, json.dumps({"answer": answer, "split": "eval"})]
+    )
+
+
+def _truncated(rng: random.Random, i: int) -> Case:
+    """Announced answers, some cut off: they count by the parameter `truncated`, and so in an evaluation."""
+    found = _case(
+        rng, _answers(rng), rng.choice(["The answer is {}", "So it is \\boxed{{{}}}", "<think>\\boxed{{{}}}"])
+    )
+    rule = [{}, {"truncated": "as_is"}, {"truncated": "invalid"}, {"open_think": True}][i // 10 % 4]
+    cut = tuple(rng.random() < 0.6 for _ in found.texts)
+    return replace(found, cut=cut, params=rule, label=_either(rng))
+
+
+def _tied(rng: random.Random, i: int) -> Case:
+    """Every answer has as many votes; entropies decide."""
+    answers = rng.sample(["7", "5", "3", "11"], rng.randint(2, 4)) * rng.randint(1, 3)
+    found = _case(rng, sorted(answers, key=lambda _: rng.random()), label="7")
+    if i % 20 < 10:  # the first seen is the least sure
+        first = found.texts[0]
+        found = replace(found, entropies=tuple(0.9 if t == first else 0.1 for t in found.texts))
+    return replace(found, method=rng.choice(["dare", "dare", "ttrl", "empo"]))
+
+
+def _invalid(rng: random.Random, i: int) -> Case:
+    answers = [None if rng.random() < 0.6 else rng.choice(["7", "5"]) for _ in range(rng.randint(2, 6))]
+    found = _case(rng, [None] * 4 if i % 40 < 10 else answers, label=_either(rng))
+    return replace(found, texts=("", *found.texts[1:]), cut=(True, *found.cut[1:]))  # and one without a single token
+
+
+def _unit(rng: random.Random, i: int) -> Case:
+    """Rewards that differ by one unit of the grid, which OpenRLHF would turn into advantages of up to 1."""
+    base, low = rng.choice([0.25, 0.5, 1.0]), 0.0
+    high = 0.01
+    for _ in range(60):
+        middle = (low + high) / 2
+        spread = _spread(base, middle)
+        if spread == UNIT:
+            break
+        low, high = (middle, high) if spread < UNIT else (low, middle)
+    found = _case(rng, ["7", "5"], label=rng.choice(["", "7"]))
+    entropies = (base, base + middle) if rng.random() < 0.5 else (base + middle, base)
+    return replace(found, entropies=entropies, params={"tau": 0.0} if i % 20 < 10 else {})
+
+
+def _spread(base: float, more: float) -> float:
+    rollouts = [{"answer": a, "mean_entropy": u} for a, u in (("7", base), ("5", base + more))]
+    rewards = [round(r / UNIT) * UNIT for r in estimate([{"rollouts": rollouts}]).groups[0].rewards]
+    return abs(rewards[0] - rewards[1])
+
+
+def _choice(rng: random.Random, i: int) -> Case:
+    """Letters; some are outside of the label's options."""
+    answers = [rng.choice(["A", "B", "B", "D", "F", None]) for _ in range(rng.randint(2, 6))]
+    label = {
+        "answer": "B",
+        "split": rng.choice(["train", "eval"]),
+        "kind": "choice",
+        "options": rng.choice([4, "ABCDEF"]),
+    }
+    label["options"] = list(label["options"]) if isinstance(label["options"], str) else label["options"]
+    say = rng.choice(["So it is \\boxed{{{}}}.", "The answer is ({})."])
+    if i % 20 < 10:
+        return _case(rng, answers, say, label=rng.choice([label, json.dumps(label)]))
+    return _case(rng, answers, say, label=rng.choice(["B", {"answer": "B", "options": 4}]), kind="choice")
+
+
+def _pruned(rng: random.Random, i: int) -> Case:
+    """One odd answer of high entropy among many, and now and then a rollout without an answer."""
+    answers = ["7"] * rng.randint(3, 5) + ["5"] * rng.randint(2, 4) + ["99"] + [None] * rng.randint(0, 2)
+    found = _case(rng, answers, label="7")
+    entropies = tuple(3.0 if "99" in t else u / 5 for t, u in zip(found.texts, found.entropies, strict=True))
+    return replace(found, entropies=entropies, pruned=["zero", "neutral"][i // 10 % 2], params={"tau": 0.1})
+
+
+def _shadow(rng: random.Random, i: int) -> Case:
+    names = tuple(rng.sample(["ttrl", "scrl", "rent", "gt", "empo"], rng.randint(1, 3)))
+    return _case(rng, _answers(rng), label=_either(rng), shadow=names, method=rng.choice(["dare", "ttrl"]))
+
+
+def _plain(rng: random.Random, i: int) -> Case:
+    """OpenRLHF as it is released: text alone."""
+    label = rng.choice([*LABELS[:20], {"split": "eval"}])
+    return _case(rng, _answers(rng), label=label, sends=False, method=rng.choice(["dare", "ttrl", "weighted_vote"][:2]))
+
+
+def _labelled(rng: random.Random, i: int) -> Case:
+    """Every form of a label, right or wrong, among answers that tell them apart."""
+    label = LABELS[(i // 10 * 2 + (i % 10 - 8)) % len(LABELS)]
+    answers = [rng.choice(["7", "7", "7.0", "B", "Z", "1, 2", "\\frac{1}{2}", None]) for _ in range(rng.randint(2, 6))]
+    return _case(rng, answers, label=label)
+
+
+# --- the routes ------------------------------------------------------------------------------------------------------
+
+
+class Engine:
+    """The rollout actor: its n-th request gets the group's n-th rollout."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.asked = 0
+        self.llm = SimpleNamespace(model_config=SimpleNamespace(get_vocab_size=lambda: 300))
+
+    async def generate(self, prompt_token_ids: Any, sampling_params: Any, **_: Any) -> Any:
+        i, case = self.asked, self.case
+        self.asked += 1
+        finish = "length" if case.cut[i] else "stop"
+        done = completion(case.texts[i], case.entropies[i], asked=sampling_params.logprobs, finish=finish)
+        return SimpleNamespace(outputs=[done])
+
+
+async def group(executor: Any, case: Case) -> list[dict[str, Any]]:
+    """As RolloutRayActor has it: n executions with one sampling_params object."""
+    shared, engine = SamplingParams(max_tokens=64), Engine(case)
+    calls = [
+        executor.execute(
+            prompt=case.prompt,
+            label=case.label,
+            sampling_params=shared,
+            max_length=4096,
+            hf_tokenizer=Tokenizer(),
+            llm_engine=engine,
+        )
+        for _ in case.texts
+    ]
+    return await asyncio.gather(*calls)
+
+
+def openrlhf_like(url: str, post: Any) -> type:
+    """A class of the shape of OpenRLHF's SingleTurnAgentExecutor, which posts by `post(url, body)`."""
+
+    class SingleTurnAgentExecutor:
+        reward_endpoints = (url,)
+
+        async def execute(self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=None):
+            ids = hf_tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"][0].tolist()
+            done = (await llm_engine.generate(ids, deepcopy(sampling_params))).outputs[0]
+            query = hf_tokenizer.decode(ids + done.token_ids, skip_special_tokens=False)
+            (found,) = await self._fetch_rewards_via_http([query], [prompt], [label])
+            return {"reward": found["rewards"], "scores": found["scores"], "extra_logs": found["extra_logs"]}
+
+        async def _fetch_rewards_via_http(self, queries_list, prompts_list, labels_list):
+            return [await post(url, {"query": queries_list, "prompts": prompts_list, "labels": labels_list})]
+
+    return SingleTurnAgentExecutor
+
+
+def request_bytes(body: dict[str, Any]) -> bytes:
+    """As aiohttp writes it, to the byte (tests/golden/openrlhf_requests.json)."""
+    return json.dumps(body).encode()
+
+
+class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """An ASGI application for the agent's two clients: the one of its start is synchronous."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = httpx.ASGITransport(app)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        reply = await self._app.handle_async_request(request)
+        return httpx.Response(reply.status_code, headers=reply.headers, content=await reply.aread())
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        found: list[httpx.Response] = []
+        again = httpx.Request(request.method, request.url, headers=request.headers, content=request.read())
+        thread = threading.Thread(target=lambda: found.append(asyncio.run(self.handle_async_request(again))))
+        thread.start()
+        thread.join()
+        return found[0]
+
+
+def patched(executor: type) -> type:
+    """With what our package adds to it on the rollout nodes."""
+    assert url_route_patch.patch_class(executor)
+    return executor
+
+
+# --- what must be equal ----------------------------------------------------------------------------------------------
+
+
+def differences(case: Case, by_url: list[dict[str, Any]], by_agent: list[dict[str, Any]]) -> list[str]:
+    """Where the two routes disagree; empty where they mean the same."""
+    out = []
+    for i, (url, agent) in enumerate(zip(by_url, by_agent, strict=True)):
+        logs = {k: v[0] for k, v in url["extra_logs"].items()}
+        found = [("reward", url["reward"][0], agent["reward"]), ("score", url["scores"][0], agent["scores"])]
+        names = [*SHARED, *(k for k in agent["extra_logs"] if k.startswith("shadow_"))]
+        found += [(name, logs[name], agent["extra_logs"][name]) for name in names]
+        exact = {"reward", "score"}
+        for name, one, other in found:
+            if one != other if name in exact else abs(one - other) > 1e-9:
+                out.append(f"{case.name}[{i}] {name}: URL {one}, agent {other}")
+    return out

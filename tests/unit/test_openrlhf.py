@@ -1,0 +1,358 @@
+"""What OpenRLHF gets: labels, the grid, pruned rollouts and their advantages, scores, logs, evaluation."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dare_reward import estimate
+from dare_reward.errors import ConfigError
+from dare_reward.openrlhf import (
+    GRID,
+    LOGS,
+    AnswerRules,
+    Label,
+    evaluation,
+    keys_of,
+    neutral,
+    outcomes,
+    read_label,
+    rounded,
+    write_label,
+)
+
+ANSWERS = ["7"] * 5 + ["5"] * 2 + ["1"] + [None]
+SEVEN = Label("7", "eval")
+ENTROPIES = [0.2] * 5 + [0.3] * 2 + [3.0] + [0.5]
+
+
+def reply(**params):
+    rollouts = [{"answer": a, "mean_entropy": h} for a, h in zip(ANSWERS, ENTROPIES, strict=True)]
+    return estimate([{"kind": "exact", "label": "7", "rollouts": rollouts}], method="dare", **params).groups[0]
+
+
+def settle(pruned="zero", trained=range(9), **params):
+    return outcomes(reply(**params), route="agent", trained=trained, entropies=ENTROPIES, pruned=pruned)
+
+
+def graded(text="\\boxed{7}", label=SEVEN, *, route="agent", shadow=(), entropy=None, **params):
+    rules = AnswerRules(params)
+    cut = {"finish_reason": "length"} if text.endswith("...") else {}
+    rollout = {"text": text.removesuffix("..."), "num_tokens": len(text), **cut}
+    return evaluation(rules, rollout, label, route=route, shadow=shadow, entropy=entropy)
+
+
+def advantages(rewards):
+    """OpenRLHF's group_norm, in float32."""
+    r = np.array(rewards, np.float32)
+    return (r - r.mean()) / (r.std(ddof=1) + np.float32(1e-9))
+
+
+@given(st.lists(st.floats(-10, 10), min_size=1, max_size=64))
+def test_rewards_lie_on_the_grid_and_keep_their_order(values):
+    found = rounded(values)
+    assert all((r * 65536).is_integer() for r in found)
+    assert all(abs(a - b) <= 2.0**-16 for a, b in zip(found, values, strict=True))
+    for a, x in zip(found, values, strict=True):
+        for b, y in zip(found, values, strict=True):
+            assert a <= b if x <= y else a >= b
+
+
+def test_equal_rewards_give_no_advantage():
+    """In float32 the mean of equal numbers may differ from them, and every rollout then gets the same large advantage."""
+    values = np.random.default_rng(0).random(500)
+    assert max(abs(advantages([v] * 33)).max() for v in values) > 0.5
+    for size in (8, 32, 33, 64):
+        assert max(abs(advantages(rounded([v] * size))).max() for v in values) == 0
+
+
+def test_one_unit_is_rounding_and_two_are_a_difference():
+    assert rounded([0.5, 0.5 + GRID, 0.5]) == [0.5] * 3
+    assert rounded([0.5, 0.5 + 2 * GRID]) == [0.5, 0.5 + 2 * GRID]
+    assert rounded([0.5, 0.5 + GRID, 0.5 + 2 * GRID]) == [0.5, 0.5 + GRID, 0.5 + 2 * GRID]
+    assert rounded([]) == []
+
+
+def test_noise_below_the_grid_is_no_difference():
+    assert len(set(rounded([0.5 + 2.0**-17, 0.5 + 2.0**-17 - 1e-12, 0.5 + 2.0**-17 + 1e-12]))) == 1
+
+
+def test_pruned_zero_is_the_equation():
+    found = settle("zero")
+    assert found[7].reward == 0.0
+    assert found[7].logs["pruned"] == 1.0
+    assert found[8].reward == 0.0
+    assert found[8].logs["pruned"] == 0.0
+    assert found[8].logs["invalid"] == 1.0
+    assert not any(o.masked for o in found)
+    assert advantages([o.reward for o in found])[7] < -1
+
+
+@pytest.mark.parametrize("mode", ["neutral", "mask"])
+def test_pruned_neutral_has_no_advantage(mode):
+    found = settle(mode)
+    a = advantages([o.reward for o in found])
+    assert abs(a[7]) < 1e-3
+    assert [o.masked for o in found] == [mode == "mask" and i == 7 for i in range(9)]
+    kept = [i for i in range(9) if i != 7]
+    own = advantages([found[i].reward for i in kept])
+    ratio = math.sqrt(8 / 7)  # the survivors' own advantages, scaled by sqrt((n - 1) / (|S| - 1))
+    assert a[kept] == pytest.approx(own * ratio, abs=1e-3)
+
+
+def test_neutral_is_over_the_trained():
+    trained = [0, 1, 5, 7]
+    found = settle("neutral", trained)
+    assert len(found) == 4
+    assert abs(advantages([o.reward for o in found])[3]) < 1e-3
+
+
+def test_scores_agree_with_the_pseudo_label():
+    assert [o.score for o in settle()] == [1.0] * 5 + [0.0] * 4
+
+
+def scores(answers, entropies, method):
+    rollouts = [{"answer": a, "mean_entropy": h, "num_tokens": 3} for a, h in zip(answers, entropies, strict=True)]
+    return [o.score for o in outcomes(estimate([{"rollouts": rollouts}], method=method).groups[0], route="url")]
+
+
+def test_a_tie_is_decided_as_the_method_decides_it():
+    assert scores("1122", [0.9, 0.9, 0.1, 0.1], "dare") == [0.0, 0.0, 1.0, 1.0]
+    assert scores("1122", [0.1, 0.1, 0.9, 0.9], "dare") == [1.0, 1.0, 0.0, 0.0]
+    assert scores("1122", [0.9, 0.9, 0.1, 0.1], "ttrl") == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_the_methods_label_may_have_fewer_votes():
+    assert scores("11122", [0.9] * 3 + [0.1] * 2, "dare") == [0.0] * 3 + [1.0] * 2
+
+
+def test_where_a_method_names_no_label_the_most_voted_answer_counts():
+    """Otherwise every score would be 0, and dynamic filtering would drop every prompt."""
+    assert (
+        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], method="rent").groups[0].pseudo_label is None
+    )
+    assert scores("21122", [0.9] * 5, "rent") == [1.0, 0.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("route", ["url", "agent"])
+def test_logs_are_always_the_same_finite_numbers(route):
+    rollouts = [{"answer": "7", "mean_entropy": 0.1}, {"answer": None}]
+    every = [
+        *outcomes(reply(), route=route, entropies=ENTROPIES),
+        *outcomes(reply(), route=route, unscored=True),
+        *outcomes(estimate([{"rollouts": rollouts}]).groups[0], route=route, known={"wait_seconds": [1, 2]}),
+        *neutral(3, votes=6, route=route),
+        graded(route=route),
+        graded("no answer", route=route, entropy=0.3),
+    ]
+    for o in every:
+        assert tuple(o.logs) == keys_of(route)
+        assert all(type(v) is float and math.isfinite(v) for v in (*o.logs.values(), o.reward, o.score))
+    reserved = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
+    assert not reserved & LOGS.keys()
+
+
+def test_logs_of_shadow_methods_are_always_the_same_finite_numbers():
+    asked = ("ttrl", "gt", "evol_rl")
+    told = reply(shadow=asked)
+    scored = outcomes(told, route="agent", entropies=ENTROPIES, shadow=asked)
+    bare = outcomes(reply(), route="agent", entropies=ENTROPIES, shadow=asked)
+    every = [*scored, *bare, *neutral(3, votes=6, route="agent", shadow=asked), graded(shadow=asked)]
+    keys = keys_of("agent", asked)
+    for o in every:
+        assert tuple(o.logs) == keys
+        assert all(type(v) is float and math.isfinite(v) for v in o.logs.values())
+    assert [(o.reward, o.score) for o in scored] == [(o.reward, o.score) for o in settle()]
+    found = told.diagnostics["shadow"]
+    assert scored[0].logs["shadow_ttrl_cosine"] == found["ttrl"]["cosine"]
+    assert scored[0].logs["shadow_ttrl_cosine_known"] == 1.0
+    assert scored[0].logs["shadow_gt_flipped"] == found["gt"]["flipped"]
+    for o, name in ((scored[0], "evol_rl"), (bare[0], "ttrl"), (every[-1], "ttrl")):
+        told_of = {k: v for k, v in o.logs.items() if k.startswith(f"shadow_{name}_")}
+        assert told_of.pop(f"shadow_{name}_cosine_known") == 0.0
+        assert set(told_of.values()) == {-1.0}
+
+
+def test_logs_say_what_happened():
+    logs = settle()[0].logs
+    assert logs["majority_ratio"] == pytest.approx(5 / 9)
+    assert logs["label_accuracy"] == 1.0
+    assert logs["ground_truth_ratio"] == pytest.approx(5 / 9)
+    assert logs["pruned_share"] == pytest.approx(1 / 9)
+    assert logs["invalid_share"] == pytest.approx(1 / 9)
+    assert logs["mean_u"] == pytest.approx(np.mean(ENTROPIES[:8]))  # the ninth has no answer
+    assert logs["entropy_source"] == 1.0
+    assert logs["members"] == 9.0
+
+
+def test_the_route_tells_what_only_it_knows():
+    known = {"partial": 1.0, "wait_seconds": [0.5 * i for i in range(9)], "reward_fallback": 1.0}
+    found = outcomes(reply(), route="url", known=known)
+    assert [o.logs["wait_seconds"] for o in found] == known["wait_seconds"]
+    assert {o.logs["partial"] for o in found} == {1.0}
+    assert "reward_fallback" not in found[0].logs
+    assert outcomes(reply(), route="agent", known=known)[0].logs["reward_fallback"] == 1.0
+
+
+def test_without_label_nothing_is_claimed():
+    rollouts = [{"answer": "7", "mean_entropy": 0.1}] * 2
+    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="agent")
+    names = ("label_accuracy", "reward_accuracy", "ground_truth_ratio", "mean_u")
+    assert {found[0].logs[k] for k in names} == {-1.0}
+
+
+def test_a_group_without_an_answer_is_scored():
+    rollouts = [{"answer": None, "mean_entropy": 0.1}] * 3
+    found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="agent", pruned="neutral")
+    assert [(o.reward, o.score) for o in found] == [(0.0, 0.0)] * 3
+
+
+def test_a_group_that_was_not_scored_has_no_outcomes():
+    lacking = estimate([{"rollouts": [{"answer": "7"}]}]).groups[0]
+    with pytest.raises(ValueError, match="no rewards"):
+        outcomes(lacking, route="agent")
+    assert {(o.reward, o.score) for o in neutral(2, votes=4, route="agent")} == {(0.0, 0.0)}
+
+
+# --- evaluation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "params", "value", "invalid"),
+    [
+        ("So \\boxed{7}", {}, 1.0, 0.0),
+        ("So \\boxed{5}", {}, 0.0, 0.0),
+        ("The answer is 7", {}, 1.0, 0.0),
+        ("The answer is 7...", {}, 0.0, 1.0),  # cut off: only a closed box counts
+        ("The answer is 7...", {"truncated": "as_is"}, 1.0, 0.0),
+        ("So \\boxed{7}...", {}, 1.0, 0.0),
+        ("So \\boxed{7}...", {"truncated": "invalid"}, 0.0, 1.0),
+        ("<think>So \\boxed{7}", {}, 0.0, 1.0),
+        ("<think>So \\boxed{7}", {"open_think": True}, 1.0, 0.0),
+        ("I cannot tell", {}, 0.0, 1.0),
+        ("", {}, 0.0, 1.0),
+    ],
+)
+def test_an_evaluation_reads_answers_as_the_training_does(text, params, value, invalid):
+    found = graded(text, **params, entropy=0.5)
+    assert (found.reward, found.score, found.logs["ground_truth_ratio"], found.logs["invalid"]) == (
+        *[value] * 3,
+        invalid,
+    )
+    assert (found.logs["evaluation"], found.logs["members"]) == (1.0, 1.0)
+    assert found.logs["mean_u"] == (-1.0 if invalid else 0.5)
+    cut = {"finish_reason": "length"} if text.endswith("...") else {}
+    rollout = {"text": text.removesuffix("..."), "num_tokens": len(text), "mean_entropy": 0.5, **cut}
+    trained = estimate([{"label": "7", "rollouts": [rollout]}], method="ttrl", **params).groups[0]
+    assert (trained.valid[0], trained.diagnostics["ground_truth_ratio"]) == (not invalid, value)
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "value"),
+    [
+        (Label("B", "eval", "choice", 4), "The answer is (B).", 1.0),
+        (Label("B", "eval", "choice", 4), "The answer is (F).", 0.0),
+        (Label("7.0", "eval", "exact"), "\\boxed{7}", 0.0),
+        (Label("7.0", "eval"), "\\boxed{7}", 1.0),
+    ],
+)
+def test_a_labels_kind_and_options_win(label, text, value):
+    found = graded(text, label)
+    assert found.reward == value
+    assert found.logs["invalid"] == float("(F)" in text)
+
+
+def test_a_runs_own_options():
+    rules = AnswerRules({}, "choice", ("A", "B"))
+    assert rules.group(Label("A")) == {"kind": "choice", "options": ["A", "B"], "label": "A"}
+    assert rules.group(Label("A", options=3))["options"] == ["A", "B", "C"]
+    assert rules.group(Label("7", kind="math")) == {"kind": "math", "options": None, "label": "7"}
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("", Label()),
+        ("  ", Label()),
+        (None, Label()),
+        ("204", Label("204")),
+        (204, Label("204")),
+        (0.5, Label("0.5")),
+        (["1", 2], Label('["1", 2]')),
+        ({"answer": 7, "split": "eval"}, Label("7", "eval")),
+        ('{"answer": "7", "split": "eval"}', Label("7", "eval")),
+        (' {"answer": "7", "split": "eval"}', Label("7", "eval")),
+        ('{"answer": "B", "split": "train", "kind": "choice", "options": 4}', Label("B", "train", "choice", 4)),
+        ("{1, 2}", Label("{1, 2}")),
+        ("{x | x > 0}", Label("{x | x > 0}")),
+        ({"answer": "", "split": "train"}, Label()),
+        ({"answer": "7"}, Label("7")),
+        ({"answer": "7", "split": None}, Label("7")),
+        ({"ground_truth": "204"}, Label()),
+        ({}, Label()),
+    ],
+)
+def test_labels(value, wanted):
+    assert read_label(value) == wanted
+
+
+@pytest.mark.parametrize("value", ["204", 204, "{x | x > 0}"])
+def test_what_a_plain_answer_marks(value):
+    assert read_label(value, policy="eval").split == "eval"
+    assert read_label("", policy="eval").split == "train"
+    assert read_label({"answer": "204"}, policy="eval").split == "train"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"split": "eval"}, "an evaluation needs the right answer"),
+        ({"answer": " ", "split": "eval"}, "an evaluation needs the right answer"),
+        ({"answer": "1", "split": "test"}, "split must be train or eval"),
+        ({"answer": "1", "split": ["eval"]}, "split must be train or eval"),
+        ({"answer": {"value": 1}, "split": "eval"}, "must be a string, a number or a list of them"),
+        ([[1]], "must be a string, a number or a list of them"),
+        ({"answer": "1", "kind": "poetry"}, "kind must be one of math"),
+        ({"answer": "A", "kind": "choice", "options": 99}, "options must be a count from 1 to 26"),
+        pytest.param('{"answer": ' + "[" * 100_000 + "]" * 100_000 + "}", "too deep or too long", id="depth"),
+        pytest.param(10**5000, "too deep or too long", id="digits"),
+    ],
+)
+def test_a_label_that_means_nothing_is_none_and_says_why(value, words):
+    label = read_label(value)
+    assert words in label.problem
+    assert label == Label(problem=label.problem)
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.floats()
+        | st.integers()
+        | st.text(max_size=9)
+        | st.sampled_from(["eval", "choice"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["answer", "split", "kind", "options"]), inner, max_size=4)
+        ),
+    )
+)
+def test_no_label_raises(value):
+    for form in (value, json.dumps(value)):
+        label = read_label(form)
+        assert label.split == "train" or label.answer is not None
+        assert not (label.problem and label.answer)
+
+
+def test_labels_are_written_as_they_are_read():
+    for label in (Label("7", "eval"), Label("B", "train", "choice", 4), Label(None, "train")):
+        assert read_label(write_label(label)) == label
+    with pytest.raises(ConfigError, match="means nothing: options must be a count"):
+        write_label(Label("A", "train", "choice", 99))
