@@ -29,6 +29,7 @@ __all__ = [
     "ANSWERED_FIELDS",
     "FIELDS",
     "GROUP_FIELDS",
+    "KINDS",
     "MAX_ENTROPY",
     "ROLLOUT_FIELDS",
     "AnsweredRollout",
@@ -288,6 +289,7 @@ def _is_literal(hint: Any) -> bool:
     return getattr(hint, "__origin__", None) is Literal
 
 
+KINDS: Final = get_args(Kind)
 GROUP_FIELDS: Final = _read(Group)
 ROLLOUT_FIELDS: Final = _read(Rollout)
 ANSWERED_FIELDS: Final = _read(AnsweredRollout)
