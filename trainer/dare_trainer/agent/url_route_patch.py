@@ -149,33 +149,23 @@ class _RecordingEngine:
 
 
 def _execute(original: Any) -> Any:
+    signature = inspect.signature(original)
+
     @functools.wraps(original)
-    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
-        self: Any,
-        prompt: Any,
-        label: Any,
-        sampling_params: Any,
-        max_length: Any,
-        hf_tokenizer: Any,
-        llm_engine: Any,
-        *more: Any,
-        **named: Any,
-    ) -> Any:
-        await _switch_on(self, llm_engine)
+    async def execute(self: Any, *given: Any, **named: Any) -> Any:
+        bound = signature.bind(self, *given, **named)
+        actor, sampling_params = bound.arguments["llm_engine"], bound.arguments["sampling_params"]
+        await _switch_on(self, actor)
         if plugin.mode() is None:
-            return await original(
-                self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, *more, **named
-            )
+            return await original(*bound.args, **bound.kwargs)
         call = _calls.setdefault(id(sampling_params), _GroupCall(sampling_params))
         rollout = _SingleRollout(call, call.started)
         call.started += 1
         call.live += 1
         token = _rollout.set(rollout)
+        bound.arguments["llm_engine"] = _RecordingEngine(actor, rollout)
         try:
-            engine = _RecordingEngine(llm_engine, rollout)
-            return await original(
-                self, prompt, label, sampling_params, max_length, hf_tokenizer, engine, *more, **named
-            )
+            return await original(*bound.args, **bound.kwargs)
         finally:
             _rollout.reset(token)
             call.live -= 1
