@@ -146,7 +146,8 @@ class Executor:
             return None
         try:
             if self.config.entropy == "topk":
-                return completion_bounds(completion, _vocabulary(llm_engine), TOPK).estimate
+                vocabulary = int(llm_engine.llm.model_config.get_vocab_size())
+                return completion_bounds(completion, vocabulary, TOPK).estimate
             values = token_entropies(completion)
         except (EntropyError, AttributeError, TypeError, ValueError) as error:
             if not self._entropies_seen:
@@ -223,7 +224,3 @@ def _votes(deliveries: Sequence[Delivery]) -> int:
 
 def _ms_since(began: float) -> float:
     return 1e3 * (time.perf_counter() - began)
-
-
-def _vocabulary(llm_engine: Any) -> int:
-    return int(llm_engine.llm.model_config.get_vocab_size())
