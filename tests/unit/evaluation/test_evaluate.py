@@ -307,9 +307,9 @@ def test_rows_that_mean_nothing(tmp_path, name, row):
 def test_files_that_are_none(tmp_path):
     for text in ("", "{", "[1]"):
         (tmp_path / "x.jsonl").write_text(text)
-        with pytest.raises(RequestError):
+        with pytest.raises(ConfigError):
             load("amc", tmp_path / "x.jsonl")
-    with pytest.raises(RequestError, match="No such file"):
+    with pytest.raises(ConfigError, match="no such file"):
         load("amc", tmp_path / "absent")
 
 

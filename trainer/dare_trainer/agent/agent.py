@@ -18,16 +18,5 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc,unused-ignore]
     def __init__(self) -> None:
         self._executor = Executor(read_config(Path(__file__).resolve().parent))
 
-    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
-        self,
-        prompt: str,
-        label: Any,
-        sampling_params: Any,
-        max_length: int,
-        hf_tokenizer: Any,
-        llm_engine: Any,
-        images: Any = None,
-    ) -> dict[str, Any]:
-        return await self._executor.execute(
-            prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images
-        )
+    async def execute(self, *given: Any, **named: Any) -> dict[str, Any]:
+        return await self._executor.execute(*given, **named)

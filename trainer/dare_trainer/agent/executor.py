@@ -77,12 +77,8 @@ class Executor:
         evaluating = self._evaluates(meaning, sampling_params)
 
         async def one() -> ReadRollout:
-            own = self._ask(params)
-            if tokenized.pictures:
-                output = await llm_engine.generate(list(ids), own, multi_modal_data={"image": tokenized.pictures})
-            else:
-                output = await llm_engine.generate(list(ids), own)
-            completion = output.outputs[0]
+            more = {"multi_modal_data": {"image": tokenized.pictures}} if tokenized.pictures else {}
+            completion = (await llm_engine.generate(list(ids), self._ask(params), **more)).outputs[0]
             entropies = self._entropies(completion, llm_engine)
             return self._reader.read(completion, generated_text(hf_tokenizer, completion), entropies, meaning)
 
@@ -97,16 +93,14 @@ class Executor:
             return Delivery(prompt, meaning, rollouts, evaluating, time.perf_counter())
 
         delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
-        return response(
-            prompt=prompt,
-            label=label,
-            images=images,
-            training_inputs=tokenized.training_inputs,
-            ids=ids,
-            completion=delivery.rollouts[0].completion,
-            outcome=outcome,
-            sampling_params=sampling_params,
-        )
+        done = response(ids, delivery.rollouts[0].completion, outcome, sampling_params)
+        return {
+            "prompt": prompt,
+            "label": label,
+            "images": images,
+            "mm_train_inputs": tokenized.training_inputs,
+            **done,
+        }
 
     async def close(self) -> None:
         """Close the connections to the service; the next group opens new ones."""
@@ -152,7 +146,8 @@ class Executor:
             return None
         try:
             if self.config.entropy == "topk":
-                return completion_bounds(completion, _vocabulary(llm_engine), TOPK).estimate
+                vocabulary = int(llm_engine.llm.model_config.get_vocab_size())
+                return completion_bounds(completion, vocabulary, TOPK).estimate
             values = token_entropies(completion)
         except (EntropyError, AttributeError, TypeError, ValueError) as error:
             if not self._entropies_seen:
@@ -229,7 +224,3 @@ def _votes(deliveries: Sequence[Delivery]) -> int:
 
 def _ms_since(began: float) -> float:
     return 1e3 * (time.perf_counter() - began)
-
-
-def _vocabulary(llm_engine: Any) -> int:
-    return int(llm_engine.llm.model_config.get_vocab_size())

@@ -56,18 +56,8 @@ def generated_text(hf_tokenizer: Any, completion: Any) -> str:
     return text
 
 
-def response(
-    *,
-    prompt: str,
-    label: Any,
-    images: Any,
-    training_inputs: Any,
-    ids: list[int],
-    completion: Any,
-    outcome: Any,
-    sampling_params: Any,
-) -> dict[str, Any]:
-    """One rollout as OpenRLHF stores it. `rollout_log_probs` only where it asked for them."""
+def response(ids: list[int], completion: Any, outcome: Any, sampling_params: Any) -> dict[str, Any]:
+    """What was generated and what it got, as OpenRLHF stores it. `rollout_log_probs` only where it asked for them."""
     generated = list(completion.token_ids)
     whole = ids + generated
     start = len(whole) - 1 if outcome.masked and generated else len(ids)
@@ -76,10 +66,6 @@ def response(
         found = [row.get(token) for token, row in zip(generated, completion.logprobs, strict=True)]
         log_probs = [0.0] * len(ids) + [0.0 if x is None else float(x.logprob) for x in found]
     return {
-        "prompt": prompt,
-        "label": label,
-        "images": images,
-        "mm_train_inputs": training_inputs,
         "observation_tokens": whole,
         "action_ranges": [(start, len(whole))],
         "rollout_log_probs": log_probs,

@@ -8,9 +8,8 @@ the entropy plugin is on, each rollout then carries, in lists of the same length
     mean_entropy, num_tokens, finish_reason, entropy_source, entropy_mode
 
 The plugin is on by VLLM_TOKEN_ENTROPY, or because the reward URL demands entropies (`missing_entropy=error` or
-`group_mean` in its query). The plugin is loaded after OpenRLHF has made its executor, so it cannot see the URL at the
-start of the engine. The wrapped `execute` does: before its first rollout it asks the engine's workers to switch on.
-No environment has to reach the actor, and one flag is the whole configuration.
+`group_mean` in its query). OpenRLHF makes its executor before vLLM loads plugins, so the engine starts without them;
+the wrapped `execute` reads its own URL and asks the engine's workers to switch on before the first rollout.
 
 Two methods are wrapped, whose names and arguments are the same in 0.9.1 to 0.11.2: `execute` (to see the engine's
 output) and `_fetch_rewards_via_http` (to post more fields; tries and time-outs are as there). Where they are missing,
@@ -149,33 +148,23 @@ class _RecordingEngine:
 
 
 def _execute(original: Any) -> Any:
+    signature = inspect.signature(original)
+
     @functools.wraps(original)
-    async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
-        self: Any,
-        prompt: Any,
-        label: Any,
-        sampling_params: Any,
-        max_length: Any,
-        hf_tokenizer: Any,
-        llm_engine: Any,
-        *more: Any,
-        **named: Any,
-    ) -> Any:
-        await _switch_on(self, llm_engine)
+    async def execute(self: Any, *given: Any, **named: Any) -> Any:
+        bound = signature.bind(self, *given, **named)
+        actor, sampling_params = bound.arguments["llm_engine"], bound.arguments["sampling_params"]
+        await _switch_on(self, actor)
         if plugin.mode() is None:
-            return await original(
-                self, prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, *more, **named
-            )
+            return await original(*bound.args, **bound.kwargs)
         call = _calls.setdefault(id(sampling_params), _GroupCall(sampling_params))
         rollout = _SingleRollout(call, call.started)
         call.started += 1
         call.live += 1
         token = _rollout.set(rollout)
+        bound.arguments["llm_engine"] = _RecordingEngine(actor, rollout)
         try:
-            engine = _RecordingEngine(llm_engine, rollout)
-            return await original(
-                self, prompt, label, sampling_params, max_length, hf_tokenizer, engine, *more, **named
-            )
+            return await original(*bound.args, **bound.kwargs)
         finally:
             _rollout.reset(token)
             call.live -= 1

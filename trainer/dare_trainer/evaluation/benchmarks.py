@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from typing import Any
 
 from dare_reward.answers import Kind, extract
 from dare_reward.errors import RequestError
+
+from ..launch.data import read_rows
 
 __all__ = ["BENCHMARKS", "Benchmark", "BenchmarkProblem", "load", "prompt"]
 
@@ -61,7 +62,7 @@ def load(name: str, path: Path, *, limit: int | None = None) -> list[BenchmarkPr
     """The problems of a file in its order; `limit` takes the first. RequestError names the row that means nothing."""
     if name not in BENCHMARKS:
         raise RequestError(f"unknown benchmark {name!r}; known: {', '.join(BENCHMARKS)}", code="benchmark")
-    rows = _rows(path)[:limit]
+    rows = read_rows(path)[:limit]
     problems = [_problem(BENCHMARKS[name], row, i, path) for i, row in enumerate(rows)]
     if not problems:
         raise RequestError(f"{path}: no rows", code="empty")
@@ -76,24 +77,6 @@ def prompt(problem: BenchmarkProblem) -> str:
         return problem.question + MATH_SUFFIX
     listed = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, problem.options, strict=False))
     return f"{problem.question}\n\n{listed}{CHOICE_SUFFIX}"
-
-
-def _rows(path: Path) -> list[Mapping[str, Any]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RequestError(f"{path}: {error.strerror}", code="file") from None
-    try:
-        whole = (
-            json.loads(text)
-            if text.lstrip().startswith("[")
-            else [json.loads(x) for x in text.splitlines() if x.strip()]
-        )
-    except ValueError as error:
-        raise RequestError(f"{path}: not JSON: {error}", code="json") from None
-    if not all(isinstance(row, dict) for row in whole):
-        raise RequestError(f"{path}: every row must be an object", code="type")
-    return list(whole)
 
 
 def _problem(benchmark: Benchmark, row: Mapping[str, Any], index: int, path: Path) -> BenchmarkProblem:

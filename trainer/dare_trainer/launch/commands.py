@@ -6,7 +6,6 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,7 +179,7 @@ def _pair(text: str) -> tuple[str, Any]:
 
 def doctor(arguments: argparse.Namespace) -> int:
     from ..agent.config import read_config  # noqa: PLC0415
-    from .doctor import examine, failures  # noqa: PLC0415
+    from .doctor import examine  # noqa: PLC0415
 
     here = read_config(Path.cwd())
     config = replace(
@@ -195,7 +194,7 @@ def doctor(arguments: argparse.Namespace) -> int:
     for finding in examine(config, waiters=arguments.waiters, data=arguments.data, label_key=arguments.label_key):
         findings.append(finding)
         _say(str(finding))
-    return 2 if failures(findings) else 0
+    return 2 if any(f.good is False for f in findings) else 0
 
 
 def data(arguments: argparse.Namespace) -> int:
@@ -210,5 +209,4 @@ def data(arguments: argparse.Namespace) -> int:
 
 
 def _say(*lines: str) -> None:
-    out: Sequence[str] = lines
-    print("\n".join(out), flush=True)  # noqa: T201
+    print("\n".join(lines), flush=True)  # noqa: T201

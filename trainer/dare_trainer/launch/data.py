@@ -89,9 +89,8 @@ def read_rows(source: Path) -> list[Mapping[str, Any]]:
         text = source.read_text(encoding="utf-8-sig")
         if suffix == ".csv":
             return list(csv.DictReader(text.splitlines(keepends=True)))
-        found = (
-            [json.loads(line) for line in text.splitlines() if line.strip()] if suffix == ".jsonl" else json.loads(text)
-        )
+        lines = [] if text.lstrip().startswith("[") else text.splitlines()
+        found = [json.loads(line) for line in lines if line.strip()] if lines else json.loads(text)
     except ModuleNotFoundError:
         raise ConfigError(f"{source}: reading Parquet needs pyarrow (pip install pyarrow)") from None
     except (ValueError, csv.Error) as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dare_reward.errors import ConfigError, DareError
 
@@ -129,7 +129,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def failures(findings: Sequence[Any]) -> int:
-    return sum(f.good is False for f in findings)

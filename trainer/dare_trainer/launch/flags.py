@@ -13,60 +13,14 @@ from typing import Any, Final
 
 from dare_reward.errors import ConfigError
 
+from .recipes import recipe_file
+
 __all__ = ["OLDEST", "arguments", "dialect", "flags_of", "installed", "translate"]
 
 OLDEST: Final = (0, 9, 1)  # since then one rollout, one executor; agents of before have another shape
 NESTED: Final = (0, 10, 2)
 
-# Names that are not the nested name with its last dots as underscores.
-FLAT: Final[Mapping[str, str]] = {
-    "actor.adam.lr": "actor_learning_rate",
-    "actor.gradient_checkpointing_enable": "gradient_checkpointing",
-    "actor.lr_scheduler": "lr_scheduler",
-    "actor.lr_warmup_ratio": "lr_warmup_ratio",
-    "actor.model_name_or_path": "pretrain",
-    "actor.num_gpus_per_node": "actor_num_gpus_per_node",
-    "actor.num_nodes": "actor_num_nodes",
-    "algo.advantage.estimator": "advantage_estimator",
-    "algo.advantage.no_std_norm": "no_advantage_std_norm",
-    "algo.kl.init_coef": "init_kl_coef",
-    "ckpt.output_dir": "save_path",
-    "ckpt.path": "ckpt_path",
-    "ckpt.save_hf": "save_hf_ckpt",
-    "ckpt.save_steps": "save_steps",
-    "data.apply_chat_template": "apply_chat_template",
-    "data.input_key": "input_key",
-    "data.label_key": "label_key",
-    "data.max_len": "max_len",
-    "data.max_samples": "max_samples",
-    "data.prompt_dataset": "prompt_data",
-    "ds.enable_sleep": "deepspeed_enable_sleep",
-    "ds.zero_stage": "zero_stage",
-    "eval.dataset": "eval_dataset",
-    "eval.n_samples_per_prompt": "eval_n_samples_per_prompt",
-    "eval.steps": "eval_steps",
-    "eval.temperature": "eval_temperature",
-    "ref.num_gpus_per_node": "ref_num_gpus_per_node",
-    "ref.num_nodes": "ref_num_nodes",
-    "reward.remote_url": "remote_rm_url",
-    "rollout.batch_size": "rollout_batch_size",
-    "rollout.max_new_tokens": "max_new_tokens",
-    "rollout.micro_batch_size": "micro_rollout_batch_size",
-    "rollout.n_samples_per_prompt": "n_samples_per_prompt",
-    "rollout.temperature": "temperature",
-    "rollout.top_p": "top_p",
-    "train.agent_func_path": "agent_func_path",
-    "train.batch_size": "train_batch_size",
-    "train.colocate_all": "colocate_all_models",
-    "train.max_epochs": "max_epochs",
-    "train.micro_batch_size": "micro_train_batch_size",
-    "train.num_episodes": "num_episodes",
-    "train.seed": "seed",
-    "vllm.enable_sleep": "vllm_enable_sleep",
-    "vllm.gpu_memory_utilization": "vllm_gpu_memory_utilization",
-    "vllm.num_engines": "vllm_num_engines",
-    "vllm.tensor_parallel_size": "vllm_tensor_parallel_size",
-}
+FLAT: Final[Mapping[str, str]] = recipe_file("flat_flags")
 
 
 def dialect(release: str) -> str:

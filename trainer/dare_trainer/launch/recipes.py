@@ -17,7 +17,7 @@ from typing import Any
 from dare_reward import methods
 from dare_reward.errors import ConfigError
 
-__all__ = ["Recipe", "find_recipe", "names", "table", "tables"]
+__all__ = ["Recipe", "find_recipe", "names", "recipe_file", "table", "tables"]
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 CARRIED = frozenset({"answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label"})
@@ -56,37 +56,38 @@ class Recipe:
 
 
 @cache
-def _file(name: str) -> Mapping[str, Any]:
+def recipe_file(name: str) -> Mapping[str, Any]:
+    """What `recipes/NAME.toml` says."""
     text = files(__package__).joinpath("recipes", f"{name}.toml").read_text(encoding="utf-8")
     return MappingProxyType(tomllib.loads(text))
 
 
 def tables() -> tuple[str, ...]:
-    return tuple(_file("tables"))
+    return tuple(recipe_file("tables"))
 
 
 def rows() -> tuple[str, ...]:
     """Every row, the functional forms spelled out."""
-    return tuple(name for row in _file("rows") for name in _spell(row))
+    return tuple(name for row in recipe_file("rows") for name in _spell(row))
 
 
 def names() -> tuple[str, ...]:
     """Every recipe."""
-    return tuple(_name(b, m, r) for b, m, r in product(_file("benchmarks"), _file("backbones"), rows()))
+    return tuple(_name(b, m, r) for b, m, r in product(recipe_file("benchmarks"), recipe_file("backbones"), rows()))
 
 
 def table(name: str) -> Iterator[Recipe]:
     """The recipes of a table, backbone by backbone, row by row."""
-    if name not in _file("tables"):
+    if name not in recipe_file("tables"):
         raise ConfigError(f"unknown table {name!r}; known: {', '.join(tables())}")
-    chosen = _file("tables")[name]
+    chosen = recipe_file("tables")[name]
     spelled = [r for row in chosen["rows"] for r in _spell(row)]
     for backbone, row, benchmark in product(chosen["backbones"], spelled, chosen["benchmarks"]):
         yield _compose(benchmark, backbone, row)
 
 
 def find_recipe(name: str) -> Recipe:
-    for benchmark, backbone in product(_file("benchmarks"), _file("backbones")):
+    for benchmark, backbone in product(recipe_file("benchmarks"), recipe_file("backbones")):
         stem = f"{benchmark}-{backbone}"
         if name == stem:
             return _compose(benchmark, backbone, "dare")
@@ -94,17 +95,17 @@ def find_recipe(name: str) -> Recipe:
             return _compose(benchmark, backbone, row)
     raise ConfigError(
         f"unknown recipe {name!r}: BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW; benchmarks: "
-        f"{', '.join(_file('benchmarks'))}; backbones: {', '.join(_file('backbones'))}; rows: "
+        f"{', '.join(recipe_file('benchmarks'))}; backbones: {', '.join(recipe_file('backbones'))}; rows: "
         f"{', '.join(r for r in rows() if not r.startswith('form-'))}, form-WEIGHT-BONUS"
     )
 
 
 def benchmark_facts(name: str) -> Mapping[str, Any]:
     """The entry of a benchmark, or of the labelled set that belongs to one."""
-    for key, facts in _file("benchmarks").items():
+    for key, facts in recipe_file("benchmarks").items():
         if name in {key, facts["labelled"]}:
             return dict(facts)
-    known = [*_file("benchmarks"), *dict.fromkeys(f["labelled"] for f in _file("benchmarks").values())]
+    known = [*recipe_file("benchmarks"), *dict.fromkeys(f["labelled"] for f in recipe_file("benchmarks").values())]
     raise ConfigError(f"unknown benchmark {name!r}; known: {', '.join(known)}")
 
 
@@ -113,16 +114,16 @@ def _name(benchmark: str, backbone: str, row: str) -> str:
 
 
 def _spell(row: str) -> list[str]:
-    entry = _file("rows")[row]
+    entry = recipe_file("rows")[row]
     if "weights" not in entry:
         return [row]
     return [f"{row}-{w}-{b}" for w, b in product(entry["weights"], entry["bonuses"])]
 
 
 def _compose(benchmark: str, backbone: str, row: str) -> Recipe:
-    setup, facts, model = _file("setup"), _file("benchmarks")[benchmark], _file("backbones")[backbone]
+    setup, facts, model = recipe_file("setup"), recipe_file("benchmarks")[benchmark], recipe_file("backbones")[backbone]
     base, *form = row.split("-") if row.startswith("form-") else (row,)
-    entry = _file("rows")[base]
+    entry = recipe_file("rows")[base]
     params = dict(zip(("weight", "bonus"), form, strict=True)) if form else dict(entry.get("params", {}))
     train = entry.get("train", True)
     flags = {
