@@ -6,13 +6,14 @@ import hashlib
 import secrets
 
 from fastapi import Request
+from starlette.datastructures import URL
 
 from dare_reward.errors import RequestError
 
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["authorise", "query", "stopping"]
+__all__ = ["address", "authorise", "query", "query_string", "stopping"]
 
 
 def authorise(request: Request, settings: Settings) -> None:
@@ -42,6 +43,17 @@ def query(request: Request) -> dict[str, str]:
     if out.get("detail", "full") not in {"full", "rewards"}:
         raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
     return out
+
+
+def query_string(request: Request) -> str:
+    """The query string as it came. `request.url` takes it for UTF-8, and the Host header for a host."""
+    raw: bytes = request.scope["query_string"]
+    return raw.decode("latin-1")
+
+
+def address(request: Request) -> str:
+    """The URL that was asked, without its query."""
+    return str(URL(scope={**request.scope, "query_string": b""}))
 
 
 def stopping() -> RefusalError:
