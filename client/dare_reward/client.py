@@ -102,6 +102,7 @@ class _Limits:
         return self.params if method == self.method else {}
 
 
+Home = tuple[int, asyncio.AbstractEventLoop | None]
 Step = Send | Sleep
 Outcome = _Response | Exception | None
 Conversation = Generator[Step, Outcome, Reply]
@@ -151,29 +152,31 @@ class _Base:
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: _Limits | None = None
-        self._http: Any = None
-        self._home: Any = None  # where the connections were made
+        self._connections: dict[Home, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_http": None, "_home": None}
+        return {**self.__dict__, "_connections": {}}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
-    def _connected(self, kind: Any, home: object) -> Any:
-        """The httpx client of `kind`, with connections made at `home` (a process, an event loop) only.
+    def _connected(self, kind: Any, loop: asyncio.AbstractEventLoop | None) -> Any:
+        """The httpx client whose connections were made in this process and event loop.
 
-        One that comes from elsewhere is dropped and not closed: after a fork its sockets are the parent's too, and two
-        processes that read from one connection get each other's replies.
+        Those of another process or a closed loop are dropped and not closed: after a fork the sockets are the parent's
+        too, and two processes that read from one connection get each other's replies.
         """
-        http = self._http
-        if http is None or self._home != home:
-            try:
-                http = kind(**self._options())
-            except (ValueError, ImportError, OSError) as error:  # a proxy or certificates that the environment names
-                raise RequestError(f"the environment does not suit HTTP: {error}", code="environment") from None
-            self._http, self._home = http, home
-        return http
+        home = (os.getpid(), loop)
+        if (http := self._connections.get(home)) is not None:
+            return http
+        try:
+            made = kind(**self._options())
+        except (ValueError, ImportError, OSError) as error:  # a proxy or certificates that the environment names
+            raise RequestError(f"the environment does not suit HTTP: {error}", code="environment") from None
+        for pid, other in tuple(self._connections):
+            if pid != home[0] or (other is not None and other.is_closed()):
+                self._connections.pop((pid, other), None)
+        return self._connections.setdefault(home, made)  # the first of several threads' is everybody's
 
     def _options(self) -> dict[str, Any]:
         # Without a content encoding, the bytes that are counted are those that memory has to hold.
@@ -241,7 +244,7 @@ class _Base:
         """The reply, if it answers what was asked."""
         reply = Reply.from_json(read_json(response.content))
         if reply.request_id != response.request_id:
-            self._http = None  # whatever crossed the replies of this connection may cross the next ones too
+            self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
         output = methods()[method].output if method in methods() else None
         check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
         return reply
@@ -341,8 +344,8 @@ class Client(_Base):
 
     def close(self) -> None:
         """Close the connections. The next call opens new ones."""
-        http, self._http = self._http, None
-        if http is not None and self._home == os.getpid():
+        http = self._connections.pop((os.getpid(), None), None)
+        if http is not None:
             http.close()
 
     def __enter__(self) -> Self:
@@ -352,7 +355,7 @@ class Client(_Base):
         self.close()
 
     def _carry_out(self, send: Send) -> Outcome:
-        http: httpx.Client = self._connected(_new_client, os.getpid())
+        http: httpx.Client = self._connected(_new_client, None)
         deadline = Deadline(self.timeout)
         try:
             with http.stream(
@@ -368,7 +371,7 @@ class Client(_Base):
 
 
 class AsyncClient(_Base):
-    """The same for asyncio. Connections belong to an event loop: in another loop than before, it makes new ones."""
+    """The same for asyncio. Each event loop has connections of its own; `close` closes those of the running loop."""
 
     async def reward(
         self,
@@ -416,8 +419,8 @@ class AsyncClient(_Base):
 
     async def close(self) -> None:
         """Close the connections. The next call opens new ones."""
-        http, self._http = self._http, None
-        if http is not None and self._home == (os.getpid(), asyncio.get_running_loop()):
+        http = self._connections.pop((os.getpid(), asyncio.get_running_loop()), None)
+        if http is not None:
             await http.aclose()
 
     async def __aenter__(self) -> Self:
@@ -429,7 +432,7 @@ class AsyncClient(_Base):
         await self.close()
 
     async def _carry_out(self, send: Send) -> Outcome:
-        http: httpx.AsyncClient = self._connected(httpx.AsyncClient, (os.getpid(), asyncio.get_running_loop()))
+        http: httpx.AsyncClient = self._connected(httpx.AsyncClient, asyncio.get_running_loop())
         try:
             async with (
                 asyncio.timeout(self.timeout),
@@ -517,10 +520,12 @@ def _check_split(method: str, advantage: str | None) -> None:
 
 
 def _limits(settings: JSON) -> _Limits:
-    body = int(settings["max_body_bytes"])
+    groups, json_, body = (int(settings[name]) for name in ("max_groups", "max_json_bytes", "max_body_bytes"))
+    if min(groups, json_, body) < 1:
+        raise ValueError("limits that nothing fits into")
     return _Limits(
-        int(settings["max_groups"]),
-        min(int(settings["max_json_bytes"]), body),
+        groups,
+        min(json_, body),
         body,
         settings.get("method", ""),
         dict(read_json(settings.get("params", "{}"))),
