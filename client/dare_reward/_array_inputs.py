@@ -188,7 +188,8 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
             _check_range(field, values.reshape(-1)[part], partial(_shifted, place, part.start))
         return column
     _check_count(field.name, len(column), rollouts)
-    numbers = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a NaN may signal; the check of the range is what refuses it
+        numbers = values.astype(np.float64)
 
     def spot(i: int) -> tuple[str | int, ...]:
         r, *rest = inside(i)

@@ -749,18 +749,19 @@ def test_what_a_reply_may_leave_open():
     """A rollout that only votes has no advantage; one that sent no tokens has no mask; a failed group has neither."""
     rollouts = [{"answer": a, "token_entropies": [0.1, 3.0]} for a in "112"]
     sent = [{"rollouts": [*rollouts, {"answer": "2", "trained": False}]}, {"rollouts": [{"answer": "1"}]}]
-    for method in ("spine", "dare"):
-        asked = {"method": method, "advantage": "grpo", "allow_experimental": True}
-        reply = client().reward(sent, **asked)
-        assert reply.groups == estimate(sent, **asked).groups
-    assert reply.groups[0].advantages[3] is None
+    for asked in ({"method": "spine", "allow_experimental": True}, {"method": "dare", "missing_entropy": "error"}):
+        reply = client().reward(sent, advantage="grpo", **asked)
+        assert reply.groups == estimate(sent, advantage="grpo", **asked).groups
+        assert reply.groups[0].advantages is None or reply.groups[0].advantages[3] is None
     assert reply.groups[1].error is not None
+
+
+def test_second_groups_have_second_advantages():
+    sent = [{"rollouts": [{"answer": "1"}], "second_group": [{"answer": "2"}, {"answer": "1"}]}]
+    asked = {"method": "co_rewarding_1", "advantage": "grpo"}
+    assert client().reward(sent, **asked).groups == estimate(sent, **asked).groups
     with pytest.raises(ReplyError, match="no second_advantages"):
-        client(edit(lambda body: body["groups"][0].update(second_advantages=None))).reward(
-            [{"rollouts": [{"answer": "1"}], "second_group": [{"answer": "2"}]}],
-            method="co_rewarding",
-            advantage="grpo",
-        )
+        client(edit(lambda body: body["groups"][0].update(second_advantages=None))).reward(sent, **asked)
 
 
 # --- what a connection may bring -------------------------------------------------------------------------------------
@@ -1082,6 +1083,11 @@ def test_a_client_is_shared_between_threads(live_url):
         assert list(pool.map(c.rewards, sent * 4)) == expected * 4
 
 
+def is_direct(url):
+    with httpx.Client(**Client(url)._options()) as made:
+        return made._transport_for_url(httpx.URL(f"{url}/info")) is made._transport
+
+
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8000", "http://localhost:8000", "http://[::1]:8000", "http://127.1.2.3"]
 )
@@ -1090,15 +1096,10 @@ def test_proxies_of_the_environment_are_not_for_loopback(monkeypatch, url):
         monkeypatch.setenv(name, "http://proxy.invalid:3128")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    for kind in (httpx.Client, httpx.AsyncClient):
-        http_client = kind(**Client(url)._options())
-        assert http_client._transport_for_url(httpx.URL(f"{url}/info")) is http_client._transport
-        other = kind(**Client("http://reward.example:8000")._options())
-        assert other._transport_for_url(httpx.URL("http://reward.example:8000/info")) is not other._transport
-        monkeypatch.setenv("NO_PROXY", "reward.example")
-        other = kind(**Client("http://reward.example:8000")._options())
-        assert other._transport_for_url(httpx.URL("http://reward.example:8000/info")) is other._transport
-        monkeypatch.delenv("NO_PROXY")
+    assert is_direct(url)
+    assert not is_direct("http://reward.example:8000")
+    monkeypatch.setenv("NO_PROXY", "reward.example")
+    assert is_direct("http://reward.example:8000")
 
 
 def test_an_environment_that_httpx_cannot_use(monkeypatch):
