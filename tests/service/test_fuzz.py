@@ -8,6 +8,7 @@ It prints what came of the bodies, the slowest call in seconds of CPU, and the m
 """
 
 import asyncio
+import copy
 import json
 import logging
 import math
@@ -194,20 +195,22 @@ def shaken(rng, value, chance):
     if rng.random() >= chance:
         return value
     for _ in range(rng.randint(1, 3)):
-        places = [p for p in walk(value) if p[1] is not None]
+        places = list(walk(value))
         if not places:
             break
         parent, key = rng.choice(places)
         action = rng.random()
         if action < 0.6:
-            parent[key] = rng.choice(STRANGE)
+            parent[key] = copy.deepcopy(rng.choice(STRANGE))
         elif action < 0.75:
             del parent[key]
         elif action < 0.9:
             other, place = rng.choice(places)
             parent[key] = json.loads(dumped(other[place])) if not isinstance(other[place], float) else other[place]
         elif isinstance(parent, dict):
-            parent[rng.choice(["unknown", "groups", "rollouts", "label", "embedding"])] = rng.choice(STRANGE)
+            parent[rng.choice(["unknown", "groups", "rollouts", "label", "embedding"])] = copy.deepcopy(
+                rng.choice(STRANGE)
+            )
     return value
 
 
