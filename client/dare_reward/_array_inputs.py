@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._segments import Floats, Ints, blocks, offsets, segment_means, segment_sums
-from .errors import RequestError, unknown_name
+from .errors import LimitError, RequestError, unknown_name
 from .groups import Ragged
 from .inputs import FIELDS, Field
 
@@ -24,6 +24,7 @@ __all__ = ["Columns", "Where", "check_types", "full_mask", "read_columns"]
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
+MAX_GAPS = 1 << 24  # numbers that a vector input of a few rollouts is filled up to, for all of them: 128 MiB
 LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
 
 
@@ -101,7 +102,15 @@ def _vector(field: Field, column: Sequence[Any], where: Where) -> Floats:
         raise RequestError(
             f"{field.name} has {widths[0]} and {widths[-1]} components: all have the same, at least 1", code="shape"
         )
-    out = np.full((len(column), widths[0] if widths else 1), np.nan)
+    width = widths[0] if widths else 1
+    if len(column) * width > max(2 * len(rows) * width, MAX_GAPS):
+        raise LimitError(
+            f"{field.name} of {width} components in {len(rows)} of {len(column)} rollouts: give it to at least half, "
+            "or send fewer rollouts in one request",
+            loc=("groups",),
+            code="sparse",
+        )
+    out = np.full((len(column), width), np.nan)
     for i, row in rows.items():
         out[i] = row
     return out
@@ -134,7 +143,7 @@ def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
         good = set(map(type, rows)) <= {list, tuple, np.ndarray} and len({len(r) for r in rows}) == 1
         good = good and set(map(type, chain.from_iterable(rows))) <= {int, float, np.float32, np.float64}
         values, good = _array(field, rows) if good else (np.zeros((0, 0)), False)
-    if not good:
+    if not good or not values.shape[1]:
         raise _not_a_list(field, loc)
     width = max(values.shape[1], 1)
     _check_range(field, values.ravel(), lambda i: (*loc, i // width, i % width))
@@ -159,6 +168,8 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
     values = column.values if isinstance(column, Ragged) else column
     if isinstance(column, Ragged) != field.ragged or values.ndim != 1 + (field.shape in {"matrix", "vector"}):
         raise RequestError(f"{field.name} is one value per {field.unit}", code="shape")
+    if len(values) and not values.size:
+        raise RequestError(f"{field.name} has rows without a number", code="shape")
     width = values.shape[1] if values.ndim == 2 else 1
 
     def inside(i: int) -> tuple[int, ...]:
@@ -177,7 +188,8 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
             _check_range(field, values.reshape(-1)[part], partial(_shifted, place, part.start))
         return column
     _check_count(field.name, len(column), rollouts)
-    numbers = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a NaN may signal; the check of the range is what refuses it
+        numbers = values.astype(np.float64)
 
     def spot(i: int) -> tuple[str | int, ...]:
         r, *rest = inside(i)

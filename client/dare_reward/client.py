@@ -8,10 +8,12 @@ extracted here, mean entropies and token counts. The service is a pure function 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
-import math
+import os
 import random
+import secrets
 import sys
 import time
 import warnings
@@ -23,7 +25,9 @@ from typing import Any, Literal, Self
 import httpx
 
 from ._address import split_address
+from ._deadline import Deadline, install
 from ._outgoing import Part, Sending, parts, plain
+from ._reply_check import Asked, check_fit, read_json
 from ._request import LIMITS
 from ._scoring import score
 from ._version import __version__
@@ -31,6 +35,7 @@ from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
+from .methods import methods
 from .reply import Reply
 
 __all__ = ["AsyncClient", "Client"]
@@ -40,14 +45,42 @@ logger = logging.getLogger("dare_reward")
 JSON = Mapping[str, Any]
 RETRY = frozenset({408, 502, 503, 504})
 LONGEST_PAUSE = 30.0
+# A reply says up to 11 bytes for a byte of the request, and as much again for each shadow method (both measured on
+# rollouts without any content, the worst case); three times that is a bound that no honest reply comes near.
+REPLY_FLOOR = 1 << 20
+REPLY_RATIO = 32
+# What can come of a try, beside a response: all of it means that there is no service for now.
+AWAY = (httpx.HTTPError, httpx.StreamError, httpx.InvalidURL, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
+    """One try. `max_reply` bounds the bytes of the reply's body."""
+
     method: Literal["GET", "POST"]
     path: str
     content: bytes = b""
     media_type: str = "application/json"
+    max_reply: int = REPLY_FLOOR
+    request_id: str = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"content-type": self.media_type, "x-request-id": self.request_id}
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """What came of a try, read whole; `request_id` is the one that was sent."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    request_id: str
+
+    @property
+    def good(self) -> bool:
+        return 200 <= self.status < 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +103,9 @@ class _Limits:
         return self.params if method == self.method else {}
 
 
+Home = tuple[int, asyncio.AbstractEventLoop | None]
 Step = Send | Sleep
-Outcome = httpx.Response | httpx.TransportError | None
+Outcome = _Response | Exception | None
 Conversation = Generator[Step, Outcome, Reply]
 
 
@@ -89,42 +123,76 @@ class _Base:
         allow_change: bool = False,
         send_text: bool = False,
         send_tokens: bool = False,
+        max_reply_bytes: int | None = None,
         transport: Any = None,
     ) -> None:
         """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
 
-        timeout       seconds of one try
+        timeout       seconds of one whole try, from the connection to the last byte of the reply
         retries       further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
                       Retry-After
-        fallback      "local": score in process when the service stays away; the reply carries the flag `local_fallback`
+        fallback      "local": score in process when the service stays away or its reply cannot be used; the reply then
+                      carries the flag `local_fallback`
         allow_change  accept replies of another version or configuration than the first one's
         send_text     send texts instead of the answers extracted here
         send_tokens   send token entropies (as a frame) instead of their means
+        max_reply_bytes
+                      refuse longer replies; by default 1 MiB, and for each method asked 32 times the request
         transport     an httpx transport, for tests and proxies
         """
-        self.url = split_address(url).geturl().rstrip("/")
+        parts = split_address(url)
+        self.url = parts.geturl().rstrip("/")
         self.timeout = timeout
         self.retries = retries
         self.fallback = fallback
         self.allow_change = allow_change
         self.sending = Sending(text=send_text, tokens=send_tokens)
+        self.max_reply_bytes = max_reply_bytes
+        self._host = parts.hostname or ""
         self._token = token
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: _Limits | None = None
-        self._http: Any = None
+        self._connections: dict[Home, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_http": None}
+        return {**self.__dict__, "_connections": {}}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
+    def _connected(self, kind: Any, loop: asyncio.AbstractEventLoop | None) -> Any:
+        """The httpx client whose connections were made in this process and event loop.
+
+        Those of another process or a closed loop are dropped and not closed: after a fork the sockets are the parent's
+        too, and two processes that read from one connection get each other's replies.
+        """
+        home = (os.getpid(), loop)
+        if (http := self._connections.get(home)) is not None:
+            return http
+        try:
+            made = kind(**self._options())
+        except (ValueError, ImportError, OSError) as error:  # a proxy or certificates that the environment names
+            raise RequestError(f"the environment does not suit HTTP: {error}", code="environment") from None
+        for pid, other in tuple(self._connections):
+            if pid != home[0] or (other is not None and other.is_closed()):
+                self._connections.pop((pid, other), None)
+        return self._connections.setdefault(home, made)  # the first of several threads' is everybody's
+
     def _options(self) -> dict[str, Any]:
-        headers = {"user-agent": f"dare-reward/{__version__}".encode()}
+        # Without a content encoding, the bytes that are counted are those that memory has to hold.
+        headers = {"user-agent": f"dare-reward/{__version__}".encode(), "accept-encoding": b"identity"}
         if self._token:
             headers["authorization"] = f"Bearer {self._token}".encode()
-        return {"base_url": self.url, "timeout": self.timeout, "headers": headers, "transport": self._transport}
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return {
+            "base_url": self.url,
+            "timeout": self.timeout,
+            "headers": headers,
+            "transport": self._transport,
+            # A proxy cannot reach this machine's loopback, whatever HTTP_PROXY says.
+            "mounts": {f"all://{host}": None} if _is_loopback(self._host) else None,
+        }
 
     def _converse(
         self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]
@@ -135,6 +203,7 @@ class _Base:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
             replies: list[Reply] = []
+            at = 0
             for part in parts(
                 groups,
                 head,
@@ -146,12 +215,19 @@ class _Base:
             ):
                 if replies:
                     _check_split(labels.get("advantage"))
-                response = yield from self._insist(Send("POST", "/v1/reward", part.content, part.media_type))
-                replies.append(_read(response, part))
-        except UnavailableError as error:
-            if self.fallback != "local":
+                most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
+                response = yield from self._insist(
+                    Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
+                )
+                sent = [groups[at + i] for i in range(len(part.group_ids))]
+                at += len(sent)
+                replies.append(self._read(response, part, sent, method, labels))
+        except (UnavailableError, ReplyError) as error:
+            # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
+            unknown = isinstance(error, ReplyError) and self._limits is None
+            if self.fallback != "local" or unknown:
                 raise
-            logger.warning("the reward service is away (%s): scoring in process", error)
+            logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "advantage", "shadow"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
             reply = score(groups, params, method=method, limits=whole, **asked)
@@ -160,17 +236,33 @@ class _Base:
             self._check_pin(method, params, reply)
         return _merge(replies)
 
-    def _insist(self, send: Send) -> Generator[Step, Outcome, httpx.Response]:
+    def _longest_reply(self, part: Part, methods_: int) -> int:
+        return self.max_reply_bytes or REPLY_FLOOR + REPLY_RATIO * methods_ * len(part.content)
+
+    def _read(
+        self, response: _Response, part: Part, groups: Sequence[JSON], method: str, labels: Mapping[str, Any]
+    ) -> Reply:
+        """The reply, if it answers what was asked."""
+        reply = Reply.from_json(read_json(response.content))
+        if reply.request_id != response.request_id:
+            self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
+        output = methods()[method].output if method in methods() else None
+        check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
+        return reply
+
+    def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
         """The response, after as many tries as are allowed."""
         problem = ""
         for attempt in range(self.retries + 1):
-            outcome = yield send
-            if isinstance(outcome, httpx.Response):
-                if outcome.status_code < 400:
+            outcome = yield replace(send, request_id=secrets.token_hex(16))
+            if isinstance(outcome, DareError):
+                raise outcome
+            if isinstance(outcome, _Response):
+                if outcome.good:
                     return outcome
-                if outcome.status_code not in RETRY:
+                if outcome.status not in RETRY:
                     raise _refused(outcome)
-                problem = f"{outcome.status_code} {_problem(outcome).get('detail', '')}".strip()
+                problem = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
             else:
                 problem = f"{type(outcome).__name__}: {outcome}"
             if attempt < self.retries:
@@ -181,8 +273,8 @@ class _Base:
         if self._limits is None:
             response = yield from self._insist(Send("GET", "/info"))
             try:
-                self._limits = _limits(response.json()["settings"])
-            except (ValueError, KeyError, TypeError):
+                self._limits = _limits(read_json(response.content)["settings"])
+            except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
                 raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
         return self._limits
 
@@ -242,7 +334,7 @@ class Client(_Base):
         end = time.monotonic() + seconds
         while True:
             outcome = self._carry_out(Send("GET", "/ready"))
-            if isinstance(outcome, httpx.Response) and outcome.is_success:
+            if isinstance(outcome, _Response) and outcome.good:
                 return
             if time.monotonic() >= end:
                 raise UnavailableError(
@@ -251,9 +343,10 @@ class Client(_Base):
             time.sleep(0.2)
 
     def close(self) -> None:
-        if self._http is not None:
-            self._http.close()
-            self._http = None
+        """Close the connections. The next call opens new ones."""
+        http = self._connections.pop((os.getpid(), None), None)
+        if http is not None:
+            http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -261,20 +354,24 @@ class Client(_Base):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _carry_out(self, send: Send) -> httpx.Response | httpx.TransportError:
-        if self._http is None:
-            self._http = httpx.Client(**self._options())
+    def _carry_out(self, send: Send) -> Outcome:
+        http: httpx.Client = self._connected(_new_client, None)
+        deadline = Deadline(self.timeout)
         try:
-            response: httpx.Response = self._http.request(
-                send.method, send.path, content=send.content or None, headers={"content-type": send.media_type}
-            )
-        except httpx.TransportError as error:
+            with http.stream(
+                send.method, send.path, content=send.content or None, headers=send.headers, timeout=deadline
+            ) as response:
+                body = _Body(send, response)
+                for chunk in response.iter_bytes() if body.wanted else ():
+                    body.add(chunk)
+                    deadline.left()
+                return body.whole()
+        except (*AWAY, DareError) as error:
             return error
-        return response
 
 
 class AsyncClient(_Base):
-    """The same for asyncio; one per event loop."""
+    """The same for asyncio. Each event loop has connections of its own; `close` closes those of the running loop."""
 
     async def reward(
         self,
@@ -314,7 +411,7 @@ class AsyncClient(_Base):
         end = time.monotonic() + seconds
         while True:
             outcome = await self._carry_out(Send("GET", "/ready"))
-            if isinstance(outcome, httpx.Response) and outcome.is_success:
+            if isinstance(outcome, _Response) and outcome.good:
                 return
             if time.monotonic() >= end:
                 raise UnavailableError(
@@ -323,9 +420,10 @@ class AsyncClient(_Base):
             await asyncio.sleep(0.2)
 
     async def close(self) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+        """Close the connections. The next call opens new ones."""
+        http = self._connections.pop((os.getpid(), asyncio.get_running_loop()), None)
+        if http is not None:
+            await http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -335,16 +433,59 @@ class AsyncClient(_Base):
     ) -> None:
         await self.close()
 
-    async def _carry_out(self, send: Send) -> httpx.Response | httpx.TransportError:
-        if self._http is None:
-            self._http = httpx.AsyncClient(**self._options())
+    async def _carry_out(self, send: Send) -> Outcome:
+        http: httpx.AsyncClient = self._connected(httpx.AsyncClient, asyncio.get_running_loop())
         try:
-            response: httpx.Response = await self._http.request(
-                send.method, send.path, content=send.content or None, headers={"content-type": send.media_type}
-            )
-        except httpx.TransportError as error:
+            async with (
+                asyncio.timeout(self.timeout),
+                http.stream(send.method, send.path, content=send.content or None, headers=send.headers) as response,
+            ):
+                body = _Body(send, response)
+                if body.wanted:
+                    async for chunk in response.aiter_bytes():
+                        body.add(chunk)
+                return body.whole()
+        except TimeoutError:
+            return httpx.ReadTimeout(f"no whole reply within {self.timeout:g} s")
+        except (*AWAY, DareError) as error:
             return error
-        return response
+
+
+class _Body:
+    """A response's body as it comes, within the size that its request allows."""
+
+    def __init__(self, send: Send, response: httpx.Response) -> None:
+        self._send = send
+        self._response = response
+        self._held = bytearray()
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        self.wanted = encoding in {"", "identity"}
+        if not self.wanted and response.is_success:
+            raise ReplyError(f"a reply in the encoding {encoding[:64]!r}, which we did not ask for")
+
+    def add(self, chunk: bytes) -> None:
+        if len(self._held) + len(chunk) <= self._send.max_reply:
+            self._held += chunk
+        elif self._response.is_success:
+            raise ReplyError(f"a reply of more than {self._send.max_reply} bytes (max_reply_bytes)")
+
+    def whole(self) -> _Response:
+        response, send = self._response, self._send
+        return _Response(response.status_code, response.headers, bytes(self._held), send.request_id)
+
+
+def _new_client(**options: Any) -> httpx.Client:
+    return install(httpx.Client(**options))
+
+
+def _is_loopback(host: str) -> bool:
+    """`host` names this machine itself."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _labels(
@@ -356,7 +497,7 @@ def _labels(
 
 def _pause(attempt: int, outcome: Outcome) -> float:
     """Retry-After, else 0.5 s doubled each time, spread so that many clients do not come back together."""
-    if isinstance(outcome, httpx.Response) and outcome.headers.get("retry-after", "").isdecimal():
+    if isinstance(outcome, _Response) and outcome.headers.get("retry-after", "").isdecimal():
         return min(float(outcome.headers["retry-after"]), LONGEST_PAUSE)
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
 
@@ -374,51 +515,33 @@ def _check_split(advantage: str | None) -> None:
 
 
 def _limits(settings: JSON) -> _Limits:
-    body = int(settings["max_body_bytes"])
+    groups, json_, body = (int(settings[name]) for name in ("max_groups", "max_json_bytes", "max_body_bytes"))
+    if min(groups, json_, body) < 1:
+        raise ValueError("limits that nothing fits into")
     return _Limits(
-        int(settings["max_groups"]),
-        min(int(settings["max_json_bytes"]), body),
+        groups,
+        min(json_, body),
         body,
         settings.get("method", ""),
-        dict(json.loads(settings.get("params", "{}"))),
+        dict(read_json(settings.get("params", "{}"))),
     )
 
 
-def _problem(response: httpx.Response) -> dict[str, Any]:
+def _problem(response: _Response) -> dict[str, Any]:
     try:
-        body = response.json()
-    except ValueError:
-        return {"detail": response.text[:200]}
+        body = read_json(response.content)
+    except ReplyError:
+        return {"detail": response.content[:200].decode("utf-8", "replace")}
     return body if isinstance(body, dict) else {}
 
 
-def _refused(response: httpx.Response) -> DareError:
-    if response.status_code >= 500:
-        return UnavailableError(f"{response.status_code}: {_problem(response).get('detail', '')}")
-    return RefusedError(response.status_code, _problem(response))
-
-
-def _read(response: httpx.Response, part: Part) -> Reply:
-    """The reply, if it answers what was asked."""
-    try:
-        reply = Reply.from_json(response.json())
-    except ValueError as error:
-        raise ReplyError(f"the reply is not JSON: {error}") from None
-    if [g.group_id for g in reply.groups] != part.group_ids:
-        raise ReplyError(f"the reply is for other groups than the {len(part.group_ids)} that were sent")
-    for group, size in zip(reply.groups, part.sizes, strict=True):
-        if group.error is not None:
-            continue
-        values = group.rewards if reply.output == "rewards" else group.advantages
-        if values is None or len(values) != size:
-            raise ReplyError(
-                f"group {group.group_id!r}: {0 if values is None else len(values)} {reply.output} for {size} rollouts"
-            )
-        # An advantage is null for a rollout that only votes; a reward never is.
-        known = values if reply.output == "rewards" else [v for v in values if v is not None]
-        if not all(isinstance(v, int | float) and math.isfinite(v) for v in known):
-            raise ReplyError(f"group {group.group_id!r}: a value of its {reply.output} is not a finite number")
-    return reply
+def _refused(response: _Response) -> DareError:
+    if response.status >= 500:
+        return UnavailableError(f"{response.status}: {_problem(response).get('detail', '')}")
+    if response.status >= 400:
+        return RefusedError(response.status, _problem(response))
+    where = response.headers.get("location", "nowhere")[:200]
+    return ReplyError(f"{response.status}: redirected to {where}; give the client the service's own address")
 
 
 def _merge(replies: Sequence[Reply]) -> Reply:

@@ -211,6 +211,8 @@ def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> No
     length = len(column.lengths) if isinstance(column, Ragged) else len(column)
     if length != rollouts:
         raise RequestError(f"{length} values for {rollouts} rollouts", loc=("groups", name), code="shape")
+    if len(values) and not values.size:
+        raise RequestError("has rows without a number", loc=("groups", name), code="shape")
     if rule is None or not values.size:
         return
     if rule.ragged != isinstance(column, Ragged) or values.ndim != (2 if rule.shape in {"matrix", "vector"} else 1):

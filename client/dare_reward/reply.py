@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ._reply_check import check_types, read_json
 from ._segments import offsets
 from .errors import FrameError, ReplyError
 from .groups import Ragged
@@ -124,15 +124,20 @@ class Reply:
         """The reply that such a frame holds; ReplyError if it holds none."""
         try:
             frame = unpack(buffer, content="reply")
-            reply = cls.from_json(json.loads(frame.request))
+            reply = cls.from_json(read_json(frame.request))
             mask = frame.columns.get("token_mask")
-            return reply if not isinstance(mask, Ragged) else replace(reply, groups=_masked(reply.groups, mask))
+            if not isinstance(mask, Ragged):
+                return reply
+            if len(mask.lengths) != (count := sum(len(g.valid or ()) for g in reply.groups)):
+                raise ReplyError(f"not a frame of this service: {len(mask.lengths)} token masks for {count} rollouts")
+            return replace(reply, groups=_masked(reply.groups, mask))
         except (FrameError, ValueError) as error:
             raise ReplyError(f"not a frame of this service: {error}") from None
 
     @classmethod
     def from_json(cls, body: Any) -> Reply:
         """The reply that `body` writes; ReplyError if it is not one."""
+        check_types(body)
         try:
             groups = tuple(_group(g) for g in body["groups"])
             return cls(

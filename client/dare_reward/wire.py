@@ -7,9 +7,9 @@
 `__metadata__.request` is the JSON body of `POST /reward` without the array inputs. A tensor is one array input by its
 field name over all rollouts in request order: shape [R] for one value per rollout, [R, D] for a vector of each. Ragged
 inputs have shape [sum(lengths)], or [sum(lengths), k] for a row per token, with the tensor `lengths` of shape [R]; one
-with other lengths than the rest has them in `<name>.lengths`. Types: F64, F32 and BF16 for numbers, I64 and I32 for
-counts, BOOL and U8 for masks. BF16 is widened; everything else is a view of the buffer. A reply travels the same way,
-with `__metadata__.reply`.
+with other lengths than the rest has them in `<name>.lengths`. A tensor may have no rows; a row holds at least one
+number. Types: F64, F32 and BF16 for numbers, I64 and I32 for counts, BOOL and U8 for masks. BF16 is widened; everything
+else is a view of the buffer. A reply travels the same way, with `__metadata__.reply`.
 
 Goals: reading costs no copy and no value-sized allocation; whatever the safetensors library refuses is refused; so are
 duplicate keys, unknown keys, other types, and lengths that do not add up. Values are checked where all inputs are.
@@ -36,6 +36,7 @@ from .inputs import FIELDS
 __all__ = ["MAX_HEADER", "MEDIA_TYPES", "Frame", "pack", "unpack"]
 
 MAX_HEADER: Final = 8 << 20
+MAX_ROW: Final = 1 << 20  # numbers in a row that nothing is sent of: more than any vocabulary and any embedding
 MEDIA_TYPES: Final = ("application/vnd.safetensors", "application/octet-stream")
 
 DTYPES: Final[Mapping[str, str]] = MappingProxyType(
@@ -156,7 +157,18 @@ def _tensor(name: str, spec: Any) -> _Tensor:
         raise FrameError("shape and data_offsets are lists of natural numbers", loc=(name[:64],), code="frame")
     if span[1] - span[0] != math.prod(shape) * np.dtype(DTYPES[dtype]).itemsize:
         raise FrameError("offsets, shape and dtype disagree", loc=(name[:64],), code="frame")
+    _check_empty(name, shape)
     return _Tensor(name, dtype, tuple(shape), *span)
+
+
+def _check_empty(name: str, shape: Sequence[int]) -> None:
+    """Of a tensor without elements, no bytes show that its dimensions are what they claim."""
+    if 0 not in shape:
+        return
+    if shape[0]:
+        raise FrameError("a row holds at least one number", loc=(name[:64],), code="shape")
+    if math.prod(d or 1 for d in shape) > MAX_ROW:
+        raise FrameError(f"no rows, of more than {MAX_ROW} numbers each", loc=(name[:64],), code="shape")
 
 
 def _naturals(value: Any) -> bool:
@@ -164,10 +176,10 @@ def _naturals(value: Any) -> bool:
 
 
 def _array(tensor: _Tensor, data: memoryview) -> NDArray[Any]:
-    array: NDArray[Any] = np.frombuffer(data[tensor.begin : tensor.end], DTYPES[tensor.dtype]).reshape(tensor.shape)
-    if tensor.dtype == "BF16":  # the upper half of a float32
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array
+    array: NDArray[Any] = np.frombuffer(data[tensor.begin : tensor.end], DTYPES[tensor.dtype])
+    if tensor.dtype == "BF16":  # the upper half of a float32; widened as [n], since NumPy 1 makes scalars of shape []
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.reshape(tensor.shape)
 
 
 def _columns(arrays: Mapping[str, NDArray[Any]], dtypes: Mapping[str, str]) -> Mapping[str, NDArray[Any] | Ragged]:

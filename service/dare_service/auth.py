@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Request
+from starlette.datastructures import URL
 
 from dare_reward.errors import RequestError
 
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["Hosts", "authorise", "hide_token", "query", "stopping"]
+__all__ = ["Hosts", "address", "authorise", "hide_token", "query", "query_string", "stopping"]
 
 Scope = MutableMapping[str, Any]
 
@@ -116,6 +117,17 @@ def query(request: Request) -> dict[str, str]:
     if out.get("detail", "full") not in {"full", "rewards"}:
         raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
     return out
+
+
+def query_string(request: Request) -> str:
+    """The query string as it came. `request.url` takes it for UTF-8, and the Host header for a host."""
+    raw: bytes = request.scope["query_string"]
+    return raw.decode("latin-1")
+
+
+def address(request: Request) -> str:
+    """The URL that was asked, without its query."""
+    return str(URL(scope={**request.scope, "query_string": b""}))
 
 
 def stopping() -> RefusalError:

@@ -41,6 +41,7 @@ def service(monkeypatch):
         body = json.loads(request.content)
         state.bodies.append(body)
         reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"]).to_json()
+        reply["request_id"] = request.headers["x-request-id"]
         return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
 
     class Quiet(httpx.MockTransport):

@@ -1,5 +1,6 @@
 """Every malformed request gets its own clear problem, cheaply, and the next request is served."""
 
+import asyncio
 import json
 
 import numpy as np
@@ -135,6 +136,94 @@ def test_the_caller_s_data_never_comes_back(service):
     ):
         assert secret not in check(service.post(body), 422)["detail"]
     assert secret not in service.post(b'{"x":"' + secret.encode()).text
+
+
+def shaped(request, **tensors):
+    """A frame of (dtype, shape, bytes) as they are, whether they fit together or not."""
+    head, data = {"__metadata__": {"request": json.dumps(request)}}, b""
+    for name, (dtype, shape, content) in tensors.items():
+        head[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+TWO = {"groups": [{"rollouts": [{"answer": "1"}, {"answer": "2"}]}]}
+LENGTHS = ("I64", [2], (2).to_bytes(8, "little") * 2)
+SHAPES = {
+    **{
+        f"{dtype} {shape}": ("", {"mean_entropy": (dtype, shape, b"")})
+        for dtype in ("F64", "BF16")
+        for shape in ([0, 1 << 62], [1 << 62, 0], [0, 1 << 62, 1 << 62], [1 << 31, 1 << 31, 1 << 31, 0])
+    },
+    "U8 [0, 2^62, 2^62]": ("", {"mean_entropy": ("U8", [0, 1 << 62, 1 << 62], b"")}),
+    "BF16 []": ("", {"mean_entropy": ("BF16", [], bytes(2))}),
+    "embedding of width 0": ("method=evol_rl", {"embedding": ("F32", [2, 0], b"")}),
+    **{
+        f"topk_logprobs of width 0, {method}": (
+            f"method={method}",
+            {"topk_logprobs": ("F32", [4, 0], b""), "lengths": LENGTHS},
+        )
+        for method in ("deepconf", "spine", "scope")
+    },
+    "no rows of 2^62": (
+        "method=deepconf",
+        {"topk_logprobs": ("F32", [0, 1 << 62], b""), "lengths": ("I64", [2], bytes(16))},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_that_no_bytes_show(service, name):
+    """Zero elements fit every dimension, so the bytes of a frame say nothing of what it claims."""
+    query, tensors = SHAPES[name]
+    assert check(service.post(shaped(TWO, **tensors), f"/reward?{query}", headers=FRAME), 400)
+
+
+def test_one_long_vector_among_many_rollouts(service):
+    """Two megabytes that would be 2 TB of missing numbers."""
+    sent = {"groups": [{"rollouts": [{}] * 1024} for _ in range(256)]}
+    sent["groups"][0]["rollouts"] = [{"embedding": [0] * 1_000_000}, *[{}] * 1023]
+    assert "sparse" in check(service.post(sent), 413)["errors"][0]["code"]
+
+
+@pytest.mark.parametrize("host", ["[", "a]b[", "h?group_size=2&run=x", "h#", "", "\xe9\xff", "h:99999999"])
+@pytest.mark.parametrize("route", ["/get_reward", "/v1/rollouts"])
+def test_a_host_is_no_query(service, host, route):
+    body = {"query": ["a"], "prompts": ["p"], "labels": [""]} if route == "/get_reward" else {}
+    headers = {"host": host.encode("latin-1")}
+    found = service.post(body, f"{route}?method=dre", headers=headers)
+    assert "unknown method" in check(found, 422)["detail"]
+    assert check(service.post(body, route, headers=headers), 422)
+
+
+@pytest.mark.parametrize("route", ["/get_reward", "/v1/rollouts", "/reward"])
+def test_a_query_that_is_not_utf_8(service, route):
+    """httpx escapes such bytes, so this calls the application."""
+    statuses = []
+
+    async def send(message):
+        statuses.append(message.get("status"))
+
+    async def receive():
+        return {"type": "http.request", "body": b'{"query":["a"],"prompts":["p"]}', "more_body": False}
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": route,
+        "raw_path": route.encode(),
+        "query_string": b"run=\xff\xfe",
+        "root_path": "",
+        "headers": [(b"host", b"h"), (b"content-type", b"application/json")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 2),
+    }
+    asyncio.run(service.app(scope, receive, send))
+    assert statuses[0] == 422
 
 
 @pytest.mark.parametrize(

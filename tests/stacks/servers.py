@@ -125,7 +125,8 @@ def forged(change: Change = lambda body: body, *, delay: float = 0.0) -> Iterato
             reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"])
             time.sleep(delay)
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                self._answer(change(json.loads(json.dumps(reply.to_json()))))
+                said = {**reply.to_json(), "request_id": self.headers["x-request-id"]}
+                self._answer(change(json.loads(json.dumps(said))))
 
         def _answer(self, value: Any) -> None:
             content = json.dumps(value).encode()

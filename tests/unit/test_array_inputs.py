@@ -103,6 +103,22 @@ def test_shapes_over_all_rollouts():
     assert "did you mean token_entropies" in str(refuse({}, token_entropy=np.ones(1)))
 
 
+def test_a_row_holds_a_number():
+    """However it is sent: methods look at the first component, and divide by the number of candidates."""
+    assert "a list" in str(refuse({"topk_logprobs": [[], []]}))
+    assert "a list" in str(refuse({"topk_logprobs": np.ones((2, 0))}))
+    assert "without a number" in str(refuse({}, topk_logprobs=Ragged(np.ones((2, 0)), np.array([2]))))
+    assert "without a number" in str(refuse({}, embedding=np.ones((1, 0))))
+
+
+def test_one_long_vector_is_not_spread_over_all_rollouts():
+    """A few kilobytes of JSON would become gigabytes of missing numbers."""
+    found = refuse({"embedding": [0.5] * 4097}, *[{}] * 4096)
+    assert (found.status, found.code) == (413, "sparse")
+    assert "4097 components in 1 of 4097 rollouts" in str(found)
+    assert read({"embedding": [0.5] * 4096}, *[{}] * 4095)["embedding"].shape == (4096, 4096)
+
+
 @pytest.mark.parametrize("name", [n for n, f in FIELDS.items() if f.type != "bool"])
 def test_tensors_are_checked_like_lists(name):
     field = FIELDS[name]
@@ -131,6 +147,8 @@ def test_groups_of_arrays_are_checked():
         ("token_entropies", np.ones(1)),
         ("topk_logprobs", Ragged(np.ones(2), np.array([2]))),
         ("embedding", np.full((1, 2), np.inf)),
+        ("embedding", np.ones((1, 0))),
+        ("topk_logprobs", Ragged(np.ones((2, 0)), np.array([2]))),
     ):
         with pytest.raises(RequestError):
             Groups(*one, {name: column})

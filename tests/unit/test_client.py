@@ -1,9 +1,20 @@
 """The clients against a service without sockets, and against every way in which a service can be away or wrong."""
 
 import asyncio
+import gc
+import http.server
 import json
+import os
 import pickle
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import httpx
 import numpy as np
@@ -598,3 +609,484 @@ def test_what_is_no_address_is_said_at_once(url):
     """And not retried as if the service were away."""
     with pytest.raises(RequestError, match="is like http:"):
         Client(url)
+
+
+# --- what a reply may be ---------------------------------------------------------------------------------------------
+
+
+def first(**changes):
+    return edit(lambda body: body["groups"][0].update(changes))
+
+
+def head(**changes):
+    return edit(lambda body: body.update(changes))
+
+
+def text_of_reply(old, new):
+    """The text of a reply with `old` replaced: what `json.dumps` would not write."""
+
+    def change(request, response):
+        if response is None or request.method != "POST":
+            return None
+        assert old in response.content
+        return httpx.Response(200, content=response.content.replace(old, new, 1))
+
+    return change
+
+
+def entry(name, value):
+    return edit(lambda body: body["groups"][0][name].__setitem__(0, value))
+
+
+def support(**changes):
+    return edit(lambda body: body["groups"][0]["support"][0].update(changes))
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+# What a service may say, and why it is not believed.
+UNFIT = {
+    "true for a reward": (entry("rewards", True), "rewards[0] is not a finite number"),
+    "a reward of 400 digits": (text_of_reply(b'"rewards":[', b'"rewards":[' + b"9" * 400 + b","), "of 400 digits"),
+    "a reward of 1e400": (text_of_reply(b'"rewards":[', b'"rewards":[1e400,'), "1e400 is not a finite number"),
+    "rewards in a string": (first(rewards="111111"), "rewards is not a list"),
+    "rewards in an object": (first(rewards={"0": 1}), "rewards is not a list"),
+    "rewards beside an error": (first(error={"code": "x", "message": "y"}), "has an error and rewards"),
+    "an error without a code": (
+        edit(lambda body: body["groups"].__setitem__(0, {"group_id": "g0", "error": {}})),
+        "error is not an object of code",
+    ),
+    "no error and nothing else": (edit(lambda body: body["groups"].__setitem__(0, {"group_id": "g0"})), "no "),
+    "no advantages": (first(advantages=None), "no advantages"),
+    "advantages too few": (first(advantages=[1.0]), "1 advantages for 6 rollouts"),
+    "an advantage NaN": (text_of_reply(b'"advantages":[', b'"advantages":[NaN,'), "NaN is not a finite number"),
+    "an advantage a string": (entry("advantages", "a"), "advantages[0] is not a finite number or null"),
+    "an advantage null of what is trained on": (entry("advantages", None), "no advantage for a rollout"),
+    "keep too short": (first(keep=[True]), "1 keep for 6 rollouts"),
+    "keep a number": (entry("keep", 1), "keep[0] is not true or false"),
+    "no keep": (first(keep=None), "no keep"),
+    "valid too short": (first(valid=[]), "0 valid for 6 rollouts"),
+    "no valid": (first(valid=None), "no valid"),
+    "answers too many": (first(answers=["1"] * 7), "7 answers for 6 rollouts"),
+    "an answer a number": (entry("answers", 1), "answers[0] is not a string or null"),
+    "second rewards of nobody": (
+        first(second_rewards=[1.0], second_advantages=[1.0]),
+        "1 second_rewards for 0 rollouts",
+    ),
+    "second advantages of nobody": (first(second_advantages=[1.0]), "1 second_advantages for 0 rollouts"),
+    "a mask of numbers": (first(token_mask=[[1]] * 6), "token_mask[0][0] is not true or false"),
+    "masks too few": (first(token_mask=[None]), "1 token_mask for 6 rollouts"),
+    "a mask of more tokens": (first(token_mask=[[True] * 99] * 6), "a token mask of 99 for"),
+    "a pseudo-label that is none": (first(pseudo_label=1), "pseudo_label is not a string"),
+    "no entropy source": (first(entropy_source=None), "no entropy_source"),
+    "no support": (first(support=None), "no support"),
+    "a support without a count": (support(count=None), "support[0] is not an object of answer"),
+    "a count below 0": (support(count=-1), "support[0] is not an object of answer"),
+    "a support with something else": (support(other=1), "support[0] is not an object of answer"),
+    "a kept that is a number": (support(kept=1), "support[0] is not an object of answer"),
+    "a flag that is a number": (first(flags=[1]), "flags[0] is not a string"),
+    "diagnostics in a list": (first(diagnostics=[]), "diagnostics is not an object"),
+    "a group that is a list": (edit(lambda body: body["groups"].__setitem__(0, [])), "groups[0] is not an object"),
+    "a group id that is a number": (first(group_id=0), "group_id is not a string"),
+    "another method": (head(method="ttrl"), "rewards of 'ttrl', we asked for 'dare'"),
+    "another output": (head(output="advantages"), "advantages of 'dare', we asked"),
+    "an output of its own": (head(output="bonus"), "output is not rewards or advantages"),
+    "a configuration in a list": (head(config_id=[1]), "config_id is not a string"),
+    "a version that is a number": (head(version=1), "version is not a string"),
+    "flags in a string": (head(flags="x"), "flags is not a list"),
+    "diagnostics of the request in a list": (head(diagnostics=[]), "diagnostics is not an object"),
+    "deep": (lambda request, response: response and only_posts(request, DEEP), "nested too deeply"),
+    "deep in the diagnostics": (
+        text_of_reply(b'"diagnostics":{', b'"diagnostics":{"x":' + DEEP + b","),
+        "nested too deeply",
+    ),
+    "latin-1": (lambda request, response: response and only_posts(request, b'{"a":"\xe9"}'), "not JSON: 'utf-8'"),
+    "nothing": (lambda request, response: response and only_posts(request, b""), "not JSON"),
+    "the reply to somebody else": (head(request_id="somebody-else"), "is for request 'somebody-else', we sent"),
+    "a reply to nobody": (head(request_id=None), "is for request 'None', we sent"),
+}
+
+
+def only_posts(request, content, **options):
+    return httpx.Response(**{"status_code": 200, **options}, content=content) if request.method == "POST" else None
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_nothing_of_an_unfit_reply_is_handed_on(name):
+    change, words = UNFIT[name]
+    c = client(change)
+    with pytest.raises(ReplyError, match=re.escape(words)):
+        c.reward(groups(), advantage="grpo")
+    assert not c._pins
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_an_unfit_reply_is_replaced_by_the_fallback(name, caplog):
+    sent = groups()
+    reply = client(UNFIT[name][0], fallback="local").reward(sent, advantage="grpo")
+    assert reply.groups == estimate(sent, advantage="grpo").groups
+    assert "local_fallback" in reply.flags
+    assert "scoring in process" in caplog.text
+
+
+def test_what_a_reply_may_leave_open():
+    """A rollout that only votes has no advantage; one that sent no tokens has no mask; a failed group has neither."""
+    rollouts = [{"answer": a, "token_entropies": [0.1, 3.0]} for a in "112"]
+    sent = [{"rollouts": [*rollouts, {"answer": "2", "trained": False}]}, {"rollouts": [{"answer": "1"}]}]
+    for asked in ({"method": "spine", "allow_experimental": True}, {"method": "dare", "missing_entropy": "error"}):
+        reply = client().reward(sent, advantage="grpo", **asked)
+        assert reply.groups == estimate(sent, advantage="grpo", **asked).groups
+        assert reply.groups[0].advantages is None or reply.groups[0].advantages[3] is None
+    assert reply.groups[1].error is not None
+
+
+def test_second_groups_have_second_advantages():
+    sent = [{"rollouts": [{"answer": "1"}], "second_group": [{"answer": "2"}, {"answer": "1"}]}]
+    asked = {"method": "co_rewarding_1", "advantage": "grpo"}
+    assert client().reward(sent, **asked).groups == estimate(sent, **asked).groups
+    with pytest.raises(ReplyError, match="no second_advantages"):
+        client(edit(lambda body: body["groups"][0].update(second_advantages=None))).reward(sent, **asked)
+
+
+# --- what a connection may bring -------------------------------------------------------------------------------------
+
+
+def raising(error):
+    def change(request, response):
+        if request.method == "POST" and response is None:
+            raise error
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        httpx.DecodingError("incorrect header check"),
+        httpx.TooManyRedirects("20"),
+        httpx.StreamError("consumed"),
+        httpx.InvalidURL("no"),
+        httpx.ProxyError("407"),
+        httpx.PoolTimeout("pool"),
+        OSError(24, "too many open files"),
+    ],
+)
+def test_whatever_comes_of_a_try_is_an_error_of_the_tree(error):
+    with pytest.raises(UnavailableError, match="2 tries"):
+        client(raising(error), retries=1).rewards(groups())
+    assert "local_fallback" in client(raising(error), retries=0, fallback="local").reward(groups()).flags
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
+def test_a_redirect_is_no_reply(status):
+    """Even if its body is one."""
+
+    def change(request, response):
+        if response is None or request.method != "POST":
+            return None
+        return httpx.Response(status, headers={"location": "http://elsewhere/"}, content=response.content)
+
+    c = client(change)
+    with pytest.raises(ReplyError, match=f"{status}: redirected to http://elsewhere/"):
+        c.rewards(groups())
+    assert len(c._transport.posts) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"settings": {"max_body_bytes": 1e400, "max_groups": 1, "max_json_bytes": 1}}',
+        b'{"settings": {"max_body_bytes": ' + b"9" * 400 + b', "max_groups": 1, "max_json_bytes": 1}}',
+        b'{"settings": {"max_body_bytes": 9, "max_groups": 0, "max_json_bytes": 9}}',
+        b'{"settings": {"max_body_bytes": 9, "max_groups": 1, "max_json_bytes": 9, "params": "[1]"}}',
+        b'{"settings": {"max_body_bytes": 9, "max_groups": 1, "max_json_bytes": 9, "params": "' + DEEP + b'"}}',
+        b'{"settings": {"max_body_bytes": 9, "max_groups": 1, "max_json_bytes": 9, "params": 3}}',
+        b'{"settings": []}',
+        DEEP,
+        b"\xff",
+    ],
+)
+def test_an_info_that_is_none(content):
+    def change(request, response):
+        return httpx.Response(200, content=content) if request.url.path == "/info" else None
+
+    with pytest.raises(ReplyError, match="is the address right"):
+        client(change, fallback="local").rewards(groups(1, 1))
+
+
+class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body that is made as it is read; `taken` counts how much of it was."""
+
+    def __init__(self, count, piece):
+        self.count, self.piece, self.taken = count, piece, 0
+
+    def __iter__(self):
+        for _ in range(self.count):
+            self.taken += len(self.piece)
+            yield self.piece
+
+    async def __aiter__(self):
+        for piece in self:
+            yield piece
+
+
+def answer_with(status, stream, headers=()):
+    def answer(request):
+        if request.method == "GET":
+            return httpx.Response(200, json={"settings": {"max_groups": 9, "max_json_bytes": 9, "max_body_bytes": 9}})
+        return httpx.Response(status, headers=dict(headers), stream=stream)
+
+    return httpx.MockTransport(answer)
+
+
+def both(transport, **options):
+    """The same call by both clients."""
+    options = {"retries": 0, **options}
+    yield lambda: Client("http://t", transport=transport, **options).rewards(groups(1, 1))
+
+    async def run():
+        async with AsyncClient("http://t", transport=transport, **options) as c:
+            return await c.rewards(groups(1, 1))
+
+    yield lambda: asyncio.run(run())
+
+
+def test_a_reply_is_read_as_far_as_it_may_be_long():
+    for limit, options in ((1 << 20, {}), (5 << 20, {"max_reply_bytes": 5 << 20})):
+        stream = Pieces(1000, b" " * (1 << 20))
+        for call in both(answer_with(200, stream), **options):
+            stream.taken = 0
+            with pytest.raises(ReplyError, match="max_reply_bytes"):
+                call()
+            assert limit <= stream.taken <= limit + (2 << 20)
+
+
+def test_an_endless_refusal_is_a_refusal():
+    for call in both(answer_with(422, Pieces(100, b"x" * (1 << 20)))):
+        with pytest.raises(RefusedError) as caught:
+            call()
+        assert len(str(caught.value)) < 300
+
+
+def test_a_reply_in_an_encoding_is_not_unpacked():
+    """256 KiB of gzip can be 256 MiB of blanks; nobody asked for it."""
+    bomb = Pieces(1, b"not even gzip")
+    for call in both(answer_with(200, bomb, {"content-encoding": "gzip"})):
+        with pytest.raises(ReplyError, match="encoding 'gzip', which we did not ask for"):
+            call()
+    assert not bomb.taken
+    for call in both(answer_with(503, bomb, {"content-encoding": "gzip"})):
+        with pytest.raises(UnavailableError, match="503"):
+            call()
+    c = client()
+    c.rewards(groups())
+    assert {r.headers["accept-encoding"] for r in c._transport.sent} == {"identity"}
+
+
+def test_the_longest_honest_replies_are_read():
+    """Rollouts without content, many groups, every shadow: what a reply says most of, in proportion."""
+    shadows = [
+        n
+        for n, m in methods().items()
+        if not m.requires and not m.experimental and not any(s.required for s in m.specs)
+    ]
+    sent = [{"rollouts": [{"answer": "1"}]}] * 300
+    assert len(client().reward(sent, method="ttrl", shadow=shadows[:8], advantage="grpo").groups) == 300
+    one = [{"rollouts": [{"answer": str(i)} for i in range(1024)]}]
+    assert client().reward(one, method="ttrl").groups[0].answers[-1] == "1023"
+
+
+def test_every_try_has_an_id_of_its_own():
+    c = client(fail_first(2, busy))
+    c.rewards(groups())
+    ids = [r.headers["x-request-id"] for r in c._transport.sent]
+    assert len(set(ids)) == len(ids) == 4
+    assert all(len(x) == 32 for x in ids)
+
+
+def test_a_connection_that_gave_another_s_reply_is_not_used_again():
+    c = client(edit(lambda body: body.update(request_id="other")))
+    with pytest.raises(ReplyError):
+        c.rewards(groups())
+    assert not c._connections
+
+
+# --- real sockets ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def sockets(answer):
+    """A server whose `answer(connection, head)` writes what it likes after each request; yields its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(connection):
+        with connection, suppress(OSError):
+            reader = connection.makefile("rb")
+            while head := b"".join(iter(reader.readline, b"\r\n")) if reader.peek(1) else b"":
+                size = re.search(rb"content-length: (\d+)", head.lower())
+                reader.read(int(size[1]) if size else 0)
+                answer(connection, head)
+
+    def accept():
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+INFO = json.dumps({"settings": {"max_groups": 9, "max_json_bytes": 10**6, "max_body_bytes": 10**6}}).encode()
+SLOWLY = {
+    "its head": b"HTTP/1.1 200 OK\r\n%scontent-length: 2\r\n\r\n{}",
+    "its body": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%s2\r\n{}\r\n0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("where", SLOWLY)
+@pytest.mark.parametrize("kind", ["Client", "AsyncClient"])
+def test_the_timeout_is_for_the_whole_try(where, kind):
+    """A byte every 0.1 s for five seconds keeps any timeout of one read from ending."""
+    early, late = SLOWLY[where].split(b"%s")
+    finished = threading.Event()
+    piece = b"x: y\r\n" if where == "its head" else b"1\r\n \r\n"
+
+    def answer(connection, head):
+        if head.startswith(b"GET"):
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(INFO), INFO))
+            return
+        connection.sendall(early)
+        for _ in range(50):
+            connection.sendall(piece)
+            time.sleep(0.1)
+        connection.sendall(late)
+        finished.set()
+
+    async def run(url):
+        async with AsyncClient(url, timeout=0.5, retries=0) as c:
+            await c.rewards(groups(1, 1))
+
+    def call(url):
+        if kind == "AsyncClient":
+            return asyncio.run(run(url))
+        with Client(url, timeout=0.5, retries=0) as c:
+            return c.rewards(groups(1, 1))
+
+    with sockets(answer) as url, pytest.raises(UnavailableError, match="ReadTimeout"):
+        call(url)
+    assert not finished.is_set()
+
+
+def test_garbage_instead_of_http():
+    for garbage in (b"SSH-2.0-OpenSSH\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n", b""):
+
+        def answer(connection, head, garbage=garbage):
+            connection.sendall(garbage)
+            connection.shutdown(socket.SHUT_RDWR)
+
+        with sockets(answer) as url:
+            with pytest.raises(UnavailableError):
+                Client(url, retries=0).rewards(groups(1, 1))
+            assert "local_fallback" in Client(url, retries=0, fallback="local").reward(groups(1, 1)).flags
+
+
+FORK = """
+import os, sys
+from dare_reward import Client, estimate
+
+def groups(n):
+    return [{"rollouts": [{"answer": str(i % n), "mean_entropy": 0.1 * i} for i in range(12)]}]
+
+client = Client(sys.argv[1], retries=0, timeout=20)
+right = client.rewards(groups(2)) == [list(g.rewards) for g in estimate(groups(2)).groups]
+for n in range(3, 9):
+    child = os.fork()
+    mine = n + 10 * (not child)
+    right &= client.rewards(groups(mine)) == [list(g.rewards) for g in estimate(groups(mine)).groups]
+    if not child:
+        os._exit(not right)
+    right &= os.waitpid(child, 0)[1] == 0
+sys.exit(not right)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_connections_stay_in_their_process():
+    """Parent and child must not read from one socket. The parent's connection outlives each child."""
+    seen = []
+    lock = threading.Lock()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            self.reply(INFO)
+
+        def do_POST(self):
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            with lock:
+                seen.append(self.client_address)
+            said = estimate(asked["groups"]).to_json() | {"request_id": self.headers["x-request-id"]}
+            self.reply(json.dumps(said).encode())
+
+        def reply(self, content):
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command = [sys.executable, "-c", FORK, f"http://127.0.0.1:{server.server_address[1]}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    counts = sorted(seen.count(address) for address in set(seen))
+    assert counts == [1] * 6 + [7]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # the first loop was closed before its connections were
+def test_connections_stay_in_their_event_loop(live_url):
+    """asyncio.run twice, as scripts do."""
+    c = AsyncClient(live_url)
+    sent = groups()
+    for _ in range(2):
+        assert asyncio.run(c.reward(sent)).groups == estimate(sent).groups
+    del c
+    gc.collect()
+
+
+def test_a_client_is_shared_between_threads(live_url):
+    sent = [groups(2, n) for n in range(1, 9)]
+    expected = [[list(g.rewards) for g in estimate(s).groups] for s in sent]
+    with Client(live_url) as c, ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(c.rewards, sent * 4)) == expected * 4
+
+
+def is_direct(url):
+    with httpx.Client(**Client(url)._options()) as made:
+        return made._transport_for_url(httpx.URL(f"{url}/info")) is made._transport
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:8000", "http://localhost:8000", "http://[::1]:8000", "http://127.1.2.3"]
+)
+def test_proxies_of_the_environment_are_not_for_loopback(monkeypatch, url):
+    for name in ("http_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://proxy.invalid:3128")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert is_direct(url)
+    assert not is_direct("http://reward.example:8000")
+    monkeypatch.setenv("NO_PROXY", "reward.example")
+    assert is_direct("http://reward.example:8000")
+
+
+def test_an_environment_that_httpx_cannot_use(monkeypatch):
+    monkeypatch.setenv("http_proxy", "gopher://proxy:70")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(RequestError, match="the environment does not suit HTTP"):
+        Client("http://reward.example").rewards(groups())

@@ -12,7 +12,7 @@ import dare_reward
 from dare_reward.errors import FrameError
 from dare_reward.groups import Ragged
 from dare_reward.inputs import FIELDS
-from dare_reward.wire import MAX_HEADER, pack, unpack
+from dare_reward.wire import MAX_HEADER, MAX_ROW, pack, unpack
 
 REQUEST = {"groups": [{"rollouts": [{"answer": "1"}, {"answer": "é"}]}]}
 TOKENS = Ragged(np.array([0.1, 0.2, 0.3], np.float32), np.array([1, 2]))
@@ -178,6 +178,20 @@ BAD = {
     "no lengths for some tokens": raw(
         {"lengths": tensor("I64", (0,), 0, 0), "token_entropies": tensor("F32", (2,))}, bytes(8)
     ),
+    "one number in no dimension": raw({"mean_entropy": tensor(shape=(), end=4)}, bytes(4)),
+    "one BF16 in no dimension": raw({"mean_entropy": tensor("BF16", (), end=2)}, bytes(2)),
+    "two rows without a component": raw({"embedding": tensor(shape=(2, 0), end=0)}),
+    "four rows without a candidate": raw(
+        {"topk_logprobs": tensor(shape=(4, 0), end=0), "lengths": tensor("I64", (2,), 0, 16)},
+        (2).to_bytes(8, "little") * 2,
+    ),
+    "2^62 rows without a number": raw({"mean_entropy": tensor("F64", (1 << 62, 0), end=0)}),
+    "no rows of 2^62": raw({"mean_entropy": tensor("F64", (0, 1 << 62), end=0)}),
+    "no rows of 2^62 of a matrix": raw(
+        {"topk_logprobs": tensor(shape=(0, 1 << 62), end=0), "lengths": tensor("I64", (1,), 0, 8)}, bytes(8)
+    ),
+    "no rows of a product of 2^124": raw({"x": tensor("U8", (0, 1 << 62, 1 << 62), end=0)}),
+    "no rows of a product of 2^21": raw({"embedding": tensor(shape=(0, 1 << 21), end=0)}),
 }
 
 
@@ -276,6 +290,15 @@ RULES = {
     "a matrix of tokens": (("token_entropies",), "shape", "shape must be [sum(lengths)]"),
     "lengths that fall short": (("token_entropies",), "length", "2 values, but lengths add up to 1"),
     "no lengths for some tokens": (("token_entropies",), "length", "2 values, but lengths add up to 0"),
+    "one number in no dimension": (("mean_entropy",), "shape", "shape must be [R]"),
+    "one BF16 in no dimension": (("mean_entropy",), "shape", "shape must be [R]"),
+    "two rows without a component": (("embedding",), "shape", "a row holds at least one number"),
+    "four rows without a candidate": (("topk_logprobs",), "shape", "a row holds at least one number"),
+    "2^62 rows without a number": (("mean_entropy",), "shape", "a row holds at least one number"),
+    "no rows of 2^62": (("mean_entropy",), "shape", "no rows, of more than 1048576 numbers each"),
+    "no rows of 2^62 of a matrix": (("topk_logprobs",), "shape", "no rows, of more than 1048576 numbers each"),
+    "no rows of a product of 2^124": (("x",), "shape", "no rows, of more than 1048576 numbers each"),
+    "no rows of a product of 2^21": (("embedding",), "shape", "no rows, of more than 1048576 numbers each"),
 }
 
 
@@ -289,6 +312,13 @@ def test_what_is_refused(name):
     assert caught.value.message.startswith(message)
     assert message in {caught.value.message, "header is not JSON: "}
     assert len(caught.value.message) < 200
+
+
+@pytest.mark.parametrize("shape", [(0, 20), (0, 0), (0, MAX_ROW)])
+def test_no_rows_are_no_tokens(shape):
+    """An engine that returned no top k for any rollout sends its empty array as it is."""
+    frame = unpack(pack({}, {"topk_logprobs": Ragged(np.zeros(shape, np.float32), np.zeros(2, np.int64))}))
+    assert frame.columns["topk_logprobs"].values.shape == shape
 
 
 def test_a_header_of_more_than_8_mib_is_not_packed():

@@ -39,6 +39,7 @@ from pydantic_core import to_json
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import Outcome
 
+from ..auth import address, query_string
 from ..metrics import Metrics
 from ..problems import RefusalError
 from ..run_notices import Runs
@@ -81,7 +82,7 @@ class OpenRLHF:
         """The body as members of groups; nothing of it is kept."""
         address = request.client.host if request.client else ""
         with self._told(address):
-            config = openrlhf(request.url.query, self._settings)
+            config = openrlhf(query_string(request), self._settings)
             run = config.run or f"@{address}"
             columns = read_body(body)
             if columns.unknown:
@@ -231,7 +232,7 @@ class OpenRLHF:
 def _group_size(request: Request, config: Configuration) -> int:
     if config.group_size is not None:
         return config.group_size
-    paste = pasteable(str(request.url), request.url.query)
+    paste = pasteable(address(request), query_string(request))
     raise RequestError(
         "the rollouts of a prompt come one by one, and their number is unknown: add group_size, the value of "
         f"--rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt). For 8 the flag is "

@@ -26,6 +26,7 @@ from dare_reward._scoring import score
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 
+from ..auth import query_string
 from ..metrics import Metrics
 from ..problems import RefusalError
 from ..settings import Settings
@@ -55,7 +56,7 @@ class Rollouts:
         """The body, checked and reduced to what scoring needs."""
         if self._refusal:
             raise RefusalError(503, self._refusal, code="workers")
-        config = explicit(request.url.query, self._settings)
+        config = explicit(query_string(request), self._settings)
         work = partial(_arrival, body, config, self._settings.limits)
         arrival = (
             work()

@@ -1,0 +1,262 @@
+"""What a reply has to be before anything of it is handed on.
+
+`read_json` is strict JSON with numbers that are numbers. `check_types` says whether such a body is a reply: COLUMNS and
+FACTS declare every field of a group once. `check_fit` says whether that reply answers what was asked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from .errors import ReplyError
+from .inputs import FIELDS
+
+if TYPE_CHECKING:
+    from .reply import GroupReply, Reply
+
+__all__ = ["Asked", "check_fit", "check_types", "read_json"]
+
+JSON = Mapping[str, Any]
+
+# A 64-bit integer has at most 20 characters. What is longer is no count, and float() of it may overflow.
+LONGEST_INTEGER: Final = 20
+
+
+def read_json(content: bytes | bytearray | str) -> Any:
+    """The JSON value of `content`; ReplyError if there is none, or if a number of it is not finite."""
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=_refuse)
+    except RecursionError:
+        raise ReplyError("the reply is nested too deeply") from None
+    except ValueError as error:  # of JSON, and of UTF-8
+        raise ReplyError(f"the reply is not JSON: {str(error)[:200]}") from None
+
+
+def _float(text: str) -> float:
+    if abs(value := float(text)) > sys.float_info.max:
+        raise ValueError(f"{text[:20]} is not a finite number")
+    return value
+
+
+def _int(text: str) -> int:
+    if len(text) > LONGEST_INTEGER:
+        raise ValueError(f"an integer of {len(text)} digits")
+    return int(text)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a finite number")
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in {int, float} and abs(value) <= sys.float_info.max  # True is not a number; NaN is not <=
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a value is, in words and as a test; of a list, also what each of its entries is."""
+
+    words: str
+    holds: Callable[[Any], bool]
+    each: Rule | None = None
+
+
+TEXT: Final = Rule("a string", _is_text)
+NUMBER: Final = Rule("a finite number", _is_number)
+COUNT: Final = Rule("a count", _is_count)
+FLAG: Final = Rule("true or false", _is_flag)
+OBJECT: Final = Rule("an object", _is_object)
+
+
+def _or_null(rule: Rule) -> Rule:
+    return Rule(f"{rule.words} or null", lambda value: value is None or rule.holds(value), rule.each)
+
+
+def _list_of(rule: Rule) -> Rule:
+    return Rule("a list", lambda value: isinstance(value, list | tuple) and all(map(rule.holds, value)), rule)
+
+
+def _object_of(rules: Mapping[str, Rule]) -> Rule:
+    def holds(value: Any) -> bool:
+        return (
+            isinstance(value, Mapping)
+            and value.keys() == rules.keys()
+            and all(rule.holds(value[name]) for name, rule in rules.items())
+        )
+
+    return Rule(f"an object of {', '.join(f'{name} ({rule.words})' for name, rule in rules.items())}", holds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What a field of a group is. `full`: only the short form of a reply leaves it out."""
+
+    rule: Rule
+    full: bool = False
+
+
+SUPPORT: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        "answer": TEXT,
+        "key": TEXT,
+        "count": COUNT,
+        **dict.fromkeys(("uncertainty", "p_hat", "p", "bonus", "reward"), _or_null(NUMBER)),
+        "kept": FLAG,
+    }
+)
+# One entry per rollout, or per rollout of `second_group`.
+COLUMNS: Final[Mapping[str, _Field]] = MappingProxyType(
+    {
+        "rewards": _Field(NUMBER),
+        "keep": _Field(FLAG, full=True),
+        "valid": _Field(FLAG, full=True),
+        "answers": _Field(_or_null(TEXT), full=True),
+        "advantages": _Field(_or_null(NUMBER)),
+        "second_rewards": _Field(NUMBER),
+        "second_advantages": _Field(NUMBER),
+        "token_mask": _Field(_or_null(_list_of(FLAG))),
+    }
+)
+SECOND: Final = frozenset({"second_rewards", "second_advantages"})
+FACTS: Final[Mapping[str, _Field]] = MappingProxyType(
+    {
+        "pseudo_label": _Field(TEXT),
+        "entropy_source": _Field(TEXT, full=True),
+        "support": _Field(_list_of(_object_of(SUPPORT)), full=True),
+        "flags": _Field(_list_of(TEXT), full=True),
+        "diagnostics": _Field(OBJECT, full=True),
+    }
+)
+FIELD_RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+    {**{name: _list_of(f.rule) for name, f in COLUMNS.items()}, **{name: f.rule for name, f in FACTS.items()}}
+)
+HEAD: Final[Mapping[str, Rule]] = MappingProxyType(
+    {
+        **dict.fromkeys(("method", "config_id", "version"), TEXT),
+        "output": Rule("rewards or advantages", lambda value: value in ("rewards", "advantages")),
+        "groups": _list_of(OBJECT),
+    }
+)
+HEAD_OPTIONAL: Final[Mapping[str, Rule]] = MappingProxyType(
+    {"answers_version": TEXT, "request_id": _or_null(TEXT), "flags": _list_of(TEXT), "diagnostics": OBJECT}
+)
+ERROR: Final = _object_of({"code": TEXT, "message": TEXT})
+
+
+def check_types(body: Any) -> None:
+    """ReplyError unless `body` is what `Reply.to_json` writes: every field of its type, values or an error."""
+    if not isinstance(body, Mapping):
+        raise ReplyError("not a reply of this service: no object")
+    for name, rule in HEAD.items():
+        _check(body.get(name), rule, name)
+    for name, rule in HEAD_OPTIONAL.items():
+        if name in body:
+            _check(body[name], rule, name)
+    for p, group in enumerate(body["groups"]):
+        _check(group.get("group_id"), TEXT, f"groups[{p}].group_id")
+        given = [name for name in FIELD_RULES if group.get(name) is not None]
+        for name in given:
+            _check(group[name], FIELD_RULES[name], f"groups[{p}].{name}")
+        if group.get("error") is not None:
+            _check(group["error"], ERROR, f"groups[{p}].error")
+            if given:
+                raise ReplyError(f"not a reply of this service: groups[{p}] has an error and {given[0]}")
+
+
+def _check(value: Any, rule: Rule, place: str) -> None:
+    if rule.holds(value):
+        return
+    if rule.each is not None and isinstance(value, list | tuple):
+        for i, entry in enumerate(value):
+            _check(entry, rule.each, f"{place}[{i}]")
+    raise ReplyError(f"not a reply of this service: {place} is not {rule.words}")
+
+
+# --- fit -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request: what its reply has to repeat, and how much of it there has to be."""
+
+    request_id: str
+    method: str
+    output: str | None
+    advantage: bool
+    group_ids: Sequence[str]
+    groups: Sequence[JSON]
+
+
+def check_fit(reply: Reply, asked: Asked) -> None:
+    """ReplyError unless `reply` is the full reply to what was asked."""
+    if reply.request_id != asked.request_id:
+        raise ReplyError(
+            f"the reply is for request {str(reply.request_id)[:64]!r}, we sent {asked.request_id!r}: it belongs to "
+            "somebody else, or a proxy on the way replaces the header X-Request-Id"
+        )
+    if reply.method != asked.method or reply.output != (asked.output or reply.output):
+        raise ReplyError(f"the reply has {reply.output} of {reply.method[:64]!r}, we asked for {asked.method!r}")
+    if [g.group_id for g in reply.groups] != asked.group_ids:
+        raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
+    for found, sent in zip(reply.groups, asked.groups, strict=True):
+        if found.error is None:
+            _check_group(found, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
+
+
+def _check_group(found: GroupReply, sent: JSON, wanted: set[str]) -> None:
+    full = {name for name, field in {**COLUMNS, **FACTS}.items() if field.full}
+    if found.second_rewards is not None and "advantages" in wanted:
+        full.add("second_advantages")
+    for name in sorted(wanted | full):
+        if getattr(found, name) is None:
+            raise ReplyError(f"group {found.group_id!r}: no {name}")
+    rollouts = sent["rollouts"]
+    for name in COLUMNS:
+        values = getattr(found, name)
+        size = len(sent.get("second_group") or ()) if name in SECOND else len(rollouts)
+        if values is not None and len(values) != size:
+            raise ReplyError(f"group {found.group_id!r}: {len(values)} {name} for {size} rollouts")
+    if found.rewards is not None and "rewards" not in wanted:
+        raise ReplyError(f"group {found.group_id!r}: rewards of a method that returns advantages")
+    _check_rows(found, rollouts)
+
+
+def _check_rows(found: GroupReply, rollouts: Sequence[JSON]) -> None:
+    """What the length of a column does not show: which of its entries may be null, and how long a mask is."""
+    for advantage, rollout in zip(found.advantages or (), rollouts, strict=False):
+        if advantage is None and rollout.get("trained", True):
+            raise ReplyError(f"group {found.group_id!r}: no advantage for a rollout that is trained on")
+    for mask, rollout in zip(found.token_mask or (), rollouts, strict=False):
+        if mask is not None and len(mask) != (tokens := _tokens(rollout)):
+            raise ReplyError(f"group {found.group_id!r}: a token mask of {len(mask)} for {tokens} tokens")
+
+
+def _tokens(rollout: JSON) -> int:
+    """How many tokens a rollout was sent with."""
+    columns = (rollout.get(f.name) for f in FIELDS.values() if f.per_token)
+    return max((len(c) for c in columns if c is not None), default=0)
