@@ -15,6 +15,7 @@ import uvicorn
 
 from .app import State, create_app
 from .middleware import JSONLines, logger
+from .receipts import Connection, notice_the_dead
 from .settings import Settings, SettingsError
 
 __all__ = ["serve"]
@@ -56,7 +57,7 @@ def serve(settings: Settings) -> int:
     _steady()
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=Connection,
         log_config=None,
         access_log=False,
         timeout_keep_alive=75,
@@ -102,6 +103,7 @@ def _bind(settings: Settings) -> socket.socket:
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        notice_the_dead(listener)
         listener.bind((settings.host, settings.port))
         listener.listen(settings.backlog)
     except OSError as error:

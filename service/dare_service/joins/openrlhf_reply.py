@@ -20,7 +20,7 @@ from dare_reward.rounding import on_grid
 from .openrlhf_body import Member
 from .url_options import Configuration
 
-__all__ = ["LOGS", "UNKNOWN", "Verdict", "evaluate", "reply", "verdicts"]
+__all__ = ["LOGS", "UNKNOWN", "Verdict", "evaluate", "middle", "reply", "verdicts"]
 
 SOURCE_NUMBERS: Mapping[str, float] = {"none": 0.0, "exact": 1.0, "topk": 2.0, "logprob": 3.0}
 # Every reply has every key, and those of its shadow methods: OpenRLHF fails where two rollouts of a step differ in
@@ -33,6 +33,7 @@ LOGS: Mapping[str, str] = {
     "entropy_source": "0: no entropies, 1: exact, 2: from the top k, 3: from log-probabilities",
     "members": "rollouts that the reward was estimated from",
     "partial": "1: the group closed before all of its rollouts were there",
+    "neutral": "1: the reward says nothing, because too few of its siblings came, or on_deadline says so",
     "wait_seconds": "time from this rollout's first arrival to the closing of its group",
     "evaluation": "1: the reward is accuracy, because the label said so",
     "label_accuracy": "1: the group's pseudo-label is right",
@@ -58,6 +59,14 @@ def reply(config: Configuration, found: Sequence[Verdict]) -> dict[str, Any]:
         names = (*LOGS, *log_names(config.shadow))
         out["extra_logs"] = {name: [v.logs[i] for v in found] for i, name in enumerate(names)}
     return out
+
+
+def middle(found: Sequence[Verdict]) -> Verdict:
+    """For a sibling that comes too late: the group's mean reward, which has no advantage among its siblings."""
+    (mean,) = on_grid([sum(v.reward for v in found) / len(found)])
+    own = {"invalid": 0.0, "pruned": 0.0, "partial": 1.0, "neutral": 1.0, "wait_seconds": 0.0}
+    names = [*LOGS, *[""] * (len(found[0].logs) - len(LOGS))]
+    return Verdict(mean, 0.0, tuple(own.get(n, v) for n, v in zip(names, found[0].logs, strict=True)))
 
 
 def evaluate(config: Configuration, members: Sequence[Member]) -> list[Verdict]:
@@ -138,6 +147,7 @@ def _group(config: Configuration, group: GroupReply, *, early: bool, waits: Sequ
             **shared,
             invalid=float(not valid[i]),
             pruned=float(valid[i] and not keep[i]),
+            neutral=float(neutral),
             wait_seconds=waits[i] if waits else 0.0,
         )
         agrees = float(answers[i] is not None and answers[i] == plurality)
