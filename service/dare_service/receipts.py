@@ -43,8 +43,11 @@ class Receipt:
         self._ended: Callable[[bool], None] | None = None
 
     def open(self) -> bool:
-        """False: the client has closed the connection, even if nobody has read that yet."""
-        return self._connection.open()
+        """False: the client has closed the connection. You may stop: uvicorn is told, if it has not read that yet."""
+        if self._connection.open():
+            return True
+        self._cycle.disconnected = True
+        return False
 
     def watch(self, ended: Callable[[bool], None]) -> None:
         """Call `ended(delivered)` once, when it is known."""
@@ -80,7 +83,8 @@ class Connection(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            self.scope["extensions"] = {EXTENSION: Receipt(self, self.cycle)}
+            extensions: dict[str, Any] = {EXTENSION: Receipt(self, self.cycle)}
+            self.scope["extensions"] = extensions
 
     def data_received(self, data: bytes) -> None:
         if self.half_closed:
@@ -91,6 +95,8 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> None:
         self.lost = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # now, not a turn later: who waits is told now
         if self.watched:
             self._settle(delivered=_acknowledged(self.transport), of=self.watched)
         super().eof_received()
@@ -100,6 +106,9 @@ class Connection(HttpToolsProtocol):
         if self.watched:
             self._settle(delivered=exc is None and _acknowledged(self.transport), of=self.watched)
         super().connection_lost(exc)
+        if self.cycle is not None:  # no circle of references: collections are rare
+            self.cycle.transport = self.transport
+            self.scope.get("extensions", {}).pop(EXTENSION, None)
 
     def _settle(self, *, delivered: bool, of: Sequence[Receipt]) -> None:
         self.watched = [r for r in self.watched if r not in of]

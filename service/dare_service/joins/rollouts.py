@@ -50,9 +50,7 @@ class Rollouts:
         self._executor = executor
         self._refusal = refusal
         keep = settings.rollouts_keep
-        self.join: Join[bytes] = Join(
-            self._score, stale=keep, keep=keep, memory=settings.join_memory, observer=self
-        )
+        self.join: Join[bytes] = Join(self._score, stale=keep, keep=keep, memory=settings.join_memory, observer=self)
 
     async def read(self, request: Request, body: bytes | bytearray) -> Arrival:
         """The body, checked and reduced to what scoring needs."""
@@ -74,7 +72,7 @@ class Rollouts:
         except Differs as error:
             names = ", ".join(differences(error.had, error.has))
             detail = f"{names} of this request differs from an earlier request of this group"
-            raise RefusalError(409, f"{detail}: all members are scored by one method, in one way", code="conflict") from None
+            raise RefusalError(409, f"{detail}; all members have one configuration", code="conflict") from None
         except Conflict as error:
             advice = "every group needs a group_id of its own, for example with the step in it"
             raise RefusalError(409, f"{error}; {advice}", code="conflict") from None
@@ -110,9 +108,7 @@ def _arrival(body: bytes | bytearray, config: Configuration, limits: Limits) -> 
         raise RequestError(f"must be 1 to {limits.rollouts}", loc=("group_size",), code="value")
     if not 0 <= index < size:
         raise RequestError(f"must be 0 to group_size - 1, {size - 1}", loc=("index",), code="value")
-    identity = hashlib.blake2b(
-        repr(content["rollout"]).encode("utf-8", "surrogatepass"), digest_size=16
-    ).digest()
+    identity = hashlib.blake2b(repr(content["rollout"]).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     rollout = _reduced(content["rollout"], config, limits)
     return Arrival(
         key=(content["run"], content["group_id"]),

@@ -184,9 +184,11 @@ def test_the_oldest_rewards_go_first_when_memory_is_short_and_then_rollouts_are_
     assert 0 < r.remembered < 5
     assert r.arrive(said("419", size=2), 21)[0].results is not None
     assert r.arrive(said("40", size=2), 21)[0].results is None
+    for k in range(9):
+        r.arrive(said(f"x{k}", size=64, key="other"), 22)
+    assert r.remembered == 0
     with pytest.raises(Full):
-        for k in range(20):
-            r.arrive(said(f"x{k}", size=64, key="other"), 22)
+        r.arrive(said("y", size=64, key="other"), 22)
 
 
 def test_nothing_is_left_of_what_was_forgotten():
@@ -220,7 +222,19 @@ def test_a_sweep_does_not_look_at_what_is_remembered(monkeypatch):
 # --- random schedules -------------------------------------------------------------------------------------------------
 
 
-class Fate:
+class Told(str):  # noqa: SLOT000
+    """A reply, and whether it says of itself that its group was not complete."""
+
+    flagged: bool
+
+
+def told(text: str, *, flagged: bool) -> Told:
+    made = Told(text)
+    made.flagged = flagged
+    return made
+
+
+class Client:
     """One rollout's client, as OpenRLHF's: five tries, a second apart, until it has a reply."""
 
     def __init__(self, key: str, text: str) -> None:
@@ -250,7 +264,7 @@ class World:
         self.stalled_until = 0.0
         self.inbox: list = []
         self.clients = [
-            Fate(f"p{p}", f"{self.random.choice('445')}{'' if same and self.random.random() < 0.6 else i}")
+            Client(f"p{p}", f"{self.random.choice('445')}{'' if same and self.random.random() < 0.6 else i}")
             for p in range(prompts)
             for i in range(size)
         ]
@@ -282,7 +296,7 @@ class World:
 
     # what clients do
 
-    def post(self, c: Fate) -> None:
+    def post(self, c: Client) -> None:
         c.tries += 1
         token = object()
         c.on = token
@@ -290,7 +304,7 @@ class World:
         if c.tries < TRIES and self.often("drop", 0.4):
             self.at(self.random.random() * 10, self.breaks, c, token)
 
-    def breaks(self, c: Fate, token: object) -> None:
+    def breaks(self, c: Client, token: object) -> None:
         if c.on is token and c.got is None:
             c.on = None
             self.deliver(self.left, c, token)
@@ -328,7 +342,7 @@ class World:
 
     waiting_at_the_service: dict
 
-    def arrived(self, c: Fate, token: object) -> None:
+    def arrived(self, c: Client, token: object) -> None:
         if c.on is not token:  # dead on arrival
             return
         group, slot = self.r.arrive(said(c.text, size=self.size, key=c.key), self.now)
@@ -340,13 +354,13 @@ class World:
         else:
             self.at(HOLD, self.held, c, token, group)
 
-    def left(self, c: Fate, token: object) -> None:
+    def left(self, c: Client, token: object) -> None:
         for group in list(self.r):
             for entry in [e for e in group.promise or [] if e[1] is token]:
                 group.promise.remove(entry)
                 self.r.leave(group, entry[2], self.now, delivered=False)
 
-    def held(self, c: Fate, token: object, group) -> None:
+    def held(self, c: Client, token: object, group) -> None:
         entry = next((e for e in group.promise if e[1] is token), None)
         if entry is None or c.on is not token or group.reason is not None:
             return
@@ -374,13 +388,13 @@ class World:
             known = self.r.recalled(group) if group.fate != "scored" else made
             results = [m if k is None else k for k, m in zip(known, made, strict=True)]
             flagged = group.reason != "full" and group.fate != "recalled"
-            results = [_Told(x, flagged or getattr(x, "flagged", False)) for x in results]
-            self.r.keep_results(group, results, _Told("middle", True))
+            results = [told(x, flagged=flagged or getattr(x, "flagged", False)) for x in results]
+            self.r.keep_results(group, results, told("middle", flagged=True))
         waiting, group.promise = group.promise, []
         for c, token, slot in waiting:
             self.reply(c, token, group, slot, group.results[group.slots.index(slot)])
 
-    def reply(self, c: Fate, token: object, group, slot, result) -> None:
+    def reply(self, c: Client, token: object, group, slot, result) -> None:
         arrives = c.on is token
         last = c.tries == TRIES
         if arrives and not last and self.often("lose", 0.4):
@@ -392,17 +406,6 @@ class World:
         elif c.on is token:
             c.on = None
             self.at(PAUSE, self.post, c)
-
-
-class _Told(str):
-    """A reply, and whether it says of itself that its group was not complete."""
-
-    flagged: bool
-
-    def __new__(cls, text: str, flagged: bool) -> _Told:
-        made = super().__new__(cls, text)
-        made.flagged = flagged
-        return made
 
 
 TROUBLES = [
@@ -435,11 +438,11 @@ def test_every_reward_is_its_groups_or_says_that_it_is_not(troubles, same):
             assert world.now < HOLD, (seed, "what the service could see was not made good at once")
         for c in world.clients:
             assert c.got is not None, (seed, c.text, c.tries)
-            told, flagged = c.got
+            got, flagged = c.got
             unflagged += not flagged
-            seen[told == world.right[c.key, c.text], flagged] += 1
-            if not flagged and told != world.right[c.key, c.text]:
-                wrong.append((seed, c.key, c.text, told))
+            seen[got == world.right[c.key, c.text], flagged] += 1
+            if not flagged and got != world.right[c.key, c.text]:
+                wrong.append((seed, c.key, c.text, got))
     assert wrong == []
     assert unflagged > 0.9 * seen.total() or "kill" in troubles
     if not troubles & {"kill", "swallow"}:
