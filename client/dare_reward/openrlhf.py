@@ -264,6 +264,11 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             lambda f: f.known.get("partial", 0.0),
             only="url",
         ),
+        "neutral": LogKey(
+            "1: the reward says nothing, because too few of its siblings came, or on_deadline says so",
+            lambda f: f.known.get("neutral", 0.0),
+            only="url",
+        ),
         "wait_seconds": LogKey(
             "time from this rollout's first arrival to the closing of its group",
             lambda f: f.known.get("wait_seconds", 0.0),

@@ -48,6 +48,15 @@ class Metrics:
         self.reward = Histogram("dare_reward_mean", "Mean reward of a group", buckets=SHARES, registry=r)
         self.join_waiting = Gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"], registry=r)
         self.join_open = Gauge("dare_join_open_groups", "Groups that are not complete", ["route"], registry=r)
+        self.join_remembered = Gauge(
+            "dare_join_remembered_groups", "Closed groups whose rewards are kept", ["route"], registry=r
+        )
+        self.join_bytes = Gauge(
+            "dare_join_bytes", "Rollouts that wait and rewards that are kept, about", ["route"], registry=r
+        )
+        self.join_fates = Counter(
+            "dare_join_early_total", "Groups that closed early by where their rewards come from", ["fate"], registry=r
+        )
         self.join_groups = Counter("dare_join_groups_total", "Joined groups by why they closed", ["reason"], registry=r)
         self.join_seconds = Histogram(
             "dare_join_score_seconds", "From the last sibling to the rewards", buckets=SECONDS, registry=r
@@ -81,6 +90,8 @@ class Metrics:
         """A join's state is read when the metrics are."""
         self.join_waiting.labels(route).set_function(lambda: join.waiting)
         self.join_open.labels(route).set_function(lambda: join.groups.open_groups)
+        self.join_remembered.labels(route).set_function(lambda: join.groups.remembered)
+        self.join_bytes.labels(route).set_function(lambda: join.groups.bytes)
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

@@ -18,11 +18,11 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .app import State, create_app
 from .middleware import JSONLines, logger
 from .problems import response
+from .receipts import Connection, notice_the_dead
 from .settings import Settings, SettingsError
 
 __all__ = ["serve"]
@@ -30,8 +30,8 @@ __all__ = ["serve"]
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 
 
-class Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, bounded before a request begins: in the time and in the bytes of its head.
+class Protocol(Connection):
+    """A connection, bounded before a request begins: in the time and in the bytes of its head.
 
     Without this a silent connection holds its socket for ever, and a header of 48 MiB costs seconds on the event loop,
     both before any token is looked at.
@@ -199,6 +199,7 @@ def _bind(settings: Settings) -> socket.socket:
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
+        notice_the_dead(listener)
         listener.bind((settings.host, settings.port))
         listener.listen(settings.backlog)
     except OSError as error:

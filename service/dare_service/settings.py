@@ -92,7 +92,19 @@ class Settings:
         30.0, "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote."
     )
     join_keep: float = _setting(
-        120.0, "Seconds that rewards wait for a client whose connection broke before it had them."
+        900.0,
+        "Seconds that a closed group's rewards are remembered after its last reply: 5 tries of 180 s, each of which a "
+        "client may lose.",
+    )
+    join_memory: int = _setting(
+        256 * MIB,
+        "Bytes of rollouts that wait and of rewards that are remembered, for each of the two joins. The oldest rewards "
+        "go first; where rollouts alone fill it, more are answered 503.",
+    )
+    join_min_share: float = _setting(
+        0.5,
+        "A group that closes early is scored if more than this share of it is there, else all get the same reward. "
+        "More than half: of a group that a restart has split, at most one part is scored.",
     )
     rollouts_hold: float = _setting(
         100.0, "Seconds that POST /v1/rollouts waits; then 504. Below the 120 s after which slime gives up."
@@ -131,6 +143,8 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
     settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
+    if not settings.join_min_share < 1:
+        raise SettingsError("DARE_JOIN_MIN_SHARE must be below 1: a group that is complete has a share of 1")
     if not 0 < settings.join_hold < 180:
         raise SettingsError("DARE_JOIN_HOLD must be above 0 and below 180, when OpenRLHF's client gives a try up")
     if not 0 < settings.join_deadline < 5 * settings.join_hold:

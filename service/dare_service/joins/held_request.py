@@ -2,32 +2,63 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import asyncio
+from collections.abc import Callable
+from typing import Self, TypeVar
 
 from fastapi import Request
 
 from ..auth import stopping
 from ..body import Disconnected
 from ..problems import RefusalError
-from .join import Arrival, Gone, Held, Join, Stopped
+from ..receipts import EXTENSION
+from .join import Arrival, Full, Gone, Held, Join, Receipt, Stopped
 
 __all__ = ["waited"]
 
-R = TypeVar("R")
+R = TypeVar("R", bound="bytes")
 
 
 async def waited(join: Join[R], arrival: Arrival, request: Request, *, hold: float) -> R:
     """The arrival's result, or RefusalError 503 after `hold` seconds and at a stop, or Disconnected."""
+    receipt: Receipt | None = request.scope.get("extensions", {}).get(EXTENSION)
     try:
-        return await join.wait(arrival, hold=hold, gone=_disconnect(request))
+        if receipt is not None:
+            return await join.wait(arrival, hold=hold, receipt=receipt)
+        with _Disconnects(request) as asgi:
+            return await join.wait(arrival, hold=hold, receipt=asgi)
     except Held as held:
         raise RefusalError(503, f"{held}; come back", code="held", headers={"Retry-After": "1"}) from held
+    except Full:
+        detail = "rollouts that wait for their siblings fill the memory for them (DARE_JOIN_MEMORY); come back"
+        raise RefusalError(503, detail, code="memory", headers={"Retry-After": "1"}) from None
     except Gone:
         raise Disconnected from None
     except Stopped:
         raise stopping() from None
 
 
-async def _disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+class _Disconnects:
+    """The receipt where the server gives none, as in process: a result that is handed on counts as delivered."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._task: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def open(self) -> bool:
+        return True
+
+    def watch(self, ended: Callable[[bool], None]) -> None:
+        self._task = asyncio.ensure_future(self._until_the_end())
+        self._task.add_done_callback(lambda _: ended(True))
+
+    async def _until_the_end(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass

@@ -1,26 +1,44 @@
 """Waiting for one's siblings: asyncio around `rendezvous.py`, still without HTTP.
 
-    join = Join(score, stale=30, keep=120)
-    result = await join.wait(arrival, hold=170, gone=future)
+    join = Join(score, stale=30, keep=900, observer=observer)
+    result = await join.wait(arrival, hold=170, receipt=receipt)
 
-`score` gets a closed group and returns one result per slot; it runs once per group. The clock is the event loop's, or
-the one that is given.
+`score` gets a closed group and returns one result per slot; it runs once per group. The receipt tells how the client
+fares, also after the result was returned: only a result that has arrived is delivered. The clock is the event loop's,
+or the one that is given.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence, Sized
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from dare_reward.errors import DareError
 
-from .rendezvous import Arrival, Conflict, Group, Reason, Rendezvous, Slot
+from .rendezvous import Arrival, Conflict, Differs, Full, Group, Reason, Rendezvous, Slot
 
-__all__ = ["Arrival", "Conflict", "Gone", "Group", "Held", "Join", "Observer", "Slot", "Stopped"]
+__all__ = [
+    "Arrival",
+    "Conflict",
+    "Differs",
+    "Full",
+    "Gone",
+    "Group",
+    "Held",
+    "Join",
+    "Observer",
+    "Receipt",
+    "Scored",
+    "Slot",
+    "Stopped",
+]
 
-R = TypeVar("R")
+R = TypeVar("R", bound=Sized)
+
+PAUSE = 1.0  # seconds between a client's tries
 
 
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
@@ -39,11 +57,21 @@ class Stopped(DareError):  # noqa: N818
     """The service stops."""
 
 
+class Receipt(Protocol):
+    """The client's side of one request."""
+
+    def open(self) -> bool:
+        """False: the client has closed its connection, whether or not anybody was told."""
+
+    def watch(self, ended: Callable[[bool], None]) -> None:
+        """Call `ended` once, when it is known how the request ended: with evidence that the client has a reply?"""
+
+
 class Observer(Protocol):
     """What the join tells of itself."""
 
     def closed(self, group: Group) -> None:
-        """A group closed; `group.reason` says why."""
+        """A group closed; `group.reason` says why, `group.fate` where its rewards come from."""
 
     def scored(self, group: Group, seconds: float) -> None:
         """Its results are there, that long after it closed."""
@@ -52,16 +80,25 @@ class Observer(Protocol):
         """Groups were dropped because all of their clients stayed away."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scored(Generic[R]):
+    """results: one per slot; middle: what a sibling gets that comes too late, if there is such a thing."""
+
+    results: Sequence[R]
+    middle: R | None = None
+
+
 class Join(Generic[R]):
     """Requests wait here until their group is scored."""
 
     def __init__(
         self,
-        score: Callable[[Group], Awaitable[Sequence[R]]],
+        score: Callable[[Group], Awaitable[Scored[R]]],
         *,
         stale: float,
         keep: float,
         observer: Observer,
+        memory: float = float("inf"),
         clock: Callable[[], float] = time.monotonic,
         tick: float = 0.5,
     ) -> None:
@@ -72,44 +109,54 @@ class Join(Generic[R]):
         self._timer: asyncio.TimerHandle | None = None
         self._scoring: dict[Group, asyncio.Task[None]] = {}
         self._stopped = False
-        self.groups = Rendezvous(stale=stale, keep=keep)
+        self.groups = Rendezvous(stale=stale, keep=keep, memory=memory)
         self.waiting = 0
+        self.began = clock()
 
-    async def wait(self, arrival: Arrival, *, hold: float, gone: Awaitable[Any]) -> R:
+    async def wait(self, arrival: Arrival, *, hold: float, receipt: Receipt) -> R:
         """The arrival's result.
 
-        hold   seconds to wait; then Held, unless this is the client's last try: then its group closes as it is
-        gone   done when the client is
-        Raises Conflict, Held, Gone or Stopped, and what `score` raises.
+        hold   seconds to wait; then Held, unless the client may have no try left: then its group closes as it is
+        Raises Conflict, Full, Held, Gone or Stopped, and what `score` raises.
         """
-        left = asyncio.ensure_future(gone)
-        try:
-            return await self._wait(arrival, hold, left)
-        finally:
-            left.cancel()
-
-    async def _wait(self, arrival: Arrival, hold: float, left: asyncio.Future[Any]) -> R:
         if self._stopped:
             raise Stopped
-        group, slot = self.groups.arrive(arrival, self._clock())
-        promise = self._watch(group)
+        if not receipt.open():  # the client has given up, and its next try brings the vote
+            raise Gone
+        attempt = _Attempt(self.groups, *self.groups.arrive(arrival, self._clock()), self._clock)
+        promise = self._watch(attempt.group)
+        receipt.watch(attempt.end)
         self.waiting += 1
-        delivered = False
         try:
-            await asyncio.wait((promise, left), timeout=hold, return_when=asyncio.FIRST_COMPLETED)
-            if not promise.done() and not left.done() and _last_try(slot):
-                self._close(group, "patience")
-                await asyncio.wait((promise, left), return_when=asyncio.FIRST_COMPLETED)
-            if left.done():
-                raise Gone
-            if not promise.done():
-                raise Held(group)
-            results = promise.result()
-            delivered = True
-            return results[group.slots.index(slot)]
+            result = await self._result(attempt, promise, hold)
+        except BaseException:
+            attempt.end(delivered=False)
+            raise
         finally:
             self.waiting -= 1
-            self.groups.leave(group, slot, self._clock(), delivered=delivered)
+        return result
+
+    async def _result(self, attempt: _Attempt, promise: asyncio.Future[Sequence[R]], hold: float) -> R:
+        group, gone = attempt.group, attempt.gone
+        await asyncio.wait((promise, gone), timeout=hold, return_when=asyncio.FIRST_COMPLETED)
+        ends = self._last_try(attempt) or self.groups.leftover(group)
+        if not promise.done() and not gone.done() and ends:
+            self._close(group, "patience")
+            await asyncio.wait((promise, gone), return_when=asyncio.FIRST_COMPLETED)
+        if gone.done():
+            raise Gone
+        if not promise.done():
+            raise Held(group)
+        results = promise.result()
+        attempt.answered = True
+        return results[group.slots.index(attempt.slot)]
+
+    def _last_try(self, attempt: _Attempt) -> bool:
+        """Who came in the first seconds has tries behind it that another process saw."""
+        patience = attempt.slot.arrival.patience
+        if patience is None:
+            return False
+        return attempt.slot.tries >= patience or attempt.slot.arrived < self.began + patience * PAUSE
 
     def stop(self) -> None:
         """Everyone who waits is told at once, and nobody is let in. What is being scored is finished."""
@@ -144,31 +191,61 @@ class Join(Generic[R]):
     async def _settle(self, group: Group) -> None:
         self._observer.closed(group)
         try:
-            results = await self._score(group)
+            scored = await self._scored(group)
         except Exception as error:  # noqa: BLE001  (it is the waiters' error, each of them gets it)
             self.groups.drop(group)
             _fail(group.promise, error)
         else:
-            group.promise.set_result(results)
+            self.groups.keep_results(group, scored.results, scored.middle)
+            group.promise.set_result(scored.results)
             self._observer.scored(group, self._clock() - group.closed_at)
         finally:
             del self._scoring[group]
 
+    async def _scored(self, group: Group) -> Scored[R]:
+        """By `score`, or what an earlier group of the same key says."""
+        if group.fate == "scored":
+            return await self._score(group)
+        recalled = self.groups.recalled(group)
+        if None not in recalled:
+            return Scored(recalled)
+        neutral = (await self._score(group)).results
+        return Scored([neutral[i] if found is None else found for i, found in enumerate(recalled)])
+
     def _sweep(self) -> None:
-        now = self._clock()
-        if gone := self.groups.sweep(now):
-            self._observer.expired(gone)
-        for group in self.groups.due(now):
+        swept = self.groups.sweep(self._clock())
+        if swept.expired:
+            self._observer.expired(swept.expired)
+        for group in swept.due:
             self._close(group, "deadline")
-        idle = not self.waiting and next(iter(self.groups), None) is None
+        idle = not self.waiting and not self.groups
         self._timer = None if idle else asyncio.get_running_loop().call_later(self._tick, self._sweep)
 
 
-def _last_try(slot: Slot) -> bool:
-    patience = slot.arrival.patience
-    return patience is not None and slot.tries >= patience
+class _Attempt:
+    """One request on its slot, from its arrival until it is known how it ended."""
+
+    __slots__ = ("_clock", "_groups", "answered", "ended", "gone", "group", "slot")
+
+    def __init__(self, groups: Rendezvous, group: Group, slot: Slot, clock: Callable[[], float]) -> None:
+        self._groups = groups
+        self._clock = clock
+        self.group = group
+        self.slot = slot
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.answered = False
+        self.ended = False
+
+    def end(self, delivered: bool) -> None:
+        """The first call counts. At once, not when the waiter wakes: the client's next try may be in the same turn."""
+        if self.ended:
+            return
+        self.ended = True
+        self._groups.leave(self.group, self.slot, self._clock(), delivered=delivered and self.answered)
+        if not self.gone.done():
+            self.gone.set_result(None)
 
 
-def _fail(promise: asyncio.Future[Any], error: Exception) -> None:
+def _fail(promise: asyncio.Future[object], error: Exception) -> None:
     promise.set_exception(error)
     promise.exception()  # retrieved: it may be that nobody is left to see it

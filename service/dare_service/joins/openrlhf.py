@@ -29,7 +29,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -45,9 +45,9 @@ from ..problems import RefusalError
 from ..run_notices import Runs
 from ..settings import Settings
 from .held_request import waited
-from .join import Arrival, Conflict, Group, Join
+from .join import Arrival, Conflict, Group, Join, Scored
 from .openrlhf_body import Member, looks_like, read_body, read_members
-from .openrlhf_reply import evaluate, reply, rules_of, score_groups
+from .openrlhf_reply import evaluate, middle, reply, rules_of, score_groups
 from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
@@ -76,7 +76,13 @@ class OpenRLHF:
         self._executor = executor
         self._runs = runs
         self._refusal = refusal
-        self.join: Join[bytes] = Join(self._score, stale=settings.join_stale, keep=settings.join_keep, observer=self)
+        self.join: Join[bytes] = Join(
+            self._score,
+            stale=settings.join_stale,
+            keep=settings.join_keep,
+            memory=settings.join_memory,
+            observer=self,
+        )
 
     async def read(self, request: Request, body: bytes | bytearray) -> Question:
         """The body as members of groups; nothing of it is kept."""
@@ -159,18 +165,24 @@ class OpenRLHF:
             deadline=config.deadline,
             patience=TRIES,
             origin=address,
+            min_share=config.min_share,
+            weight=len(member.rollout["answer"] or "") + len(member.label.answer or ""),
         )
         with self._runs.live(run, address):
             return await waited(self.join, arrival, request, hold=self._settings.join_hold)
 
-    async def _score(self, group: Group) -> Sequence[bytes]:
+    async def _score(self, group: Group) -> Scored[bytes]:
         """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
         config, run, _ = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
-        def write(found: Sequence[Sequence[Outcome]]) -> list[bytes]:
-            return [to_json(reply(config, [outcome])) for outcome in found[0]]
+        if group.fate == "neutral":
+            config = replace(config, on_deadline="neutral")
+
+        def write(found: Sequence[Sequence[Outcome]]) -> Scored[bytes]:
+            replies = [to_json(reply(config, [outcome])) for outcome in found[0]]
+            return Scored(replies, to_json(reply(config, [middle(found[0])])))
 
         return await self._scored(config, run, [members], write, early=group.reason != "full", waits=waits)
 
@@ -213,6 +225,7 @@ class OpenRLHF:
                 addresses=addresses[:8],
             )
         if group.reason != "full":
+            self._metrics.join_fates.labels(group.fate).inc()
             self._runs.line(
                 run,
                 f"join_{group.reason}",
@@ -220,6 +233,7 @@ class OpenRLHF:
                 group=str(member.group)[:16],
                 arrived=len(group.slots),
                 group_size=group.size,
+                fate=group.fate,
             )
 
     def scored(self, group: Group, seconds: float) -> None:  # noqa: ARG002

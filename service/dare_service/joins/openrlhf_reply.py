@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,13 +11,13 @@ from dare_reward._request import Limits
 from dare_reward._scoring import score
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
-from dare_reward.openrlhf import AnswerRules, Known, Outcome, evaluation, keys_of, neutral, outcomes
+from dare_reward.openrlhf import AnswerRules, Known, Outcome, evaluation, keys_of, neutral, outcomes, rounded
 from dare_reward.reply import GroupReply, Reply
 
 from .openrlhf_body import Member
 from .url_options import Configuration
 
-__all__ = ["evaluate", "reply", "rules_of", "score_groups"]
+__all__ = ["evaluate", "middle", "reply", "rules_of", "score_groups"]
 
 
 @lru_cache(maxsize=1024)
@@ -37,6 +38,13 @@ def evaluate(config: Configuration, member: Member) -> Outcome:
     return evaluation(
         rules_of(config), member.rollout, member.label, route="url", entropy=entropy, shadow=config.shadow
     )
+
+
+def middle(found: Sequence[Outcome]) -> Outcome:
+    """For a sibling that comes too late: the group's mean reward, which has no advantage among its siblings."""
+    (mean,) = rounded([math.fsum(o.reward for o in found) / len(found)])
+    own = {"invalid": 0.0, "pruned": 0.0, "partial": 1.0, "neutral": 1.0, "wait_seconds": 0.0}
+    return Outcome(mean, 0.0, {name: own.get(name, value) for name, value in found[0].logs.items()})
 
 
 def score_groups(
@@ -83,7 +91,12 @@ def _body(config: Configuration, members: Sequence[Member], i: int) -> dict[str,
 def _outcomes(
     config: Configuration, members: Sequence[Member], group: GroupReply, early: bool, waits: Sequence[float]
 ) -> list[Outcome]:
-    known: Known = {"partial": float(early), "wait_seconds": waits or [0.0] * len(members)}
+    unscored = early and config.on_deadline == "neutral"
+    known: Known = {
+        "partial": float(early),
+        "neutral": float(unscored),
+        "wait_seconds": waits or [0.0] * len(members),
+    }
     if group.error is not None and members[0].label.answer is None and "label" in find(config.method).requires:
         # A label never ends a run, and this method is made of labels.
         return neutral(len(members), votes=len(members), route="url", shadow=config.shadow, known=known)
@@ -96,5 +109,5 @@ def _outcomes(
         pruned=dict(config.params).get("pruned", "zero"),
         shadow=config.shadow,
         known=known,
-        unscored=early and config.on_deadline == "neutral",
+        unscored=unscored,
     )

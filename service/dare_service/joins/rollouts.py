@@ -5,7 +5,8 @@
 
 The rollout is one of `POST /reward`; method and parameters stand in the query. (run, group_id, index) names it: the
 same content again is a retry and gets the same reply, other content is 409. The reply comes when all indices have
-arrived; after the hold it is 504 and names the missing ones, and the rollout keeps its place.
+arrived; after the hold it is 504 and names the missing ones, and the rollout keeps its place. All members of a group
+have one configuration: one that differs is 409, and names what differs.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..settings import Settings
 from .held_request import waited
-from .join import Arrival, Conflict, Group, Join
-from .url_options import Configuration, explicit
+from .join import Arrival, Conflict, Differs, Group, Join, Scored
+from .url_options import Configuration, differences, explicit
 
 __all__ = ["Rollouts"]
 
@@ -50,7 +51,7 @@ class Rollouts:
         self._executor = executor
         self._refusal = refusal
         keep = settings.rollouts_keep
-        self.join: Join[dict[str, Any]] = Join(self._score, stale=keep, keep=keep, observer=self)
+        self.join: Join[bytes] = Join(self._score, stale=keep, keep=keep, memory=settings.join_memory, observer=self)
 
     async def read(self, request: Request, body: bytes | bytearray) -> Arrival:
         """The body, checked and reduced to what scoring needs."""
@@ -69,23 +70,27 @@ class Rollouts:
     async def answer(self, request: Request, arrival: Arrival) -> Response:
         try:
             content = await waited(self.join, arrival, request, hold=self._settings.rollouts_hold)
+        except Differs as error:
+            names = ", ".join(differences(error.had, error.has))
+            detail = f"{names} of this request differs from an earlier request of this group"
+            raise RefusalError(409, f"{detail}; all members have one configuration", code="conflict") from None
         except Conflict as error:
             advice = "every group needs a group_id of its own, for example with the step in it"
             raise RefusalError(409, f"{error}; {advice}", code="conflict") from None
         except RefusalError as refusal:
             raise _late(refusal, self._settings.rollouts_hold) from None
-        return Response(to_json(content), media_type="application/json")
+        return Response(content, media_type="application/json")
 
-    async def _score(self, group: Group) -> Sequence[dict[str, Any]]:
+    async def _score(self, group: Group) -> Scored[bytes]:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(self._scored, group))
 
-    def _scored(self, group: Group) -> list[dict[str, Any]]:
-        config, _ = group.slots[0].arrival.rollout
-        body = {**_shell(config), "rollouts": [slot.arrival.rollout[1] for slot in group.slots]}
+    def _scored(self, group: Group) -> Scored[bytes]:
+        config: Configuration = group.terms
+        body = {**_shell(config), "rollouts": [slot.arrival.rollout for slot in group.slots]}
         limits = self._settings.limits
         reply = score([body], dict(config.params), method=config.method, limits=limits, shadow=config.shadow)
         self._metrics.observe_groups(reply)
-        return _replies(reply.groups[0])
+        return Scored([to_json(content) for content in _replies(reply.groups[0])])
 
     def closed(self, group: Group) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
@@ -104,17 +109,17 @@ def _arrival(body: bytes | bytearray, config: Configuration, limits: Limits) -> 
         raise RequestError(f"must be 1 to {limits.rollouts}", loc=("group_size",), code="value")
     if not 0 <= index < size:
         raise RequestError(f"must be 0 to group_size - 1, {size - 1}", loc=("index",), code="value")
-    identity = hashlib.blake2b(
-        repr((config, content["rollout"])).encode("utf-8", "surrogatepass"), digest_size=16
-    ).digest()
+    identity = hashlib.blake2b(repr(content["rollout"]).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     rollout = _reduced(content["rollout"], config, limits)
     return Arrival(
         key=(content["run"], content["group_id"]),
         size=size,
         identity=identity,
-        rollout=(config, rollout),
+        rollout=rollout,
         index=index,
         origin=content["run"],
+        terms=config,
+        weight=len(rollout["answer"] or ""),
     )
 
 

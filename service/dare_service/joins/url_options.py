@@ -6,7 +6,7 @@ Parameters are declared once, in the signature of `configure`; parsing, errors a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ from dare_reward.params import Param, Spec, parameters
 
 from ..settings import Settings
 
-__all__ = ["EXPLICIT_SPECS", "TRIES", "URL_SPECS", "Configuration", "explicit", "openrlhf", "pasteable"]
+__all__ = ["EXPLICIT_SPECS", "TRIES", "URL_SPECS", "Configuration", "differences", "explicit", "openrlhf", "pasteable"]
 
 TRIES = 5  # of OpenRLHF's client, each followed by a pause of a second
 CARRIED = frozenset({"answer", "mean_entropy", "num_tokens"})
@@ -39,6 +39,7 @@ class Configuration:
     options: tuple[str, ...] | None = None
     deadline: float = float("inf")
     on_deadline: str = "score"
+    min_share: float = 0.5
     extra_logs: str = "on"
     label_policy: Literal["train", "eval"] = "train"
     entropy_source: str = "exact"
@@ -54,6 +55,9 @@ def configure(
     options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
     deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
     on_deadline: Annotated[Literal["score", "neutral"], Param("score it, or give all the same reward")] = "score",
+    min_share: Annotated[
+        float | None, Param("score it if more than this share of the group has arrived, else all get 0", ge=0, lt=1)
+    ] = None,
     extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
     label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
     shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl: OpenRLHF splits its flag at commas")] = "",
@@ -96,6 +100,8 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
         raise RequestError(
             f"at most {settings.max_rollouts} (DARE_MAX_ROLLOUTS)", loc=("query", "group_size"), code="parameter"
         )
+    if values["min_share"] is None:
+        values["min_share"] = settings.join_min_share
     values.update(
         deadline=deadline, options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"])
     )
@@ -110,6 +116,16 @@ def explicit(query: str, settings: Settings) -> Configuration:
     values: dict[str, Any] = sources(**rest)
     values.update(options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"]))
     return Configuration(method=method.name, params=params, **values)
+
+
+def differences(one: Configuration, other: Configuration) -> list[str]:
+    """The names of what two configurations differ in."""
+    names = [f.name for f in fields(Configuration) if getattr(one, f.name) != getattr(other, f.name)]
+    if "method" in names or "params" not in names:  # another method has other parameters: its name says it
+        return [name for name in names if name != "params"]
+    own, theirs = dict(one.params), dict(other.params)
+    values = [name for name in sorted({*own, *theirs}) if own.get(name, ...) != theirs.get(name, ...)]
+    return [*values, *(name for name in names if name != "params")]
 
 
 def pasteable(url: str, query: str) -> str:

@@ -16,6 +16,7 @@ import uvicorn
 from virtual_time import VirtualLoop
 
 from dare_service.app import State, create_app
+from dare_service.receipts import Connection
 from dare_service.settings import Settings
 
 LOGS = "dare_service"
@@ -39,6 +40,7 @@ def asgi() -> Callable[..., Any]:
     @contextlib.asynccontextmanager
     async def start(**settings: Any):
         app = create_app(Settings(**settings))
+        app.state.dare.openrlhf.join.began = float("-inf")  # the service has been up for a while
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
             yield client, app.state.dare
 
@@ -63,9 +65,10 @@ class Live:
     def __init__(self, settings: Settings) -> None:
         self.app = create_app(settings)
         self.state: State = self.app.state.dare
+        self.state.openrlhf.join.began = float("-inf")  # it has been up for a while
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        config = uvicorn.Config(self.app, http="httptools", log_config=None, access_log=False, lifespan="off")
+        config = uvicorn.Config(self.app, http=Connection, log_config=None, access_log=False, lifespan="off")
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve(sockets=[self.listener])))
 

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from dare_service.joins.join import Arrival, Conflict, Gone, Held, Join, Stopped
+from dare_service.joins.join import Arrival, Conflict, Gone, Held, Join, Scored, Stopped
 
-HOLD, DEADLINE, STALE, KEEP, TRIES = 170.0, 800.0, 30.0, 120.0, 5
+HOLD, DEADLINE, STALE, KEEP, TRIES = 170.0, 800.0, 30.0, 900.0, 5
 
 
 class Book:
@@ -30,6 +30,25 @@ class Book:
         self.dropped += groups
 
 
+class Line:
+    """A client's connection."""
+
+    def __init__(self) -> None:
+        self.ended = None
+        self.closed = False
+
+    def open(self) -> bool:
+        return not self.closed
+
+    def watch(self, ended) -> None:
+        self.ended = ended
+
+    def end(self, *, delivered: bool) -> None:
+        self.closed = True
+        if self.ended is not None:
+            self.ended(delivered)
+
+
 class Place:
     """A join whose result for a rollout is (members of its group, the rollout)."""
 
@@ -41,17 +60,24 @@ class Place:
         self.join: Join = Join(
             self.score, stale=STALE, keep=KEEP, observer=self.book, clock=asyncio.get_running_loop().time
         )
+        self.join.began = float("-inf")
 
     async def score(self, group):
         self.scores += 1
         await asyncio.sleep(self.cost)
         if self.error:
             raise self.error
-        return [(len(group.slots), s.arrival.rollout) for s in group.slots]
+        return Scored([(len(group.slots), s.arrival.rollout) for s in group.slots])
 
-    async def one_try(self, text, *, size=3, index=None, gone=None, hold=HOLD, key="k", deadline=DEADLINE):
+    async def one_try(self, text, *, size=3, index=None, gone=None, hold=HOLD, key="k", deadline=DEADLINE, lost=False):
+        """`gone`: the connection breaks when it is done; `lost`: the reply does not arrive."""
         arrival = Arrival(key, size, text.encode(), text, index, deadline, TRIES)
-        return await self.join.wait(arrival, hold=hold, gone=gone or asyncio.get_running_loop().create_future())
+        line = Line()
+        if gone is not None:
+            asyncio.ensure_future(gone).add_done_callback(lambda _: line.end(delivered=False))
+        result = await self.join.wait(arrival, hold=hold, receipt=line)
+        line.end(delivered=not lost)
+        return result
 
     async def client(self, text, *, start=0.0, **given):
         """OpenRLHF's: five tries, a second after each failure; None after the last. Returns when it was served, too."""

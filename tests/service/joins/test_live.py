@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable
 from pathlib import Path
@@ -16,6 +19,9 @@ from typing import Any
 
 import httpx
 import pytest
+
+from dare_reward import estimate
+from dare_reward.openrlhf import rounded as on_grid
 
 pytestmark = pytest.mark.anyio
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/openrlhf_requests.json").read_text())
@@ -94,7 +100,9 @@ async def test_two_thousand_waiters(live, until):
     replies = await asyncio.gather(*tasks)
     assert {r["extra_logs"]["members"][0] for r in replies} == {64.0}
     assert service.state.openrlhf.join.waiting == 0
-    assert list(service.state.openrlhf.join.groups) == []
+    async with asyncio.timeout(60):
+        while not all(s.delivered for g in list(service.state.openrlhf.join.groups) for s in g.slots):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 async def test_eight_prompts_of_sixty_four_with_duplicates(live):
@@ -128,6 +136,131 @@ async def test_a_reward_waits_for_a_client_whose_connection_broke(live, until):
     await post(url, body(1), drop=until(lambda: service.state.openrlhf.join.waiting == 1))
     assert (await client(url, body(2)))["extra_logs"]["members"] == [2.0]
     assert (await asyncio.wait_for(client(url, body(1)), 60))["extra_logs"]["members"] == [2.0]
+
+
+async def relay(url: str, losses: int) -> tuple[asyncio.Server, str]:
+    """A proxy that reads the service's replies, and loses the first ones: it acknowledges them and resets its client."""
+    left = [losses]
+    address, _, path = url.removeprefix("http://").partition("/")
+    host, port = address.split(":")
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        size = int(request.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        up, down = await asyncio.open_connection(host, int(port))
+        down.write(request + await reader.readexactly(size))
+        answer = await up.readuntil(b"\r\n\r\n")
+        answer += await up.readexactly(int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+        down.close()
+        left[0] -= 1
+        if left[0] >= 0:
+            writer.transport.abort()
+        else:
+            writer.write(answer)
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    return server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/{path}"
+
+
+async def unread(url: str, text: str) -> None:
+    """A try whose reply arrives and is never read: the client's time is over in that moment."""
+    address, _, path = url.removeprefix("http://").partition("/")
+    host, port = address.split(":")
+    content = text.encode()
+    head = (
+        f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(head.encode() + content)
+        await asyncio.to_thread(connection.recv, 1, socket.MSG_PEEK)
+
+
+@pytest.mark.parametrize("lost", [[3], [0], [2, 3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("by", ["client", "proxy"])
+async def test_a_reply_that_is_lost_on_its_way_is_given_again(live, lost, by):
+    """The answers are 4, 4, 4 and 5: alone, the 5 would get 1."""
+    service = live(join_hold=1.0, join_deadline=4.0)
+    url = f"{service.url}/reward?group_size=4&run=r"
+    texts = [body(a) for a in (4, "4.0", "8/2", 5)]
+    if by == "client":
+        tries = (unread(url, t) if i in lost else client(url, t) for i, t in enumerate(texts))
+        replies = await asyncio.gather(*tries)
+        again = await asyncio.wait_for(asyncio.gather(*(client(url, texts[i]) for i in lost)), 10)
+        replies = [again[lost.index(i)] if i in lost else reply for i, reply in enumerate(replies)]
+        assert service.state.openrlhf.join.groups.remembered == 1
+    else:
+        server, through = await relay(url, len(lost))
+        tries = (client(through if i in lost else url, t, gap=0.1) for i, t in enumerate(texts))
+        replies = await asyncio.wait_for(asyncio.gather(*tries), 10)
+        server.close()
+    found = [(r["rewards"][0], r["extra_logs"]["members"][0], r["extra_logs"]["neutral"][0]) for r in replies]
+    assert found == [(0.774993896484375, 4.0, 0.0)] * 3 + [(0.3249969482421875, 4.0, 0.0)]
+
+
+async def test_a_leftover_after_a_kill_is_neutral_and_says_so(live):
+    """A new process: it knows nothing of the replies that the last one sent, and the client has tries behind it."""
+    service = live(join_hold=0.5, join_deadline=2.0)
+    service.state.openrlhf.join.began = time.monotonic()
+    reply = await client(f"{service.url}/reward?group_size=4&run=r", body(5))
+    told = reply["extra_logs"]
+    assert (reply["rewards"], told["neutral"], told["partial"], told["members"]) == ([0.0], [1.0], [1.0], [1.0])
+
+
+async def test_a_retry_beside_its_open_first_try_leaves_no_sibling_scored_alone(live):
+    """The first try hangs: nothing tells its retry from another rollout with the same text."""
+    service = live(join_hold=0.5, join_deadline=1.0)
+    url = f"{service.url}/reward?group_size=4&run=r"
+    texts = [body(f"4{'.' if i else ''}{'0' * i}") for i in range(3)] + [body(5)]
+    hanging = asyncio.ensure_future(post(url, texts[0]))
+    while service.state.openrlhf.join.waiting < 1:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    same = await asyncio.gather(*(client(url, t) for t in texts[:3]))
+    late = await client(url, texts[3], gap=0.1)
+    await hanging
+    assert [r["rewards"] for r in same] == [[1.0]] * 3
+    assert (late["rewards"], late["extra_logs"]["neutral"]) == ([1.0], [1.0]), "the middle of its group, and flagged"
+
+
+async def test_a_client_that_half_closes_is_gone(live):
+    """HTTP clients do not do this; an answer of any kind would count as a failure of the service."""
+    service = live(join_hold=1.0, join_deadline=2.0)
+    for size in (1, 2):
+        text = body(size).encode()
+        head = f"POST /reward?group_size={size}&run=r HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        with socket.create_connection(service.listener.getsockname(), timeout=10) as connection:
+            connection.sendall(f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text)
+            connection.shutdown(socket.SHUT_WR)
+            assert await asyncio.to_thread(connection.recv, 1 << 16) == b""
+
+
+async def test_small_storms_across_the_filling_of_groups(live):
+    service = live()
+    rng = random.Random(1)
+    for k in range(3):
+        url = f"{service.url}/reward?group_size=8&run=storm{k}"
+        answers = [[rng.randrange(3) for _ in range(8)] for _ in range(8)]
+
+        async def rollout(prompt: int, i: int, answer: int, url: str = url) -> Any:
+            text = body(f"{answer}.{'0' * i}", prompt=f"p{prompt}\n")
+            for _ in range(2):
+                await post(url, text, drop_after=0.3 * rng.random())
+                await asyncio.sleep(0.1)
+            return await client(url, text, gap=0.1)
+
+        tries = [rollout(p, i, a) for p, said in enumerate(answers) for i, a in enumerate(said)]
+        replies = await asyncio.gather(*tries)
+        wanted = [
+            reward
+            for said in answers
+            for reward in on_grid(
+                estimate([{"rollouts": [{"answer": str(a)} for a in said]}], missing_entropy="frequency")
+                .groups[0]
+                .rewards
+            )
+        ]
+        assert [r["rewards"][0] for r in replies] == wanted
+        assert {r["extra_logs"]["members"][0] for r in replies} == {8.0}
 
 
 async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer_than_the_deadline(live):

@@ -336,6 +336,54 @@ async def test_a_group_that_cannot_fill_closes_and_says_so(asgi, caplog):
     assert (line.fields["arrived"], line.fields["group_size"], line.fields["run"]) == (3, 4, "r")
 
 
+@pytest.mark.parametrize(
+    ("there", "query", "neutral"),
+    [
+        (2, "", 1.0),
+        (3, "", 0.0),
+        (1, "&min_share=0.2", 0.0),
+        (3, "&min_share=0.75", 1.0),
+        (3, "&on_deadline=neutral", 1.0),
+    ],
+)
+async def test_a_group_that_closes_early_is_scored_above_its_share_only(asgi, caplog, there, query, neutral):
+    async with asgi() as (client, _):
+        url = f"/reward?group_size=4&run=r&deadline=0.2{query}"
+        found = await together(client, url, [one(a) for a in (1, 1, 2)[:there]])
+        text = (await client.get("/metrics")).text
+    rewards = [0.0] * there if neutral else expected((1, 1, 2)[:there])
+    assert [f["rewards"][0] for f in found] == rewards
+    assert [f["scores"][0] for f in found] == [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
+    logs = [f["extra_logs"] for f in found]
+    assert {(x["partial"][0], x["neutral"][0], x["members"][0]) for x in logs} == {(1.0, neutral, float(there))}
+    fate = "neutral" if neutral and "on_deadline" not in query else "scored"
+    assert f'dare_join_early_total{{fate="{fate}"}} 1.0' in text
+    assert next(r for r in caplog.records if r.message == "join_deadline").fields["fate"] == fate
+
+
+@pytest.mark.parametrize("query", ["min_share=1", "min_share=-0.1", "min_share=nan", "min_share=x"])
+async def test_a_share_is_below_one(asgi, query):
+    async with asgi() as (client, _):
+        reply = await client.post(f"/reward?group_size=2&run=r&{query}", json=one(1))
+    assert reply.status_code == 422
+    assert "min_share" in reply.json()["detail"]
+
+
+async def test_rollouts_that_wait_are_bounded_and_told(asgi):
+    async with asgi(join_memory=7000) as (client, state):
+        url = "/reward?group_size=4&run=r"
+        waiting = [asyncio.ensure_future(client.post(url, json=one(1, label="x" * 1000))) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        assert 6000 < state.openrlhf.join.groups.bytes <= 7000
+        refused = await client.post(url, json=one(1, label="x" * 1000))
+        text = (await client.get("/metrics")).text
+        assert f'dare_join_bytes{{route="openrlhf"}} {float(state.openrlhf.join.groups.bytes)}' in text
+        for task in waiting:
+            task.cancel()
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert "DARE_JOIN_MEMORY" in refused.json()["detail"]
+
+
 async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
     async with asgi(join_hold=1.0, join_deadline=4.9) as (client, _):
         first = await client.post("/reward?group_size=2&run=r", json=one(1))

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dare_service.joins.rendezvous import Arrival, Conflict, Rendezvous
 
-STALE, KEEP = 30.0, 120.0
+STALE, KEEP = 30.0, 900.0
 
 
 def make() -> Rendezvous:
@@ -60,7 +60,7 @@ def test_a_retry_takes_its_slot_back():
     assert len(group.slots) == 1
 
 
-def test_of_two_detached_slots_the_older_one_is_taken():
+def test_of_two_slots_that_are_away_the_older_one_is_taken():
     r = make()
     group, one = r.arrive(said("a", size=4), 0)
     _, two = r.arrive(said("a", size=4), 0)
@@ -71,7 +71,7 @@ def test_of_two_detached_slots_the_older_one_is_taken():
     assert r.arrive(said("a", size=4), 3)[1] not in {one, two}
 
 
-def test_a_detached_slot_votes_and_its_reward_waits_for_it():
+def test_a_slot_that_is_away_votes_and_its_reward_waits_for_it():
     r = make()
     group, lost = r.arrive(said("a", size=2), 0)
     r.leave(group, lost, 1, delivered=False)
@@ -81,23 +81,29 @@ def test_a_detached_slot_votes_and_its_reward_waits_for_it():
     assert r.arrive(said("a", size=2), 2)[1] is lost
 
 
-def test_rewards_are_kept_for_their_time_and_no_longer():
+def test_rewards_are_kept_for_their_time_after_the_last_reply_and_no_longer():
     for later, kept in ((KEEP - 1, True), (KEEP + 1, False)):
         r = make()
         group, lost = r.arrive(said("a", size=2), 0)
         r.leave(group, lost, 1, delivered=False)
-        r.leave(*r.arrive(said("b", size=2), 1), 1, delivered=True)
-        r.sweep(1 + later)
-        assert (r.arrive(said("a", size=2), 1 + later)[0] is group) is kept
+        r.leave(*r.arrive(said("b", size=2), 1), 100, delivered=True)
+        r.sweep(100 + later)
+        assert (r.arrive(said("a", size=2), 100 + later)[0] is group) is kept
 
 
-def test_a_delivered_group_is_forgotten_at_once():
+def test_a_delivered_group_is_remembered_without_its_rollouts_and_then_forgotten():
     r = make()
     taken = [r.arrive(said(t, size=2), 0) for t in "ab"]
-    for group, slot in taken:
-        r.leave(group, slot, 1, delivered=True)
-    assert list(r) == []
-    assert r.arrive(said("a", size=2), 1)[0] is not taken[0][0]
+    group = taken[0][0]
+    r.keep_results(group, [b"1", b"2"])
+    for g, slot in taken:
+        r.leave(g, slot, 1, delivered=True)
+    assert rollouts(group) == [None, None]
+    assert (group.result(b"a"), group.result(b"b"), group.result(b"c")) == (b"1", b"2", None)
+    assert r.arrive(said("a", size=2), 1)[0] is not group
+    r.sweep(2 + STALE)
+    r.sweep(1 + KEEP)
+    assert r.remembered == 0
 
 
 def test_a_delivered_slot_is_not_taken_for_a_retry():
@@ -122,8 +128,8 @@ def test_a_group_without_clients_is_dropped():
     r = make()
     group, slot = r.arrive(said("a"), 0)
     r.leave(group, slot, 1, delivered=False)
-    assert r.sweep(STALE) == 0
-    assert r.sweep(1 + STALE) == 1
+    assert r.sweep(STALE).expired == 0
+    assert r.sweep(1 + STALE).expired == 1
     assert list(r) == []
 
 
@@ -139,12 +145,11 @@ def test_due_counts_from_the_earliest_arrival_that_still_counts():
     r = make()
     group, early = r.arrive(said("a", deadline=800), 0)
     r.arrive(said("b", deadline=800), 100)
-    assert r.due(799) == []
-    assert r.due(800) == [group]
+    assert r.sweep(699).due == []
     r.leave(group, early, 700, delivered=False)
-    r.sweep(800)
-    assert r.due(800) == []
-    assert r.due(900) == [group]
+    assert r.sweep(800).due == []
+    assert r.sweep(899).due == []
+    assert r.sweep(900).due == [group]
 
 
 def test_duplicates_of_a_prompt_form_two_groups_in_order_of_arrival():
@@ -255,7 +260,7 @@ class Clients(RuleBasedStateMachine):
             assert len(group.slots) <= SIZE
             assert (len(group.slots) == SIZE) is (group.reason == "full")
             assert all(s.attached in {0, 1} for s in group.slots)
-            assert group.detached == sum(s.waits_in_vain for s in group.slots)
+            assert group.away == sum(s.away for s in group.slots)
 
     @invariant()
     def if_all_are_there_all_full_groups_are_paid(self) -> None:

@@ -59,6 +59,29 @@ async def test_a_retry_gets_the_same_reward_and_other_content_is_409(asgi):
     assert "group_id of its own" in other.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        ("?alpha=0.1", "?alpha=0.9", "alpha"),
+        ("?alpha=0.2&tau=0.1", "?alpha=0.9&tau=0.2", "alpha, tau"),
+        ("", "?method=ttrl", "method"),
+        ("", "?kind=exact", "kind"),
+        ("", "?entropy_source=topk", "entropy_source"),
+        ("?kind=exact", "?method=ttrl", "method, kind"),
+    ],
+)
+async def test_members_of_a_group_have_one_configuration(asgi, one, other, names):
+    async with asgi() as (client, _):
+        first = asyncio.ensure_future(client.post(f"/v1/rollouts{one}", json=body(0, size=2)))
+        await asyncio.sleep(0.05)
+        refused = await client.post(f"/v1/rollouts{other}", json=body(1, size=2))
+        good = await client.post(f"/v1/rollouts{one}", json=body(1, size=2))
+        late = await client.post(f"/v1/rollouts{other}", json=body(1, size=2))
+    assert (refused.status_code, good.status_code, (await first).status_code, late.status_code) == (409, 200, 200, 409)
+    assert f"{names} of this request differs from an earlier request" in refused.json()["detail"]
+    assert late.json()["detail"] == refused.json()["detail"]
+
+
 async def test_after_the_hold_the_missing_are_named_and_the_rollout_keeps_its_place(asgi):
     async with asgi(rollouts_hold=0.2) as (client, _):
         late = await asyncio.gather(*(client.post("/v1/rollouts", json=body(i)) for i in (1, 3)))

@@ -1,0 +1,228 @@
+"""Storms over the join: connections that break while groups fill, lost replies, a killed and a stopped service.
+
+Every reward must be its group's, or say that it is not (`partial` or `neutral` in its logs).
+
+    JOIN_STORMS=10 JOIN_PROMPTS=252 pytest tests/bench/test_join_storms.py -s
+
+A storm has JOIN_PROMPTS x 32 rollouts (default 16 x 32), a connection each. Every connection of a first try breaks at a
+random moment within 0.6 s, and so do those of every second client's second try: groups fill and are answered in the
+middle of it. The server's 200s minus those that clients received are the replies that were lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import httpx
+import pytest
+from dare_reward.rounding import on_grid
+
+from dare_reward import estimate
+
+STORMS, PROMPTS, SAMPLES = int(os.environ.get("JOIN_STORMS", "2")), int(os.environ.get("JOIN_PROMPTS", "16")), 32
+TRIES, PAUSE = 5, 1.0
+ENTRY = "import sys; from dare_reward.cli import main; sys.exit(main())"
+Breaks = Callable[[int], float | None]
+
+pytestmark = pytest.mark.bench
+
+
+@dataclass(eq=False)
+class Rollout:
+    group: int
+    answer: str
+    body: bytes
+    reply: Any = None
+    statuses: list[Any] = field(default_factory=list)
+
+    def told(self, name: str) -> float:
+        return float(self.reply["extra_logs"][name][0])
+
+
+class Service:
+    """`dare-reward serve` as a process that may be killed and started again on its port."""
+
+    def __init__(self, **settings: object) -> None:
+        self.environment = {**os.environ, "DARE_LOG": "error", **{f"DARE_{k}": str(v) for k, v in settings.items()}}
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-c", ENTRY, "serve", "--port", str(self.port)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        self.process = subprocess.Popen(command, env=self.environment, **pipes)
+        self.port = int(self.process.stdout.readline().rpartition(":")[2])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def counts(self, name: str) -> dict[str, float]:
+        text = httpx.get(f"http://127.0.0.1:{self.port}/metrics", trust_env=False).text
+        return {k: float(v) for k, v in re.findall(rf"^({name}\S*) (\S+)$", text, re.MULTILINE)}
+
+    def sent(self) -> int:
+        return int(self.counts("dare_requests_total").get('dare_requests_total{code="200",route="/reward"}', 0))
+
+
+def step(prompts: int, seed: int) -> list[Rollout]:
+    rng = random.Random(seed)
+    found = []
+    for group in range(prompts):
+        for _ in range(SAMPLES):
+            answer = str(rng.randrange(5))
+            text = "".join(rng.choices("abcdef \n", k=300)) + f"\\boxed{{{answer}}}"
+            prompt = f"storm {seed} prompt {group}\n"
+            content = json.dumps({"query": [prompt + text], "prompts": [prompt], "labels": [""]}).encode()
+            found.append(Rollout(group, answer, content))
+    return found
+
+
+async def one_try(port: int, run: str, rollout: Rollout, seconds: float | None) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        head = f"POST /reward?group_size={SAMPLES}&run={run} HTTP/1.1\r\nHost: x\r\n"
+        size = len(rollout.body)
+        head += f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+        writer.write(head.encode() + rollout.body)
+        async with asyncio.timeout(seconds or 180):
+            answer = (await reader.readuntil(b"\r\n\r\n")).lower()
+            content = await reader.readexactly(int(answer.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+        rollout.statuses.append(int(answer.split()[1]))
+        if rollout.statuses[-1] == 200:
+            rollout.reply = json.loads(content)
+    finally:
+        writer.close()
+
+
+async def client(
+    port: int,
+    run: str,
+    rollout: Rollout,
+    breaks: Breaks = lambda k: None,
+    *,
+    start: float = 0.0,
+    pause: float = PAUSE,
+) -> None:
+    """OpenRLHF's: five tries, a second after each."""
+    await asyncio.sleep(start)
+    for k in range(TRIES):
+        try:
+            await one_try(port, run, rollout, breaks(k))
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            rollout.statuses.append(type(error).__name__)
+        if rollout.reply is not None:
+            return
+        await asyncio.sleep(pause)
+
+
+def judged(rollouts: list[Rollout]) -> Counter[str]:
+    """right, flagged, wrong or none."""
+    groups = defaultdict(list)
+    for r in rollouts:
+        groups[r.group].append(r)
+    found: Counter[str] = Counter()
+    for members in groups.values():
+        batch = [{"rollouts": [{"answer": r.answer} for r in members]}]
+        wanted = on_grid(estimate(batch, missing_entropy="frequency").groups[0].rewards)
+        for r, reward in zip(members, wanted, strict=True):
+            if r.reply is None:
+                found["none"] += 1
+            elif r.told("neutral") or r.told("partial"):
+                found["neutral" if r.told("neutral") else "partial"] += 1
+            else:
+                found["right" if (r.reply["rewards"][0], r.told("members")) == (reward, len(members)) else "wrong"] += 1
+    return found
+
+
+def breaking(rng: random.Random, twice: bool) -> Breaks:
+    def after(k: int) -> float | None:
+        if k == 0:
+            return 0.02 + 0.6 * rng.random()
+        return 0.05 + 0.5 * rng.random() if k == 1 and twice else None
+
+    return after
+
+
+def test_storms_across_the_filling_of_groups(capsys):
+    total: Counter[str] = Counter()
+    lost = 0
+    with Service(JOIN_HOLD=100, JOIN_DEADLINE=120) as service:
+        for k in range(STORMS):
+            rollouts = step(PROMPTS, k)
+            before = service.sent()
+
+            async def storm(rollouts: list[Rollout] = rollouts, k: int = k) -> None:
+                rng = random.Random(k)
+                posts = (
+                    client(service.port, f"storm{k}", r, breaking(rng, i % 2 == 0)) for i, r in enumerate(rollouts)
+                )
+                await asyncio.gather(*posts)
+
+            asyncio.run(storm())
+            total += judged(rollouts)
+            lost += service.sent() - before - sum(r.statuses.count(200) for r in rollouts)
+        early = service.counts("dare_join_early_total")
+    with capsys.disabled():
+        print(f"\n{STORMS} storms x {PROMPTS * SAMPLES}: {dict(total)}; replies lost {lost}; early {early}")
+    assert total == {"right": STORMS * PROMPTS * SAMPLES}
+
+
+@pytest.mark.parametrize("at", [0.5, 1.0, 1.05])
+def test_a_kill_in_the_middle_of_a_step(at, capsys):
+    with Service(JOIN_HOLD=8, JOIN_DEADLINE=15) as service:
+        rollouts = step(16, 7)
+        rng = random.Random(7)
+        rng.shuffle(rollouts)
+
+        async def run() -> None:
+            # Longer pauses than OpenRLHF's: the service takes seconds to start where the machine is busy.
+            posts = [client(service.port, "kill", r, start=rng.random(), pause=3.0) for r in rollouts]
+            tasks = [asyncio.ensure_future(post) for post in posts]
+            await asyncio.sleep(at)
+            service.process.kill()
+            await asyncio.to_thread(service.process.communicate)
+            await asyncio.to_thread(service.start)
+            await asyncio.gather(*tasks)
+
+        asyncio.run(run())
+        found = judged(rollouts)
+    with capsys.disabled():
+        print(f"\nkilled after {at} s: {dict(found)}")
+    assert found["wrong"] == found["none"] == 0
+
+
+@pytest.mark.parametrize("seconds", [2.2, 4.0])
+def test_a_stopped_service_whose_clients_give_up_meanwhile(seconds, capsys):
+    with Service(JOIN_HOLD=8, JOIN_DEADLINE=12) as service:
+        rollouts = step(8, 4)
+
+        async def run() -> None:
+            first = rollouts[:-8]
+            posts = [client(service.port, "stop", r, lambda k: 1.5 if k == 0 else None) for r in first]
+            tasks = [asyncio.ensure_future(post) for post in posts]
+            await asyncio.sleep(0.5)
+            service.process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(seconds)
+            service.process.send_signal(signal.SIGCONT)
+            await asyncio.gather(*tasks, *(client(service.port, "stop", r) for r in rollouts[-8:]))
+
+        asyncio.run(run())
+        found = judged(rollouts)
+    with capsys.disabled():
+        print(f"\nstopped for {seconds} s: {dict(found)}")
+    assert found == {"right": len(rollouts)}
