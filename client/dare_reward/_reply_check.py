@@ -1,25 +1,21 @@
 """What a reply has to be before anything of it is handed on.
 
 `read_json` is strict JSON with numbers that are numbers. `check_types` says whether such a body is a reply: COLUMNS and
-FACTS declare every field of a group once. `check_fit` says whether that reply answers what was asked.
+FACTS declare every field of a group once. Whether that reply answers what was asked, `reply.check_fit` says.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .errors import ReplyError
-from .inputs import FIELDS
 
-if TYPE_CHECKING:
-    from .reply import GroupReply, Reply
-
-__all__ = ["Asked", "check_fit", "check_types", "read_json"]
+__all__ = ["COLUMNS", "FACTS", "SECOND", "check_types", "read_json"]
 
 JSON = Mapping[str, Any]
 
@@ -195,68 +191,3 @@ def _check(value: Any, rule: Rule, place: str) -> None:
         for i, entry in enumerate(value):
             _check(entry, rule.each, f"{place}[{i}]")
     raise ReplyError(f"not a reply of this service: {place} is not {rule.words}")
-
-
-# --- fit -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One request: what its reply has to repeat, and how much of it there has to be."""
-
-    request_id: str
-    method: str
-    output: str | None
-    advantage: bool
-    group_ids: Sequence[str]
-    groups: Sequence[JSON]
-
-
-def check_fit(reply: Reply, asked: Asked) -> None:
-    """ReplyError unless `reply` is the full reply to what was asked."""
-    if reply.request_id != asked.request_id:
-        raise ReplyError(
-            f"the reply is for request {str(reply.request_id)[:64]!r}, we sent {asked.request_id!r}: it belongs to "
-            "somebody else, or a proxy on the way replaces the header X-Request-Id"
-        )
-    if reply.method != asked.method or reply.output != (asked.output or reply.output):
-        raise ReplyError(f"the reply has {reply.output} of {reply.method[:64]!r}, we asked for {asked.method!r}")
-    if [g.group_id for g in reply.groups] != asked.group_ids:
-        raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
-    for found, sent in zip(reply.groups, asked.groups, strict=True):
-        if found.error is None:
-            _check_group(found, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
-
-
-def _check_group(found: GroupReply, sent: JSON, wanted: set[str]) -> None:
-    full = {name for name, field in {**COLUMNS, **FACTS}.items() if field.full}
-    if found.second_rewards is not None and "advantages" in wanted:
-        full.add("second_advantages")
-    for name in sorted(wanted | full):
-        if getattr(found, name) is None:
-            raise ReplyError(f"group {found.group_id!r}: no {name}")
-    rollouts = sent["rollouts"]
-    for name in COLUMNS:
-        values = getattr(found, name)
-        size = len(sent.get("second_group") or ()) if name in SECOND else len(rollouts)
-        if values is not None and len(values) != size:
-            raise ReplyError(f"group {found.group_id!r}: {len(values)} {name} for {size} rollouts")
-    if found.rewards is not None and "rewards" not in wanted:
-        raise ReplyError(f"group {found.group_id!r}: rewards of a method that returns advantages")
-    _check_rows(found, rollouts)
-
-
-def _check_rows(found: GroupReply, rollouts: Sequence[JSON]) -> None:
-    """What the length of a column does not show: which of its entries may be null, and how long a mask is."""
-    for advantage, rollout in zip(found.advantages or (), rollouts, strict=False):
-        if advantage is None and rollout.get("trained", True):
-            raise ReplyError(f"group {found.group_id!r}: no advantage for a rollout that is trained on")
-    for mask, rollout in zip(found.token_mask or (), rollouts, strict=False):
-        if mask is not None and len(mask) != (tokens := _tokens(rollout)):
-            raise ReplyError(f"group {found.group_id!r}: a token mask of {len(mask)} for {tokens} tokens")
-
-
-def _tokens(rollout: JSON) -> int:
-    """How many tokens a rollout was sent with."""
-    columns = (rollout.get(f.name) for f in FIELDS.values() if f.per_token)
-    return max((len(c) for c in columns if c is not None), default=0)

@@ -24,10 +24,9 @@ from typing import Any, Literal, Self
 
 import httpx
 
-from ._address import split_address
 from ._deadline import Deadline, install
-from ._outgoing import Part, Sending, parts, plain
-from ._reply_check import Asked, check_fit, read_json
+from ._outgoing import Part, Sending, parts, plain, split_address
+from ._reply_check import read_json
 from ._request import LIMITS
 from ._scoring import score
 from ._version import __version__
@@ -36,7 +35,7 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import methods
-from .reply import Reply
+from .reply import Asked, Reply, check_fit
 
 __all__ = ["AsyncClient", "Client"]
 

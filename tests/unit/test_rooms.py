@@ -12,15 +12,6 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = {"dare_reward": "client", "dare_service": "service", "dare_trainer": "trainer"}
 PACKAGES = SHIPPED | {"dare_research": "research"}
 
-# Two circles that exist today. The changes that remove them also remove them from this set, which the test enforces.
-KNOWN_CIRCLES = {
-    frozenset({"dare_trainer.agent.url_route_patch", "dare_trainer.vllm.plugin"}),
-    frozenset({"dare_research.commands", "dare_research.training.commands"}),
-}
-
-# Names that two modules still share. The list only shrinks: the test fails for a name that is no longer shared.
-KNOWN_NAMES = {"Label", "Outcome", "Scorer"}
-
 # The module that imports whatever lies in a folder, and so depends on none of it by name.
 DISCOVERY = {"dare_reward.methods"}
 
@@ -142,7 +133,7 @@ def test_no_import_goes_in_a_circle():
         for module in reached
         if module in reached[module]
     }
-    assert {frozenset(c) for c in circles} == KNOWN_CIRCLES
+    assert not circles
 
 
 @pytest.mark.parametrize(
@@ -194,4 +185,4 @@ def test_a_class_name_means_one_thing():
                     defined[node.name].add(module)
     assert len(defined) > 100
     shared = {name: sorted(where) for name, where in defined.items() if len(where) > 1}
-    assert shared.keys() == KNOWN_NAMES, shared
+    assert shared == {}

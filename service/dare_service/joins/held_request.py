@@ -12,7 +12,7 @@ from ..auth import stopping
 from ..body import Disconnected
 from ..problems import RefusalError
 from ..receipts import EXTENSION
-from .join import Arrival, Full, Gone, Held, Join, Receipt, Stopped
+from .join import Arrival, ClientSide, Full, Gone, Held, Join, Stopped
 
 __all__ = ["waited"]
 
@@ -21,7 +21,7 @@ R = TypeVar("R", bound="bytes")
 
 async def waited(join: Join[R], arrival: Arrival, request: Request, *, hold: float) -> R:
     """The arrival's result, or RefusalError 503 after `hold` seconds and at a stop, or Disconnected."""
-    receipt: Receipt | None = request.scope.get("extensions", {}).get(EXTENSION)
+    receipt: ClientSide | None = request.scope.get("extensions", {}).get(EXTENSION)
     try:
         if receipt is not None:
             return await join.wait(arrival, hold=hold, receipt=receipt)

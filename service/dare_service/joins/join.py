@@ -18,19 +18,19 @@ from typing import Generic, Protocol, TypeVar
 
 from dare_reward.errors import DareError
 
-from .rendezvous import Arrival, Conflict, Differs, Full, Group, Reason, Rendezvous, Slot
+from .rendezvous import Arrival, Conflict, Differs, Full, JoiningGroup, Reason, Rendezvous, Slot
 
 __all__ = [
     "Arrival",
+    "ClientSide",
     "Conflict",
     "Differs",
     "Full",
     "Gone",
-    "Group",
     "Held",
     "Join",
+    "JoiningGroup",
     "Observer",
-    "Receipt",
     "Scored",
     "Slot",
     "Stopped",
@@ -44,7 +44,7 @@ PAUSE = 1.0  # seconds between a client's tries
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
     """The group did not fill while the request was held; the rollout keeps its place."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: JoiningGroup) -> None:
         self.group = group
         super().__init__(f"{len(group.slots)} of {group.size} rollouts have arrived")
 
@@ -57,7 +57,7 @@ class Stopped(DareError):  # noqa: N818
     """The service stops."""
 
 
-class Receipt(Protocol):
+class ClientSide(Protocol):
     """The client's side of one request."""
 
     def open(self) -> bool:
@@ -70,10 +70,10 @@ class Receipt(Protocol):
 class Observer(Protocol):
     """What the join tells of itself."""
 
-    def closed(self, group: Group) -> None:
+    def closed(self, group: JoiningGroup) -> None:
         """A group closed; `group.reason` says why, `group.fate` where its rewards come from."""
 
-    def scored(self, group: Group, seconds: float) -> None:
+    def scored(self, group: JoiningGroup, seconds: float) -> None:
         """Its results are there, that long after it closed."""
 
     def expired(self, groups: int) -> None:
@@ -93,7 +93,7 @@ class Join(Generic[R]):
 
     def __init__(
         self,
-        score: Callable[[Group], Awaitable[Scored[R]]],
+        score: Callable[[JoiningGroup], Awaitable[Scored[R]]],
         *,
         stale: float,
         keep: float,
@@ -107,13 +107,13 @@ class Join(Generic[R]):
         self._clock = clock
         self._tick = tick
         self._timer: asyncio.TimerHandle | None = None
-        self._scoring: dict[Group, asyncio.Task[None]] = {}
+        self._scoring: dict[JoiningGroup, asyncio.Task[None]] = {}
         self._stopped = False
         self.groups = Rendezvous(stale=stale, keep=keep, memory=memory)
         self.waiting = 0
         self.began = clock()
 
-    async def wait(self, arrival: Arrival, *, hold: float, receipt: Receipt) -> R:
+    async def wait(self, arrival: Arrival, *, hold: float, receipt: ClientSide) -> R:
         """The arrival's result.
 
         hold   seconds to wait; then Held, unless the client may have no try left: then its group closes as it is
@@ -167,7 +167,7 @@ class Join(Generic[R]):
         if self._timer is not None:
             self._timer.cancel()
 
-    def _watch(self, group: Group) -> asyncio.Future[Sequence[R]]:
+    def _watch(self, group: JoiningGroup) -> asyncio.Future[Sequence[R]]:
         """The group's promise; scoring begins if it is full."""
         loop = asyncio.get_running_loop()
         if group.promise is None:
@@ -179,16 +179,16 @@ class Join(Generic[R]):
         promise: asyncio.Future[Sequence[R]] = group.promise
         return promise
 
-    def _close(self, group: Group, reason: Reason) -> None:
+    def _close(self, group: JoiningGroup, reason: Reason) -> None:
         if group.reason is None:
             self.groups.close(group, reason, self._clock())
             self._begin(group)
 
-    def _begin(self, group: Group) -> None:
+    def _begin(self, group: JoiningGroup) -> None:
         if group not in self._scoring:
             self._scoring[group] = asyncio.ensure_future(self._settle(group))
 
-    async def _settle(self, group: Group) -> None:
+    async def _settle(self, group: JoiningGroup) -> None:
         self._observer.closed(group)
         try:
             scored = await self._scored(group)
@@ -202,7 +202,7 @@ class Join(Generic[R]):
         finally:
             del self._scoring[group]
 
-    async def _scored(self, group: Group) -> Scored[R]:
+    async def _scored(self, group: JoiningGroup) -> Scored[R]:
         """By `score`, or what an earlier group of the same key says."""
         if group.fate == "scored":
             return await self._score(group)
@@ -227,7 +227,7 @@ class _Attempt:
 
     __slots__ = ("_clock", "_groups", "answered", "ended", "gone", "group", "slot")
 
-    def __init__(self, groups: Rendezvous, group: Group, slot: Slot, clock: Callable[[], float]) -> None:
+    def __init__(self, groups: Rendezvous, group: JoiningGroup, slot: Slot, clock: Callable[[], float]) -> None:
         self._groups = groups
         self._clock = clock
         self.group = group

@@ -45,7 +45,7 @@ from ..problems import RefusalError
 from ..run_notices import Runs
 from ..settings import Settings
 from .held_request import waited
-from .join import Arrival, Conflict, Group, Join, Scored
+from .join import Arrival, Conflict, Join, JoiningGroup, Scored
 from .openrlhf_body import Member, looks_like, read_body, read_members
 from .openrlhf_reply import evaluate, middle, reply, rules_of, score_groups
 from .url_options import TRIES, Configuration, openrlhf, pasteable
@@ -171,7 +171,7 @@ class OpenRLHF:
         with self._runs.live(run, address):
             return await waited(self.join, arrival, request, hold=self._settings.join_hold)
 
-    async def _score(self, group: Group) -> Scored[bytes]:
+    async def _score(self, group: JoiningGroup) -> Scored[bytes]:
         """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
         config, run, _ = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
@@ -212,7 +212,7 @@ class OpenRLHF:
 
     # --- what the join tells ------------------------------------------------------------------------------------------
 
-    def closed(self, group: Group) -> None:
+    def closed(self, group: JoiningGroup) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
         config, run, member = group.slots[0].arrival.rollout
         addresses = sorted({s.arrival.origin for s in group.slots})
@@ -236,7 +236,7 @@ class OpenRLHF:
                 fate=group.fate,
             )
 
-    def scored(self, group: Group, seconds: float) -> None:  # noqa: ARG002
+    def scored(self, group: JoiningGroup, seconds: float) -> None:  # noqa: ARG002
         self._metrics.join_seconds.observe(seconds)
 
     def expired(self, groups: int) -> None:

@@ -50,7 +50,7 @@ from typing import Any, Literal
 
 from dare_reward.errors import DareError
 
-__all__ = ["Arrival", "Conflict", "Differs", "Fate", "Full", "Group", "Reason", "Rendezvous", "Slot", "Swept"]
+__all__ = ["Arrival", "Conflict", "Differs", "Fate", "Full", "JoiningGroup", "Reason", "Rendezvous", "Slot", "Swept"]
 
 Reason = Literal["full", "deadline", "patience"]
 Fate = Literal["scored", "recalled", "neutral"]
@@ -71,7 +71,7 @@ class Differs(Conflict):
         super().__init__("the terms differ from those of an earlier request of this group")
 
 
-class Full(Exception):  # noqa: N818
+class Full(DareError):  # noqa: N818
     """No memory is left for another rollout."""
 
 
@@ -130,7 +130,7 @@ class Slot:
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class JoiningGroup:
     """Slots that share a key.
 
     away      how many of its slots are
@@ -178,16 +178,16 @@ class Swept:
     """expired: open groups that went because all of their clients did; due: groups whose deadline has passed."""
 
     expired: int
-    due: Sequence[Group]
+    due: Sequence[JoiningGroup]
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
     """What one key holds: at most one open group, closed ones in the order of their closing, who was rewarded where."""
 
-    open: Group | None = None
-    closed: dict[Group, None] = field(default_factory=dict)
-    known: dict[bytes, Group] = field(default_factory=dict)
+    open: JoiningGroup | None = None
+    closed: dict[JoiningGroup, None] = field(default_factory=dict)
+    known: dict[bytes, JoiningGroup] = field(default_factory=dict)
 
 
 class Rendezvous:
@@ -205,12 +205,12 @@ class Rendezvous:
         self.bytes = 0
         self.open_groups = 0
         self._places: dict[Hashable, _Place] = {}
-        self._away: dict[tuple[Hashable, bytes], list[tuple[Group, Slot]]] = {}
-        self._kept: OrderedDict[Group, None] = OrderedDict()
-        self._looks: list[tuple[float, int, Group]] = []
+        self._away: dict[tuple[Hashable, bytes], list[tuple[JoiningGroup, Slot]]] = {}
+        self._kept: OrderedDict[JoiningGroup, None] = OrderedDict()
+        self._looks: list[tuple[float, int, JoiningGroup]] = []
         self._numbers = count()
 
-    def __iter__(self) -> Iterator[Group]:
+    def __iter__(self) -> Iterator[JoiningGroup]:
         """All groups, open and remembered."""
         for place in self._places.values():
             if place.open is not None:
@@ -225,7 +225,7 @@ class Rendezvous:
         """Closed groups."""
         return len(self._kept)
 
-    def arrive(self, arrival: Arrival, now: float) -> tuple[Group, Slot]:
+    def arrive(self, arrival: Arrival, now: float) -> tuple[JoiningGroup, Slot]:
         """The slot that the request takes; its group is closed with reason `full` if that was the last one."""
         place = self._places.get(arrival.key)
         if place is not None and place.open is not None and place.open.away:
@@ -248,7 +248,7 @@ class Rendezvous:
             self.close(group, "full", now)
         return group, slot
 
-    def leave(self, group: Group, slot: Slot, now: float, *, delivered: bool) -> None:
+    def leave(self, group: JoiningGroup, slot: Slot, now: float, *, delivered: bool) -> None:
         """A request on the slot ended; `delivered`: there is evidence that its client has the reward."""
         slot.attached -= 1
         slot.delivered |= delivered
@@ -261,7 +261,7 @@ class Rendezvous:
                 self._look(group, now + self.stale)
         self._use(group, now)
 
-    def close(self, group: Group, reason: Reason, now: float) -> None:
+    def close(self, group: JoiningGroup, reason: Reason, now: float) -> None:
         """Nobody else joins. Slots are put in the order of their indices, where there are any."""
         place = self._places[group.key]
         place.open = None
@@ -276,12 +276,12 @@ class Rendezvous:
             enough = len(group.slots) > group.slots[0].arrival.min_share * group.size
             group.fate = "recalled" if all(known) else "scored" if enough else "neutral"
 
-    def leftover(self, group: Group) -> bool:
+    def leftover(self, group: JoiningGroup) -> bool:
         """Whether all members of the open group were rewarded before: they have tries behind them, in another group."""
         place = self._places.get(group.key)
         return place is not None and all(s.arrival.identity in place.known for s in group.slots)
 
-    def recalled(self, group: Group) -> list[Any]:
+    def recalled(self, group: JoiningGroup) -> list[Any]:
         """For each slot what an earlier group of the key says: its reward there, else the middle of the last one's."""
         place = self._places.get(group.key)
         if place is None:
@@ -294,7 +294,7 @@ class Rendezvous:
             found.append(middle if result is None else result)
         return found
 
-    def keep_results(self, group: Group, results: Sequence[Sized], middle: Sized | None = None) -> None:
+    def keep_results(self, group: JoiningGroup, results: Sequence[Sized], middle: Sized | None = None) -> None:
         """Remember what the members got, and forget their rollouts."""
         group.results, group.middle = results, middle
         if not self._holds(group):
@@ -330,7 +330,7 @@ class Rendezvous:
                 self.drop(oldest)
         return Swept(expired, due)
 
-    def drop(self, group: Group) -> None:
+    def drop(self, group: JoiningGroup) -> None:
         """Forget a group: its time is over, or it cannot be scored and its members may form it again."""
         place = self._places.get(group.key)
         if place is None or not self._holds(group):
@@ -351,14 +351,14 @@ class Rendezvous:
 
     # --- finding a slot -----------------------------------------------------------------------------------------------
 
-    def _returning(self, arrival: Arrival) -> tuple[Group, Slot] | None:
+    def _returning(self, arrival: Arrival) -> tuple[JoiningGroup, Slot] | None:
         """Rule 1. Of slots alike the one that has been away longest."""
         away = self._away.get((arrival.key, arrival.identity))
         if not away:
             return None
         return next((found for found in away if found[0].reason is not None), away[0])
 
-    def _named(self, place: _Place | None, arrival: Arrival) -> tuple[Group, Slot] | None:
+    def _named(self, place: _Place | None, arrival: Arrival) -> tuple[JoiningGroup, Slot] | None:
         if place is None:
             return None
         groups = [*place.closed, *([place.open] if place.open is not None else [])]
@@ -376,7 +376,7 @@ class Rendezvous:
             raise Conflict(f"the group has closed without index {arrival.index}")
         return None
 
-    def _attach(self, group: Group, slot: Slot, now: float) -> None:
+    def _attach(self, group: JoiningGroup, slot: Slot, now: float) -> None:
         if slot.away:
             group.away -= 1
             self._forget_away(group, slot)
@@ -384,7 +384,7 @@ class Rendezvous:
         slot.tries += 1
         self._use(group, now)
 
-    def _forget_away(self, group: Group, slot: Slot) -> None:
+    def _forget_away(self, group: JoiningGroup, slot: Slot) -> None:
         name = (group.key, slot.arrival.identity)
         away = self._away.get(name)
         if away is not None and (group, slot) in away:
@@ -394,28 +394,28 @@ class Rendezvous:
 
     # --- time and memory ----------------------------------------------------------------------------------------------
 
-    def _open(self, place: _Place, arrival: Arrival) -> Group:
-        place.open = Group(arrival.key, arrival.size, arrival.terms)
+    def _open(self, place: _Place, arrival: Arrival) -> JoiningGroup:
+        place.open = JoiningGroup(arrival.key, arrival.size, arrival.terms)
         self.open_groups += 1
         return place.open
 
-    def _holds(self, group: Group) -> bool:
+    def _holds(self, group: JoiningGroup) -> bool:
         """Whether the group is still remembered."""
         place = self._places.get(group.key)
         return place is not None and (place.open is group or group in place.closed)
 
-    def _look(self, group: Group, when: float) -> None:
+    def _look(self, group: JoiningGroup, when: float) -> None:
         """See to it that a sweep looks at the open group then."""
         if when < group.look_at:
             group.look_at = when
             heapq.heappush(self._looks, (when, next(self._numbers), group))
 
-    def _use(self, group: Group, now: float) -> None:
+    def _use(self, group: JoiningGroup, now: float) -> None:
         if group in self._kept:
             group.used_at = now
             self._kept.move_to_end(group)
 
-    def _drop_stale(self, group: Group, now: float) -> None:
+    def _drop_stale(self, group: JoiningGroup, now: float) -> None:
         """The group goes with its last slot."""
         stale = [s for s in group.slots if s.away and now - s.away_since >= self.stale]
         if not stale:
@@ -429,7 +429,7 @@ class Rendezvous:
         if not group.slots:
             self.drop(group)
 
-    def _weigh(self, group: Group, more: int) -> None:
+    def _weigh(self, group: JoiningGroup, more: int) -> None:
         group.weight += more
         self.bytes += more
 

@@ -32,7 +32,7 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..settings import Settings
 from .held_request import waited
-from .join import Arrival, Conflict, Differs, Group, Join, Scored
+from .join import Arrival, Conflict, Differs, Join, JoiningGroup, Scored
 from .url_options import Configuration, differences, explicit
 
 __all__ = ["Rollouts"]
@@ -81,10 +81,10 @@ class Rollouts:
             raise _late(refusal, self._settings.rollouts_hold) from None
         return Response(content, media_type="application/json")
 
-    async def _score(self, group: Group) -> Scored[bytes]:
+    async def _score(self, group: JoiningGroup) -> Scored[bytes]:
         return await asyncio.get_running_loop().run_in_executor(self._executor, partial(self._scored, group))
 
-    def _scored(self, group: Group) -> Scored[bytes]:
+    def _scored(self, group: JoiningGroup) -> Scored[bytes]:
         config: Configuration = group.terms
         body = {**_shell(config), "rollouts": [slot.arrival.rollout for slot in group.slots]}
         limits = self._settings.limits
@@ -92,10 +92,10 @@ class Rollouts:
         self._metrics.observe_groups(reply)
         return Scored([to_json(content) for content in _replies(reply.groups[0])])
 
-    def closed(self, group: Group) -> None:
+    def closed(self, group: JoiningGroup) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
 
-    def scored(self, group: Group, seconds: float) -> None:  # noqa: ARG002
+    def scored(self, group: JoiningGroup, seconds: float) -> None:  # noqa: ARG002
         self._metrics.join_seconds.observe(seconds)
 
     def expired(self, groups: int) -> None:
@@ -188,7 +188,7 @@ def _replies(group: GroupReply) -> list[dict[str, Any]]:
 def _late(refusal: RefusalError, hold: float) -> RefusalError:
     if refusal.code != "held":
         return refusal
-    group: Group = refusal.__cause__.group  # type: ignore[union-attr]
+    group: JoiningGroup = refusal.__cause__.group  # type: ignore[union-attr]
     missing = group.missing
     names = ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "")
     return RefusalError(

@@ -198,10 +198,14 @@ async def test_a_reply_that_is_lost_on_its_way_is_given_again(live, lost, by):
     assert found == [(0.774993896484375, 4.0, 0.0)] * 3 + [(0.3249969482421875, 4.0, 0.0)]
 
 
+def just_started(service):
+    service.state.openrlhf.join.began = time.monotonic()
+
+
 async def test_a_leftover_after_a_kill_is_neutral_and_says_so(live):
     """A new process: it knows nothing of the replies that the last one sent, and the client has tries behind it."""
     service = live(join_hold=0.5, join_deadline=2.0)
-    service.state.openrlhf.join.began = time.monotonic()
+    just_started(service)
     reply = await client(f"{service.url}/reward?group_size=4&run=r", body(5))
     told = reply["extra_logs"]
     assert (reply["rewards"], told["neutral"], told["partial"], told["members"]) == ([0.0], [1.0], [1.0], [1.0])
