@@ -105,6 +105,7 @@ def _fingerprint(requirements: Sequence[str], groups: Sequence[str]) -> str:
     packaging = {key: tables.get(key) for key in ("build-system", "project", "dependency-groups")}
     packaging["hatch"] = tables.get("tool", {}).get("hatch")
     content = json.dumps(packaging, sort_keys=True).encode() + Path(__file__).read_bytes()
+    content += (ROOT / "research" / "pyproject.toml").read_bytes()
     return json.dumps(
         {
             "python": [sys.version, sys.base_prefix],

@@ -1,7 +1,8 @@
 """Run everything that a change has to pass: `python3 scripts/test.py [--tests-only] [pytest arguments]`.
 
 Makes its own virtual environment (.venv-test), then runs the linter, the formatter's check, the type checker and the
-tests, in that order, and goes on after a failure so that one run tells everything. `--tests-only` runs the tests alone.
+tests, in that order, and goes on after a failure so that one run tells everything. `--tests-only` runs the tests alone;
+`--research` runs those of the studies alone, in `.venv-research`.
 The tests run in two processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
 are relative to the repository root. The exit code is 0 only if all passed.
 """
@@ -26,8 +27,11 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print(__doc__)
         return 0
-    tests_only = "--tests-only" in arguments
-    arguments = [argument for argument in arguments if argument != "--tests-only"]
+    tests_only, research = "--tests-only" in arguments, "--research" in arguments
+    arguments = [argument for argument in arguments if argument not in {"--tests-only", "--research"}]
+    if research:
+        python = _venv.ensure("research", [*REQUIREMENTS, "-e ./research"], groups=["test"])
+        return _module(python, ["pytest", "-n", PROCESSES, "research/tests", *arguments])
     python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
     failed = []
     for title, command in () if tests_only else CHECKS:

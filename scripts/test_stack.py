@@ -25,15 +25,21 @@ from pathlib import Path
 
 from _stacks import CPU_INDEX, PROJECT, ROOT, TORCH, Pip, environment
 
+RESEARCH = ("-e", f"{ROOT}/research")
+
 
 @dataclass(frozen=True)
 class Stack:
-    """`packages` are installed with what they need, `bare` without; of `releases` only the code is unpacked."""
+    """`packages` are installed with what they need, `bare` without; of `releases` only the code is unpacked.
+
+    `research`: the studies run in this stack, and their tests with it.
+    """
 
     packages: tuple[str, ...]
     bare: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
     environment: str = ""
+    research: bool = False
 
 
 VERL = (
@@ -45,7 +51,7 @@ SWIFT = (
 )  # fmt: skip
 # What `all` installs and tests; each comes from the package index, so it must install on every machine.
 EXPECTED = {
-    "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets")),
+    "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets"), research=True),
     "verl": Stack(VERL),
     "swift": Stack(SWIFT, bare=("ms-swift==4.6.0",)),
     "openrlhf": Stack(("aiohttp", "packaging"), releases=("0.9.10", "0.10.4", "0.11.2")),
@@ -110,9 +116,9 @@ def install(name: str, envs: Path, index: str, end: float) -> Path:
             (wheel,) = (place / "wheels").glob(f"{name}-{release}-*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(place / "releases" / release)
-        pip("install", "-q", "-c", constraint, *PROJECT)
+        pip("install", "-q", "-c", constraint, *PROJECT, *(RESEARCH if stack.research else ()))
 
-    plan = "\n".join((sys.version, TORCH, *stack.packages, *stack.bare, *stack.releases))
+    plan = "\n".join((sys.version, TORCH, *stack.packages, *stack.bare, *stack.releases, *PROJECT, *RESEARCH))
     return environment(place, plan, fill, end)
 
 
@@ -120,6 +126,7 @@ def test(name: str, python: Path, source: str | None, arguments: list[str]) -> s
     """What the stack's tests came to; none at all is a failure."""
     begun, ran, skipped, codes = time.monotonic(), 0, 0, []
     files = sorted(map(str, (ROOT / "tests" / "stacks").glob(f"test_{name}*.py"))) or [f"tests/{name}"]
+    files += map(str, (ROOT / "research" / "tests").glob(f"test_{name}*.py"))
     for variables in runs(name, python, source):
         print("==", name, *variables.values(), flush=True)
         with tempfile.TemporaryDirectory() as folder:
