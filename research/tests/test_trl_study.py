@@ -104,7 +104,7 @@ def test_the_smoke_study_runs_is_resumed_and_reports(part, tmp_path, capsys):
     assert main([*words, "--minutes", "0"]) == 0
     begun = time.monotonic()
     assert main(words) == 0
-    file = tmp_path / "data" / "training.jsonl"
+    file = tmp_path / "results" / "training.jsonl"
     records = [json.loads(line) for line in file.read_text().splitlines()]
     runs = [r for r in records if r["record"] == "run"]
     assert len(runs) == len(PARTS[part]) * (3 if part == "default" else 1)
@@ -122,4 +122,11 @@ def test_the_smoke_study_runs_is_resumed_and_reports(part, tmp_path, capsys):
     assert main(words) == 2  # the results are from another model
     assert "has other weights" in capsys.readouterr().err
     assert main(["study", "report", "--out", str(tmp_path)]) == 0
-    assert "## Primary contrast" in (tmp_path / "training.md").read_text()
+    page = (tmp_path / "docs" / "training.md").read_text()
+    assert "## Primary contrast" in page
+    assert main(["study", "pack", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "docs" / "training.md").read_text() == page
+    assert not file.exists()
+    capsys.readouterr()
+    assert main([*words, "--list"]) == 0  # what is packed is done
+    assert "to do" not in capsys.readouterr().out
