@@ -37,7 +37,7 @@ from fastapi import Request, Response
 from pydantic_core import to_json
 
 from dare_reward.errors import RequestError
-from dare_reward.openrlhf import Outcome
+from dare_reward.openrlhf import RolloutOutcome
 
 from ..metrics import Metrics
 from ..problems import RefusalError
@@ -127,7 +127,7 @@ class OpenRLHF:
             self._runs.say(f"@{address}", f"refused {error.code}", str(error))
             raise
 
-    async def _batch(self, question: Question) -> list[Outcome]:
+    async def _batch(self, question: Question) -> list[RolloutOutcome]:
         """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
         config, members = question.config, question.members
         groups: dict[str, list[int]] = {}
@@ -168,7 +168,7 @@ class OpenRLHF:
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
-        def write(found: Sequence[Sequence[Outcome]]) -> list[bytes]:
+        def write(found: Sequence[Sequence[RolloutOutcome]]) -> list[bytes]:
             return [to_json(reply(config, [outcome])) for outcome in found[0]]
 
         return await self._scored(config, run, [members], write, early=group.reason != "full", waits=waits)
@@ -178,7 +178,7 @@ class OpenRLHF:
         config: Configuration,
         run: str,
         groups: Sequence[Sequence[Member]],
-        finish: Callable[[list[list[Outcome]]], T],
+        finish: Callable[[list[list[RolloutOutcome]]], T],
         *,
         early: bool = False,
         waits: Sequence[float] = (),

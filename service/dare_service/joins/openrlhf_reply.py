@@ -10,7 +10,7 @@ from dare_reward._request import Limits
 from dare_reward._scoring import score
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
-from dare_reward.openrlhf import AnswerRules, Known, Outcome, evaluation, keys_of, neutral, outcomes
+from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes
 from dare_reward.reply import GroupReply, Reply
 
 from .openrlhf_body import Member
@@ -25,14 +25,14 @@ def rules_of(config: Configuration) -> AnswerRules:
     return AnswerRules(dict(config.params), config.kind, config.options)
 
 
-def reply(config: Configuration, found: Sequence[Outcome]) -> dict[str, Any]:
+def reply(config: Configuration, found: Sequence[RolloutOutcome]) -> dict[str, Any]:
     out: dict[str, Any] = {"rewards": [o.reward for o in found], "scores": [o.score for o in found]}
     if config.extra_logs == "on":
         out["extra_logs"] = {name: [o.logs[name] for o in found] for name in keys_of("url", config.shadow)}
     return out
 
 
-def evaluate(config: Configuration, member: Member) -> Outcome:
+def evaluate(config: Configuration, member: Member) -> RolloutOutcome:
     entropy = member.rollout.get("mean_entropy")
     return evaluation(
         rules_of(config), member.rollout, member.label, route="url", entropy=entropy, shadow=config.shadow
@@ -47,7 +47,7 @@ def score_groups(
     *,
     early: bool = False,
     waits: Sequence[float] = (),
-) -> tuple[list[list[Outcome]], bool]:
+) -> tuple[list[list[RolloutOutcome]], bool]:
     """One outcome per member of each group, and whether entropies, if the method wants them, entered every reward.
 
     early   the groups closed before all of their rollouts were there
@@ -82,7 +82,7 @@ def _body(config: Configuration, members: Sequence[Member], i: int) -> dict[str,
 
 def _outcomes(
     config: Configuration, members: Sequence[Member], group: GroupReply, early: bool, waits: Sequence[float]
-) -> list[Outcome]:
+) -> list[RolloutOutcome]:
     known: Known = {"partial": float(early), "wait_seconds": waits or [0.0] * len(members)}
     if group.error is not None and members[0].label.answer is None and "label" in find(config.method).requires:
         # A label never ends a run, and this method is made of labels.
