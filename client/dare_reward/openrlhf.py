@@ -38,8 +38,8 @@ __all__ = [
     "Known",
     "Label",
     "LogKey",
-    "Outcome",
     "Pruned",
+    "RolloutOutcome",
     "Route",
     "evaluation",
     "keys_of",
@@ -321,7 +321,7 @@ def _logs(facts: Facts, places: Iterable[int], route: Route, shadow: Sequence[st
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RolloutOutcome:
     """What one rollout hands to OpenRLHF. `masked`: only its last token stays an action."""
 
     reward: float
@@ -340,7 +340,7 @@ def outcomes(
     shadow: Sequence[str] = (),
     known: Known = NOTHING,
     unscored: bool = False,
-) -> list[Outcome]:
+) -> list[RolloutOutcome]:
     """One per trained rollout of a group that was scored.
 
     entropies   mean entropy of each rollout
@@ -366,7 +366,7 @@ def outcomes(
         known=known,
     )
     return [
-        Outcome(
+        RolloutOutcome(
             reward=reward,
             score=float(best is not None and reply.answers[i] == best),
             logs=logs,
@@ -395,18 +395,18 @@ def evaluation(
     route: Route,
     entropy: float | None = None,
     shadow: Sequence[str] = (),
-) -> Outcome:
+) -> RolloutOutcome:
     """Accuracy of one rollout, whose answer is read as in training."""
     right = rules.right(rules.read(rollout, label), label)
     value = float(right or False)
     told = {"ground_truth_ratio": value}
     facts = Facts(1, [right is not None], [False], [entropy], diagnostics=told, evaluation=True)
-    return Outcome(value, value, _logs(facts, [0], route, shadow)[0])
+    return RolloutOutcome(value, value, _logs(facts, [0], route, shadow)[0])
 
 
 def neutral(
     count: int, *, votes: int, route: Route, shadow: Sequence[str] = (), known: Known = NOTHING
-) -> list[Outcome]:
+) -> list[RolloutOutcome]:
     """Equal rewards, hence no advantage: for the `count` rollouts of a group that could not be scored at all."""
     facts = Facts(votes, [True] * votes, [False] * votes, known=known)
-    return [Outcome(0.0, 0.0, logs) for logs in _logs(facts, [0] * count, route, shadow)]
+    return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(facts, [0] * count, route, shadow)]

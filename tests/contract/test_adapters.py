@@ -356,6 +356,12 @@ def test_easyr1(service):
         wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a"]}))
 
 
+def test_easyr1_validates_by_the_rules_of_the_training():
+    row = {"response": "<think>so \\boxed{5}", "response_length": 9, "ground_truth": "5"}
+    assert easyr1.reward([row], url=URL) == [{"overall": 0.0, "accuracy": 0.0}]
+    assert easyr1.reward([row], url=f"{URL}?open_think=true") == [{"overall": 1.0, "accuracy": 1.0}]
+
+
 def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):
     class Manager:
         def compute_reward_batch(self, data):

@@ -37,7 +37,7 @@ from fastapi import Request, Response
 from pydantic_core import to_json
 
 from dare_reward.errors import RequestError
-from dare_reward.openrlhf import Outcome
+from dare_reward.openrlhf import RolloutOutcome
 
 from ..auth import address, query_string
 from ..metrics import Metrics
@@ -134,7 +134,7 @@ class OpenRLHF:
             self._runs.say(f"@{address}", f"refused {error.code}", str(error))
             raise
 
-    async def _batch(self, question: Question) -> list[Outcome]:
+    async def _batch(self, question: Question) -> list[RolloutOutcome]:
         """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
         config, members = question.config, question.members
         groups: dict[str, list[int]] = {}
@@ -180,7 +180,7 @@ class OpenRLHF:
         if group.fate == "neutral":
             config = replace(config, on_deadline="neutral")
 
-        def write(found: Sequence[Sequence[Outcome]]) -> Scored[bytes]:
+        def write(found: Sequence[Sequence[RolloutOutcome]]) -> Scored[bytes]:
             replies = [to_json(reply(config, [outcome])) for outcome in found[0]]
             return Scored(replies, to_json(reply(config, [middle(found[0])])))
 
@@ -191,7 +191,7 @@ class OpenRLHF:
         config: Configuration,
         run: str,
         groups: Sequence[Sequence[Member]],
-        finish: Callable[[list[list[Outcome]]], T],
+        finish: Callable[[list[list[RolloutOutcome]]], T],
         *,
         early: bool = False,
         waits: Sequence[float] = (),

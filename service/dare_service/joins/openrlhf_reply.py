@@ -11,7 +11,7 @@ from dare_reward._request import Limits
 from dare_reward._scoring import score
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
-from dare_reward.openrlhf import AnswerRules, Known, Outcome, evaluation, keys_of, neutral, outcomes, rounded
+from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes, rounded
 from dare_reward.reply import GroupReply, Reply
 
 from .openrlhf_body import Member
@@ -26,25 +26,25 @@ def rules_of(config: Configuration) -> AnswerRules:
     return AnswerRules(dict(config.params), config.kind, config.options)
 
 
-def reply(config: Configuration, found: Sequence[Outcome]) -> dict[str, Any]:
+def reply(config: Configuration, found: Sequence[RolloutOutcome]) -> dict[str, Any]:
     out: dict[str, Any] = {"rewards": [o.reward for o in found], "scores": [o.score for o in found]}
     if config.extra_logs == "on":
         out["extra_logs"] = {name: [o.logs[name] for o in found] for name in keys_of("url", config.shadow)}
     return out
 
 
-def evaluate(config: Configuration, member: Member) -> Outcome:
+def evaluate(config: Configuration, member: Member) -> RolloutOutcome:
     entropy = member.rollout.get("mean_entropy")
     return evaluation(
         rules_of(config), member.rollout, member.label, route="url", entropy=entropy, shadow=config.shadow
     )
 
 
-def middle(found: Sequence[Outcome]) -> Outcome:
+def middle(found: Sequence[RolloutOutcome]) -> RolloutOutcome:
     """For a sibling that comes too late: the group's mean reward, which has no advantage among its siblings."""
     (mean,) = rounded([math.fsum(o.reward for o in found) / len(found)])
     own = {"invalid": 0.0, "pruned": 0.0, "partial": 1.0, "neutral": 1.0, "wait_seconds": 0.0}
-    return Outcome(mean, 0.0, {name: own.get(name, value) for name, value in found[0].logs.items()})
+    return RolloutOutcome(mean, 0.0, {name: own.get(name, value) for name, value in found[0].logs.items()})
 
 
 def score_groups(
@@ -55,7 +55,7 @@ def score_groups(
     *,
     early: bool = False,
     waits: Sequence[float] = (),
-) -> tuple[list[list[Outcome]], bool]:
+) -> tuple[list[list[RolloutOutcome]], bool]:
     """One outcome per member of each group, and whether entropies, if the method wants them, entered every reward.
 
     early   the groups closed before all of their rollouts were there
@@ -90,7 +90,7 @@ def _body(config: Configuration, members: Sequence[Member], i: int) -> dict[str,
 
 def _outcomes(
     config: Configuration, members: Sequence[Member], group: GroupReply, early: bool, waits: Sequence[float]
-) -> list[Outcome]:
+) -> list[RolloutOutcome]:
     unscored = early and config.on_deadline == "neutral"
     known: Known = {
         "partial": float(early),

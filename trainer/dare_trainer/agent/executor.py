@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dare_reward.errors import ConfigError
-from dare_reward.openrlhf import AnswerRules, Label, Outcome, Pruned, evaluation, neutral, outcomes, read_label
+from dare_reward.openrlhf import AnswerRules, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes, read_label
 
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import EntropyError, token_entropies
@@ -56,7 +56,7 @@ class Executor:
         self._estimation = Estimation(config, transport=transport)
         self._rules = AnswerRules(config.every_param, config.kind)
         self._reader = RolloutReader(config, self._rules)
-        self._siblings: Siblings[Delivery, Outcome] = Siblings(self._score, lambda d: self._neutral([d])[0])
+        self._siblings: Siblings[Delivery, RolloutOutcome] = Siblings(self._score, lambda d: self._neutral([d])[0])
         self._entropies_seen = False
         self.ignored_labels = 0  # rollouts whose label means nothing
         self._groups = 0
@@ -159,7 +159,7 @@ class Executor:
 
     # --- scoring -----------------------------------------------------------------------------------------------------
 
-    async def _score(self, deliveries: Sequence[Delivery]) -> list[Outcome]:
+    async def _score(self, deliveries: Sequence[Delivery]) -> list[RolloutOutcome]:
         """One outcome per delivery. Whatever fails here costs a reward, never the run."""
         began = max(d.at for d in deliveries)
         try:
@@ -170,7 +170,7 @@ class Executor:
             logger.exception("a group of %d could not be scored; its rewards are 0", _votes(deliveries))
             return self._neutral(deliveries, began)
 
-    async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[Outcome]:
+    async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[RolloutOutcome]:
         votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
         group = self._group(deliveries[0].prompt, deliveries[0].label, votes, trained=len(deliveries))
         reply, fallback = await self._estimation.score(group)
@@ -186,7 +186,7 @@ class Executor:
             known={"reward_fallback": fallback, "reward_wait_ms": _ms_since(began)},
         )
 
-    def _neutral(self, deliveries: Sequence[Delivery], began: float | None = None) -> list[Outcome]:
+    def _neutral(self, deliveries: Sequence[Delivery], began: float | None = None) -> list[RolloutOutcome]:
         known = {"reward_fallback": 2.0, "reward_wait_ms": 0.0 if began is None else _ms_since(began)}
         shadow = self.config.shadow
         return neutral(len(deliveries), votes=_votes(deliveries), route="agent", shadow=shadow, known=known)
@@ -211,7 +211,7 @@ class Executor:
         group["rollouts"] = [{**r.entry, "trained": i < trained} for i, r in enumerate(votes)]
         return group
 
-    def _accuracy(self, delivery: Delivery) -> Outcome:
+    def _accuracy(self, delivery: Delivery) -> RolloutOutcome:
         (rollout, *_), shadow = delivery.rollouts, self.config.shadow
         return evaluation(
             self._rules, rollout.entry, delivery.label, route="agent", entropy=rollout.entropy, shadow=shadow

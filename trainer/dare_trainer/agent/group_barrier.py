@@ -27,7 +27,7 @@ class SiblingError(DareError, RuntimeError):
     """Another member of the group failed before this one was done."""
 
 
-class _Group(Generic[T, R]):
+class _OpenGroup(Generic[T, R]):
     def __init__(self, anchor: object) -> None:
         self.anchor = anchor  # keeps id(anchor) from being used again while the group lives
         self.members = 0
@@ -57,7 +57,7 @@ class Siblings(Generic[T, R]):
     def __init__(self, score: Callable[[Sequence[T]], Awaitable[Sequence[R]]], fallback: Callable[[T], R]) -> None:
         self._score = score
         self._fallback = fallback
-        self._open: dict[Hashable, _Group[T, R]] = {}
+        self._open: dict[Hashable, _OpenGroup[T, R]] = {}
 
     def __len__(self) -> int:
         """Groups that are open; 0 between two steps."""
@@ -68,7 +68,7 @@ class Siblings(Generic[T, R]):
     ) -> tuple[T, R]:
         """As one member: `generate(members)` delivers, the result is what `score` gave for it."""
         identity = (id(anchor), key)
-        group = self._open.setdefault(identity, _Group(anchor))
+        group = self._open.setdefault(identity, _OpenGroup(anchor))
         index = group.members
         group.members += 1
         try:
@@ -83,7 +83,9 @@ class Siblings(Generic[T, R]):
             raise
         return delivery, self._fallback(delivery) if results is None else results[index]
 
-    async def _deliver(self, group: _Group[T, R], index: int, generate: Callable[[int], Coroutine[Any, Any, T]]) -> T:
+    async def _deliver(
+        self, group: _OpenGroup[T, R], index: int, generate: Callable[[int], Coroutine[Any, Any, T]]
+    ) -> T:
         await asyncio.sleep(0)
         if group.failed:
             raise SiblingError("another rollout of the group failed")
@@ -99,7 +101,7 @@ class Siblings(Generic[T, R]):
             await _stop(task)
         return group.delivered[index]
 
-    async def _close(self, group: _Group[T, R]) -> None:
+    async def _close(self, group: _OpenGroup[T, R]) -> None:
         delivered = [group.delivered[i] for i in range(group.members)]
         try:
             results = await self._score(delivered)
