@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-TRIES, HOPELESS = 40, 10  # what costs ten times as much as allowed is not tried so often
+TRIES, HOPELESS = 20, 3  # what costs three times as much as allowed is not tried so often
 FACTOR = 8  # how much longer the longer text is
 GROWTH = 24  # how much more it may cost: linear work costs 8 times as much, quadratic work 64 times
 SCANS = 40  # how many plain scans of a text may be paid for reading it
