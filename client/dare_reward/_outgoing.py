@@ -1,4 +1,7 @@
-"""What a client sends: groups reduced to what the method needs, in bodies that fit the service's limits.  Sans-IO."""
+"""What a client sends, and where: groups reduced to what the method needs, in bodies that fit the service's limits.
+
+Sans-IO.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
 
 import numpy as np
 
@@ -18,7 +22,7 @@ from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
 from .wire import MEDIA_TYPES, pack
 
-__all__ = ["Part", "Sending", "parts", "plain"]
+__all__ = ["Part", "Sending", "parts", "plain", "split_address"]
 
 JSON = Mapping[str, Any]
 
@@ -62,6 +66,18 @@ class _Group:
     body: dict[str, Any]
     arrays: Mapping[str, list[Any]]
     size: int
+
+
+def split_address(url: str) -> SplitResult:
+    """RequestError unless it has a scheme of HTTP and a host."""
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # a port that is no number
+        known = False
+    if not known:
+        raise RequestError(f"the address of the reward service is like http://127.0.0.1:8000, not {url!r}", code="url")
+    return parts
 
 
 def parts(

@@ -22,8 +22,7 @@ from typing import Any, Literal, Self
 
 import httpx
 
-from ._address import split_address
-from ._outgoing import Part, Sending, parts, plain
+from ._outgoing import Part, Sending, parts, plain, split_address
 from ._request import LIMITS
 from ._scoring import score
 from ._version import __version__

@@ -29,7 +29,7 @@ from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
 from .problems import response
-from .reward_request import Call, Outcome, Scorer, work
+from .reward_request import BodyScorer, Call, ScoredBody, work
 from .run_notices import Runs
 from .settings import Settings
 from .single_process import join_refusal
@@ -51,14 +51,14 @@ class State:
     executor: ThreadPoolExecutor = field(init=False)
     openrlhf: OpenRLHF = field(init=False)
     rollouts: Rollouts = field(init=False)
-    scorer: Scorer = field(init=False)
+    scorer: BodyScorer = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
-        self.scorer = Scorer.of(self.settings)
+        self.scorer = BodyScorer.of(self.settings)
         runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
         if refusal:
             runs.line("", "join_refused", refusal)
@@ -145,7 +145,7 @@ def _admit(request: Request, state: State) -> None:
         raise stopping()
 
 
-def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: Outcome) -> None:
+def _observe(state: State, reply: Reply, kind: Form, size: int, outcome: ScoredBody) -> None:
     m = state.metrics
     m.bytes.labels(kind.name).observe(size)
     m.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)

@@ -24,14 +24,14 @@ from .embeddings import Embedder
 from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 
-__all__ = ["Call", "Outcome", "Scorer", "work"]
+__all__ = ["BodyScorer", "Call", "ScoredBody", "work"]
 
 QUERY_KEYS = ("detail", "token", "method", "advantage", "shadow", "seed")
 SEED = Spec("seed", int, None, ge=0, lt=1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ScoredBody:
     content: bytes
     reply: Reply
     decode_ms: float
@@ -51,7 +51,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scorer:
+class BodyScorer:
     """What scoring a body needs and a request does not bring."""
 
     settings: Settings
@@ -59,12 +59,12 @@ class Scorer:
     embedder: Embedder | None
 
     @classmethod
-    def of(cls, settings: Settings) -> Scorer:
+    def of(cls, settings: Settings) -> BodyScorer:
         url, model, token = settings.embeddings_url, settings.embeddings_model, settings.embeddings_token
         return cls(settings, parser(settings.limits), Embedder(url, model, token=token) if url else None)
 
 
-def work(scorer: Scorer, call: Call) -> Outcome:
+def work(scorer: BodyScorer, call: Call) -> ScoredBody:
     """What needs the CPU: from the body to the reply's bytes."""
     begun = time.perf_counter()
     columns: Mapping[str, Any] = {}
@@ -102,11 +102,11 @@ def work(scorer: Scorer, call: Call) -> Outcome:
         out = reply.to_frame(detail=detail)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
-    return Outcome(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
+    return ScoredBody(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestSettings:
     """What a request asks for, from its URL, its body and the server's defaults, in this order."""
 
     method: str
@@ -121,7 +121,7 @@ class Asked:
         return frozenset().union(*(find(name).inputs for name in (self.method, *self.shadow)))
 
 
-def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> Asked:
+def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestSettings:
     """Method, parameters and the rest: the URL's, else the body's, else the server's."""
     method = query.get("method", content.get("method", settings.method))
     shadow = read_names(query["shadow"]) if "shadow" in query else tuple(content.get("shadow", ()))
@@ -138,4 +138,4 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
             )
         params[name] = known[name].parse(text, loc=("query",))
     seed = SEED.parse(query["seed"], loc=("query",)) if "seed" in query else content.get("seed")
-    return Asked(method, params, query.get("advantage") or content.get("advantage"), shadow, seed)
+    return RequestSettings(method, params, query.get("advantage") or content.get("advantage"), shadow, seed)

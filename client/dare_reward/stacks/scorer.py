@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from .._address import split_address
+from .._outgoing import split_address
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
 from ..inputs import Group
 from ..methods import find, specs
