@@ -50,6 +50,7 @@ CHECKED: Final = tuple(
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
+ROLLOUT_KEYS: Final = frozenset(ROLLOUT_FIELDS)  # compared with each rollout's keys
 # Inputs of rollouts that are no columns of numbers.
 TEXTS: Final = tuple(f.name for f in ANSWERED_FIELDS.values() if f.type == "text")
 FLAGS: Final = tuple(f for f in ROLLOUT_FIELDS.values() if f.type == "bool" and not f.is_array)
@@ -258,7 +259,7 @@ def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) 
 
 def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Where, limits: Limits) -> None:
     for i, rollout in enumerate(rollouts):
-        if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_FIELDS.keys():
+        if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
             _check_keys(rollout, ROLLOUT_FIELDS, where(i))
     _check_strings(rollouts, limits, where)
     for field in FLAGS:

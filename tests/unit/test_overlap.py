@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dare_reward
-from dare_reward import overlap
+from dare_reward.analysis import overlap
 from dare_reward.analysis.overlap import KINDS, every_overlap
 
 
