@@ -105,7 +105,8 @@ def _fingerprint(requirements: Sequence[str], groups: Sequence[str]) -> str:
     packaging = {key: tables.get(key) for key in ("build-system", "project", "dependency-groups")}
     packaging["hatch"] = tables.get("tool", {}).get("hatch")
     content = json.dumps(packaging, sort_keys=True).encode() + Path(__file__).read_bytes()
-    content += (ROOT / "research" / "pyproject.toml").read_bytes()
+    research = ROOT / "research" / "pyproject.toml"
+    content += research.read_bytes() if research.exists() else b""
     return json.dumps(
         {
             "python": [sys.version, sys.base_prefix],

@@ -271,7 +271,7 @@ async def call(app, sent):
         "query_string": sent.query.encode(),
         "root_path": "",
         "headers": [
-            (b"host", b"h"),
+            (b"host", b"localhost"),
             (b"content-type", sent.media_type.encode()),
             (b"content-length", str(len(sent.content)).encode()),
         ],

@@ -64,7 +64,7 @@ class Service:
         return self.clients[-1]
 
     def ask(self, connection: socket.socket, *, headers: str = "") -> None:
-        connection.sendall(f"GET / HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
+        connection.sendall(f"GET / HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
         assert self.arrived.acquire(timeout=10)
 
 

@@ -218,7 +218,7 @@ def test_a_query_that_is_not_utf_8(service, route):
         "raw_path": route.encode(),
         "query_string": b"run=\xff\xfe",
         "root_path": "",
-        "headers": [(b"host", b"h"), (b"content-type", b"application/json")],
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 2),
     }
