@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from dare_reward.answers import Kind, extract
-from dare_reward.errors import RequestError
+from dare_reward.errors import ConfigError, RequestError
 
-from ..launch.data import read_rows
+from ..launch.data import letter_of, read_rows
 
 __all__ = ["BENCHMARKS", "Benchmark", "BenchmarkProblem", "load", "prompt"]
 
@@ -121,13 +121,7 @@ def _choices(row: Mapping[str, Any], answer: Any, identity: str, where: str) -> 
     listed = row.get("options") or row.get("choices")
     if not isinstance(listed, list) or not 2 <= len(listed) <= len(LETTERS):
         raise RequestError(f"{where} has no options", code="column")
-    place = answer if isinstance(answer, int) else _place(str(answer).strip(), [str(x).strip() for x in listed])
-    if not 0 <= place < len(listed):
-        raise RequestError(f"{where}: the answer is none of the options", code="label")
-    return tuple(map(str, listed)), LETTERS[place]
-
-
-def _place(answer: str, listed: Sequence[str]) -> int:
-    if len(answer) == 1 and answer.upper() in LETTERS:
-        return LETTERS.index(answer.upper())
-    return listed.index(answer) if answer in listed else -1
+    try:
+        return tuple(map(str, listed)), letter_of(answer, [str(x).strip() for x in listed])
+    except ConfigError as error:
+        raise RequestError(f"{where}: {error}", code="label") from None

@@ -28,7 +28,7 @@ from dare_reward.openrlhf import Label, read_label, write_label
 
 from .recipes import benchmark_facts
 
-__all__ = ["LabelledQuestion", "check_labels", "prepare", "read_questions", "read_rows"]
+__all__ = ["LabelledQuestion", "check_labels", "letter_of", "prepare", "read_questions", "read_rows"]
 
 INSTRUCTIONS: Final = {
     "math": "{question}\nPlease reason step by step, and put your final answer within \\boxed{{}}.",
@@ -137,7 +137,7 @@ def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str,
         letter = option_letters(len(texts))[texts.index(str(answer).strip())]
     elif isinstance(options, Iterable) and not isinstance(options, str | bytes):
         texts = [str(o).strip() for o in options]
-        letter = _letter(answer, texts)
+        letter = letter_of(answer, texts)
     else:
         raise ConfigError("no options")
     named = zip(option_letters(len(texts)), texts, strict=True)
@@ -145,7 +145,8 @@ def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str,
     return LabelledQuestion(f"{text}\n{listed}", letter, len(texts))
 
 
-def _letter(answer: Any, texts: Sequence[str]) -> str:
+def letter_of(answer: Any, texts: Sequence[str]) -> str:
+    """The letter of the right option, given by its place, its letter or its text."""
     letters = option_letters(len(texts))
     if isinstance(answer, int) and 0 <= answer < len(texts):
         return letters[answer]
