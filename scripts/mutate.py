@@ -33,7 +33,7 @@ UNTRIED = "not checked"
 # For each room: the modules that are changed, and the tests that run. Tests that check durations are none of them.
 ROOMS = {
     "estimators": (
-        ("estimators/dare.py", "estimators/ttrl.py", "estimators/empo.py", "segments.py", "groups.py", "wire.py"),
+        ("estimators/dare.py", "estimators/ttrl.py", "estimators/empo.py", "_segments.py", "groups.py", "wire.py"),
         [f"test_{n}.py" for n in ("golden", "dare", "votes", "groups", "segments", "wire", "request", "reply")],
     ),
     "answers": (
@@ -64,7 +64,8 @@ def prepare(room: str, folder: Path) -> None:
     shutil.copytree(ROOT / "client" / "dare_reward", folder / "src" / "dare_reward")
     for name in ("data", "golden"):
         shutil.copytree(ROOT / "tests" / name, folder / "tests" / name)
-    shutil.copy2(ROOT / "tests" / "conftest.py", folder / "tests")
+    for helper in ("conftest.py", "growth.py", "rows.py"):
+        shutil.copy2(ROOT / "tests" / helper, folder / "tests")
     with (folder / "tests" / "conftest.py").open("a", encoding="utf-8") as conftest:
         conftest.write(PROFILE)
     tests = [path.relative_to(ROOT) for p in patterns for path in sorted((ROOT / "tests" / "unit").glob(p))]
@@ -83,6 +84,7 @@ def prepare(room: str, folder: Path) -> None:
         *(f"{name} = {json.dumps(value)}" for name, value in settings.items()),
         "[tool.pytest.ini_options]",
         'addopts = ["--import-mode=importlib"]',
+        'pythonpath = ["tests"]',
         'filterwarnings = ["error"]',
     ]
     (folder / "pyproject.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
