@@ -57,6 +57,8 @@ def output(command: str, address: str) -> str:
         stderr=subprocess.STDOUT,
         text=True,
     )
+    if found.returncode and "--table" in command:
+        raise SystemExit(f"{command} failed:\n{found.stdout}")
     return found.stdout.rstrip().replace(address, ADDRESS)
 
 

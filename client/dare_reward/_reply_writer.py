@@ -21,13 +21,13 @@ from .groups import Groups, Ragged
 from .methods import Estimate, Method
 from .reply import GroupReply, Problem, Reply, Support
 
-__all__ = ["Judgement", "write"]
+__all__ = ["Judged", "write"]
 
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judgement:
+class Judged:
     """A method's estimate of the prepared groups, its pseudo-labels, and what is said of each group."""
 
     method: Method
@@ -39,8 +39,8 @@ class Judgement:
 
 def write(
     prepared: Prepared,
-    main: Judgement,
-    shadows: Mapping[str, Judgement],
+    main: Judged,
+    shadows: Mapping[str, Judged],
     correct_R: Floats,
     *,
     advantage: str | None,
@@ -58,7 +58,7 @@ def write(
     )
 
 
-def _entries(prepared: Prepared, main: Judgement, shadows: Mapping[str, Judgement]) -> list[dict[str, Any]]:
+def _entries(prepared: Prepared, main: Judged, shadows: Mapping[str, Judged]) -> list[dict[str, Any]]:
     """The diagnostics of each group."""
     groups, out = prepared.groups, main.entries
     for name, column in main.result.extra_P.items():
@@ -83,7 +83,11 @@ def _entries(prepared: Prepared, main: Judgement, shadows: Mapping[str, Judgemen
 
 
 def _over_request(
-    prepared: Prepared, main: Judgement, entries: Sequence[Mapping[str, Any]], correct_R: Floats, shadow: Sequence[str]
+    prepared: Prepared,
+    main: Judged,
+    entries: Sequence[Mapping[str, Any]],
+    correct_R: Floats,
+    shadow: Sequence[str],
 ) -> dict[str, Any]:
     scored = [e for p, e in enumerate(entries) if p not in main.result.errors]
     out = describe_request(prepared, scored, correct_R)
@@ -98,7 +102,7 @@ class _Advantages:
     second: list[float] | None = None
 
 
-def _advantages(prepared: Prepared, main: Judgement, name: str | None) -> _Advantages:
+def _advantages(prepared: Prepared, main: Judged, name: str | None) -> _Advantages:
     """Over the trained rollouts of the groups that have rewards; the method's own where that is its output."""
     groups, result = prepared.groups, main.result
     if main.method.output == "advantages":
@@ -124,7 +128,7 @@ def _second_sizes(groups: Groups) -> Ints:
 
 
 def _group_replies(
-    prepared: Prepared, main: Judgement, entries: Sequence[Mapping[str, Any]], advantage: _Advantages
+    prepared: Prepared, main: Judged, entries: Sequence[Mapping[str, Any]], advantage: _Advantages
 ) -> list[GroupReply]:
     groups, result = prepared.groups, main.result
     rollout, answer = offsets(groups.sizes_P).tolist(), offsets(groups.support_P).tolist()

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._array_inputs import Columns
 from ._diagnostics import correctness, describe_groups
-from ._reply_writer import Judgement, write
+from ._reply_writer import Judged, write
 from ._request import ANSWER_SPECS, LIMITS, Limits, Prepared, of_arrays, prepare
 from ._segments import Bools, Floats
 from .advantages import find_advantage
@@ -110,14 +110,14 @@ def _defaults(name: str, seed: int | None) -> dict[str, Any]:
     return method.resolve(given)
 
 
-def _judge(method: Method, params: Mapping[str, Any], prepared: Prepared, correct_R: Floats) -> Judgement:
+def _judge(method: Method, params: Mapping[str, Any], prepared: Prepared, correct_R: Floats) -> Judged:
     groups = prepared.groups
     # Labels are in no group that an estimator sees, but for a method whose registry entry asks for them.
     seen = groups.with_column("label", correct_R) if "label" in method.inputs else groups
     result = method.run(seen, params)
     label_A = pseudo_label(groups, result)
     labels = list(result.label_P) if result.label_P is not None else _label_texts(groups, label_A)
-    return Judgement(method, result, label_A, labels, describe_groups(prepared, label_A, correct_R))
+    return Judged(method, result, label_A, labels, describe_groups(prepared, label_A, correct_R))
 
 
 def _label_texts(groups: Groups, label_A: Bools) -> list[str | None]:

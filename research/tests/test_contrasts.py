@@ -219,8 +219,8 @@ def test_minimum_detectable_effect():
 
 def test_the_effect_is_detected_as_often_as_stated(monkeypatch):
     """By the interval of Student's t over the bases: the bootstrap and a p, which take long, have no part in it."""
-    monkeypatch.setattr("dare_trainer.study.contrasts.t_cdf", lambda t, df: float("nan"))
-    monkeypatch.setattr("dare_trainer.study.contrasts._replicates", lambda *_, **__: np.zeros(2))
+    monkeypatch.setattr("dare_research.statistics.contrasts.stdtr", lambda df, t: float("nan"))
+    monkeypatch.setattr("dare_research.statistics.contrasts._replicates", lambda *_, **__: np.zeros(2))
     effect = minimum_detectable(Spread(0.0, 1.0), bases=20, seeds=2)
     rng = np.random.default_rng(6)
     hits = 0
