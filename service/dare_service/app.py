@@ -22,13 +22,14 @@ from dare_reward.methods import Method, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
-from .auth import Hosts, authorise, hide_token, query, stopping
+from .auth import Hosts, authorise, hide_token
 from .body import Admission, Form, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
-from .problems import response
+from .problems import response, stopping
+from .request_url import query
 from .reward_request import Call, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
 from .settings import Settings

@@ -12,14 +12,11 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import Request
-from starlette.datastructures import URL
-
-from dare_reward.errors import RequestError
 
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["Hosts", "address", "authorise", "hide_token", "query", "query_string", "stopping"]
+__all__ = ["Hosts", "authorise", "hide_token"]
 
 Scope = MutableMapping[str, Any]
 
@@ -105,34 +102,6 @@ def authorise(request: Request, settings: Settings) -> None:
             code="token",
             headers={"WWW-Authenticate": "Bearer"},
         )
-
-
-def query(request: Request) -> dict[str, str]:
-    """The query string of a grouped request."""
-    out: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
-        if name in out:
-            raise RequestError(f"{name[:64]!r} is given twice", loc=("query",), code="duplicate")
-        out[name] = value
-    if out.get("detail", "full") not in {"full", "rewards"}:
-        raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
-    return out
-
-
-def query_string(request: Request) -> str:
-    """The query string as it came. `request.url` takes it for UTF-8, and the Host header for a host."""
-    raw: bytes = request.scope["query_string"]
-    return raw.decode("latin-1")
-
-
-def address(request: Request) -> str:
-    """The URL that was asked, without its query."""
-    return str(URL(scope={**request.scope, "query_string": b""}))
-
-
-def stopping() -> RefusalError:
-    """For requests that come, or wait, while the service stops."""
-    return RefusalError(503, "stopping", code="draining", headers={"Retry-After": "1"})
 
 
 def _query_token(request: Request) -> bytes:

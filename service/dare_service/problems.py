@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from dare_reward.errors import DareError, RequestError, path
 
-__all__ = ["MAX_ERRORS", "TITLES", "RefusalError", "from_error", "from_validation", "response"]
+__all__ = ["MAX_ERRORS", "TITLES", "RefusalError", "from_error", "from_validation", "response", "stopping"]
 
 MAX_ERRORS = 10
 MEDIA_TYPE = "application/problem+json"
@@ -42,6 +42,11 @@ class RefusalError(DareError):
         self.code = code
         self.headers = headers or {}
         super().__init__(detail)
+
+
+def stopping() -> RefusalError:
+    """For requests that come, or wait, while the service stops."""
+    return RefusalError(503, "stopping", code="draining", headers={"Retry-After": "1"})
 
 
 def from_error(error: DareError) -> tuple[int, str, Sequence[dict[str, Any]]]:

@@ -148,7 +148,8 @@ def notice_the_dead(listener: socket.socket) -> None:
 
 def _state(transport: asyncio.BaseTransport) -> int:
     """The TCP state; ESTABLISHED where the system does not tell."""
-    found = _ask(transport, lambda s: s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0])
+    option = getattr(socket, "TCP_INFO", None)  # Linux has it, macOS does not
+    found = None if option is None else _ask(transport, lambda s: s.getsockopt(socket.IPPROTO_TCP, option, 1)[0])
     return ESTABLISHED if found is None else found
 
 

@@ -10,11 +10,12 @@ import struct
 import sys
 import threading
 import time
+import types
 
 import pytest
 import uvicorn
 
-from dare_service.receipts import EXTENSION, Connection, notice_the_dead
+from dare_service.receipts import ESTABLISHED, EXTENSION, Connection, _state, notice_the_dead
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the evidence is Linux's")
 
@@ -200,3 +201,10 @@ def test_connection_close_is_half_closed_and_judged_by_the_clients_end(start, ar
         client.recv(1, socket.MSG_PEEK)
     client.close()
     assert settled(service) is arrives
+
+
+def test_a_system_without_tcp_info_takes_connections_for_open(monkeypatch):
+    """macOS has no such option: the service there goes by what its connections tell."""
+    monkeypatch.delattr(socket, "TCP_INFO")
+    with socket.socket() as unconnected:
+        assert _state(types.SimpleNamespace(get_extra_info=lambda _: unconnected)) == ESTABLISHED

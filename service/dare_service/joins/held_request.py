@@ -8,9 +8,8 @@ from typing import Self, TypeVar
 
 from fastapi import Request
 
-from ..auth import stopping
 from ..body import Disconnected
-from ..problems import RefusalError
+from ..problems import RefusalError, stopping
 from ..receipts import EXTENSION
 from .join import Arrival, ClientSide, Full, Gone, Held, Join, Stopped
 

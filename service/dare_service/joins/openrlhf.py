@@ -39,9 +39,9 @@ from pydantic_core import to_json
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import RolloutOutcome
 
-from ..auth import address, query_string
 from ..metrics import Metrics
 from ..problems import RefusalError
+from ..request_url import address, query_string
 from ..run_notices import Runs
 from ..settings import Settings
 from .held_request import waited

@@ -27,9 +27,9 @@ from dare_reward._scoring import score
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 
-from ..auth import query_string
 from ..metrics import Metrics
 from ..problems import RefusalError
+from ..request_url import query_string
 from ..settings import Settings
 from .held_request import waited
 from .join import Arrival, Conflict, Differs, Join, JoiningGroup, Scored
