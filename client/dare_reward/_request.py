@@ -220,9 +220,15 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
 
 
 def _is_number(field: Field, value: Any) -> bool:
-    allowed = {int} if field.type == "int" else {int, float}
+    whole = (int, np.integer)
+    allowed = whole if field.type == "int" else (*whole, float, np.floating)
     low, high = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
-    return type(value) in allowed and bool(low <= value <= high) and abs(value) < np.inf
+    return (
+        isinstance(value, allowed)
+        and not isinstance(value, bool)
+        and bool(low <= value <= high)
+        and bool(abs(value) < np.inf)
+    )
 
 
 def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:

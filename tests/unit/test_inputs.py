@@ -55,6 +55,18 @@ def test_an_input_of_a_group_is_taken_and_sent(field):
     assert (field.name in arrived) == field.sent
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int, float])
+def test_a_number_of_a_group_may_be_numpy_s(kind):
+    """The typed dictionaries say so; the clients send Python's."""
+    sent = group(prompt_weight=kind(1))
+    assert prepare([sent]).groups.column_P("prompt_weight").tolist() == [1.0]
+    head = {"method": "ttrl", "params": {}}
+    (part,) = parts([sent], head, sending=Sending(), max_groups=9, json_bytes=1 << 20, frame_bytes=1 << 20)
+    assert json.loads(part.content)["groups"][0]["prompt_weight"] == 1
+    for bad in (np.float64("nan"), np.True_, True, "1"):
+        assert refusal(group(prompt_weight=bad)).loc == ("groups", 0, "prompt_weight")
+
+
 @pytest.mark.parametrize("field", [f for f in PER_GROUP if f.type in BAD], ids=lambda f: f.name)
 def test_a_wrong_type_is_refused_with_its_name(field):
     wrong = group(**{field.name: BAD[field.type]}, **({"kind": "choice"} if field.name == "options" else {}))
