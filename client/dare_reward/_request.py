@@ -220,15 +220,11 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
 
 
 def _is_number(field: Field, value: Any) -> bool:
-    whole = (int, np.integer)
-    allowed = whole if field.type == "int" else (*whole, float, np.floating)
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole and (field.type == "int" or not isinstance(value, float | np.floating)):
+        return False
     low, high = -np.inf if field.ge is None else field.ge, np.inf if field.le is None else field.le
-    return (
-        isinstance(value, allowed)
-        and not isinstance(value, bool)
-        and bool(low <= value <= high)
-        and bool(abs(value) < np.inf)
-    )
+    return bool(low <= value <= high) and bool(abs(value) < np.inf)
 
 
 def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> None:
