@@ -2,7 +2,8 @@
 
 Makes its own virtual environment (.venv-test), then runs the linter, the formatter's check, the type checker and the
 tests, in that order, and goes on after a failure so that one run tells everything. `--tests-only` runs the tests alone;
-`--research` runs those of the studies alone, in `.venv-research`.
+`--research` runs those of the studies alone, in `.venv-research`; `--lowest` the tests with the lowest version of each
+dependency that pyproject.toml allows, in `.venv-lowest`, with Python 3.11.
 The tests run in two processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
 are relative to the repository root. The exit code is 0 only if all passed.
 """
@@ -27,14 +28,17 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print(__doc__)
         return 0
-    tests_only, research = "--tests-only" in arguments, "--research" in arguments
-    arguments = [argument for argument in arguments if argument not in {"--tests-only", "--research"}]
-    if research:
+    options = {"--tests-only", "--research", "--lowest"} & set(arguments)
+    arguments = [argument for argument in arguments if argument not in options]
+    if "--research" in options:
         python = _venv.ensure("research", [*REQUIREMENTS, "-e ./research"], groups=["test"])
         return _module(python, ["pytest", "-n", PROCESSES, "research/tests", *arguments])
+    if "--lowest" in options:
+        python = _venv.ensure("lowest", [*REQUIREMENTS, *lowest()], groups=["test"])
+        return _module(python, ["pytest", "-n", PROCESSES, *arguments])
     python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
     failed = []
-    for title, command in () if tests_only else CHECKS:
+    for title, command in () if "--tests-only" in options else CHECKS:
         _venv.say(f"== {title}")
         if _module(python, command) != 0:
             failed.append(title)
@@ -43,6 +47,16 @@ def main(arguments: list[str]) -> int:
     _venv.say("== pytest")
     tests = _module(python, ["pytest", "-n", PROCESSES, *arguments])
     return tests or int(bool(failed))
+
+
+def lowest() -> list[str]:
+    """The lower bound of every dependency, as a pin."""
+    import tomllib  # noqa: PLC0415  an older Python has ended with a sentence before
+
+    project = tomllib.loads((_venv.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    bounds = [*project["dependencies"], *extras["service"], *extras["cli"], *extras["plots"]]
+    return [bound.partition(";")[0].replace(">=", "==") for bound in bounds]
 
 
 def _module(python: object, command: list[str]) -> int:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ._segments import Bools, Floats, Ints
-from .errors import RequestError
+from .errors import RequestError, unknown_value
 
 __all__ = [
     "ADVANTAGES",
@@ -170,8 +170,8 @@ def find_advantage(name: str) -> Function:
         return ADVANTAGES[name].function
     if found := re.fullmatch(r"pass@([1-9]\d{0,3})", name):
         return partial(pass_at_k_advantage, k=int(found[1]))
-    known = ", ".join([*ADVANTAGES, "pass@k with a number for k"])
-    raise RequestError(f"unknown advantage {name[:64]!r}; known: {known}", loc=("advantage",), code="advantage")
+    known = [*ADVANTAGES, "pass@k with a number for k"]
+    raise RequestError(unknown_value("advantage", name, known), loc=("advantage",), code="advantage")
 
 
 def advantages(name: str, rewards_R: Floats, sizes_P: Ints, *, trained_R: Bools | None = None) -> Floats:

@@ -107,9 +107,19 @@ class ConfigError(DareError):
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    """A message for a name that is none of `known`, with the likeliest ones meant."""
+    """A message for a key that is none of `known`, with the likeliest ones meant."""
+    return f"unknown {what} {name[:64]!r}{_likely(name, known)}"
+
+
+def unknown_value(what: str, value: str, known: Iterable[str]) -> str:
+    """The same for a value. It is not repeated, because errors reach logs and other people."""
+    known = list(known)
+    return f"unknown {what}{_likely(value, known)}; known: {', '.join(known)}"
+
+
+def _likely(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.5)
-    return f"unknown {what} {name[:64]!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def path(loc: Sequence[str | int]) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from ._request import ANSWER_SPECS
 from ._segments import Bools, Floats, offsets
 from .answers import ANSWERS_VERSION
-from .errors import GroupError, RequestError
+from .errors import GroupError, RequestError, unknown_value
 from .groups import Groups, Ragged
 from .inputs import FIELDS, GROUP_FIELDS
 from .params import Spec, parameters, resolve
@@ -168,8 +168,7 @@ def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
     try:
         return methods()[name]
     except KeyError:
-        known = ", ".join(methods())
-        raise RequestError(f"unknown method {name[:64]!r}; known: {known}", loc=loc, code="method") from None
+        raise RequestError(unknown_value("method", name, methods()), loc=loc, code="method") from None
 
 
 def specs(method: Method, *, shadow: Sequence[str] = ()) -> tuple[Spec, ...]:

@@ -86,7 +86,7 @@ def test_one_url_carries_everything():
         ("127.0.0.1:8000", "like http://"),
         ("http://h?alhpa=1", "unknown setting 'alhpa' for dare"),
         ("http://h?alpha=2", "alpha must be"),
-        ("http://h?method=dear", "unknown method 'dear'"),
+        ("http://h?method=dear", "unknown method; did you mean dare?"),
         ("http://h?on_error=ignore", "on_error must be one of raise, abstain, zero"),
     ],
 )

@@ -29,8 +29,8 @@ def test_advantages_shadows_and_seeds_equal_in_process_bit_for_bit(service, full
 @pytest.mark.parametrize(
     ("url", "word"),
     [
-        ("/reward?shadow=ttrl,nosuch", "nosuch"),
-        ("/reward?advantage=nosuch", "nosuch"),
+        ("/reward?shadow=ttrl,nosuch", "shadow: unknown method"),
+        ("/reward?advantage=nosuch", "unknown advantage"),
         ("/reward?seed=-1", "seed"),
         ("/reward?method=cocov&advantage=grpo", "normalise"),
         ("/reward?method=t3rl", "allow_experimental"),

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+from itertools import product
 
 import numpy as np
 import pytest
 from growth import assert_cheap
+from rows import each
 
 from dare_reward.groups import Ragged
+from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+from dare_reward.methods import methods, specs
 from dare_reward.wire import pack
 from dare_service.problems import response
+from dare_service.schema import REQUEST_KEYS
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
 FRAME = {"content-type": "application/vnd.safetensors"}
@@ -123,19 +128,49 @@ def test_bodies(service, name):
     assert service.post(GOOD).status_code == 200
 
 
-def test_the_caller_s_data_never_comes_back(service):
-    secret = "s3cret-" * 30
-    for body in (
-        one(mean_entropy=secret),
-        one(**{secret: 1}),
-        group(kind=secret),
-        {**GOOD, "method": secret},
-        {**GOOD, "params": {"weight": secret}},
-        {**GOOD, "params": {secret: 1}},
-        {secret: 1, **GOOD},
-    ):
-        assert secret not in check(service.post(body), 422)["detail"]
-    assert secret not in service.post(b'{"x":"' + secret.encode()).text
+SECRET = "s3cret"
+# A value that its place refuses, in every place of a body; a text that is welcome there is refused for its type.
+PLANTED = {
+    **{f"rollout {name}": one(**{name: [{"x": SECRET}]}) for name in ROLLOUT_FIELDS},
+    **{f"rollout {name}, a string": one(**{name: SECRET}) for name, f in ROLLOUT_FIELDS.items() if f.type != "text"},
+    **{f"group {name}": group(**{name: [SECRET, {"x": SECRET}]}) for name in GROUP_FIELDS},
+    **{f"request {name}": {**GOOD, name: [[SECRET]]} for name in sorted(REQUEST_KEYS)},
+    **{
+        f"{method.name} {spec.name}": {**GOOD, "method": method.name, "params": {spec.name: SECRET}}
+        for method in methods().values()
+        for spec in specs(method)
+        if spec.type is not str or spec.choices
+    },
+    "method": {**GOOD, "method": SECRET},
+    "advantage": {**GOOD, "advantage": SECRET},
+    "shadow": {**GOOD, "shadow": [SECRET]},
+}
+
+
+@each("name, body", PLANTED.items())
+def test_a_refused_value_is_never_repeated(service, name, body):
+    found = service.post(body)
+    assert found.status_code in {400, 413, 422}, found.text
+    assert SECRET not in found.text
+
+
+@each("url, name", product(["/get_reward", "/v1/rollouts", "/reward"], ["method", "shadow", "detail", "alpha", "kind"]))
+def test_a_refused_value_of_the_url_is_never_repeated(service, url, name):
+    body = {"query": ["a"], "prompts": ["p"], "labels": [""]} if url == "/get_reward" else GOOD
+    assert SECRET not in check(service.post(body, f"{url}?{name}={SECRET}"), 422)["detail"]
+
+
+def test_a_text_that_is_no_json_is_not_repeated(service):
+    assert SECRET not in service.post(b'{"x":"' + SECRET.encode()).text
+
+
+def test_a_long_key_is_cut(service):
+    """A key says where something is wrong, so it is named, up to 64 characters."""
+    long = "k" * 200
+    for body in (one(**{long: 1}), {**GOOD, "params": {long: 1}}, {long: 1, **GOOD}):
+        text = service.post(body).text
+        assert "k" * 64 in text
+        assert "k" * 65 not in text
 
 
 def shaped(request, **tensors):
