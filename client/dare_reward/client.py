@@ -35,7 +35,7 @@ from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import methods
-from .reply import Asked, Reply, check_fit
+from .reply import Asked, CrossedReplyError, Reply, check_fit
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -215,12 +215,10 @@ class _Base:
                 if replies:
                     _check_split(labels.get("advantage"))
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
-                response = yield from self._insist(
-                    Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
-                )
+                send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
                 sent = [groups[at + i] for i in range(len(part.group_ids))]
                 at += len(sent)
-                replies.append(self._read(response, part, sent, method, labels))
+                replies.append((yield from self._ask(send, part, sent, method, labels)))
         except (UnavailableError, ReplyError) as error:
             # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
             unknown = isinstance(error, ReplyError) and self._limits is None
@@ -237,6 +235,18 @@ class _Base:
 
     def _longest_reply(self, part: Part, methods_: int) -> int:
         return self.max_reply_bytes or REPLY_FLOOR + REPLY_RATIO * methods_ * len(part.content)
+
+    def _ask(
+        self, send: Send, part: Part, groups: Sequence[JSON], method: str, labels: Mapping[str, Any]
+    ) -> Generator[Step, Outcome, Reply]:
+        """The reply. Another request's is a failed try, because a new connection may bring ours."""
+        for _ in range(self.retries):
+            response = yield from self._insist(send)
+            try:
+                return self._read(response, part, groups, method, labels)
+            except CrossedReplyError as error:
+                logger.warning("%s: trying again", error)
+        return self._read((yield from self._insist(send)), part, groups, method, labels)
 
     def _read(
         self, response: _Response, part: Part, groups: Sequence[JSON], method: str, labels: Mapping[str, Any]

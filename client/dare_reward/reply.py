@@ -220,10 +220,14 @@ class Asked:
     groups: Sequence[JSON]
 
 
+class CrossedReplyError(ReplyError):
+    """The reply repeats another request's id."""
+
+
 def check_fit(reply: Reply, asked: Asked) -> None:
     """ReplyError unless `reply` is the full reply to what was asked."""
     if reply.request_id != asked.request_id:
-        raise ReplyError(
+        raise CrossedReplyError(
             f"the reply is for request {str(reply.request_id)[:64]!r}, we sent {asked.request_id!r}: it belongs to "
             "somebody else, or a proxy on the way replaces the header X-Request-Id"
         )

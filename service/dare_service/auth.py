@@ -42,7 +42,8 @@ class Hosts:
 
     def __init__(self, settings: Settings) -> None:
         self._off = bool(settings.tokens)
-        self._own = frozenset({"localhost", socket.gethostname().lower(), *settings.allowed_hosts.lower().split()})
+        names = {socket.gethostname(), socket.getfqdn(), *settings.allowed_hosts.split()}
+        self._own = frozenset(name.lower().rstrip(".") for name in names)
 
     def check(self, scope: Scope) -> None:
         """RefusalError 403 for a name that is not the machine's own."""
@@ -64,7 +65,8 @@ def _known(value: bytes, origin: bool, own: frozenset[str]) -> bool:
     host = _host(value.decode("latin-1") if origin else f"//{value.decode('latin-1')}")
     if not host:  # HTTP/1.0 may name no host; an origin without one is a sandboxed page
         return host == "" and not origin
-    return host in own or _is_address(host)
+    host = host.rstrip(".")
+    return host in own or host == "localhost" or host.endswith(".localhost") or _is_address(host)
 
 
 def _host(url: str) -> str | None:

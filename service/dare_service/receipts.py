@@ -20,6 +20,7 @@ import asyncio
 import fcntl
 import socket
 import struct
+import sys
 import termios
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -147,8 +148,8 @@ def notice_the_dead(listener: socket.socket) -> None:
 
 
 def _state(transport: asyncio.BaseTransport) -> int:
-    """The TCP state; ESTABLISHED where the system does not tell."""
-    option = getattr(socket, "TCP_INFO", None)  # Linux has it, macOS does not
+    """The TCP state; ESTABLISHED where the system does not tell in Linux's numbers."""
+    option = socket.TCP_INFO if sys.platform == "linux" else None
     found = None if option is None else _ask(transport, lambda s: s.getsockopt(socket.IPPROTO_TCP, option, 1)[0])
     return ESTABLISHED if found is None else found
 

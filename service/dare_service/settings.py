@@ -141,6 +141,11 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
         if text is not None:
             values[f.name] = _convert(f.name, text, type(f.default))
     settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
+    if settings.token and not settings.tokens:
+        raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
+    for name in ("head_timeout", "body_idle", "max_head_bytes"):
+        if not getattr(settings, name):
+            raise SettingsError(f"DARE_{name.upper()} must be above 0")
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
     if not settings.join_min_share < 1:

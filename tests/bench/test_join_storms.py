@@ -26,9 +26,9 @@ from typing import Any, Self
 
 import httpx
 import pytest
-from dare_reward.rounding import on_grid
 
 from dare_reward import estimate
+from dare_reward.openrlhf import rounded
 
 STORMS, PROMPTS, SAMPLES = int(os.environ.get("JOIN_STORMS", "2")), int(os.environ.get("JOIN_PROMPTS", "16")), 32
 TRIES, PAUSE = 5, 1.0
@@ -138,7 +138,7 @@ def judged(rollouts: list[Rollout]) -> Counter[str]:
     found: Counter[str] = Counter()
     for members in groups.values():
         batch = [{"rollouts": [{"answer": r.answer} for r in members]}]
-        wanted = on_grid(estimate(batch, missing_entropy="frequency").groups[0].rewards)
+        wanted = rounded(estimate(batch, missing_entropy="frequency").groups[0].rewards)
         for r, reward in zip(members, wanted, strict=True):
             if r.reply is None:
                 found["none"] += 1

@@ -333,6 +333,8 @@ def test_serve_says_what_is_wrong_with_a_setting(tmp_path):
     for result, word in (
         (serve(DARE_PORT="x"), "DARE_PORT"),
         (serve(DARE_METHOD="dre"), "unknown method"),
+        (serve(DARE_TOKEN=" "), "DARE_TOKEN"),
+        (serve(DARE_HEAD_TIMEOUT="0"), "DARE_HEAD_TIMEOUT must be above 0"),
         (serve("--port", str(taken.getsockname()[1])), "cannot listen"),
         (serve("--host", "256.1.1.1", "--port", "0"), "cannot listen"),
     ):

@@ -14,7 +14,7 @@ from dare_reward.errors import ConfigError
 from dare_reward.openrlhf import read_label
 from dare_trainer.agent.config import parse_setting, read_config
 from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
-from dare_trainer.launch.data import prepare
+from dare_trainer.launch.data import prepare, read_rows
 from dare_trainer.launch.doctor import examine
 from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
 from dare_trainer.launch.recipes import find_recipe, names, table, tables
@@ -302,6 +302,18 @@ def test_solutions_give_their_boxed_answer(tmp_path):
     source.write_text('{"problem": "p", "solution": "so \\\\boxed{\\\\frac{1}{2}} is it"}\n\n')
     prepare("math-500", source, tmp_path)
     assert read_label(lines(tmp_path / "math-500.jsonl")[0]["label"]).answer == "\\frac{1}{2}"
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_line_ends_where_its_format_says(tmp_path, suffix):
+    """JSON and quoted CSV may hold what else ends a line."""
+    question = "one\u2028two\x85three\x0bfour" + ("\nfive" if suffix == "csv" else "")
+    written = {"csv": f'problem,answer\n"{question}",1\n', "jsonl": f'{{"problem": "{question}", "answer": "1"}}\n'}
+    source = tmp_path / f"questions.{suffix}"
+    source.write_text(written[suffix].replace("\x0b", "\\u000b" if suffix == "jsonl" else "\x0b"), encoding="utf-8")
+    prepare("math-500", source, tmp_path)
+    (row,) = read_rows(tmp_path / "math-500.jsonl")
+    assert row["input"].startswith(question)
 
 
 def test_choices_by_index_and_by_letter(tmp_path):

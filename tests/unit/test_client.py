@@ -728,6 +728,19 @@ def test_an_unfit_reply_is_replaced_by_the_fallback(name, caplog):
     assert "scoring in process" in caplog.text
 
 
+def test_a_reply_that_was_crossed_once_is_asked_for_again():
+    posts, crossed = [], head(request_id="somebody-else")
+
+    def change(request, response):
+        if request.method == "POST" and response is None:
+            posts.append(request.headers["x-request-id"])
+        return crossed(request, response) if len(posts) == 1 else None
+
+    sent = groups()
+    assert client(change).reward(sent).groups == estimate(sent).groups
+    assert len(set(posts)) == 2
+
+
 def test_what_a_reply_may_leave_open():
     """A rollout that only votes has no advantage; one that sent no tokens has no mask; a failed group has neither."""
     rollouts = [{"answer": a, "token_entropies": [0.1, 3.0]} for a in "112"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,13 @@ TIME = {"time", "time_ns"}  # of the module `time` only: the time of a virtual e
 FILES = [
     path for path in sorted(TESTS.rglob("*.py")) if path != TESTS / "growth.py" and TESTS / "bench" not in path.parents
 ]
+
+
+def test_the_benchmarks_can_be_collected():
+    """Nothing else imports them."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", str(TESTS / "bench")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent)
+    assert done.returncode == 0, done.stdout
 
 
 def asserted_clocks(source: str) -> list[int]:

@@ -59,7 +59,7 @@ def _rollout(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _accuracy(rules: AnswerRules, row: dict[str, Any]) -> float:
-    label = Label(row["ground_truth"])
+    label = Label(str(row["ground_truth"]))  # a data set of numbers has numbers here
     return float(rules.right(rules.read(_rollout(row), label), label) or False)
 
 

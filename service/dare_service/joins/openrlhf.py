@@ -246,7 +246,7 @@ class OpenRLHF:
 def _group_size(request: Request, config: Configuration) -> int:
     if config.group_size is not None:
         return config.group_size
-    paste = pasteable(address(request), query_string(request))
+    paste = pasteable(address(request), query_string(request), token="token" in request.scope["state"])
     raise RequestError(
         "the rollouts of a prompt come one by one, and their number is unknown: add group_size, the value of "
         f"--rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt). For 8 the flag is "

@@ -20,7 +20,7 @@ text. These rules decide:
 4. A group that closes early is one of three things:
    *recalled*, if an earlier group of its key rewarded the content of every member: they are leftovers of that group
    (a proxy acknowledged their replies and lost them), and each gets the reward that it had there;
-   *scored*, if more than `min_share` of its members are there. Of a group that was split, by a restart for example,
+   *scored*, if more than `min_share` of its members are there, and more than one. Of a group that was split, by a restart for example,
    at most one part has more than half;
    *neutral* otherwise: no reward is made from a few leftovers. A content that is known is still recalled, the others
    get the middle of the earlier group's rewards, or zero where no earlier group is known.
@@ -29,7 +29,9 @@ Every rule errs on the side of repeating a reward: the same text a few minutes l
 rollout scored alone earns the full reward for being wrong.
 
 **With an index** slots have names: the same index with the same content is the same rollout and gets the same reply,
-other content is a Conflict, and so are members whose `terms` differ.
+other content is a Conflict, and so are members whose `terms` differ. An index that comes after its group has closed is a
+Conflict too where the client says no number of tries. A client that counts its tries would end its run of it: such a
+rollout is a group of its own that closes at once, neutral.
 
 A closed group is remembered for `keep` seconds after its last request or reply, without its rollouts: digests and
 results only. All slots together take at most `memory` bytes: the group that was used least recently goes first, then
@@ -247,6 +249,8 @@ class Rendezvous:
         self._look(group, group.due_at)
         if len(group.slots) == group.size:
             self.close(group, "full", now)
+        elif arrival.index is not None and place.closed:
+            self.close(group, "deadline", now)
         return group, slot
 
     def leave(self, group: JoiningGroup, slot: Slot, now: float, *, delivered: bool) -> None:
@@ -274,7 +278,7 @@ class Rendezvous:
             group.slots.sort(key=lambda s: s.arrival.index or 0)
         if reason != "full":
             known = [s.arrival.identity in place.known for s in group.slots]
-            enough = len(group.slots) > group.slots[0].arrival.min_share * group.size
+            enough = len(group.slots) > max(1, group.slots[0].arrival.min_share * group.size)
             group.fate = "recalled" if all(known) else "scored" if enough else "neutral"
 
     def leftover(self, group: JoiningGroup) -> bool:
@@ -375,7 +379,7 @@ class Rendezvous:
                 raise Conflict(f"index {arrival.index} has arrived before with other content")
             if slot is not None:
                 return group, slot
-        if place.closed:
+        if place.closed and arrival.patience is None:
             raise Conflict(f"the group has closed without index {arrival.index}")
         return None
 

@@ -128,11 +128,11 @@ def differences(one: Configuration, other: Configuration) -> list[str]:
     return [*values, *(name for name in names if name != "params")]
 
 
-def pasteable(url: str, query: str) -> str:
-    """`url` with a group size and a run: what to paste behind the flag. Never the token."""
-    given = {k: v for k, v in parse_qsl(query, keep_blank_values=True) if k != "token"}
-    token = {"token": "TOKEN"} if "token=" in query else {}
-    return f"{url.partition('?')[0]}?{urlencode({'group_size': 8, 'run': 'my-run', **given, **token}, safe='/:')}"
+def pasteable(url: str, query: str, *, token: bool) -> str:
+    """`url` with a group size and a run: what to paste behind the flag. `token`: with a place for it."""
+    place = {"token": "TOKEN"} if token else {}
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    return f"{url}?{urlencode({'group_size': 8, 'run': 'my-run', **given, **place}, safe='/:')}"
 
 
 @dataclass(frozen=True, slots=True)

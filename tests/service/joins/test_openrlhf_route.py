@@ -341,7 +341,8 @@ async def test_a_group_that_cannot_fill_closes_and_says_so(asgi, caplog):
     [
         (2, "", 1.0),
         (3, "", 0.0),
-        (1, "&min_share=0.2", 0.0),
+        (2, "&min_share=0.2", 0.0),
+        (1, "&min_share=0", 1.0),
         (3, "&min_share=0.75", 1.0),
         (3, "&on_deadline=neutral", 1.0),
     ],
@@ -359,6 +360,34 @@ async def test_a_group_that_closes_early_is_scored_above_its_share_only(asgi, ca
     fate = "neutral" if neutral and "on_deadline" not in query else "scored"
     assert f'dare_join_early_total{{fate="{fate}"}} 1.0' in text
     assert next(r for r in caplog.records if r.message == "join_deadline").fields["fate"] == fate
+
+
+async def test_a_named_sibling_that_comes_too_late_gets_the_middle(asgi):
+    """A refusal would end the run: OpenRLHF's client takes one for a failure of the service, five times."""
+    async with asgi() as (client, _):
+        bodies = [one(a, group_key="k", index=i) for i, a in enumerate((1, 1, 2, 2))]
+        url = "/reward?group_size=4&run=r&deadline=0.2"
+        found = await together(client, url, bodies[:3])
+        (late,) = await together(client, url, bodies[3:])
+    assert [f["rewards"][0] for f in found] == expected((1, 1, 2))
+    assert late["rewards"] == [round(sum(expected((1, 1, 2))) / 3 * 65536) / 65536]
+    assert (late["extra_logs"]["neutral"], late["extra_logs"]["partial"]) == ([1.0], [1.0])
+
+
+async def test_labels_that_are_equal_make_one_group(asgi):
+    labels = [{"answer": "1", "kind": "text"}, {"kind": "text", "answer": "1"}]
+    async with asgi() as (client, _):
+        found = await together(client, "/reward?group_size=2&run=r", [one(a, label=x) for a, x in enumerate(labels)])
+        batch = step([(PROMPT, a, x) for a, x in enumerate(labels)])
+        (whole,) = await together(client, "/reward?run=r", [batch])
+    assert [f["rewards"][0] for f in found] == expected([0, 1]) == whole["rewards"]
+
+
+async def test_the_url_to_paste_has_a_place_for_the_token(asgi):
+    async with asgi(token="s3") as (client, _):
+        detail = (await client.post("/reward?alpha=0.2&token=s3", json=one(1))).json()["detail"]
+    assert "/reward?group_size=8&run=my-run&alpha=0.2&token=TOKEN'" in detail
+    assert "s3" not in detail
 
 
 @pytest.mark.parametrize("query", ["min_share=1", "min_share=-0.1", "min_share=nan", "min_share=x"])

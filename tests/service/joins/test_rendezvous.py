@@ -17,9 +17,9 @@ def make() -> Rendezvous:
 
 
 def said(
-    text: str, *, size: int = 3, key: str = "k", index: int | None = None, deadline: float | None = None
+    text: str, *, size: int = 3, key: str = "k", index: int | None = None, deadline: float | None = None, **more: object
 ) -> Arrival:
-    return Arrival(key, size, text.encode(), text, index, deadline)
+    return Arrival(key, size, text.encode(), text, index, deadline, **more)
 
 
 def rollouts(group):
@@ -187,6 +187,31 @@ def test_a_group_that_closed_early_takes_no_late_index():
     r.close(group, "deadline", 1)
     with pytest.raises(Conflict, match="closed without index 1"):
         r.arrive(said("b", size=2, index=1), 2)
+
+
+def test_a_late_index_of_a_client_that_counts_its_tries_is_neutral_at_once():
+    """Its client would end the run of a Conflict."""
+    r = make()
+    first, _ = r.arrive(said("a", size=3, index=0, patience=5), 0)
+    r.arrive(said("b", size=3, index=1, patience=5), 0)
+    r.close(first, "deadline", 1)
+    assert first.fate == "scored"
+    r.keep_results(first, ["x", "y"], "m")
+    for now, index in ((2, 2), (3, 2)):
+        late, slot = r.arrive(said("c", size=3, index=index, patience=5), now)
+        assert (late.reason, late.fate, r.recalled(late)) == ("deadline", "neutral", ["m"])
+        assert late is not first
+    assert slot.tries == 2
+    assert r.open_groups == 0
+
+
+@pytest.mark.parametrize(("members", "fate"), [(1, "neutral"), (2, "scored")])
+def test_nothing_is_scored_alone_whatever_the_share(members, fate):
+    r = make()
+    for i in range(members):
+        group, _ = r.arrive(said(f"{i}", size=8, min_share=0.0), 0)
+    r.close(group, "deadline", 1)
+    assert group.fate == fate
 
 
 def test_missing_names_the_indices():

@@ -108,7 +108,7 @@ def test_the_explicit_join_has_its_own_parameters():
 
 
 def test_the_url_to_paste_keeps_what_was_said_and_hides_the_token():
-    url = pasteable("http://host:8000/reward?alpha=0.2&token=s3", "alpha=0.2&token=s3")
+    url = pasteable("http://host:8000/reward", "alpha=0.2", token=True)
     assert url == "http://host:8000/reward?group_size=8&run=my-run&alpha=0.2&token=TOKEN"
     query = url.partition("?")[2]
     assert openrlhf(query, SETTINGS).group_size == 8
@@ -185,6 +185,6 @@ def test_advantages_are_refused_because_they_would_be_normalised_again(parse, co
 
 
 def test_the_url_to_paste_keeps_shadows_without_a_bare_comma():
-    url = pasteable("http://host:8000/reward", "shadow=ttrl,scrl")
+    url = pasteable("http://host:8000/reward", "shadow=ttrl,scrl", token=False)
     assert "," not in url
     assert openrlhf(url.partition("?")[2], SETTINGS).shadow == ("ttrl", "scrl")

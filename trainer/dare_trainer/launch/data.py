@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -88,8 +89,8 @@ def read_rows(source: Path) -> list[Mapping[str, Any]]:
             return list(import_module("pyarrow.parquet").read_table(source).to_pylist())
         text = source.read_text(encoding="utf-8-sig")
         if suffix == ".csv":
-            return list(csv.DictReader(text.splitlines(keepends=True)))
-        lines = [] if text.lstrip().startswith("[") else text.splitlines()
+            return list(csv.DictReader(io.StringIO(text, newline="")))
+        lines = [] if text.lstrip().startswith("[") else text.split("\n")  # JSON may hold U+2028
         found = [json.loads(line) for line in lines if line.strip()] if lines else json.loads(text)
     except ModuleNotFoundError:
         raise ConfigError(f"{source}: reading Parquet needs pyarrow (pip install pyarrow)") from None
