@@ -20,8 +20,8 @@ text. These rules decide:
 4. A group that closes early is one of three things:
    *recalled*, if an earlier group of its key rewarded the content of every member: they are leftovers of that group
    (a proxy acknowledged their replies and lost them), and each gets the reward that it had there;
-   *scored*, if more than `min_share` of its members are there, and more than one. Of a group that was split, by a restart for example,
-   at most one part has more than half;
+   *scored*, if more than `min_share` of its members are there, and more than one. Of a group that was split, by a
+   restart for example, at most one part has more than half;
    *neutral* otherwise: no reward is made from a few leftovers. A content that is known is still recalled, the others
    get the middle of the earlier group's rewards, or zero where no earlier group is known.
 
@@ -29,9 +29,9 @@ Every rule errs on the side of repeating a reward: the same text a few minutes l
 rollout scored alone earns the full reward for being wrong.
 
 **With an index** slots have names: the same index with the same content is the same rollout and gets the same reply,
-other content is a Conflict, and so are members whose `terms` differ. An index that comes after its group has closed is a
-Conflict too where the client says no number of tries. A client that counts its tries would end its run of it: such a
-rollout is a group of its own that closes at once, neutral.
+other content is a Conflict, and so are members whose `terms` differ. An index that comes after its group has closed is
+a Conflict too, unless the client counts its tries: it would end its run over a Conflict, so its rollout is a group of
+its own that closes at once, neutral.
 
 A closed group is remembered for `keep` seconds after its last request or reply, without its rollouts: digests and
 results only. All slots together take at most `memory` bytes: the group that was used least recently goes first, then
