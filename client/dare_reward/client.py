@@ -30,7 +30,7 @@ from ._reply_check import read_json
 from ._request import LIMITS
 from ._scoring import score
 from ._version import __version__
-from .advantages import ADVANTAGES
+from .advantages.update import Update
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
@@ -194,10 +194,11 @@ class _Base:
         }
 
     def _converse(
-        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]
+        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
-        params = plain(params)
+        update, params = Update.split(plain(options))
+        labels = {**labels, **update.asked()}
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
@@ -213,7 +214,7 @@ class _Base:
                 frame_bytes=limits.frame_bytes,
             ):
                 if replies:
-                    _check_split(labels.get("advantage"))
+                    _check_split(update, method, params, limits.defaults(method))
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
                 response = yield from self._insist(
                     Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
@@ -227,9 +228,9 @@ class _Base:
             if self.fallback != "local" or unknown:
                 raise
             logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
-            asked = {k: v for k, v in labels.items() if k in {"seed", "advantage", "shadow"}}
+            asked = {k: v for k, v in labels.items() if k in {"seed", "shadow"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
-            reply = score(groups, params, method=method, limits=whole, **asked)
+            reply = score(groups, params, method=method, limits=whole, update=update, **asked)
             replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
         for reply in replies:
             self._check_pin(method, params, reply)
@@ -309,8 +310,10 @@ class Client(_Base):
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
-        """The reply for `groups`. Raises RefusedError, UnavailableError, ReplyError or ConfigError."""
-        conversation = self._converse(groups, method, _labels(run, step, seed, advantage, shadow), params)
+        """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
+        ConfigError."""
+        options = {"advantage": advantage, **params}
+        conversation = self._converse(groups, method, _labels(run, step, seed, shadow), options)
         outcome: Outcome = None
         while True:
             try:
@@ -384,8 +387,10 @@ class AsyncClient(_Base):
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
-        """The reply for `groups`. Raises RefusedError, UnavailableError, ReplyError or ConfigError."""
-        conversation = self._converse(groups, method, _labels(run, step, seed, advantage, shadow), params)
+        """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
+        ConfigError."""
+        options = {"advantage": advantage, **params}
+        conversation = self._converse(groups, method, _labels(run, step, seed, shadow), options)
         outcome: Outcome = None
         while True:
             try:
@@ -487,10 +492,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _labels(
-    run: str | None, step: int | None, seed: int | None, advantage: str | None, shadow: Sequence[str]
-) -> dict[str, Any]:
-    given = {"run": run, "step": step, "seed": seed, "advantage": advantage, "shadow": list(shadow) or None}
+def _labels(run: str | None, step: int | None, seed: int | None, shadow: Sequence[str]) -> dict[str, Any]:
+    given = {"run": run, "step": step, "seed": seed, "shadow": list(shadow) or None}
     return {k: v for k, v in given.items() if v is not None}
 
 
@@ -501,13 +504,14 @@ def _pause(attempt: int, outcome: Outcome) -> float:
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
 
 
-def _check_split(advantage: str | None) -> None:
+def _check_split(update: Update, method: str, params: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """What is over a request's groups is another number over those of a part."""
-    known = ADVANTAGES.get(advantage or "")
-    if known is not None and known.over == "request":
+    known = methods().get(method)
+    values = {} if known is None else {s.name: s.default for s in known.specs} | {**defaults, **params}
+    if remedy := update.over_request(known, values):
         raise RequestError(
-            f"{advantage} is over all rollouts of a request, and the service takes these groups only in several: ask "
-            "for rewards, and use dare_reward.advantages on all of them",
+            f"{update.advantage} is over all rollouts of a request, and the service takes these groups only in several: "
+            f"{remedy}",
             loc=("advantage",),
             code="split",
         )
