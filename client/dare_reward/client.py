@@ -32,6 +32,7 @@ from ._scoring import score
 from ._version import __version__
 from .advantages.update import Update
 from .answers import ANSWERS_VERSION
+from .configured import is_own, request_config_id
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import methods
@@ -203,6 +204,7 @@ class _Base:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
             replies: list[Reply] = []
+            scored: list[Sequence[JSON]] = []
             at = 0
             for part in parts(
                 groups,
@@ -221,6 +223,7 @@ class _Base:
                 )
                 sent = [groups[at + i] for i in range(len(part.group_ids))]
                 at += len(sent)
+                scored.append(sent)
                 replies.append(self._read(response, part, sent, method, labels))
         except (UnavailableError, ReplyError) as error:
             # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
@@ -231,10 +234,10 @@ class _Base:
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
             reply = score(groups, params, method=method, limits=whole, update=update, **asked)
-            replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
-        for reply in replies:
-            self._check_pin(method, params, reply)
-        return _merge(replies)
+            replies, scored = [replace(reply, flags=(*reply.flags, "local_fallback"))], [groups]
+        for reply, sent in zip(replies, scored, strict=True):
+            self._check_pins(method, params, sent, reply)
+        return _merge(replies, mixed=any(map(is_own, groups)))
 
     def _longest_reply(self, part: Part, methods_: int) -> int:
         return self.max_reply_bytes or REPLY_FLOOR + REPLY_RATIO * methods_ * len(part.content)
@@ -246,7 +249,8 @@ class _Base:
         reply = Reply.from_json(read_json(response.content))
         if reply.request_id != response.request_id:
             self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
-        output = methods()[method].output if method in methods() else None
+        known = method in methods() and not any(map(is_own, groups))
+        output = methods()[method].output if known else None
         check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
         return reply
 
@@ -278,13 +282,22 @@ class _Base:
                 raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
         return self._limits
 
-    def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
-        """A run trains on one configuration: the first reply's."""
+    def _check_pins(self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: Reply) -> None:
+        """A run trains on one configuration, the first reply's; groups with a method of their own, on theirs."""
         if reply.answers_version != ANSWERS_VERSION:
             text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-        key = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
-        found = (reply.config_id, reply.version)
+        request = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
+        if not any(is_own(sent) for sent in groups):
+            self._check_pin(request, method, reply.config_id, reply)
+            return
+        for sent, found in zip(groups, reply.groups, strict=True):
+            if found.config_id is not None:
+                own = [sent.get("method"), sorted((sent.get("params") or {}).items())] if is_own(sent) else []
+                self._check_pin(json.dumps([request, own], default=str), found.method or "", found.config_id, reply)
+
+    def _check_pin(self, key: str, method: str, config: str, reply: Reply) -> None:
+        found = (config, reply.version)
         pinned = self._pins.setdefault(key, found)
         if pinned == found or self.allow_change:
             return
@@ -547,16 +560,18 @@ def _refused(response: _Response) -> DareError:
     return ReplyError(f"{response.status}: redirected to {where}; give the client the service's own address")
 
 
-def _merge(replies: Sequence[Reply]) -> Reply:
+def _merge(replies: Sequence[Reply], *, mixed: bool) -> Reply:
     """One reply of the parts. Diagnostics over a request cannot be added up; those of a split one are listed."""
     if len(replies) == 1:
         return replies[0]
-    if len({r.config_id for r in replies}) > 1:
-        raise ConfigError("the service changed its configuration within one call")
     groups = tuple(g for r in replies for g in r.groups)
+    if not mixed and len({r.config_id for r in replies}) > 1:
+        raise ConfigError("the service changed its configuration within one call")
     flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
+    ids = [g.config_id for g in groups if g.config_id] if mixed else [replies[0].config_id]
+    parts = [dict(r.diagnostics) for r in replies]
     return replace(
-        replies[0], groups=groups, flags=flags, diagnostics={"parts": [dict(r.diagnostics) for r in replies]}
+        replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics={"parts": parts}
     )
 
 

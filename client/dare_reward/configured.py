@@ -21,7 +21,7 @@ from .errors import RequestError
 from .groups import Groups
 from .methods import Method, config_id, find, settle
 
-__all__ = ["Configured", "Plan", "plan_of", "request_config_id"]
+__all__ = ["Configured", "Plan", "is_own", "plan_of", "request_config_id"]
 
 JSON = Mapping[str, Any]
 ANSWERS = frozenset(s.name for s in ANSWER_SPECS)
@@ -76,13 +76,13 @@ class Plan:
 
 def plan_of(groups: Sequence[JSON] | Groups, base: Configured, params: Mapping[str, Any], seed: int | None) -> Plan:
     """What each group asks for, by the request's configuration and the `params` that it was settled from."""
-    if isinstance(groups, Groups) or not any(_asks(g) for g in groups if isinstance(g, Mapping)):
+    if isinstance(groups, Groups) or not any(is_own(g) for g in groups if isinstance(g, Mapping)):
         return Plan((base,))
     found: dict[str, int] = {}
     configured: list[Configured] = []
     at_P = []
     for p, group in enumerate(groups):
-        key = _key(group, p) if _asks(group) else ""
+        key = _key(group, p) if is_own(group) else ""
         if key not in found:
             one = _settled(group, p, base, params, seed) if key else base
             same = next((i for i, c in enumerate(configured) if c.id == one.id), None)
@@ -101,7 +101,8 @@ def request_config_id(ids: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(different, separators=(",", ":")).encode()).hexdigest()
 
 
-def _asks(group: Any) -> bool:
+def is_own(group: Any) -> bool:
+    """The group has a method or parameters of its own."""
     return isinstance(group, Mapping) and (group.get("method") is not None or bool(group.get("params")))
 
 

@@ -119,11 +119,11 @@ class Reply:
 
     def to_frame(self, *, detail: str = "full") -> bytes:
         """The frame (`dare_reward.wire`): the JSON object, with token masks as one tensor over the scored rollouts."""
-        scored = [g for g in self.groups if g.token_mask is not None]
+        scored = [g for g in self.groups if g.valid is not None]
         bare = replace(self, groups=tuple(replace(g, token_mask=None) for g in self.groups))
         columns: dict[str, Ragged] = {}
-        if scored and detail == "full":
-            masks = [m or () for g in scored for m in g.token_mask or ()]
+        if detail == "full" and any(g.token_mask is not None for g in scored):
+            masks = [m or () for g in scored for m in g.token_mask or ((),) * len(g.valid or ())]
             lengths = np.array([len(m) for m in masks], np.int64)
             columns["token_mask"] = Ragged(np.array([t for m in masks for t in m], np.bool_), lengths)
         return pack(bare.to_json(detail=detail), columns, content="reply")
@@ -179,7 +179,7 @@ def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...
         part = range(at, at + len(group.valid))
         at = part.stop
         rows = tuple(tuple(flat[ends[i] : ends[i + 1]]) if mask.lengths[i] else None for i in part)
-        out.append(replace(group, token_mask=rows))
+        out.append(replace(group, token_mask=rows if any(r is not None for r in rows) else None))
     return tuple(out)
 
 
@@ -243,6 +243,8 @@ def check_fit(reply: Reply, asked: Asked) -> None:
         raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
     for found, sent in zip(reply.groups, asked.groups, strict=True):
         if found.error is None:
+            if found.method not in {None, sent.get("method") or asked.method}:
+                raise ReplyError(f"group {found.group_id!r} was scored by {str(found.method)[:64]!r}")
             _check_group(found, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
 
 
