@@ -1,7 +1,7 @@
 """What is said of a request beside its rewards. Labels and `correct` flags end here; no estimator ever sees them.
 
 Names are those that TTRL logs: `majority_ratio` (votes of the most voted answer over M), `label_accuracy` (the
-pseudo-label is right), `reward_accuracy` (share of rollouts whose agreement with the pseudo-label equals their
+pseudo-label is right), `leader_probability` (docs/selection.md), `reward_accuracy` (share of rollouts whose agreement with the pseudo-label equals their
 correctness), `ground_truth_ratio` (share of right rollouts).
 """
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ._request import Prepared
 from ._segments import Bools, Floats, offsets
 from .analysis.auroc import group_auroc
+from .analysis.leader import leader_probabilities
 from .analysis.overlap import KINDS, every_overlap
 from .analysis.passk import pass_at_k
 from .answers import grade
@@ -58,7 +59,10 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
     ratio = (top_P / np.maximum(groups.sizes_P, 1)).tolist()
     answered = groups.sum_rollouts(groups.valid_R).astype(int).tolist()
-    out: list[dict[str, Any]] = [{"majority_ratio": r, "answered": n} for r, n in zip(ratio, answered, strict=True)]
+    out: list[dict[str, Any]] = [
+        {"majority_ratio": r, "answered": n, "leader_probability": chance}
+        for r, n, chance in zip(ratio, answered, leader_probabilities(groups), strict=True)
+    ]
     if np.isnan(correct_R).all():
         return out
     agrees_R = groups.spread(label_A, fill=False)

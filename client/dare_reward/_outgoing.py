@@ -92,7 +92,8 @@ def parts(
     `defaults` are the service's own parameters: answers that are read here are read by them too.
     """
     check_shape(groups)
-    wanted = _wanted([head["method"], *head.get("shadow", ())], sending)
+    own = [g["method"] for g in groups if isinstance(g.get("method"), str)]
+    wanted = _wanted([head["method"], *head.get("shadow", ()), *dict.fromkeys(own)], sending)
     reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes

@@ -141,6 +141,10 @@ COLUMNS: Final[Mapping[str, _Field]] = MappingProxyType(
 SECOND: Final = frozenset({"second_rewards", "second_advantages"})
 FACTS: Final[Mapping[str, _Field]] = MappingProxyType(
     {
+        "method": _Field(TEXT, full=True),
+        "config_id": _Field(TEXT, full=True),
+        "select": _Field(_list_of(COUNT)),
+        "drop": _Field(TEXT),
         "pseudo_label": _Field(TEXT),
         "entropy_source": _Field(TEXT, full=True),
         "support": _Field(_list_of(_object_of(SUPPORT)), full=True),

@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 
 from ._diagnostics import describe_overlap, describe_request, entropy_flags
 from ._request import Prepared
-from ._segments import Bools, Floats, Ints, offsets
+from ._segments import Bools, Floats, offsets
 from ._shadow_methods import compare, normalised, summary
 from ._version import __version__
-from .advantages import advantages
+from .advantages.update import Update, Updated, second_sizes, update_groups
 from .answers import ANSWERS_VERSION
+from .configured import Configured, request_config_id
+from .errors import GroupError
 from .groups import Groups, Ragged
 from .methods import Estimate, Method
 from .reply import GroupReply, Problem, Reply, Support
 
-__all__ = ["Judged", "write"]
+__all__ = ["Judged", "ScoredPart", "write"]
 
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
 
@@ -37,42 +39,60 @@ class Judged:
     entries: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredPart:
+    """The groups of one configuration: which they are, and what is said of them."""
+
+    where_P: Bools
+    config_id: str
+    prepared: Prepared
+    main: Judged
+    shadows: Mapping[str, Judged]
+
+
 def write(
-    prepared: Prepared,
-    main: Judged,
-    shadows: Mapping[str, Judged],
-    correct_R: Floats,
-    *,
-    advantage: str | None,
-    config_id: str,
+    prepared: Prepared, parts: Sequence[ScoredPart], correct_R: Floats, *, update: Update, base: Configured
 ) -> Reply:
-    entries = _entries(prepared, main, shadows)
+    updated = update_groups(update, [(p.prepared.groups, p.main.method, p.main.result) for p in parts])
+    replies: list[GroupReply | None] = [None] * len(prepared.group_ids)
+    entries: list[dict[str, Any]] = [{}] * len(replies)
+    for part, what in zip(parts, updated, strict=True):
+        failed = {**part.main.result.errors, **what.errors}
+        found = _entries(part)
+        own = _group_replies(part, found, what, failed)
+        for p, reply, entry in zip(np.flatnonzero(part.where_P).tolist(), own, found, strict=True):
+            replies[p], entries[p] = reply, entry
+    written = tuple(r for r in replies if r is not None)
+    scored = [e for e, r in zip(entries, written, strict=True) if r.error is None]
+    shadow = tuple(dict.fromkeys(name for part in parts for name in part.shadows))
+    flags = dict.fromkeys(f for part in parts for f in update.flags(part.main.method))
     return Reply(
-        method=main.method.name,
-        output=main.method.output,
-        config_id=config_id,
+        method=base.method.name,
+        output=parts[0].main.method.output if parts else base.method.output,
+        config_id=request_config_id([part.config_id for part in parts] or [base.id]),
         version=__version__,
         answers_version=ANSWERS_VERSION,
-        groups=tuple(_group_replies(prepared, main, entries, _advantages(prepared, main, advantage))),
-        diagnostics=_over_request(prepared, main, entries, correct_R, tuple(shadows)),
+        groups=written,
+        diagnostics=_over_request(prepared, parts, scored, correct_R, shadow),
+        flags=tuple(flags),
     )
 
 
-def _entries(prepared: Prepared, main: Judged, shadows: Mapping[str, Judged]) -> list[dict[str, Any]]:
+def _entries(part: ScoredPart) -> list[dict[str, Any]]:
     """The diagnostics of each group."""
-    groups, out = prepared.groups, main.entries
+    groups, main, out = part.prepared.groups, part.main, part.main.entries
     for name, column in main.result.extra_P.items():
         for entry, value in zip(out, _numbers(column, len(out)), strict=True):
             entry[name] = value
     for entry, overlap in zip(out, describe_overlap(groups), strict=True):
         if overlap:
             entry["overlap"] = overlap
-    if not shadows:
+    if not part.shadows:
         return out
     own_R = normalised(groups, main.method, main.result)
     for entry in out:
         entry["shadow"] = {}
-    for name, other in shadows.items():
+    for name, other in part.shadows.items():
         other_R = normalised(groups, other.method, other.result)
         labels = (main.labels_P, other.labels_P)
         for entry, found in zip(
@@ -84,87 +104,70 @@ def _entries(prepared: Prepared, main: Judged, shadows: Mapping[str, Judged]) ->
 
 def _over_request(
     prepared: Prepared,
-    main: Judged,
-    entries: Sequence[Mapping[str, Any]],
+    parts: Sequence[ScoredPart],
+    scored: Sequence[Mapping[str, Any]],
     correct_R: Floats,
     shadow: Sequence[str],
 ) -> dict[str, Any]:
-    scored = [e for p, e in enumerate(entries) if p not in main.result.errors]
     out = describe_request(prepared, scored, correct_R)
+    for part in parts:
+        out.update(part.main.result.extra)
     if shadow:
         out["shadow"] = {name: summary([e["shadow"][name] for e in scored]) for name in shadow}
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Advantages:
-    own: list[float | None] | None = None
-    second: list[float] | None = None
-
-
-def _advantages(prepared: Prepared, main: Judged, name: str | None) -> _Advantages:
-    """Over the trained rollouts of the groups that have rewards; the method's own where that is its output."""
-    groups, result = prepared.groups, main.result
-    if main.method.output == "advantages":
-        return _Advantages(_numbers(np.where(groups.trains_R, result.rewards_R, np.nan), len(result.rewards_R)))
-    if name is None:
-        return _Advantages()
-    scored_P = np.ones(len(groups.sizes_P), bool)
-    scored_P[list(result.errors)] = False
-    scored_R = scored_P[groups.group_R]
-    values = np.full(len(result.rewards_R), np.nan)
-    values[scored_R] = advantages(
-        name, result.rewards_R[scored_R], groups.sizes_P[scored_P], trained_R=groups.trains_R[scored_R]
-    )
-    second = None
-    if result.second_R is not None:
-        second = advantages(name, result.second_R, _second_sizes(groups)).tolist()
-    return _Advantages(_numbers(values, len(values)), second)
-
-
-def _second_sizes(groups: Groups) -> Ints:
-    view = groups.views.get("second_group")
-    return np.zeros(len(groups.sizes_P), np.int64) if view is None else view.pooled.sizes_P - groups.sizes_P
-
-
 def _group_replies(
-    prepared: Prepared, main: Judged, entries: Sequence[Mapping[str, Any]], advantage: _Advantages
+    part: ScoredPart, entries: Sequence[Mapping[str, Any]], updated: Updated, failed: Mapping[int, GroupError]
 ) -> list[GroupReply]:
+    prepared, main = part.prepared, part.main
     groups, result = prepared.groups, main.result
     rollout, answer = offsets(groups.sizes_P).tolist(), offsets(groups.support_P).tolist()
     rewards = result.rewards_R.tolist() if main.method.output == "rewards" else None
+    gains = None if updated.advantages_R is None else _numbers(updated.advantages_R, len(groups.answer_R))
     keep, valid = result.keep_R.tolist(), groups.valid_R.tolist()
     names = [groups.text_A[a] if a >= 0 else None for a in groups.answer_R.tolist()]
     support, flags = _support(prepared, result), _flags(prepared, result)
     second = None if result.second_R is None else result.second_R.tolist()
-    seconds = offsets(_second_sizes(groups)).tolist()
+    second_gains = None if updated.second_R is None else updated.second_R.tolist()
+    seconds = offsets(second_sizes(groups)).tolist()
     masks = None if result.token_mask is None else _masks(result.token_mask)
+    places = None if updated.place_R is None else updated.place_R.tolist()
     replies = []
     for p, group_id in enumerate(prepared.group_ids):
-        if p in result.errors:
-            error = result.errors[p]
+        if p in failed:
+            error = failed[p]
             replies.append(GroupReply(group_id, error=Problem(error.code, error.message)))
             continue
         r, a, s = (slice(at[p], at[p + 1]) for at in (rollout, answer, seconds))
         replies.append(
             GroupReply(
                 group_id=group_id,
+                method=main.method.name,
+                config_id=part.config_id,
                 rewards=_part(rewards, r),
                 keep=tuple(keep[r]),
                 valid=tuple(valid[r]),
                 answers=tuple(names[r]),
-                advantages=_part(advantage.own, r),
+                advantages=_part(gains, r),
+                select=None if places is None else _selected(places[r]),
+                drop=updated.drop_P[p],
                 pseudo_label=main.labels_P[p],
                 entropy_source=prepared.sources[p] if result.used_entropy_P[p] else "none",
                 support=tuple(support[a]),
                 second_rewards=_part(second, s),
-                second_advantages=_part(advantage.second, s),
+                second_advantages=_part(second_gains, s),
                 token_mask=_part(masks, r),
                 flags=tuple(name for name, at in flags.items() if at[p]),
                 diagnostics=entries[p],
             )
         )
     return replies
+
+
+def _selected(places: Sequence[int]) -> tuple[int, ...]:
+    """The rollouts that have a place, in the order of the places."""
+    return tuple(sorted((i for i, place in enumerate(places) if place >= 0), key=lambda i: places[i]))
 
 
 def _part(values: list[Any] | None, part: slice) -> tuple[Any, ...] | None:

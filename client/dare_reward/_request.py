@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
@@ -82,6 +82,21 @@ class Prepared:
     labels: tuple[str | None, ...]
     correct_R: tuple[bool | None, ...]
     guessed_P: Bools
+
+    def take(self, where_P: Bools) -> Prepared:
+        """Some of the groups, in their order."""
+        groups = self.groups
+        return Prepared(
+            groups=groups.take(where_P),
+            group_ids=tuple(compress(self.group_ids, where_P)),
+            keys_A=tuple(compress(self.keys_A, where_P[groups.group_A])),
+            sources=tuple(compress(self.sources, where_P)),
+            kinds=tuple(compress(self.kinds, where_P)),
+            options=tuple(compress(self.options, where_P)),
+            labels=tuple(compress(self.labels, where_P)),
+            correct_R=tuple(compress(self.correct_R, where_P[groups.group_R])),
+            guessed_P=self.guessed_P[where_P],
+        )
 
 
 def prepare(

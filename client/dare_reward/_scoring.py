@@ -14,14 +14,15 @@ import numpy as np
 
 from ._array_inputs import Columns
 from ._diagnostics import correctness, describe_groups
-from ._reply_writer import Judged, write
+from ._reply_writer import Judged, ScoredPart, write
 from ._request import ANSWER_SPECS, LIMITS, Limits, Prepared, of_arrays, prepare
 from ._segments import Bools, Floats
-from .advantages import find_advantage
+from .advantages.update import AS_THEY_ARE, Update
+from .configured import Configured, plan_of
 from .errors import RequestError
 from .groups import Groups
 from .inputs import Group
-from .methods import Estimate, Method, config_id, find, require_rewards, settle
+from .methods import Estimate, find, settle
 from .reply import Reply
 
 __all__ = ["estimate", "pseudo_label", "score"]
@@ -49,21 +50,14 @@ def estimate(
     advantage   also return advantages by this estimator (docs/advantages.md)
     shadow      methods whose opinion goes into the diagnostics, with their default parameters
     seed        for methods that draw
-    params      the method's parameters (`dare_reward.methods()`), and those of the answers
+    params      the method's parameters (`dare_reward.methods()`), those of the answers, and the other options of the
+                update: `selection`, `selection_size`, `reshape`, `ear_floor`, `adv_clip`, `settled` (docs/selection.md)
 
     Raises RequestError, with the place and the rule, if the request as a whole is invalid. A group that cannot be
     scored carries its own error in the reply.
     """
-    return score(
-        groups,
-        params,
-        method=method,
-        columns=columns,
-        limits=limits,
-        advantage=advantage,
-        shadow=shadow,
-        seed=seed,
-    )
+    update, rest = Update.split({"advantage": advantage, **params})
+    return score(groups, rest, method=method, columns=columns, limits=limits, update=update, shadow=shadow, seed=seed)
 
 
 def score(
@@ -73,20 +67,30 @@ def score(
     method: str,
     columns: Columns = NO_COLUMNS,
     limits: Limits = LIMITS,
-    advantage: str | None = None,
+    update: Update = AS_THEY_ARE,
     shadow: Sequence[str] = (),
     seed: int | None = None,
 ) -> Reply:
     """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours."""
     chosen, values = settle(method, params, shadow=shadow, seed=seed)
-    if advantage is not None:
-        find_advantage(advantage)
-        require_rewards(chosen, consumer=f"advantage={advantage}")
+    base = Configured(chosen, values)
+    plan = plan_of(groups, base, params, seed)
+    for configured in plan.configured:
+        update.check(configured.method, configured.values, groups=_count(groups))
+    plan.check(update)
     prepared = _prepared(groups, columns, limits, values, given=params)
     correct_R = correctness(prepared)
-    main = _judge(chosen, {s.name: values[s.name] for s in chosen.specs}, prepared, correct_R)
-    shadows = {name: _judge(find(name), _defaults(name, seed), prepared, correct_R) for name in shadow}
-    return write(prepared, main, shadows, correct_R, advantage=advantage, config_id=config_id(method, values))
+    parts = []
+    for configured, where_P in plan.parts(len(prepared.group_ids)):
+        part = prepared if where_P.all() else prepared.take(where_P)
+        right_R = correct_R if where_P.all() else correct_R[where_P[prepared.groups.group_R]]
+        shadows = {name: _judge(Configured(find(name), _defaults(name, seed)), part, right_R) for name in shadow}
+        parts.append(ScoredPart(where_P, configured.id, part, _judge(configured, part, right_R), shadows))
+    return write(prepared, parts, correct_R, update=update, base=base)
+
+
+def _count(groups: Sequence[JSON] | Groups) -> int:
+    return len(groups.sizes_P if isinstance(groups, Groups) else groups)
 
 
 def _prepared(
@@ -110,11 +114,11 @@ def _defaults(name: str, seed: int | None) -> dict[str, Any]:
     return method.resolve(given)
 
 
-def _judge(method: Method, params: Mapping[str, Any], prepared: Prepared, correct_R: Floats) -> Judged:
-    groups = prepared.groups
+def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Judged:
+    method, groups = configured.method, prepared.groups
     # Labels are in no group that an estimator sees, but for a method whose registry entry asks for them.
     seen = groups.with_column("label", correct_R) if "label" in method.inputs else groups
-    result = method.run(seen, params)
+    result = method.run(seen, {s.name: configured.values[s.name] for s in method.specs})
     label_A = pseudo_label(groups, result)
     labels = list(result.label_P) if result.label_P is not None else _label_texts(groups, label_A)
     return Judged(method, result, label_A, labels, describe_groups(prepared, label_A, correct_R))

@@ -30,8 +30,9 @@ from ._reply_check import read_json
 from ._request import LIMITS
 from ._scoring import score
 from ._version import __version__
-from .advantages import ADVANTAGES
+from .advantages.update import Update
 from .answers import ANSWERS_VERSION
+from .configured import is_own, request_config_id
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import methods
@@ -194,14 +195,16 @@ class _Base:
         }
 
     def _converse(
-        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]
+        self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
-        params = plain(params)
+        update, params = Update.split(plain(options))
+        labels = {**labels, **update.asked()}
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
             replies: list[Reply] = []
+            scored: list[Sequence[JSON]] = []
             at = 0
             for part in parts(
                 groups,
@@ -213,11 +216,12 @@ class _Base:
                 frame_bytes=limits.frame_bytes,
             ):
                 if replies:
-                    _check_split(labels.get("advantage"))
+                    _check_split(update, method, params, limits.defaults(method))
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
                 sent = [groups[at + i] for i in range(len(part.group_ids))]
                 at += len(sent)
+                scored.append(sent)
                 replies.append((yield from self._ask(send, part, sent, method, labels)))
         except (UnavailableError, ReplyError) as error:
             # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
@@ -225,13 +229,13 @@ class _Base:
             if self.fallback != "local" or unknown:
                 raise
             logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
-            asked = {k: v for k, v in labels.items() if k in {"seed", "advantage", "shadow"}}
+            asked = {k: v for k, v in labels.items() if k in {"seed", "shadow"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
-            reply = score(groups, params, method=method, limits=whole, **asked)
-            replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
-        for reply in replies:
-            self._check_pin(method, params, reply)
-        return _merge(replies)
+            reply = score(groups, params, method=method, limits=whole, update=update, **asked)
+            replies, scored = [replace(reply, flags=(*reply.flags, "local_fallback"))], [groups]
+        for reply, sent in zip(replies, scored, strict=True):
+            self._check_pins(method, params, sent, reply)
+        return _merge(replies, mixed=any(map(is_own, groups)))
 
     def _longest_reply(self, part: Part, methods_: int) -> int:
         return self.max_reply_bytes or REPLY_FLOOR + REPLY_RATIO * methods_ * len(part.content)
@@ -255,7 +259,8 @@ class _Base:
         reply = Reply.from_json(read_json(response.content))
         if reply.request_id != response.request_id:
             self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
-        output = methods()[method].output if method in methods() else None
+        known = method in methods() and not any(map(is_own, groups))
+        output = methods()[method].output if known else None
         check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
         return reply
 
@@ -287,13 +292,22 @@ class _Base:
                 raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
         return self._limits
 
-    def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:
-        """A run trains on one configuration: the first reply's."""
+    def _check_pins(self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: Reply) -> None:
+        """A run trains on one configuration, the first reply's; groups with a method of their own, on theirs."""
         if reply.answers_version != ANSWERS_VERSION:
             text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-        key = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
-        found = (reply.config_id, reply.version)
+        request = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
+        if not any(is_own(sent) for sent in groups):
+            self._check_pin(request, method, reply.config_id, reply)
+            return
+        for sent, found in zip(groups, reply.groups, strict=True):
+            if found.config_id is not None:
+                own = [sent.get("method"), sorted((sent.get("params") or {}).items())] if is_own(sent) else []
+                self._check_pin(json.dumps([request, own], default=str), found.method or "", found.config_id, reply)
+
+    def _check_pin(self, key: str, method: str, config: str, reply: Reply) -> None:
+        found = (config, reply.version)
         pinned = self._pins.setdefault(key, found)
         if pinned == found or self.allow_change:
             return
@@ -319,8 +333,10 @@ class Client(_Base):
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
-        """The reply for `groups`. Raises RefusedError, UnavailableError, ReplyError or ConfigError."""
-        conversation = self._converse(groups, method, _labels(run, step, seed, advantage, shadow), params)
+        """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
+        ConfigError."""
+        options = {"advantage": advantage, **params}
+        conversation = self._converse(groups, method, _labels(run, step, seed, shadow), options)
         outcome: Outcome = None
         while True:
             try:
@@ -394,8 +410,10 @@ class AsyncClient(_Base):
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
-        """The reply for `groups`. Raises RefusedError, UnavailableError, ReplyError or ConfigError."""
-        conversation = self._converse(groups, method, _labels(run, step, seed, advantage, shadow), params)
+        """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
+        ConfigError."""
+        options = {"advantage": advantage, **params}
+        conversation = self._converse(groups, method, _labels(run, step, seed, shadow), options)
         outcome: Outcome = None
         while True:
             try:
@@ -497,10 +515,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _labels(
-    run: str | None, step: int | None, seed: int | None, advantage: str | None, shadow: Sequence[str]
-) -> dict[str, Any]:
-    given = {"run": run, "step": step, "seed": seed, "advantage": advantage, "shadow": list(shadow) or None}
+def _labels(run: str | None, step: int | None, seed: int | None, shadow: Sequence[str]) -> dict[str, Any]:
+    given = {"run": run, "step": step, "seed": seed, "shadow": list(shadow) or None}
     return {k: v for k, v in given.items() if v is not None}
 
 
@@ -511,13 +527,14 @@ def _pause(attempt: int, outcome: Outcome) -> float:
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
 
 
-def _check_split(advantage: str | None) -> None:
+def _check_split(update: Update, method: str, params: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """What is over a request's groups is another number over those of a part."""
-    known = ADVANTAGES.get(advantage or "")
-    if known is not None and known.over == "request":
+    known = methods().get(method)
+    values = {} if known is None else {s.name: s.default for s in known.specs} | {**defaults, **params}
+    if remedy := update.over_request(known, values):
         raise RequestError(
-            f"{advantage} is over all rollouts of a request, and the service takes these groups only in several: ask "
-            "for rewards, and use dare_reward.advantages on all of them",
+            f"{update.advantage} is over all rollouts of a request, and the service takes these groups only in several: "
+            f"{remedy}",
             loc=("advantage",),
             code="split",
         )
@@ -553,16 +570,18 @@ def _refused(response: _Response) -> DareError:
     return ReplyError(f"{response.status}: redirected to {where}; give the client the service's own address")
 
 
-def _merge(replies: Sequence[Reply]) -> Reply:
+def _merge(replies: Sequence[Reply], *, mixed: bool) -> Reply:
     """One reply of the parts. Diagnostics over a request cannot be added up; those of a split one are listed."""
     if len(replies) == 1:
         return replies[0]
-    if len({r.config_id for r in replies}) > 1:
-        raise ConfigError("the service changed its configuration within one call")
     groups = tuple(g for r in replies for g in r.groups)
+    if not mixed and len({r.config_id for r in replies}) > 1:
+        raise ConfigError("the service changed its configuration within one call")
     flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
+    ids = [g.config_id for g in groups if g.config_id] if mixed else [replies[0].config_id]
+    parts = [dict(r.diagnostics) for r in replies]
     return replace(
-        replies[0], groups=groups, flags=flags, diagnostics={"parts": [dict(r.diagnostics) for r in replies]}
+        replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics={"parts": parts}
     )
 
 

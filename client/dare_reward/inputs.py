@@ -161,6 +161,10 @@ class Group(TypedDict, total=False):
     prompt_weight: Annotated[Number, Input("u_x of restrain", ge=0, le=1e6, seen=True)]
     entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]
     entropy_mode: Annotated[Mode | None, Input("distribution that they are of")]
+    method: Annotated[Text, Input("the group's own method; default: the request's")]
+    params: Annotated[
+        Mapping[str, Any], Input("parameters of it: beside the request's if it has the request's method, else alone")
+    ]
     rollouts: Required[Annotated[Sequence[Rollout], Input("")]]
     second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
     teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ._request import ANSWER_SPECS
-from ._segments import Bools, Floats, offsets
+from ._segments import Bools, Floats, Ints, offsets
 from .answers import ANSWERS_VERSION
 from .errors import GroupError, RequestError, unknown_value
 from .groups import Groups, Ragged
@@ -33,12 +33,15 @@ __all__ = [
     "Evidence",
     "Method",
     "When",
+    "WholeBatch",
     "config_id",
     "find",
     "lacking",
     "methods",
     "missing_inputs",
     "require_rewards",
+    "require_scale",
+    "require_steps",
     "settle",
     "specs",
 ]
@@ -72,6 +75,10 @@ class Estimate:
     second_R    rewards of the second group's rollouts, in the order of its groups
     token_mask  tokens to train on, for the rollouts that sent per-token inputs
     extra_P     further numbers of a group for its diagnostics, NaN where not defined
+    extra       further numbers of the request for its diagnostics
+    advantages_R   the method's own advantages beside its rewards
+    place_R     place of the rollout among those of its group to train on, -1 for the others
+    drop_P      why a group carries nothing, beside what is said of any method's (docs/selection.md)
     """
 
     rewards_R: Floats
@@ -85,6 +92,10 @@ class Estimate:
     second_R: Floats | None = None
     token_mask: Ragged | None = None
     extra_P: Mapping[str, Floats] = field(default_factory=lambda: NOTHING)
+    extra: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    advantages_R: Floats | None = None
+    place_R: Ints | None = None
+    drop_P: Mapping[str, Bools] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,15 @@ class When:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeBatch:
+    """The method's advantages are over all groups of a step: `words` say by which parameter, `remedy` what to set."""
+
+    words: str
+    remedy: str
+    holds: Callable[[Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """A registry entry.
 
@@ -104,6 +124,9 @@ class Method:
               With `answer` among them, rollouts without an answer need nothing else.
     when      inputs that only some parameters need
     imputes   required inputs whose absence the function itself deals with
+    advantages  beside rewards it has advantages of its own, for `advantage=NAME` with its name
+    keeps_scale  how far its rewards lie apart says how much a prompt counts: to divide by a group's deviation undoes it
+    whole_batch  when its own advantages are over all groups of a step
     defaults  what a preset changes in the function's own defaults
     cost      what the inputs cost to produce, in words for the documentation
     unverified  what could not be checked, in words for the documentation
@@ -118,6 +141,9 @@ class Method:
     when: tuple[When, ...] = ()
     imputes: frozenset[str] = frozenset()
     output: Output = "rewards"
+    advantages: bool = False
+    keeps_scale: bool = False
+    whole_batch: WholeBatch | None = None
     defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     cost: str = "none: answers are there anyway"
     unverified: str = ""
@@ -131,6 +157,12 @@ class Method:
     @property
     def experimental(self) -> bool:
         return self.evidence == "experimental"
+
+    @property
+    def offered(self) -> bool:
+        """What a user should choose from; the rest is as usable, and listed on demand: presets of another method,
+        experimental methods, and those that need a reference answer."""
+        return not (self.experimental or self.defaults or "reference" in self.inputs)
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -224,6 +256,28 @@ def require_rewards(method: Method, *, consumer: str) -> None:
             "use it where advantages are passed on unchanged, or choose a method that returns rewards",
             loc=("method",),
             code="output",
+        )
+
+
+def require_steps(method: Method, params: Mapping[str, Any], *, consumer: str) -> None:
+    """RequestError if the method needs all groups of a step together and `consumer` scores them one by one."""
+    whole = method.whole_batch
+    if whole is not None and whole.holds(params):
+        raise RequestError(
+            f"{whole.words} of {method.name} is over all groups of a step, and {consumer} scores one group a call, "
+            f"where it would weigh all prompts alike: {whole.remedy}",
+            loc=("params",),
+            code="whole_batch",
+        )
+
+
+def require_scale(method: Method, *, consumer: str, remedy: str) -> None:
+    """RequestError if `consumer` divides by a group's deviation what must keep its scale; `remedy` says what to set."""
+    if method.keeps_scale:
+        raise RequestError(
+            f"{consumer} divides the rewards of a group by their deviation, which undoes {method.name}: {remedy}",
+            loc=("method",),
+            code="scale",
         )
 
 

@@ -355,7 +355,7 @@ def outcomes(
     rewards = [0.0 if unscored else reply.rewards[i] for i in places]
     if pruned != "zero":
         rewards = _neutralised(rewards, [gone[i] for i in places])
-    best = None if unscored else _best_answer(reply)
+    best = None if unscored or _silent(reply, places) else _best_answer(reply)
     facts = Facts(
         len(reply.rewards),
         reply.valid,
@@ -374,6 +374,14 @@ def outcomes(
         )
         for i, reward, logs in zip(places, rounded(rewards), _logs(facts, places, route, shadow), strict=True)
     ]
+
+
+def _silent(reply: GroupReply, places: Sequence[int]) -> bool:
+    """The group carries nothing, though its rollouts do not agree: OpenRLHF's dynamic filtering shall leave it out too,
+    which it does with groups whose scores are all 0 or all 1."""
+    best = _best_answer(reply)
+    agree = [best is not None and (reply.answers or ())[i] == best for i in places]
+    return reply.drop is not None and not all(agree)
 
 
 def _best_answer(reply: GroupReply) -> str | None:

@@ -56,18 +56,25 @@ class Support:
 class GroupReply:
     """One group. With `error` set, every field but `group_id` is None.
 
+    method, config_id  by which the group was scored: its own, where it sent one
     rewards            one per rollout; None if the method's output is advantages
     advantages         one per rollout, None for a rollout that only votes; None if none were asked for
+    select             rollouts to train on, in the order of the selection; None: those that were sent as trained
+    drop               why the group carries nothing: zero_variance, all_invalid, unsettled or unanimous; None if it does
     second_rewards     those of `second_group`'s rollouts, from methods on paired groups; `second_advantages` likewise
     token_mask         tokens to train on, from methods that choose; None for a rollout that sent no tokens
     """
 
     group_id: str
+    method: str | None = None
+    config_id: str | None = None
     rewards: tuple[float, ...] | None = None
     keep: tuple[bool, ...] | None = None
     valid: tuple[bool, ...] | None = None
     answers: tuple[str | None, ...] | None = None
     advantages: tuple[float | None, ...] | None = None
+    select: tuple[int, ...] | None = None
+    drop: str | None = None
     pseudo_label: str | None = None
     entropy_source: str | None = None
     support: tuple[Support, ...] | None = None
@@ -112,11 +119,11 @@ class Reply:
 
     def to_frame(self, *, detail: str = "full") -> bytes:
         """The frame (`dare_reward.wire`): the JSON object, with token masks as one tensor over the scored rollouts."""
-        scored = [g for g in self.groups if g.token_mask is not None]
+        scored = [g for g in self.groups if g.valid is not None]
         bare = replace(self, groups=tuple(replace(g, token_mask=None) for g in self.groups))
         columns: dict[str, Ragged] = {}
-        if scored and detail == "full":
-            masks = [m or () for g in scored for m in g.token_mask or ()]
+        if detail == "full" and any(g.token_mask is not None for g in scored):
+            masks = [m or () for g in scored for m in g.token_mask or ((),) * len(g.valid or ())]
             lengths = np.array([len(m) for m in masks], np.int64)
             columns["token_mask"] = Ragged(np.array([t for m in masks for t in m], np.bool_), lengths)
         return pack(bare.to_json(detail=detail), columns, content="reply")
@@ -159,6 +166,7 @@ class Reply:
 
 GROUP_FIELDS = tuple(GroupReply.__slots__)
 SUPPORT_FIELDS = tuple(Support.__slots__)
+TUPLES = ("rewards", "keep", "valid", "answers", "advantages", "select", "second_rewards", "second_advantages", "flags")
 
 
 def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...]:
@@ -171,14 +179,16 @@ def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...
         part = range(at, at + len(group.valid))
         at = part.stop
         rows = tuple(tuple(flat[ends[i] : ends[i + 1]]) if mask.lengths[i] else None for i in part)
-        out.append(replace(group, token_mask=rows))
+        out.append(replace(group, token_mask=rows if any(r is not None for r in rows) else None))
     return tuple(out)
 
 
 def _short(group: GroupReply) -> dict[str, Any]:
     error = None if group.error is None else asdict(group.error)
     short = {"group_id": group.group_id, "rewards": group.rewards, "valid": group.valid, "error": error}
-    asked = {name: getattr(group, name) for name in ("advantages", "second_rewards", "second_advantages")}
+    asked = {
+        name: getattr(group, name) for name in ("advantages", "select", "drop", "second_rewards", "second_advantages")
+    }
     return short | {name: value for name, value in asked.items() if value is not None}
 
 
@@ -193,7 +203,7 @@ def _full(group: GroupReply) -> dict[str, Any]:
 
 def _group(body: Mapping[str, Any]) -> GroupReply:
     values = {name: body[name] for name in GROUP_FIELDS if name in body}
-    for name in ("rewards", "keep", "valid", "answers", "advantages", "second_rewards", "second_advantages", "flags"):
+    for name in TUPLES:
         if values.get(name) is not None:
             values[name] = tuple(values[name])
     if values.get("token_mask") is not None:
@@ -237,6 +247,8 @@ def check_fit(reply: Reply, asked: Asked) -> None:
         raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
     for found, sent in zip(reply.groups, asked.groups, strict=True):
         if found.error is None:
+            if found.method not in {None, sent.get("method") or asked.method}:
+                raise ReplyError(f"group {found.group_id!r} was scored by {str(found.method)[:64]!r}")
             _check_group(found, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
 
 
@@ -260,8 +272,11 @@ def _check_group(found: GroupReply, sent: JSON, wanted: set[str]) -> None:
 
 def _check_rows(found: GroupReply, rollouts: Sequence[JSON]) -> None:
     """What the length of a column does not show: which of its entries may be null, and how long a mask is."""
-    for advantage, rollout in zip(found.advantages or (), rollouts, strict=False):
-        if advantage is None and rollout.get("trained", True):
+    chosen = None if found.select is None else frozenset(found.select)
+    if chosen is not None and (len(chosen) < len(found.select or ()) or max(chosen, default=-1) >= len(rollouts)):
+        raise ReplyError(f"group {found.group_id!r}: select is not a list of different rollouts")
+    for i, (advantage, rollout) in enumerate(zip(found.advantages or (), rollouts, strict=False)):
+        if advantage is None and (rollout.get("trained", True) if chosen is None else i in chosen):
             raise ReplyError(f"group {found.group_id!r}: no advantage for a rollout that is trained on")
     for mask, rollout in zip(found.token_mask or (), rollouts, strict=False):
         if mask is not None and len(mask) != (tokens := _tokens(rollout)):

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from dare_reward.advantages.update import update_specs
 from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.params import Spec
 
@@ -74,7 +75,7 @@ REWARD: dict[str, Any] = {
         "parameters": [
             _parameter("method", "as in the body, and wins over it; so does every parameter of the method"),
             _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
-            _parameter("advantage", "also return advantages"),
+            *(_parameter(s.name, f"{s.doc}: {s.accepts}" if s.name != "advantage" else s.doc) for s in update_specs()),
             _parameter("shadow", "methods to compare with, separated by commas"),
             _parameter("seed", "for methods that draw", pattern="^[0-9]+$"),
             _parameter("token", "the bearer token, for clients that own only a URL"),

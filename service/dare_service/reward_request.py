@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +13,10 @@ from pydantic_core import to_json
 from dare_reward import Reply
 from dare_reward._scoring import score
 from dare_reward._shadow_methods import read_names
+from dare_reward.advantages.update import Update, update_specs
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
-from dare_reward.methods import find, specs
+from dare_reward.methods import find, methods, specs
 from dare_reward.params import Spec
 from dare_reward.wire import unpack
 
@@ -26,7 +27,8 @@ from .settings import Settings
 
 __all__ = ["Call", "RequestScorer", "ScoredRequest", "work"]
 
-QUERY_KEYS = ("detail", "token", "method", "advantage", "shadow", "seed")
+UPDATE = {s.name: s for s in update_specs()}
+QUERY_KEYS = ("detail", "token", "method", *UPDATE, "shadow", "seed")
 SEED = Spec("seed", int, None, ge=0, lt=1 << 63)
 
 
@@ -79,7 +81,7 @@ def work(scorer: RequestScorer, call: Call) -> ScoredRequest:
         raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
     asked = _configuration(scorer.settings, content, call.query)
     groups = content["groups"]
-    if scorer.embedder is not None and "embedding" in asked.inputs and "embedding" not in columns:
+    if scorer.embedder is not None and "embedding" in asked.inputs(groups) and "embedding" not in columns:
         groups = scorer.embedder.fill(groups)
     decoded = time.perf_counter()
     reply = score(
@@ -88,13 +90,13 @@ def work(scorer: RequestScorer, call: Call) -> ScoredRequest:
         method=asked.method,
         columns=columns,
         limits=scorer.settings.limits,
-        advantage=asked.advantage,
+        update=asked.update,
         shadow=asked.shadow,
         seed=asked.seed,
     )
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
-    reply = replace(reply, request_id=call.request_id, flags=flags)
+    reply = replace(reply, request_id=call.request_id, flags=(*reply.flags, *flags))
     detail = call.query.get("detail", "full")
     if call.wanted == "application/json":
         out = to_json(reply.to_json(detail=detail), inf_nan_mode="null")
@@ -111,14 +113,14 @@ class RequestOptions:
 
     method: str
     params: Mapping[str, Any]
-    advantage: str | None
+    update: Update
     shadow: tuple[str, ...]
     seed: int | None
 
-    @property
-    def inputs(self) -> frozenset[str]:
-        """Every input that the method or a shadow may look at."""
-        return frozenset().union(*(find(name).inputs for name in (self.method, *self.shadow)))
+    def inputs(self, groups: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+        """Every input that a method or a shadow may look at."""
+        own = {name for g in groups if isinstance(name := g.get("method"), str) and name in methods()}
+        return frozenset().union(*(find(name).inputs for name in (self.method, *self.shadow, *own)))
 
 
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestOptions:
@@ -138,4 +140,6 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
             )
         params[name] = known[name].parse(text, loc=("query",))
     seed = SEED.parse(query["seed"], loc=("query",)) if "seed" in query else content.get("seed")
-    return RequestOptions(method, params, query.get("advantage") or content.get("advantage"), shadow, seed)
+    options = {name: content[name] for name in UPDATE if name in content}
+    options |= {name: spec.parse(query[name], loc=("query",)) for name, spec in UPDATE.items() if name in query}
+    return RequestOptions(method, params, Update.of(options), shadow, seed)

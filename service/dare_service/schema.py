@@ -14,7 +14,9 @@ from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
 from dare_reward._request import LIMITS, Limits
+from dare_reward.advantages.update import update_specs
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
+from dare_reward.params import Spec
 from dare_reward.reply import Reply
 
 __all__ = ["REQUEST_KEYS", "components", "parser"]
@@ -27,15 +29,24 @@ _SETTINGS: dict[str, Any] = {
     "run": Annotated[str | None, StringConstraints(max_length=256), Rule(description="label for logs")],
     "step": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="label for logs")],
     "seed": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="for methods that draw")],
-    "advantage": Annotated[
-        str | None,
-        StringConstraints(max_length=64),
-        Rule(description="also return advantages, see docs/advantages.md"),
-    ],
     "shadow": Annotated[list[str], Rule(description="methods to compare with, in the diagnostics")],
     "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
     "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
 }
+
+
+def _option(spec: Spec) -> Any:
+    """The model of an option of the update."""
+    kind: Any = Literal[spec.choices] if spec.choices else spec.type
+    rules: list[Any] = []
+    if spec.type is str and not spec.choices:
+        rules.append(StringConstraints(max_length=64))
+    elif not spec.choices:
+        rules.append(Rule(ge=spec.ge, gt=spec.gt, le=spec.le, lt=spec.lt))
+    return Annotated[kind | None if spec.optional else kind, *rules, Rule(description=spec.doc)]
+
+
+_SETTINGS |= {spec.name: _option(spec) for spec in update_specs()}
 REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
 
 

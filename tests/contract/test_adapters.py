@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 import dare_reward
+from dare_reward.advantages.update import update_specs
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.stacks import easyr1, slime, swift, verl
 from dare_reward.stacks import scorer as common
@@ -25,6 +26,7 @@ from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 
 URL = "http://service"
+OPTIONS = {s.name for s in update_specs()}
 SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 << 27}
 
 
@@ -40,7 +42,8 @@ def service(monkeypatch):
             return httpx.Response(200, json={"settings": SETTINGS})
         body = json.loads(request.content)
         state.bodies.append(body)
-        reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"]).to_json()
+        update = {name: body[name] for name in OPTIONS if name in body}
+        reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
         reply["request_id"] = request.headers["x-request-id"]
         return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
 
@@ -412,6 +415,171 @@ def test_verl_finds_the_plugin():
 
     (entry,) = [e for e in entry_points(group="verl.plugins") if e.name == "dare_reward"]
     assert entry.load() is verl
+
+
+# --- advantages, selections, groups that carry nothing -----------------------------------------------------------------
+
+GMAE = f"{URL}?method=gmae&advantage=gmae"
+
+
+def step():
+    return [
+        sample(i, a, group_index=g) for g, row in ((1, "11223"), (2, "33345"), (3, "55555")) for i, a in enumerate(row)
+    ]
+
+
+def in_process(samples, **options):
+    groups = {}
+    for s in samples:
+        groups.setdefault(str(s.group_index), []).append({"answer": s.response[7:-1]})
+    return dare_reward.estimate([{"group_id": g, "rollouts": rows} for g, rows in groups.items()], **options).groups
+
+
+def test_slime_takes_advantages_of_a_whole_step(service):
+    args = SimpleNamespace(rm_url=GMAE, custom_reward_post_process_path=slime.POST_PROCESS)
+    given = step()
+    rewards, gains = slime.advantages(args, given)
+    expected = in_process(given, method="gmae", advantage="gmae")
+    assert rewards == pytest.approx([r for g in expected for r in g.rewards])
+    assert gains == pytest.approx([a for g in expected for a in g.advantages])
+    assert len(service.bodies) == 1, "one request, or calibration=batch would mean nothing"
+    assert any(gains)
+    first = asyncio.run(slime.reward(args, given[:5]))
+    assert first == pytest.approx(list(expected[0].rewards))
+    assert "advantage" not in service.bodies[1]
+
+
+def test_slime_removes_what_is_not_selected(service):
+    args = SimpleNamespace(
+        rm_url=f"{URL}?method=ddrl&advantage=ddrl&n_train=2", custom_reward_post_process_path=slime.POST_PROCESS
+    )
+    given = step()
+    _, gains = slime.advantages(args, given)
+    expected = in_process(given, method="ddrl", advantage="ddrl", n_train=2)
+    for g, one in enumerate(expected):
+        kept = [i for i in range(5) if not given[5 * g + i].remove_sample]
+        assert kept == sorted(one.select)
+        assert gains[5 * g : 5 * g + 5] == [0.0 if a is None else a for a in one.advantages]
+
+
+def test_slime_filters_groups_that_carry_nothing(service):
+    args = SimpleNamespace(rm_url=f"{URL}?method=ttrl&settled=0.9")
+    kept = {}
+    for given in (step()[:5], step()[10:], [sample(i, 7 if i < 5 else 8) for i in range(6)]):
+        asyncio.run(slime.reward(args, given))
+        kept[given[0].response] = (slime.dynamic_filter(args, given), given[0].metadata[slime.DROP])
+    assert kept == {
+        "\\boxed{1}": (False, "unsettled"),
+        "\\boxed{5}": (False, "zero_variance"),
+        "\\boxed{7}": (True, None),
+    }
+
+
+def test_slime_says_what_to_set(service):
+    scored = {"rm_url": f"{URL}?method=gmae&calibration=none", "advantage_estimator": "grpo"}
+    with pytest.raises(RequestError, match="--disable-grpo-std-normalization"):
+        asyncio.run(slime.reward(SimpleNamespace(**scored, grpo_std_normalization=True), step()[:5]))
+    asyncio.run(slime.reward(SimpleNamespace(**scored, grpo_std_normalization=False), step()[:5]))
+    with pytest.raises(RequestError, match="slime scores one group a call.*calibration=none"):
+        asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?method=gmae"), step()[:5]))
+    with pytest.raises(ConfigError, match="--custom-reward-post-process-path"):
+        asyncio.run(slime.reward(SimpleNamespace(rm_url=GMAE), step()[:5]))
+    with pytest.raises(ConfigError, match="needs advantage="):
+        slime.advantages(SimpleNamespace(rm_url=f"{URL}?method=ttrl"), step())
+
+
+@pytest.mark.parametrize("option", ["advantage=gmae", "selection=ddrl", "reshape=ear"])
+def test_stacks_that_make_advantages_refuse_ours(option, monkeypatch):
+    name = option.partition("=")[0]
+    with pytest.raises(ConfigError, match=f"leave out {name}"):
+        DareReward(f"{URL}?method=gmae&{option}")
+    monkeypatch.setenv("DARE_URL", f"{URL}?method=gmae&{option}")
+    with pytest.raises(ConfigError, match=f"leave out {name}"):
+        swift.DareORM()
+    easyr1._scorer.cache_clear()
+    with pytest.raises(ConfigError, match=f"leave out {name}"):
+        easyr1._scorer(f"{URL}?method=gmae&{option}")
+
+
+def trl_trainer(**args):
+    accelerator = SimpleNamespace(process_index=0, num_processes=1)
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(**args), accelerator=accelerator, num_generations=4, model=SimpleNamespace(training=True),
+        eos_token_ids=[0], _tokenizer=SimpleNamespace(pad_token_id=0),
+    )  # fmt: skip
+    trainer.log_metric = types.MethodType(lambda self, name, value: None, trainer)
+    return trainer
+
+
+@pytest.mark.parametrize("scaled", ["group", True])
+def test_trl_refuses_to_divide_what_must_keep_its_scale(service, scaled):
+    texts = [f"\\boxed{{{a}}}" for a in "11223333"]
+    gmae, ttrl = DareReward(URL, method="gmae", entropy="none"), DareReward(URL, method="ttrl", entropy="none")
+    call = {"log_metric": trl_trainer(scale_rewards=scaled).log_metric}
+    with pytest.raises(RequestError, match='TRL divides.*scale_rewards="batch"'):
+        gmae(["p"] * 8, texts, **call)
+    assert ttrl(["p"] * 8, texts, **call) == [1, 1, 0, 0, 1, 1, 1, 1]
+    batch = {"log_metric": trl_trainer(scale_rewards="batch").log_metric}
+    expected = dare_reward.estimate(
+        [{"group_id": str(g), "rollouts": [{"answer": a} for a in row]} for g, row in enumerate(("1122", "3333"))],
+        method="gmae",
+    )
+    assert gmae(["p"] * 8, texts, **batch) == [r for g in expected.groups for r in g.rewards]
+
+
+def test_trl_abstains_from_groups_to_drop(service):
+    texts = [f"\\boxed{{{a}}}" for a in "11123333"]
+    reward = DareReward(URL, num_generations=4, method="empo", settled=0.9)
+    assert reward(["p"] * 8, texts) == [None] * 4 + [1.0] * 4, (
+        "3 to 1 is not settled; one answer has no variance anyway"
+    )
+
+
+def test_easyr1_gives_groups_to_drop_equal_rewards(service):
+    rows = [{"response": f"\\boxed{{{x}}}", "response_length": 2, "ground_truth": "2"} for x in "1112"]
+    token = easyr1.UIDS.set(["a"] * 4)
+    try:
+        assert [r["overall"] for r in easyr1.reward(rows, url=f"{URL}?method=empo&settled=0.9")] == [0.0] * 4
+    finally:
+        easyr1.UIDS.reset(token)
+
+
+def test_verl_sessions():
+    names = [f"u{p}_{s}" for p in "ab" for s in range(4)]
+    members = {"ua": [0, 1, 2, 3], "ub": [4, 5, 6, 7]}
+    groups = [{"group_id": g, "rollouts": [{"answer": a} for a in row]} for g, row in (("ua", "1123"), ("ub", "4455"))]
+
+    def found(trained=None, **options):
+        return verl.session_update(names, members, dare_reward.estimate(groups, **options), trained)
+
+    plain = found(method="ttrl")
+    assert (plain.trained, plain.gains) == (None, {})
+    assert found(method="ttrl", trained=1).trained == {"ua_0", "ub_0"}
+    own = found(method="gmae", advantage="gmae")
+    gains = [a for g in dare_reward.estimate(groups, method="gmae", advantage="gmae").groups for a in g.advantages]
+    assert own.gains == dict(zip(names, gains, strict=True))
+    chosen = found(method="ddrl", advantage="ddrl", n_train=2, trained=3)
+    assert chosen.trained == {"ua_0", "ua_3", "ub_0", "ub_3"}
+    assert chosen.gains["ua_0"] == 1.0
+    assert found(method="ttrl", settled=0.6).gains == dict.fromkeys(names[4:], 0.0), "2 to 2 is dropped"
+    assert verl.session_update(names, members, None, None).gains == {}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "divides"),
+    [
+        ({"adv_estimator": "grpo"}, True),
+        ({"adv_estimator": "grpo", "norm_adv_by_std_in_grpo": False}, False),
+        ({"adv_estimator": "rloo"}, False),
+    ],
+)
+def test_verl_is_seen_to_divide(algorithm, divides):
+    assert verl._divides(algorithm) == divides
+    scorer = common.Scorer.of(f"{URL}?method=gmae")
+    if divides:
+        with pytest.raises(RequestError, match="norm_adv_by_std_in_grpo=false"):
+            scorer.check_scale("verl", divides=divides, remedy="set algorithm.norm_adv_by_std_in_grpo=false")
+    common.Scorer.of(GMAE).check_scale("verl", divides=divides, remedy="")
 
 
 # --- ranks -----------------------------------------------------------------------------------------------------------

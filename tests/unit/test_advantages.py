@@ -11,7 +11,8 @@ import dare_reward
 from dare_reward.advantages import ADVANTAGES, advantages, find_advantage, pass_at_k_pair
 from dare_reward.errors import RequestError
 
-NAMES = list(ADVANTAGES)
+BINARY = {"fixed"}  # of rewards of 0 and 1 only
+NAMES = [n for n in ADVANTAGES if n not in BINARY]
 GROUPS = st.lists(st.lists(st.floats(-3, 3), min_size=1, max_size=6), min_size=1, max_size=4)
 
 
@@ -51,7 +52,7 @@ def test_equal_rewards_have_no_advantage(name):
     assert not found.any()
 
 
-@pytest.mark.parametrize("name", [*NAMES, "pass@2"])
+@pytest.mark.parametrize("name", [*NAMES, *BINARY, "pass@2"])
 def test_only_trained_rollouts_count(name):
     rewards = np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
     trained = np.array([True, True, False, True, False, True])
@@ -74,6 +75,12 @@ def test_pass_at_k_sums_to_zero_over_a_group():
     assert pass_at_k_pair(8, 0, 4) == pass_at_k_pair(8, 8, 4) == pass_at_k_pair(3, 2, 4) == (0.0, 0.0)
 
 
+def test_fixed_has_no_mean_and_no_deviation():
+    np.testing.assert_array_equal(advantages("fixed", np.array([1.0, 0.0, 1.0]), np.array([2, 1])), [1.0, -1.0, 1.0])
+    with pytest.raises(RequestError, match="0 and 1"):
+        advantages("fixed", np.array([0.5]), np.array([1]))
+
+
 def test_names():
     for bad in ("grop", "pass@0", "pass@", "pass@1e3", ""):
         with pytest.raises(RequestError) as caught:
@@ -85,7 +92,7 @@ def test_names():
 ROLLOUTS = [{"answer": a, "trained": t} for a, t in (("1", True), ("1", False), ("2", True), ("3", True))]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "pass@2"])
+@pytest.mark.parametrize("name", [*NAMES, *BINARY, "pass@2"])
 def test_in_the_reply(name):
     groups = [{"rollouts": ROLLOUTS}, {"group_id": "x", "rollouts": [{"answer": "1"}, {"answer": "1"}]}]
     reply = dare_reward.estimate(groups, method="ttrl", advantage=name)

@@ -46,7 +46,9 @@ def refusal(group):
 
 @pytest.mark.parametrize("field", PER_GROUP, ids=lambda f: f.name)
 def test_an_input_of_a_group_is_taken_and_sent(field):
-    sent = group(**{field.name: good(field)}, **({"kind": "choice"} if field.name == "options" else {}))
+    own = {"method": "empo", "params": {"tie": "all"}}  # what they may hold is a method's, not any text or object
+    value = own.get(field.name) or good(field)
+    sent = group(**{field.name: value}, **({"kind": "choice"} if field.name == "options" else {}))
     assert dare_reward.estimate([sent], method="ttrl").groups[0].error is None
     parser(LIMITS).validate_json(json.dumps({"groups": [sent]}))
     head = {"method": "ttrl", "params": {}}

@@ -134,7 +134,7 @@ def test_where_a_method_names_no_label_the_most_voted_answer_counts():
     assert (
         estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], method="rent").groups[0].pseudo_label is None
     )
-    assert scores("21122", [0.9] * 5, "rent") == [1.0, 0.0, 0.0, 1.0, 1.0]
+    assert scores("21122", [0.9, 0.8, 0.7, 0.6, 0.5], "rent") == [1.0, 0.0, 0.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize("route", ["url", "agent"])
@@ -356,3 +356,10 @@ def test_labels_are_written_as_they_are_read():
         assert read_label(write_label(label)) == label
     with pytest.raises(ConfigError, match="means nothing: options must be a count"):
         write_label(Label("A", "train", "choice", 99))
+
+
+def test_a_group_that_carries_nothing_is_left_out_by_dynamic_filtering():
+    """OpenRLHF's filter drops a prompt whose scores are all 0 or all 1; equal rewards that no agreement shows are 0."""
+    assert scores("12", [0.3, 0.3], "rent") == [0.0, 0.0]
+    assert scores("11", [0.3, 0.3], "rent") == [1.0, 1.0]
+    assert scores("12", [0.3, 0.4], "rent") == [1.0, 0.0]

@@ -20,9 +20,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .._outgoing import split_address
+from ..advantages.update import Update, update_specs
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
 from ..inputs import Group
-from ..methods import find, specs
+from ..methods import find, require_scale, require_steps, specs
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -37,6 +38,8 @@ __all__ = [
     "groups_by",
     "logger",
     "numbers",
+    "say_once",
+    "silenced",
     "spread",
     "with_estimate",
 ]
@@ -46,6 +49,7 @@ logger = logging.getLogger("dare_reward.stacks")
 JSON = Mapping[str, Any]
 Rewards = list[list[float | None]]
 OPTIONS: Final[Mapping[str, Any]] = {"timeout": float, "retries": int, "fallback": str, "token": str}
+EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 ON_ERROR: Final = ("raise", "abstain", "zero")
 
 
@@ -54,6 +58,7 @@ class Scorer:
     """Where and how to score: picklable, hashable; a connection belongs to a process (and an event loop), not to it.
 
     on_error    when the service stays away and no fallback is allowed: raise; abstain (None); zero
+    update      what is asked beside rewards: advantage, selection and the like (`dare_reward.advantages.update`)
     """
 
     url: str
@@ -61,6 +66,7 @@ class Scorer:
     params: tuple[tuple[str, Any], ...]
     options: tuple[tuple[str, Any], ...]
     on_error: Literal["raise", "abstain", "zero"]
+    update: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
     def of(cls, url: str, **settings: Any) -> Scorer:
@@ -74,15 +80,18 @@ class Scorer:
         options = {k: OPTIONS[k](given.pop(k)) for k in OPTIONS if given.get(k) is not None}
         if (output := find(method).output) != "rewards":
             raise ConfigError(f"{method} gives {output}; a reward function can only return rewards")
-        known = {s.name: s for s in specs(find(method))}
-        params = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
-        if unknown := params.keys() - known.keys():
+        options_ = {s.name: s for s in update_specs()}
+        known = {s.name: s for s in specs(find(method))} | options_
+        parsed = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
+        update, params = Update.split(parsed)
+        if unknown := parsed.keys() - known.keys():
             names = ", ".join((*known, "method", "on_error", *OPTIONS))
             raise RequestError(
                 f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
-        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error)
+        asked = tuple(update.asked().items())
+        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, asked)
 
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
@@ -108,14 +117,37 @@ class Scorer:
             )
         return self
 
+    def rewards_only(self, stack: str) -> Scorer:
+        """This, for a stack that makes the advantages itself and trains on every rollout."""
+        takes = {"settled"}
+        if refused := [name for name, _ in self.update if name not in takes]:
+            raise ConfigError(
+                f"{stack} computes advantages itself, of every rollout, from rewards: leave out {', '.join(refused)}"
+            )
+        return self
+
+    def one_group(self, stack: str) -> Scorer:
+        """This, for a stack that scores one group a call."""
+        require_steps(find(self.method), find(self.method).resolve(dict(self._own)), consumer=stack)
+        return self
+
+    def check_scale(self, stack: str, *, divides: bool, remedy: str) -> None:
+        """RequestError if the stack divides by a group's deviation what must keep its scale."""
+        if divides and Update.of(dict(self.update)).own is None:
+            require_scale(find(self.method), consumer=stack, remedy=remedy)
+
+    @property
+    def _own(self) -> Iterable[tuple[str, Any]]:
+        """The parameters of the method itself, without those of the answers."""
+        names = {s.name for s in find(self.method).specs}
+        return ((k, v) for k, v in self.params if k in names)
+
     def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
-        """The parameters; votes alone where no entropy came at all and the user did not decide otherwise."""
-        params = dict(self.params)
+        """Parameters and options; votes alone where no entropy came at all and the user did not decide otherwise."""
+        params = dict(self.params) | dict(self.update)
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
         if takes and "missing_entropy" not in params and not any(_informed(r) for g in groups for r in g["rollouts"]):
-            _say_once(
-                "neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)"
-            )
+            say_once("neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)")
             params["missing_entropy"] = "frequency"
         return params
 
@@ -172,7 +204,7 @@ def _async_client(scorer: Scorer) -> AsyncClient:
 
 
 @cache
-def _say_once(message: str) -> None:
+def say_once(message: str) -> None:
     logger.warning(message)
 
 
@@ -194,6 +226,14 @@ def spread(rewards: Rewards, rows: Iterable[Sequence[int]], count: int) -> list[
         for i, reward in zip(members, group_rewards, strict=True):
             out[i] = reward
     return out
+
+
+def silenced(rewards: Rewards, reply: Reply | None, level: float | None = None) -> Rewards:
+    """Rewards of `level` for a group that is to be dropped, though its rewards differ; None is a stack's abstention,
+    and equal rewards have no advantage."""
+    if reply is None:
+        return rewards
+    return [[level] * len(own) if g.drop not in EQUAL else own for own, g in zip(rewards, reply.groups, strict=True)]
 
 
 def certain(rewards: Sequence[float | None]) -> list[float]:

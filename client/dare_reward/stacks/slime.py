@@ -1,18 +1,26 @@
 """slime: `--group-rm --custom-rm-path dare_reward.stacks.slime.reward --rm-url 'http://127.0.0.1:8000?method=dare'`.
 
 slime hands over one group and the log-probabilities of its sampled tokens; entropies exist only later, in the actor.
+
+Advantages and selections need the whole step: `--custom-reward-post-process-path dare_reward.stacks.slime.advantages`
+with `&advantage=...` (and `&selection=...`) in the URL. Groups that carry nothing are sampled again with
+`--dynamic-sampling-filter-path dare_reward.stacks.slime.dynamic_filter`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
-from ..errors import RequestError
-from .scorer import Scorer, certain, group
+from ..errors import ConfigError, RequestError
+from .scorer import Scorer, certain, group, groups_by
 
-__all__ = ["reward"]
+__all__ = ["advantages", "dynamic_filter", "reward"]
+
+POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
+DROP: Final = "dare_drop"  # in a sample's metadata
 
 
 async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
@@ -23,11 +31,76 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
         )
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
-    if not getattr(args, "rm_url", None):
-        raise RequestError("slime needs --rm-url with the address of the reward service")
     one = group(str(samples[0].group_index), [_rollout(s) for s in samples], label=_text(samples[0].label))
-    (rewards,), _reply = await _scorer(args.rm_url).score_async([one])
+    (rewards,), reply = await _of_group(args).score_async([one])
+    for sample in samples:
+        sample.metadata = {**(getattr(sample, "metadata", None) or {}), DROP: reply and reply.groups[0].drop}
     return certain(rewards)
+
+
+def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float], list[float]]:
+    """Rewards and advantages of all samples of a step, which slime then takes as they are.
+
+    A sample that is not selected, or of a group that carries nothing, has advantage 0; what is not selected is removed
+    from the loss (`remove_sample`).
+    """
+    scorer = _scorer(_url(args))
+    members = groups_by(s.group_index for s in samples)
+    rows = [[samples[i] for i in at] for at in members.values()]
+    sent = [
+        group(name, [_rollout(s) for s in own], label=_text(own[0].label))
+        for name, own in zip(members, rows, strict=True)
+    ]
+    found, reply = scorer.score(sent)
+    if reply is None or any(g.error is None and g.advantages is None for g in reply.groups):
+        raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
+    rewards, gains = [0.0] * len(samples), [0.0] * len(samples)
+    for at, own, one in zip(members.values(), found, reply.groups, strict=True):
+        for place, i in enumerate(at):
+            rewards[i] = own[place] or 0.0
+            gain = None if one.advantages is None or one.drop is not None else one.advantages[place]
+            gains[i] = 0.0 if gain is None else gain
+            if one.select is not None and place not in one.select:
+                samples[i].remove_sample = True
+    return rewards, gains
+
+
+def dynamic_filter(args: Any, samples: Any, **_: Any) -> Any:
+    """Whether the group is kept: the `drop` of the reply that its rewards came from."""
+    flat = [one for s in samples for one in (s if isinstance(s, Sequence) else [s])]
+    reason = next((s.metadata[DROP] for s in flat if (s.metadata or {}).get(DROP)), None)
+    try:
+        from slime.rollout.filter_hub.base_types import DynamicFilterOutput
+    except ImportError:  # older slimes take a bool
+        return reason is None
+    return DynamicFilterOutput(keep=reason is None, reason=reason)
+
+
+def _of_group(args: Any) -> Scorer:
+    """What scores a group by itself. Advantages come later, from the whole step."""
+    scorer = _scorer(_url(args))
+    process = getattr(args, "custom_reward_post_process_path", None)
+    asked = dict(scorer.update)
+    if asked.keys() - {"settled"}:
+        if process != POST_PROCESS:
+            names = ", ".join(sorted(asked.keys() - {"settled"}))
+            raise ConfigError(
+                f"slime takes {names} from a whole step: add --custom-reward-post-process-path {POST_PROCESS}"
+            )
+        return replace(scorer, update=tuple((k, v) for k, v in asked.items() if k == "settled"))
+    estimator = getattr(args, "advantage_estimator", "")
+    divides = estimator in {"grpo", "gspo"} and bool(getattr(args, "grpo_std_normalization", False))
+    scorer.check_scale(
+        "slime", divides=divides and not process, remedy=f"pass --disable-grpo-std-normalization, or use {POST_PROCESS}"
+    )
+    return scorer.one_group("slime")
+
+
+def _url(args: Any) -> str:
+    url = getattr(args, "rm_url", None)
+    if not url:
+        raise RequestError("slime needs --rm-url with the address of the reward service")
+    return str(url)
 
 
 @cache

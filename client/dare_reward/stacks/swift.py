@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import RequestError
 from .ranks import scored_together
-from .scorer import Scorer, from_environment, group, groups_by, spread
+from .scorer import Scorer, from_environment, group, groups_by, silenced, spread
 
 __all__ = ["DareORM", "register"]
 
@@ -24,7 +24,9 @@ class DareORM:
 
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
-        self.scorer: Scorer = from_environment("ms-swift", on_error="abstain")
+        self.scorer: Scorer = from_environment("ms-swift", on_error="abstain").rewards_only("ms-swift")
+        scaled = getattr(args, "scale_rewards", None)
+        self.scorer.check_scale("ms-swift", divides=scaled in (True, "group"), remedy="pass --scale_rewards batch")
 
     async def __call__(self, completions: Sequence[str], **columns: Any) -> list[float | None]:
         """It does not yield: ms-swift makes an event loop per step, and ranks must gather in one order."""
@@ -42,7 +44,7 @@ class DareORM:
         once = list({r["request_id"]: r for r in rows}.values())
         members = groups_by(r["prompt_id"] for r in once)
         groups = [group(p, [once[i]["rollout"] for i in at]) for p, at in members.items()]
-        rewards, _ = self.scorer.score(groups)
+        rewards = silenced(*self.scorer.score(groups))
         by_request = dict(
             zip((r["request_id"] for r in once), spread(rewards, members.values(), len(once)), strict=True)
         )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from ..errors import RequestError
 from ..inputs import Group
 from .ranks import scored_together
-from .scorer import Scorer, group, numbers
+from .scorer import Scorer, group, numbers, silenced
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
 __all__ = ["AsyncDareReward", "DareReward"]
@@ -23,6 +23,7 @@ EXTRAS = (
     "token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs",
     "token_self_certainty", "vote_only",
 )  # fmt: skip
+SCALE = 'set scale_rewards="batch" (or "none") in GRPOConfig'
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
 
@@ -39,13 +40,19 @@ class DareReward:
         self, url: str, *, num_generations: int | None = None, entropy: Literal["forward", "none"] = "forward",
         label: str | None = None, kind: str | None = None, **settings: Any,
     ) -> None:  # fmt: skip
-        self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings})
+        self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings}).rewards_only("TRL")
         self.num_generations, self.entropy, self.label, self.kind = num_generations, entropy, label, kind
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        trainer = _trainer(columns)
+        trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
         return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+
+    def _checked(self, trainer: Any) -> Any:
+        """The trainer; RequestError if it divides by a group's deviation what must keep its scale."""
+        scaled = getattr(getattr(trainer, "args", None), "scale_rewards", None)
+        self.scorer.check_scale("TRL", divides=scaled in (True, "group"), remedy=SCALE)
+        return trainer
 
     def _rows(
         self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
@@ -92,7 +99,9 @@ class DareReward:
     ) -> list[float | None]:
         for name, value in numbers(reply).items():
             columns.get("log_metric", lambda *_: None)(f"dare/{name}", value)
-        return [reward for of_group in rewards for reward in of_group[: self._size(trainer)]]
+        return [
+            reward for of_group in silenced([*map(list, rewards)], reply) for reward in of_group[: self._size(trainer)]
+        ]
 
 
 class AsyncDareReward(DareReward):
@@ -102,7 +111,7 @@ class AsyncDareReward(DareReward):
     async def __call__(  # type: ignore[override]
         self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
-        trainer = _trainer(columns)
+        trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
         if _place(trainer)["ranks"] > 1:
             return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))

@@ -6,20 +6,26 @@ verl computes rewards one rollout at a time and before entropies. So this hooks 
 whole groups and full-vocabulary entropies, and writes the rewards there. Without DARE_URL it does nothing.
 
 DARE_TRAINED=32: of each prompt's rollouts the first 32 are trained, the others only vote (TTRL: 64 votes, 32 trained).
+With `selection=...` in the URL the selected ones are trained instead. With `advantage=...` the service's advantages take
+the place of verl's; those of a group that is to be dropped are 0.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
-from .scorer import Scorer, certain, from_environment, group, groups_by, numbers, spread
+from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, numbers, spread
 
-__all__ = ["TESTED", "drop_votes", "final_rows", "install", "score_batch"]
+if TYPE_CHECKING:
+    from ..reply import Reply
+
+__all__ = ["TESTED", "SessionUpdate", "drop_votes", "final_rows", "install", "score_batch", "session_update"]
 
 TESTED: Final = "0.9"
 FIELDS: Final = ["uid", "responses", "response_mask", "entropy", "rollout_log_probs", "reward_model"]
@@ -39,15 +45,59 @@ def install(scorer: Scorer, trained: int | None = None) -> None:
         return
 
     def compute_advantage(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
-        metrics.update(score_batch(scorer, self, batch, trained))
-        return original(self, batch if trained is None else drop_votes(self, batch, metrics, trained), metrics)
+        scorer.check_scale(
+            "verl", divides=_divides(self.config.algorithm), remedy="set algorithm.norm_adv_by_std_in_grpo=false"
+        )
+        logged, update = score_batch(scorer, self, batch, trained)
+        metrics.update(logged)
+        kept = batch if update.trained is None else drop_votes(self, batch, metrics, update.trained)
+        out = original(self, kept, metrics)
+        return put_advantages(out, update.gains) if update.gains else out
 
     compute_advantage.scorer = scorer  # type: ignore[attr-defined]
     PPOTrainer._compute_advantage = compute_advantage  # noqa: SLF001
 
 
-def score_batch(scorer: Scorer, trainer: Any, batch: Any, trained: int | None = None) -> dict[str, float]:
-    """Score the last output of each session, write the session's reward to all its rows, and return diagnostics."""
+@dataclass(frozen=True, slots=True)
+class SessionUpdate:
+    """What becomes of a step's sessions.
+
+    trained   those that are trained on; None: all
+    gains     advantages that replace verl's
+    """
+
+    trained: frozenset[str] | None
+    gains: Mapping[str, float]
+
+
+def session_update(
+    names: Sequence[str], members: Mapping[str, Sequence[int]], reply: Reply | None, trained: int | None
+) -> SessionUpdate:
+    """By the reply to the groups `members`, whose entries number the sessions `names`."""
+    on = None if trained is None else frozenset(name for name in names if _number(name) < trained)
+    chosen: set[str] = set()
+    gains: dict[str, float] = {}
+    selects = False
+    for at, one in zip(members.values(), reply.groups if reply else (), strict=reply is not None):
+        own = [names[i] for i in at]
+        selects |= one.select is not None
+        chosen |= set(own) if one.select is None else {own[i] for i in one.select}
+        if one.drop not in EQUAL:
+            gains |= dict.fromkeys(own, 0.0)
+        elif one.advantages is not None:
+            gains |= {name: 0.0 if a is None else a for name, a in zip(own, one.advantages, strict=True)}
+    return SessionUpdate(frozenset(chosen) if selects else on, gains)
+
+
+def _divides(algorithm: Any) -> bool:
+    """verl's advantages are divided by the deviation of their group."""
+    return str(algorithm.get("adv_estimator")) == "grpo" and bool(algorithm.get("norm_adv_by_std_in_grpo", True))
+
+
+def score_batch(
+    scorer: Scorer, trainer: Any, batch: Any, trained: int | None = None
+) -> tuple[dict[str, float], SessionUpdate]:
+    """Score the last output of each session and write the session's reward to all its rows; diagnostics, and the rest."""
     import torch
     import transfer_queue as tq
     from verl.utils import tensordict_utils as tu
@@ -80,23 +130,40 @@ def score_batch(scorer: Scorer, trainer: Any, batch: Any, trained: int | None = 
         scores[-1][-1] = of_session.get(_session(key), 0.0)
     fields = tu.get_tensordict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
-    return {f"dare/{name}": value for name, value in numbers(reply).items()}
+    logged = {f"dare/{name}": value for name, value in numbers(reply).items()}
+    return logged, session_update(list(last), members, reply, trained)
 
 
-def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: int) -> Any:
-    """The batch without the rollouts that only voted, balanced over the ranks again."""
+def put_advantages(batch: Any, gains: Mapping[str, float]) -> Any:
+    """Write advantages of sessions to the tokens that the policy generated; those of other sessions stay verl's."""
+    import torch
+    import transfer_queue as tq
+    from verl.utils import tensordict_utils as tu
+
+    names = ("advantages", "returns")
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["response_mask", *names])
+    masks, fields = data["response_mask"].unbind(), {}
+    for name in names:
+        rows = [
+            mask.to(torch.float32) * gains[_session(key)] if _session(key) in gains else row.to(torch.float32)
+            for key, mask, row in zip(batch.keys, masks, data[name].unbind(), strict=True)
+        ]
+        fields[name] = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
+
+
+def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: frozenset[str]) -> Any:
+    """The batch of the sessions that are trained on, balanced over the ranks again."""
     import transfer_queue as tq
 
     kept = [
-        k
-        for k, tag in zip(batch.keys, batch.tags, strict=True)
-        if not tag.get("is_padding") and _number(_session(k)) < trained
+        k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding") and _session(k) in trained
     ]
     ranks = max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1  # noqa: SLF001
     multiple = trainer._get_required_batch_multiple(ranks)  # noqa: SLF001
     if len(kept) % multiple:
         raise ConfigError(
-            f"DARE_TRAINED={trained} leaves {len(kept)} rollouts; verl trains multiples of {multiple} "
+            f"{len(kept)} rollouts are to be trained (DARE_TRAINED, selection); verl trains multiples of {multiple} "
             "(of the ranks and of ppo_mini_batch_size * rollout.n)"
         )
     tq.kv_clear(keys=sorted({*batch.keys} - {*kept}), partition_id=batch.partition_id)

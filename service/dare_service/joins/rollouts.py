@@ -90,7 +90,7 @@ class Rollouts:
         limits = self._settings.limits
         reply = score([body], dict(config.params), method=config.method, limits=limits, shadow=config.shadow)
         self._metrics.observe_groups(reply)
-        return Scored([to_json(content) for content in _replies(reply.groups[0])])
+        return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
 
     def closed(self, group: JoiningGroup) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
@@ -170,7 +170,7 @@ def _shell(config: Configuration) -> dict[str, Any]:
     }
 
 
-def _replies(group: GroupReply) -> list[dict[str, Any]]:
+def _replies(group: GroupReply, of_request: Sequence[str]) -> list[dict[str, Any]]:
     if group.error is not None:
         raise RequestError(group.error.message, loc=("group",), code=group.error.code)
     columns: Mapping[str, Sequence[Any]] = {
@@ -181,7 +181,7 @@ def _replies(group: GroupReply) -> list[dict[str, Any]]:
     }
     rows = zip(*columns.values(), strict=True)
     told = group.diagnostics or {}
-    shared = {"flags": list(group.flags or ()), **({"shadow": told["shadow"]} if "shadow" in told else {})}
+    shared = {"flags": [*(group.flags or ()), *of_request], **({"shadow": told["shadow"]} if "shadow" in told else {})}
     return [{**dict(zip(columns, row, strict=True)), **shared} for row in rows]
 
 

@@ -16,7 +16,7 @@ from dare_reward._shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
 from dare_reward.inputs import Mode, Source
-from dare_reward.methods import Method, find, require_rewards, settle, specs
+from dare_reward.methods import Method, find, require_rewards, require_steps, settle, specs
 from dare_reward.params import Param, Spec, parameters
 
 from ..settings import Settings
@@ -163,6 +163,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
             raise _unknown(name, known)
         (rest if name in here else params)[name] = known[name].parse(text, loc=("query",))
     _, values = settle(method.name, params, shadow=shadow)
+    require_steps(method, values, consumer=route.consumer)
     _check_inputs(method, (w.name for w in method.when if w.holds(values)), route.carried)
     for other in others:  # one that could never be computed here
         _check_inputs(other, needs(other), route.carried, loc="shadow")

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from dare_reward.errors import ConfigError
+from dare_reward.methods import find, require_scale
 
 from ..agent.config import AgentConfig, write_config
 from .flags import arguments, translate
@@ -88,6 +89,9 @@ def check(flags: Mapping[str, Any], config: AgentConfig) -> None:
         raise ConfigError(
             f"a step makes {made} rollouts, which train.batch_size={flags['train.batch_size']} does not divide"
         )
+    if (estimator := flags.get("algo.advantage.estimator")) == "group_norm":
+        remedy = "set algo.advantage.estimator=dr_grpo"
+        require_scale(find(config.method), consumer=f"OpenRLHF's {estimator}", remedy=remedy)
     if int(flags["data.max_len"]) <= int(flags["rollout.max_new_tokens"]):
         raise ConfigError("data.max_len must leave room for a prompt beside rollout.max_new_tokens")
 

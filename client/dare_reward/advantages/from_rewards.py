@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ._segments import Bools, Floats, Ints
-from .errors import RequestError, unknown_value
+from .._segments import Bools, Floats, Ints
+from ..errors import RequestError, unknown_value
 
 __all__ = [
     "ADVANTAGES",
@@ -26,6 +26,7 @@ __all__ = [
     "advantages",
     "dr_grpo",
     "find_advantage",
+    "fixed",
     "grpo_openrlhf",
     "grpo_population",
     "grpo_verl",
@@ -117,12 +118,21 @@ def pass_at_k_advantage(rewards_R: Floats, sizes_P: Ints, *, k: int) -> Floats:
     return np.where(rewards_R > 0, _spread(plus_P, sizes_P), _spread(minus_P, sizes_P))
 
 
+def fixed(rewards_R: Floats, sizes_P: Ints) -> Floats:
+    """2r - 1 for rewards of 0 and 1: no mean, no deviation (DDRL, arXiv:2604.21327, official code)."""
+    if not np.isin(rewards_R, (0.0, 1.0)).all():
+        raise RequestError("fixed needs rewards of 0 and 1", loc=("advantage",), code="rewards")
+    out: Floats = 2 * rewards_R - 1
+    return out
+
+
 Function = Callable[[Floats, Ints], Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class Advantage:
-    """An advantage estimator: what the stacks call it, and whether it looks beyond the group."""
+    """An advantage estimator: what the stacks call it, whether it looks beyond the group, and whether it divides by the
+    group's deviation."""
 
     name: str
     function: Function
@@ -130,19 +140,21 @@ class Advantage:
     openrlhf: str = "-"
     verl: str = "-"
     over: str = "group"
+    divides: bool = False
 
 
 ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
     {
         a.name: a
         for a in (
-            Advantage("grpo", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo"),
-            Advantage("grpo_verl", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo"),
-            Advantage("grpo_openrlhf", grpo_openrlhf, "(r - m)/(s + 1e-9)", openrlhf="group_norm"),
-            Advantage("grpo_population", grpo_population, "(r - m)/(s + 1e-6), s with ddof 0"),
+            Advantage("grpo", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo", divides=True),
+            Advantage("grpo_verl", grpo_verl, "(r - m)/(s + 1e-6)", verl="grpo", divides=True),
+            Advantage("grpo_openrlhf", grpo_openrlhf, "(r - m)/(s + 1e-9)", openrlhf="group_norm", divides=True),
+            Advantage("grpo_population", grpo_population, "(r - m)/(s + 1e-6), s with ddof 0", divides=True),
             Advantage("dr_grpo", dr_grpo, "r - m", openrlhf="dr_grpo", verl="grpo without std"),
             Advantage("rloo", rloo, "(r - m) M/(M - 1)", openrlhf="rloo", verl="rloo"),
             Advantage("reinforce", reinforce, "r"),
+            Advantage("fixed", fixed, "2r - 1, from rewards of 0 and 1"),
             Advantage(
                 "reinforce_pp",
                 reinforce_pp,

@@ -1,0 +1,236 @@
+"""What a request asks for beside rewards, for the update of the policy: advantages, a selection, and what carries
+nothing. `Update` declares the options once: the service's body and URL, the clients and the adapters are made of it.
+
+The order is fixed: select, then take advantages over what is selected, reshape, clip, and say what to drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+
+from .._segments import Bools, Floats, Ints
+from ..analysis.leader import leader_probabilities
+from ..errors import GroupError, RequestError
+from ..groups import Groups
+from ..methods import Estimate, Method, lacking, methods, require_rewards
+from ..params import Param, Spec, parameters, resolve
+from .from_rewards import ADVANTAGES, advantages, find_advantage
+from .reshaping import ear
+from .selection import select_ddrl
+
+__all__ = ["AS_THEY_ARE", "Update", "Updated", "second_sizes", "update_groups", "update_specs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """The options of a request that say what becomes of its rewards."""
+
+    advantage: Annotated[str | None, Param("also return advantages, see docs/advantages.md")] = None
+    selection: Annotated[Literal["ddrl"] | None, Param("train on these rollouts only, see docs/selection.md")] = None
+    selection_size: Annotated[
+        int | None, Param("rollouts to select; default: the trained ones where some only vote, else half", ge=1)
+    ] = None
+    reshape: Annotated[Literal["ear"] | None, Param("reshape the advantages, see docs/advantages.md")] = None
+    ear_floor: Annotated[
+        float | None, Param("least factor of reshape=ear; null: none, so that signs may change", le=2)
+    ] = 0.0
+    adv_clip: Annotated[float | None, Param("advantages beyond it are set to it; after reshaping", gt=0)] = None
+    settled: Annotated[float | None, Param("drop a group whose leader_probability is below this", ge=0.5, le=1)] = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Update:
+        """The options with the values `given`; RequestError for a wrong one."""
+        return cls(**resolve(update_specs(), given))
+
+    @classmethod
+    def split(cls, given: Mapping[str, Any]) -> tuple[Update, dict[str, Any]]:
+        """The options among `given`, and the rest."""
+        names = {s.name for s in update_specs()}
+        rest = {k: v for k, v in given.items() if k not in names}
+        return cls.of({k: v for k, v in given.items() if k in names}), rest
+
+    def asked(self) -> dict[str, Any]:
+        """The options that are not as they are by default."""
+        return {k: v for k, v in asdict(self).items() if v != getattr(AS_THEY_ARE, k)}
+
+    @property
+    def own(self) -> Method | None:
+        """The method whose own advantages these are."""
+        named = methods().get(self.advantage or "")
+        return named if named is not None and named.advantages else None
+
+    def check(self, method: Method, params: Mapping[str, Any], *, groups: int) -> None:
+        """RequestError if the options do not go with the method, its parameters and the number of groups."""
+        if self.own is not None:
+            if self.own != method:
+                raise RequestError(
+                    f"{self.advantage} is the advantage of the method of that name, not of {method.name}",
+                    loc=("advantage",),
+                    code="advantage",
+                )
+            whole = method.whole_batch
+            if whole is not None and groups == 1 and whole.holds(params):
+                raise RequestError(
+                    f"{whole.words} over a single group weighs all prompts alike, which undoes {method.name}: send all "
+                    f"groups of a step, or {whole.remedy}",
+                    loc=("params",),
+                    code="whole_batch",
+                )
+        elif self.advantage is not None:
+            find_advantage(self.advantage)
+            require_rewards(method, consumer=f"advantage={self.advantage}")
+        elif method.output == "rewards" and (self.reshape or self.adv_clip):
+            name = "reshape" if self.reshape else "adv_clip"
+            raise RequestError("there are no advantages: set advantage too", loc=(name,), code="conflict")
+
+    def over_request(self, method: Method | None, params: Mapping[str, Any]) -> str:
+        """What to do instead where the groups of a step cannot come in one request; empty if they can."""
+        if self.own is not None and method is not None and method.whole_batch and method.whole_batch.holds(params):
+            return method.whole_batch.remedy
+        known = ADVANTAGES.get(self.advantage or "")
+        if known is not None and known.over == "request":
+            return "ask for rewards, and use dare_reward.advantages on all of them"
+        return ""
+
+    def flags(self, method: Method) -> tuple[str, ...]:
+        """What a trainer has to know of such a reply."""
+        if not method.keeps_scale or self.own is not None:
+            return ()
+        known = ADVANTAGES.get(self.advantage or "")
+        return ("scale_undone",) if known is not None and known.divides else ("centre_only",)
+
+
+AS_THEY_ARE: Final = Update()
+
+
+@cache
+def update_specs() -> tuple[Spec, ...]:
+    return parameters(Update)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Updated:
+    """Of a batch of groups: advantages (NaN: none), places of the rollouts to train on, why groups carry nothing, and
+    groups that lack what the options need."""
+
+    advantages_R: Floats | None
+    second_R: Floats | None
+    place_R: Ints | None
+    drop_P: Sequence[str | None]
+    errors: Mapping[int, GroupError]
+
+
+def update_groups(update: Update, parts: Sequence[tuple[Groups, Method, Estimate]]) -> list[Updated]:
+    """What becomes of the rewards of a request, whose groups come in parts, one for each configuration."""
+    places = [_places(update, groups, result) for groups, _, result in parts]
+    trained = [g.trains_R if at is None else at >= 0 for (g, _, _), at in zip(parts, places, strict=True)]
+    errors = [_errors(update, g, on) for (g, _, _), on in zip(parts, trained, strict=True)]
+    scored = [
+        _scored(groups, {*result.errors, *failed}) for (groups, _, result), failed in zip(parts, errors, strict=True)
+    ]
+    gains = _gains(update, parts, trained, scored)
+    out = []
+    for (groups, _, result), place, on, failed, gain in zip(parts, places, trained, errors, gains, strict=True):
+        final = None if gain is None else _reshaped(update, groups, on, gain)
+        second = None
+        if result.second_R is not None and update.advantage is not None:
+            second = advantages(update.advantage, result.second_R, second_sizes(groups))
+        out.append(Updated(final, second, place, _drops(update, groups, result, on, final), failed))
+    return out
+
+
+def second_sizes(groups: Groups) -> Ints:
+    """Rollouts of each group's `second_group`."""
+    view = groups.views.get("second_group")
+    return np.zeros(len(groups.sizes_P), np.int64) if view is None else view.pooled.sizes_P - groups.sizes_P
+
+
+def _places(update: Update, groups: Groups, result: Estimate) -> Ints | None:
+    return result.place_R if update.selection is None else select_ddrl(groups, update.selection_size)
+
+
+def _errors(update: Update, groups: Groups, trained_R: Bools) -> dict[int, GroupError]:
+    if update.reshape is None:
+        return {}
+    missing_R = trained_R & ~groups.has("mean_entropy")
+    return {
+        p: GroupError(
+            "missing_input", f"no mean_entropy or token_entropies for {count} rollouts ({where}), for reshape"
+        )
+        for p, count, where in lacking(groups, missing_R)
+    }
+
+
+def _scored(groups: Groups, failed: set[int]) -> Bools:
+    scored_P = np.ones(len(groups.sizes_P), bool)
+    scored_P[list(failed)] = False
+    return scored_P
+
+
+def _gains(
+    update: Update,
+    parts: Sequence[tuple[Groups, Method, Estimate]],
+    trained: Sequence[Bools],
+    scored: Sequence[Bools],
+) -> list[Floats | None]:
+    """Advantages of the trained rollouts of the groups that have rewards, NaN for the others."""
+    if update.advantage is None or update.own is not None:
+        own = [r.rewards_R if m.output == "advantages" else r.advantages_R for _, m, r in parts]
+        wanted = [m.output == "advantages" or update.own is not None for _, m, _ in parts]
+        return [
+            np.where(on, values, np.nan) if want and values is not None else None
+            for values, want, on in zip(own, wanted, trained, strict=True)
+        ]
+    at = [ok[g.group_R] for (g, _, _), ok in zip(parts, scored, strict=True)]
+    rewards = np.concatenate([r.rewards_R[on] for (_, _, r), on in zip(parts, at, strict=True)])
+    sizes = np.concatenate([g.sizes_P[ok] for (g, _, _), ok in zip(parts, scored, strict=True)])
+    trains = np.concatenate([t[on] for t, on in zip(trained, at, strict=True)])
+    flat = advantages(update.advantage, rewards, sizes, trained_R=trains)
+    out: list[Floats | None] = []
+    start = 0
+    for on in at:
+        values = np.full(len(on), np.nan)
+        values[on] = flat[start : start + int(on.sum())]
+        start += int(on.sum())
+        out.append(values)
+    return out
+
+
+def _reshaped(update: Update, groups: Groups, trained_R: Bools, gain_R: Floats) -> Floats:
+    if update.reshape == "ear":
+        entropy_R = groups.column("mean_entropy")
+        gain_R = ear(gain_R, entropy_R, groups.sizes_P, trained_R=trained_R, floor=update.ear_floor)
+    return gain_R if update.adv_clip is None else np.clip(gain_R, -update.adv_clip, update.adv_clip)
+
+
+def _drops(
+    update: Update, groups: Groups, result: Estimate, trained_R: Bools, gain_R: Floats | None
+) -> list[str | None]:
+    """The first reason that holds, for each group."""
+    if gain_R is None:
+        equal_P = _equal(groups, result.rewards_R, trained_R)
+    else:
+        equal_P = groups.sum_rollouts(trained_R & (np.nan_to_num(gain_R) != 0)) == 0
+    empty_P = groups.support_P == 0
+    reasons: dict[str, Bools] = {**result.drop_P, "all_invalid": equal_P & empty_P, "zero_variance": equal_P}
+    if update.settled is not None:
+        told = [0.0 if p is None else p for p in leader_probabilities(groups)]
+        reasons["unsettled"] = np.array(told) < update.settled
+    out: list[str | None] = [None] * len(groups.sizes_P)
+    for name, at_P in reasons.items():
+        for p in np.flatnonzero(at_P).tolist():
+            out[p] = out[p] or name
+    return out
+
+
+def _equal(groups: Groups, values_R: Floats, where_R: Bools) -> Bools:
+    """No two of a group's chosen rollouts differ."""
+    high_P = groups.max_rollouts(np.where(where_R, values_R, -np.inf))
+    low_P = -groups.max_rollouts(np.where(where_R, -values_R, -np.inf))
+    equal: Bools = ~(high_P > low_P)
+    return equal

@@ -1,0 +1,132 @@
+"""By which method and parameters each group of a request is scored: the request's, or its own.
+
+A group's `params` stand beside the request's if it has the request's method, and alone if it has another. How answers
+are read and compared is the whole request's. Labels still reach the groups of a method that asks for them, and no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._request import ANSWER_SPECS
+from ._segments import Bools
+from .advantages.update import Update
+from .errors import RequestError
+from .groups import Groups
+from .methods import Method, config_id, find, settle
+
+__all__ = ["Configured", "Plan", "is_own", "plan_of", "request_config_id"]
+
+JSON = Mapping[str, Any]
+ANSWERS = frozenset(s.name for s in ANSWER_SPECS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Configured:
+    """A method with the value of each of its parameters."""
+
+    method: Method
+    values: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return config_id(self.method.name, self.values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """The configurations of a request, and which of them each group has; all have the first without `at_P`."""
+
+    configured: tuple[Configured, ...]
+    at_P: tuple[int, ...] | None = None
+
+    def parts(self, groups: int) -> Iterator[tuple[Configured, Bools]]:
+        """Each configuration with its groups."""
+        at_P = np.zeros(groups, np.int64) if self.at_P is None else np.array(self.at_P, np.int64)
+        for i, configured in enumerate(self.configured):
+            yield configured, at_P == i
+
+    def check(self, update: Update) -> None:
+        """RequestError if the configurations do not go into one step."""
+        outputs = {c.method.output: c.method.name for c in self.configured}
+        if len(outputs) > 1:
+            names = " and ".join(f"{output} ({name})" for output, name in sorted(outputs.items()))
+            raise RequestError(
+                f"the groups of a request give one thing, here they give {names}: send them in two requests, or choose "
+                "methods of one output",
+                loc=("groups",),
+                code="output",
+            )
+        if len(self.configured) > 1 and update.own is not None:
+            for configured in self.configured:
+                whole = configured.method.whole_batch
+                if whole is not None and whole.holds(configured.values):
+                    raise RequestError(
+                        f"{whole.words} is over groups of one configuration, and these have several: {whole.remedy}",
+                        loc=("groups",),
+                        code="whole_batch",
+                    )
+
+
+def plan_of(groups: Sequence[JSON] | Groups, base: Configured, params: Mapping[str, Any], seed: int | None) -> Plan:
+    """What each group asks for, by the request's configuration and the `params` that it was settled from."""
+    if isinstance(groups, Groups) or not any(is_own(g) for g in groups if isinstance(g, Mapping)):
+        return Plan((base,))
+    found: dict[str, int] = {}
+    configured: list[Configured] = []
+    at_P = []
+    for p, group in enumerate(groups):
+        key = _key(group, p) if is_own(group) else ""
+        if key not in found:
+            one = _settled(group, p, base, params, seed) if key else base
+            same = next((i for i, c in enumerate(configured) if c.id == one.id), None)
+            found[key] = len(configured) if same is None else same
+            if same is None:
+                configured.append(one)
+        at_P.append(found[key])
+    return Plan(tuple(configured), tuple(at_P))
+
+
+def request_config_id(ids: Sequence[str]) -> str:
+    """The one configuration's, or the sha256 of all."""
+    different = sorted(set(ids))
+    if len(different) == 1:
+        return different[0]
+    return hashlib.sha256(json.dumps(different, separators=(",", ":")).encode()).hexdigest()
+
+
+def is_own(group: Any) -> bool:
+    """The group has a method or parameters of its own."""
+    return isinstance(group, Mapping) and (group.get("method") is not None or bool(group.get("params")))
+
+
+def _key(group: JSON, p: int) -> str:
+    params = group.get("params") or {}
+    if not isinstance(params, Mapping):
+        raise RequestError("must be an object", loc=("groups", p, "params"), code="type")
+    name = group.get("method")
+    if name is not None and not isinstance(name, str):
+        raise RequestError("must be a string or null", loc=("groups", p, "method"), code="type")
+    return json.dumps([name, sorted((str(k), repr(v)) for k, v in params.items())])
+
+
+def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], seed: int | None) -> Configured:
+    own = dict(group.get("params") or {})
+    if answers := sorted(ANSWERS & own.keys()):
+        raise RequestError(
+            f"{answers[0]} says how answers are read, which is one for the whole request: set it there",
+            loc=("groups", p, "params"),
+            code="parameter",
+        )
+    name = group.get("method") or base.method.name
+    given = params if name == base.method.name else {k: v for k, v in params.items() if k in ANSWERS}
+    try:
+        return Configured(*settle(find(name).name, {**given, **own}, seed=seed))
+    except RequestError as error:
+        raise RequestError(error.message, loc=("groups", p, *error.loc), code=error.code) from None

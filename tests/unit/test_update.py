@@ -1,0 +1,268 @@
+"""What becomes of rewards: selection, fixed advantages, reshaping, and what carries nothing."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dare_reward
+from dare_reward.advantages import ear
+from dare_reward.advantages.update import Update, update_specs
+from dare_reward.analysis.leader import leader_probability
+from dare_reward.errors import ReplyError, RequestError
+from dare_reward.groups import Groups
+from dare_reward.methods import methods
+from dare_reward.reply import Asked, check_fit
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "new_methods.json").read_text())
+ANSWERS = st.lists(st.sampled_from([*"aaaabbcde", None]), min_size=1, max_size=16)
+
+
+def group(answers, *, entropies=None, trained=None, **more):
+    columns = {"mean_entropy": entropies, "trained": trained}
+    rollouts = [{"answer": a} for a in answers]
+    for name, column in columns.items():
+        for rollout, value in zip(rollouts, column or [], strict=False):
+            rollout[name] = value
+    return {"kind": "exact", "rollouts": rollouts, **more}
+
+
+def score(answers, method="ttrl", **params):
+    inputs = {k: params.pop(k) for k in ("entropies", "trained") if k in params}
+    return dare_reward.estimate([group(answers, **inputs)], method=method, **params).groups[0]
+
+
+def test_options_and_parameters_have_different_names():
+    options = {s.name for s in update_specs()}
+    for method in methods().values():
+        assert not options & {s.name for s in method.specs}, method.name
+    assert Update.of({}).asked() == {}
+    assert Update.of({"selection": "ddrl", "ear_floor": None}).asked() == {"selection": "ddrl", "ear_floor": None}
+
+
+# --- DDRL ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", GOLDEN["ddrl"], ids=lambda c: c["id"])
+def test_ddrl_golden(case):
+    expected, size = case["expected"], case["config"]["n_train"]
+    whole = score(case["input"]["answers"], "ddrl", advantage="ddrl", n_train=size, on_all_invalid="negative")
+    apart = score(case["input"]["answers"], advantage="fixed", selection="ddrl", selection_size=size)
+    for found in (whole, apart):
+        assert list(found.select) == expected["select"]
+        assert list(found.rewards) == expected["rewards"]
+        assert list(found.advantages) == expected["advantages"]
+        assert found.pseudo_label == expected["pseudo_label"]
+
+
+def released(answers, size):
+    """The released selection, from its description: counts, a stable sort, the two ends of it."""
+    counts = Counter(a for a in answers if a is not None)
+    ordered = sorted(range(len(answers)), key=lambda i: counts.get(answers[i], 0), reverse=True)
+    ratio = max(counts.values(), default=0) / len(answers)
+    high = min(int(ratio * len(answers)), size // 2)
+    return ordered[:high] + ordered[-(size - high) :]
+
+
+@settings(max_examples=300)
+@given(answers=ANSWERS, data=st.data())
+def test_selection_is_the_released_one(answers, data):
+    """Up to 16 rollouts, where the release's product of floats is exact."""
+    size = data.draw(st.integers(1, len(answers)))
+    if any(int(c / len(answers) * len(answers)) != c for c in range(1, len(answers))):
+        return
+    assert list(score(answers, selection="ddrl", selection_size=size).select) == released(answers, size)
+
+
+def test_how_many_are_selected():
+    eight = [*"aaabbcde"]
+    assert len(score(eight, selection="ddrl").select) == 4, "half of all"
+    assert len(score(eight, selection="ddrl", trained=[True] * 3 + [False] * 5).select) == 3, "as many as are trained"
+    assert len(score(eight, selection="ddrl", selection_size=99).select) == 8
+    assert score(["a"], selection="ddrl").select == (0,)
+
+
+def test_ddrl_flags_what_its_release_does():
+    assert "unanimous" in score([*"aaaa"], "ddrl").flags
+    assert "positive_negatives" in score([*"aaaaaaab"], "ddrl").flags
+    assert "tied_positives" in score([*"babaabcd"], "ddrl").flags
+    plain = score([*"aaabbcde"], "ddrl").flags
+    assert not {"unanimous", "positive_negatives", "tied_positives"} & set(plain)
+
+
+def test_ddrl_skips_what_nobody_answers():
+    found = score([None, None, None], "ddrl", advantage="ddrl")
+    assert (found.select, found.advantages, found.drop) == ((), (None, None, None), "all_invalid")
+    released_ = score([None, None, None, None], "ddrl", advantage="ddrl", on_all_invalid="negative")
+    assert (released_.select, released_.advantages) == ((2, 3), (None, None, -1.0, -1.0))
+    assert released_.drop is None, "minus one for each is something"
+
+
+def test_ddrl_and_unanimous_groups():
+    assert score([*"aaaa"], "ddrl", advantage="ddrl").drop is None, "as released: +1 for all"
+    assert score([*"aaaa"], "ddrl", advantage="ddrl", unanimous="drop").drop == "unanimous"
+    assert score([*"aaaa"], "ddrl").drop == "zero_variance", "without the fixed advantages nothing is left"
+
+
+# --- selection and advantages ----------------------------------------------------------------------------------------
+
+
+@given(answers=ANSWERS)
+def test_advantages_are_over_what_is_selected(answers):
+    found = score(answers, "empo", selection="ddrl", advantage="grpo_population")
+    chosen = [i in found.select for i in range(len(answers))]
+    assert [a is not None for a in found.advantages] == chosen
+    rewards = np.array([r for r, on in zip(found.rewards, chosen, strict=True) if on])
+    expected = (rewards - rewards.mean()) / (rewards.std() + 1e-6)
+    np.testing.assert_allclose([a for a in found.advantages if a is not None], expected, atol=1e-6)
+
+
+def test_fixed_needs_rewards_of_zero_and_one():
+    with pytest.raises(RequestError, match="0 and 1"):
+        score([*"aab"], "empo", advantage="fixed")
+
+
+# --- EAR -------------------------------------------------------------------------------------------------------------
+
+
+EAR = [c for c in GOLDEN["ear"] if c["config"]["variant"] == "adv_res"]
+
+
+@pytest.mark.parametrize("case", EAR, ids=lambda c: c["id"])
+def test_ear_golden(case):
+    sent, expected = case["input"], case["expected"]
+    base = np.array([np.nan if a is None else a for a in expected["base_advantages"]])
+    trained = np.array(sent["trained"])
+    found = ear(
+        base, np.array(sent["mean_entropy"]), np.array([len(base)]), trained_R=trained, floor=case["config"]["floor"]
+    )
+    np.testing.assert_allclose(found, [np.nan if a is None else a for a in expected["advantages"]], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in GOLDEN["ear"] if c["config"]["advantage"] == "grpo"], ids=lambda c: c["id"]
+)
+def test_ear_in_the_reply(case):
+    """From rewards as `ttrl` gives them, by the advantages of verl; a group of one has another base there."""
+    sent, expected, config = case["input"], case["expected"], case["config"]
+    if len(sent["rewards"]) < 2 or 2 * sum(sent["rewards"]) < len(sent["rewards"]):
+        return  # the rewards are not those of a majority
+    answers = ["a" if r else f"b{i}" for i, r in enumerate(sent["rewards"])]
+    reshaped = {"reshape": "ear", "ear_floor": config["floor"]} if config["variant"] == "adv_res" else {}
+    clip = {} if config["beta"] is None else {"adv_clip": config["beta"]}
+    inputs = {"entropies": sent["mean_entropy"], "trained": sent["trained"]}
+    found = score(answers, advantage="grpo", **inputs, **reshaped, **clip)
+    assert found.rewards == tuple(sent["rewards"])
+    for one, two in zip(found.advantages, expected["advantages"], strict=True):
+        assert one == (None if two is None else pytest.approx(two, abs=1e-12))
+
+
+def test_ear_in_the_reply_is_not_vacuous():
+    ran = [c for c in EAR if c["input"]["rewards"] and 2 * sum(c["input"]["rewards"]) >= len(c["input"]["rewards"]) > 1]
+    assert len(ran) >= 5
+
+
+def test_ear_changes_signs_only_without_a_floor():
+    given_ = {"entropies": [0.1, 0.1, 0.1, 1.7], "advantage": "dr_grpo", "reshape": "ear"}
+    plain = score([*"aaba"], "ttrl", entropies=given_["entropies"], advantage="dr_grpo").advantages
+    bounded = score([*"aaba"], **given_).advantages
+    literal = score([*"aaba"], **given_, ear_floor=None).advantages
+    assert plain[3] > 0
+    assert bounded[3] == 0
+    assert literal[3] < 0
+    assert bounded[:3] == literal[:3]
+
+
+def test_ear_follows_any_advantage():
+    entropies = [0.2, 0.4, 0.4, 0.6]
+    for method, advantage in (("ddrl", "ddrl"), ("gmae", "gmae"), ("ttrl", "rloo")):
+        more = {"calibration": "none"} if method == "gmae" else {}
+        base = score([*"aabc"], method, entropies=entropies, advantage=advantage, **more)
+        found = score([*"aabc"], method, entropies=entropies, advantage=advantage, reshape="ear", **more)
+        chosen = [i for i, a in enumerate(base.advantages) if a is not None]
+        mean = np.mean([entropies[i] for i in chosen])
+        for i in chosen:
+            assert found.advantages[i] == pytest.approx(base.advantages[i] * max(2 - entropies[i] / mean, 0))
+
+
+def test_clip_comes_last():
+    found = score([*"aabc"], entropies=[0.0, 1.0, 1.0, 2.0], advantage="dr_grpo", reshape="ear", adv_clip=0.6)
+    assert found.advantages == pytest.approx((0.6, 0.5, -0.5, 0.0))
+
+
+def test_what_reshaping_needs():
+    with pytest.raises(RequestError, match="set advantage too") as caught:
+        score([*"aab"], reshape="ear")
+    assert caught.value.loc == ("reshape",)
+    groups = [group([*"aab"], entropies=[0.1, 0.2, 0.3], group_id="whole"), group([*"aab"], entropies=[0.1])]
+    whole, lacking = dare_reward.estimate(groups, method="ttrl", advantage="grpo", reshape="ear").groups
+    assert whole.error is None
+    assert lacking.error.code == "missing_input"
+    assert "for 2 rollouts (1, 2), for reshape" in lacking.error.message
+    voting = group([*"aab"], entropies=[0.1, 0.2], trained=[True, True, False])
+    assert dare_reward.estimate([voting], method="ttrl", advantage="grpo", reshape="ear").groups[0].error is None
+
+
+# --- what carries nothing --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answers", "drop"),
+    [([*"aab"], None), ([*"aaa"], "zero_variance"), ([None, None], "all_invalid"), (["a", None], None)],
+)
+@pytest.mark.parametrize("advantage", [None, "grpo", "dr_grpo"])
+def test_drop(answers, drop, advantage):
+    assert score(answers, advantage=advantage).drop == drop
+
+
+def test_drop_is_of_the_trained_rollouts():
+    assert score([*"aab"], trained=[True, True, False]).drop == "zero_variance"
+    assert score([*"aaaab"], selection="ddrl", selection_size=2).drop is None
+
+
+def test_unsettled_votes():
+    sure, unsure = [*"aaaaaaab"], [*"aabb", None]
+    assert score(sure, settled=0.95).drop is None
+    assert score(unsure, settled=0.95).drop == "unsettled"
+    assert score(unsure).drop is None
+    assert score(unsure).diagnostics["leader_probability"] == 0.5
+
+
+@pytest.mark.parametrize("case", GOLDEN["adaptive_consistency"], ids=lambda c: c["id"])
+def test_leader_probability_is_the_exact_beta(case):
+    for leader, other, chance, _ in case["expected"]["trace"]:
+        assert leader_probability(leader, other) == pytest.approx(chance, abs=1e-12)
+
+
+def test_leader_probability_of_a_group():
+    assert score([*"aaab", None]).diagnostics["leader_probability"] == leader_probability(3, 1)
+    assert score([None]).diagnostics["leader_probability"] is None
+    assert leader_probability(1024, 0) == 1.0
+
+
+# --- the reply -------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_whose_selection_does_not_fit_is_refused():
+    sent = [group([*"aabc"])]
+    reply = dare_reward.estimate(sent, method="ttrl", selection="ddrl", advantage="grpo")
+    asked = Asked("r", "ttrl", "rewards", True, ["0"], sent)
+
+    def changed(**fields):
+        body = json.loads(json.dumps(reply.to_json())) | {"request_id": "r"}
+        body["groups"][0] |= fields
+        return dare_reward.Reply.from_json(body)
+
+    check_fit(changed(), asked)
+    for wrong in ([0, 0], [9], [0, 1, 2, 3]):
+        with pytest.raises(ReplyError, match=r"select|no advantage"):
+            check_fit(changed(select=wrong), asked)
+
+
+def test_arrays_select_too():
+    found = dare_reward.estimate(Groups.of([[*"aabc"]]), method="ttrl", selection="ddrl", advantage="fixed").groups[0]
+    assert (found.select, found.advantages) == ((0, 3), (1.0, None, None, -1.0))
