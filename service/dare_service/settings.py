@@ -56,6 +56,11 @@ class Settings:
     max_inflight_bytes: int = _setting(
         512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory."
     )
+    max_request_memory: int = _setting(
+        64 * MIB,
+        "Bytes that one request may take beside 4 x its body; more is answered 413. Few bytes of JSON can stand for a "
+        "large object.",
+    )
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
     max_request_rollouts: int = _setting(

@@ -17,6 +17,7 @@ from dare_reward.errors import RequestError
 from dare_reward.inputs import FIELDS, GROUP_FIELDS
 from dare_reward.openrlhf import AnswerRules, Label, Split, read_label
 
+from ..json_size import check_json
 from ..problems import RefusalError
 from .response_start import response_start
 
@@ -64,7 +65,8 @@ def looks_like(body: bytes | bytearray) -> bool:
     return OPENING.match(body, 0, OPENING_BYTES) is not None
 
 
-def read_body(body: bytes | bytearray, limits: Limits) -> OpenRLHFBody:
+def read_body(body: bytes | bytearray, limits: Limits, memory: int) -> OpenRLHFBody:
+    check_json(body, memory)
     content = _content(body)
     count = len(_list(content, "query"))
     limits.check_total(count, ("query",))

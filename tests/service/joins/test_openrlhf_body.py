@@ -107,7 +107,7 @@ def test_a_batch_says_what_is_too_much_and_where():
     def refused(limits, **lists):
         body = {"query": ["p1", "p2"], "prompts": ["p", "p"], "labels": ["", ""], **lists}
         with pytest.raises(LimitError) as caught:
-            read_body(json.dumps(body).encode(), limits)
+            read_body(json.dumps(body).encode(), limits, 1 << 26)
         return caught.value.loc, str(caught.value)
 
     loc, said = refused(Limits(total=1))
@@ -120,4 +120,4 @@ def test_a_batch_says_what_is_too_much_and_where():
         assert loc == (key, at)
         assert "at most 10 (DARE_MAX_TEXT)" in said
     body = {"query": ["p" + "x" * 99], "prompts": ["p"], "labels": [""]}
-    assert read_body(json.dumps(body).encode(), Limits(text=10)).query == body["query"]  # read from its end
+    assert read_body(json.dumps(body).encode(), Limits(text=10), 1 << 26).query == body["query"]  # read from its end
