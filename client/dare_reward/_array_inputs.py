@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._segments import Floats, Ints, blocks, offsets, segment_means, segment_sums
-from .errors import LimitError, RequestError, unknown_name
+from ._segments import Ints, blocks, offsets, segment_means, segment_sums
+from .errors import RequestError, unknown_name
 from .groups import Ragged
 from .inputs import FIELDS, Field
 
@@ -24,7 +24,6 @@ __all__ = ["Columns", "Where", "check_types", "full_mask", "read_columns"]
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
-MAX_GAPS = 1 << 24  # numbers that a vector input of a few rollouts is filled up to, for all of them: 128 MiB
 LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
 
 
@@ -91,29 +90,20 @@ def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:
     return Ragged(np.concatenate(parts) if parts else np.zeros((0, 0) if field.shape == "matrix" else 0), lengths)
 
 
-def _vector(field: Field, column: Sequence[Any], where: Where) -> Floats:
-    rows = {}
+def _vector(field: Field, column: Sequence[Any], where: Where) -> Ragged:
+    """The rows that are there: a vector of a few rollouts must not be filled up for all of them."""
+    rows = []
     for i, x in enumerate(column):
         if x is not None:
             _check_list(field, x, (*where(i), field.name))
-            rows[i] = _entries(field, x, (*where(i), field.name))
-    widths = sorted({len(r) for r in rows.values()})
+            rows.append(_entries(field, x, (*where(i), field.name)))
+    widths = sorted({len(r) for r in rows})
     if len(widths) > 1 or widths == [0]:
         raise RequestError(
             f"{field.name} has {widths[0]} and {widths[-1]} components: all have the same, at least 1", code="shape"
         )
-    width = widths[0] if widths else 1
-    if len(column) * width > max(2 * len(rows) * width, MAX_GAPS):
-        raise LimitError(
-            f"{field.name} of {width} components in {len(rows)} of {len(column)} rollouts: give it to at least half, "
-            "or send fewer rollouts in one request",
-            loc=("groups",),
-            code="sparse",
-        )
-    out = np.full((len(column), width), np.nan)
-    for i, row in rows.items():
-        out[i] = row
-    return out
+    values = np.array(rows, np.float64).reshape(len(rows), widths[0] if widths else 1)
+    return Ragged(values, np.array([x is not None for x in column], np.int64))
 
 
 def _check_list(field: Field, value: Any, loc: tuple[str | int, ...]) -> None:
@@ -189,7 +179,7 @@ def _check_tensor(field: Field, column: NDArray[Any] | Ragged, rollouts: int, wh
         return column
     _check_count(field.name, len(column), rollouts)
     with np.errstate(invalid="ignore"):  # a NaN may signal; the check of the range is what refuses it
-        numbers = values.astype(np.float64)
+        numbers = values if field.shape == "vector" else values.astype(np.float64)
 
     def spot(i: int) -> tuple[str | int, ...]:
         r, *rest = inside(i)

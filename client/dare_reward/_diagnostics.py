@@ -19,7 +19,7 @@ from .analysis.auroc import group_auroc
 from .analysis.leader import leader_probabilities
 from .analysis.overlap import KINDS, every_overlap
 from .analysis.passk import pass_at_k
-from .answers import grade
+from .answers.classes import grades
 from .groups import Groups
 
 __all__ = [
@@ -44,10 +44,12 @@ def correctness(prepared: Prepared) -> NDArray[np.float64]:
         return flagged
     groups = prepared.groups
     right_A = np.full(len(groups.text_A), np.nan)
-    for a, p in enumerate(groups.group_A):
-        label = prepared.labels[p]
+    starts = offsets(groups.support_P)
+    for p, label in enumerate(prepared.labels):
         if label is not None:
-            right_A[a] = grade(groups.text_A[a], label, kind=prepared.kinds[p], options=prepared.options[p])
+            own = slice(int(starts[p]), int(starts[p + 1]))
+            kind, options = prepared.kinds[p], prepared.options[p]
+            right_A[own] = grades(groups.text_A[own], label, kind=kind, options=options)
     known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
     graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)
     return np.where(np.isnan(flagged), graded, flagged)

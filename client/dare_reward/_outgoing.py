@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -85,9 +86,12 @@ def parts(
     max_groups: int,
     json_bytes: int,
     frame_bytes: int,
+    max_rollouts: int = sys.maxsize,
     defaults: JSON = MappingProxyType({}),
 ) -> Iterator[Part]:
     """The request bodies for `groups`, in order. A single group over a limit travels alone and is refused there.
+
+    max_rollouts   of one request, over its groups
 
     `defaults` are the service's own parameters: answers that are read here are read by them too.
     """
@@ -98,13 +102,16 @@ def parts(
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
     run: list[_Group] = []
-    total = 0
-    for group in ready:
-        if run and (len(run) == max_groups or total + group.size > 0.9 * limit):
+    total = rollouts = 0
+    for group, given in zip(ready, groups, strict=True):
+        more = len(given["rollouts"])
+        full = len(run) == max_groups or rollouts + more > max_rollouts or total + group.size > 0.9 * limit
+        if run and full:
             yield _part(run, head)
-            run, total = [], 0
+            run, total, rollouts = [], 0, 0
         run.append(group)
         total += group.size
+        rollouts += more
     if run or not ready:
         yield _part(run, head)
 

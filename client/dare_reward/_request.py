@@ -63,10 +63,28 @@ class Limits:
     groups: int = 1024
     rollouts: int = 1024
     text: int = 256 << 10
+    total: int = sys.maxsize  # rollouts of all groups together
+
+    def check_text(self, length: int, loc: Sequence[str | int]) -> None:
+        """LimitError for a text, an answer, a label, a reference or a prompt that is too long."""
+        if length > self.text:
+            raise LimitError(
+                f"{length} characters; at most {self.text} (DARE_MAX_TEXT): shorten it", loc=loc, code="text"
+            )
+
+    def check_total(self, rollouts: int, loc: Sequence[str | int]) -> None:
+        """LimitError for a request of too many rollouts."""
+        if rollouts > self.total:
+            raise LimitError(
+                f"{rollouts} rollouts; at most {self.total} in one request (DARE_MAX_REQUEST_ROLLOUTS): "
+                "split it by group",
+                loc=loc,
+                code="total",
+            )
 
 
 LIMITS = Limits()
-UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
+UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,6 +203,7 @@ def _locator(sizes_P: Ints) -> Where:
 def check_shape(groups: Sequence[JSON], *, limits: Limits | None = None) -> list[JSON]:
     """Objects, lists, names and strings are what they must be; returns all rollouts. Numbers are checked as columns."""
     _check_groups(groups, limits or UNLIMITED)
+    (limits or UNLIMITED).check_total(sum(len(g["rollouts"]) for g in groups), ("groups",))
     rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
     _check_rollouts(
         groups, rollouts, _locator(np.array([len(g["rollouts"]) for g in groups], np.int64)), limits or UNLIMITED
@@ -230,6 +249,7 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
     elif field.type == "text":
         if not isinstance(value, str):
             raise RequestError("must be a string or null", loc=loc, code="type")
+        limits.check_text(len(value), loc)
     elif not (value in field.choices if field.type == "choice" else _is_number(field, value)):
         raise RequestError(f"must be {field.rule}", loc=loc, code="value")
 
@@ -259,7 +279,7 @@ def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> No
         check_types(column, {str, type(None)}, "a string or null", key, where)
         long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
         if long is not None:
-            raise LimitError(f"longer than {limits.text} characters", loc=(*where(long), key), code="text")
+            limits.check_text(len(column[long] or ""), (*where(long), key))
 
 
 def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) -> None:

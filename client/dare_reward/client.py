@@ -93,6 +93,7 @@ class _Limits:
     """What the service says that one request may hold, and its own parameters where a request sets none."""
 
     groups: int
+    rollouts: int
     json_bytes: int
     frame_bytes: int
     method: str
@@ -212,6 +213,7 @@ class _Base:
                 sending=self.sending,
                 defaults=limits.defaults(method),
                 max_groups=limits.groups,
+                max_rollouts=limits.rollouts,
                 json_bytes=limits.json_bytes,
                 frame_bytes=limits.frame_bytes,
             ):
@@ -542,10 +544,12 @@ def _check_split(update: Update, method: str, params: Mapping[str, Any], default
 
 def _limits(settings: JSON) -> _Limits:
     groups, json_, body = (int(settings[name]) for name in ("max_groups", "max_json_bytes", "max_body_bytes"))
-    if min(groups, json_, body) < 1:
+    rollouts = int(settings.get("max_request_rollouts", sys.maxsize))  # an older service has no such limit
+    if min(groups, rollouts, json_, body) < 1:
         raise ValueError("limits that nothing fits into")
     return _Limits(
         groups,
+        rollouts,
         min(json_, body),
         body,
         settings.get("method", ""),

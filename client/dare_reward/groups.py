@@ -51,7 +51,8 @@ class Groups:
     answer_R    index of each rollout's answer in 0..A-1, -1 for no answer
     support_P   distinct answers of each group; the answers of a group are numbered in first-seen order
     text_A      the answer as a string (its class's representative)
-    columns     further inputs by field name: float64 [R] or [R, D] with NaN where missing, or `Ragged`
+    columns     further inputs by field name: float64 [R] or [R, D] with NaN where missing, or `Ragged`; a vector may be
+                either, with a length of 1 where it is there and of 0 where it is missing
     trained_R   false: the rollout only votes
     views       pooled with a second group, by the name of the request's field
     columns_P   inputs of whole groups by name: float64 [P] with NaN where missing; 1 for a text that is there
@@ -133,6 +134,14 @@ class Groups:
         """A per-token or list input; length 0 where missing."""
         found = self.columns.get(name)
         return found if isinstance(found, Ragged) else Ragged(np.zeros(0), np.zeros(len(self.answer_R), np.int64))
+
+    def vectors(self, name: str) -> tuple[Ints, NDArray[Any]]:
+        """A vector input: for each rollout the index of its row, and the rows; `has` says whose index means one."""
+        found = self.columns.get(name)
+        if isinstance(found, Ragged):
+            return offsets(found.lengths)[:-1], found.values
+        rows = np.zeros((0, 1)) if found is None else found
+        return np.arange(len(self.answer_R)), rows
 
     def generated(self, name: str) -> Ragged:
         """A per-token input without the tokens that `token_mask` leaves out."""
@@ -240,7 +249,10 @@ def _check_column(name: str, column: NDArray[Any] | Ragged, rollouts: int) -> No
         raise RequestError("has rows without a number", loc=("groups", name), code="shape")
     if rule is None or not values.size:
         return
-    if rule.ragged != isinstance(column, Ragged) or values.ndim != (2 if rule.shape in {"matrix", "vector"} else 1):
+    sparse = rule.shape == "vector" and isinstance(column, Ragged) and bool((column.lengths <= 1).all())
+    if (rule.ragged != isinstance(column, Ragged) and not sparse) or values.ndim != (
+        2 if rule.shape in {"matrix", "vector"} else 1
+    ):
         raise RequestError(f"is one value per {rule.unit}", loc=("groups", name), code="shape")
     if not isinstance(column, Ragged):
         _check_range(rule, values)

@@ -22,6 +22,7 @@ from dare_reward.wire import unpack
 
 from .body import Form
 from .embeddings import Embedder
+from .json_size import check_frame, check_json
 from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 
@@ -72,8 +73,10 @@ def work(scorer: RequestScorer, call: Call) -> ScoredRequest:
     columns: Mapping[str, Any] = {}
     text: bytes | bytearray = call.body
     if call.form.name == "frame":
+        check_frame(call.body, scorer.settings.max_request_memory)
         frame = unpack(call.body)
         text, columns = frame.request, frame.columns
+    check_json(text, scorer.settings.max_request_memory)
     content = scorer.parser.validate_json(text)
     unknown = next((key for key in content if key not in REQUEST_KEYS), None)
     if unknown is not None:

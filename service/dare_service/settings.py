@@ -56,9 +56,20 @@ class Settings:
     max_inflight_bytes: int = _setting(
         512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory."
     )
+    max_request_memory: int = _setting(
+        64 * MIB,
+        "Bytes that one request may take beside 4 x its body; more is answered 413. Few bytes of JSON can stand for a "
+        "large object.",
+    )
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
-    max_text: int = _setting(256 << 10, "Characters of one text or answer.")
+    max_request_rollouts: int = _setting(
+        32_768, "Rollouts of one request, over all of its groups: a step of 512 prompts x 64. Clients split."
+    )
+    max_text: int = _setting(
+        256 << 10,
+        "Characters of one text, answer, label, reference or prompt. OpenRLHF's queries are read from the end.",
+    )
     embeddings_url: str = _setting(
         "", "Base URL of an OpenAI-compatible API (ends in /v1) for methods that need embeddings. Never from a request."
     )
@@ -123,7 +134,9 @@ class Settings:
 
     @property
     def limits(self) -> Limits:
-        return Limits(groups=self.max_groups, rollouts=self.max_rollouts, text=self.max_text)
+        return Limits(
+            groups=self.max_groups, rollouts=self.max_rollouts, text=self.max_text, total=self.max_request_rollouts
+        )
 
     @property
     def default_params(self) -> Mapping[str, Any]:

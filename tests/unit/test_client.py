@@ -250,6 +250,9 @@ def test_it_splits_by_group_to_fit_the_limits():
     assert len(c._transport.posts) == 3
     assert reply.groups == estimate(sent).groups
     assert len(reply.diagnostics["parts"]) == 3
+    c = client(settings={"max_request_rollouts": 2 * len(sent[0]["rollouts"])})
+    assert c.reward(sent).groups == estimate(sent).groups
+    assert len(c._transport.posts) == 3
     c = client(settings={"max_json_bytes": 1500})
     assert c.reward(sent).groups == estimate(sent).groups
     assert len(c._transport.posts) > 1

@@ -105,6 +105,18 @@ def test_another_column(groups):
     assert other.column("num_tokens").tolist() == [0] * 8
 
 
+def test_vectors_are_found_by_rollout(groups):
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    dense = np.full((8, 2), np.nan)
+    dense[[2, 5]] = rows
+    for column in (dense, Ragged(rows, np.array([0, 0, 1, 0, 0, 1, 0, 0]))):
+        given = groups.with_column("embedding", column)
+        place_R, values = given.vectors("embedding")
+        assert np.flatnonzero(given.has("embedding")).tolist() == [2, 5]
+        assert values[place_R[[2, 5]]].tolist() == rows.tolist()
+    assert len(groups.vectors("embedding")[1]) == 0
+
+
 def refuse(make):
     with pytest.raises(RequestError) as caught:
         make()
@@ -274,7 +286,7 @@ def test_who_trains_and_what_a_prompt_weighs(groups):
         ("topk_logprobs", np.zeros((2, 2)), "token, k of each"),
         ("ref_token_probs", tokens([[0.1], [0.2]], [1, 1]), "entry"),
         ("embedding", np.zeros(2), "component"),
-        ("embedding", tokens([[0.1], [0.2]], [1, 1]), "component"),
+        ("embedding", tokens([[0.1], [0.2]], [2, 0]), "component"),
     ],
 )
 def test_columns_of_another_shape(name, column, unit):

@@ -159,6 +159,10 @@ def test_what_is_refused_with_its_place(name):
         ([group(rollout(), rollout(), rollout())], Limits(rollouts=2)),
         ([group(rollout(answer="x" * 11))], Limits(text=10)),
         ([group({"text": "x" * 11})], Limits(text=10)),
+        ([{**group(rollout()), "label": "x" * 11}], Limits(text=10)),
+        ([{**group(rollout()), "reference": "x" * 11}], Limits(text=10)),
+        ([{**group(rollout()), "prompt": "x" * 11}], Limits(text=10)),
+        ([group(rollout(), rollout()), group(rollout())], Limits(total=2)),
     ],
 )
 def test_limits(groups, limits):

@@ -13,7 +13,7 @@ to report: jaccard saturates on long texts, positional collapses after one inser
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,9 @@ __all__ = ["KINDS", "every_overlap", "mean_overlap", "rollout_overlap"]
 
 KINDS = ("jaccard", "multiset", "dice", "positional", "prefix", "ngram")
 GRAM = 4
-CHUNK = 1 << 14  # columns of an incidence matrix at a time: 64 rollouts x 16384 float32 are 4 MiB
+CHUNK = 1 << 13  # tokens, n-grams or positions at a time: of 64 rollouts an int64 block of them takes 4 MiB
+
+Entries = tuple[NDArray[Any], NDArray[Any], Ints]  # (rollout, column, how often), in the order of the columns
 
 
 def rollout_overlap(token_ids: Sequence[NDArray[Any] | Sequence[int]], kind: str = "multiset") -> float:
@@ -47,16 +49,19 @@ def every_overlap(rollouts: Sequence[NDArray[Any] | Sequence[int]]) -> dict[str,
     lengths = np.array([len(r) for r in ids])
     pairs = np.triu_indices(len(ids), 1)
     longer = np.maximum(lengths[:, None], lengths[None, :])[pairs]
-    types, counts = _counts(ids)
-    common = _shared_counts(counts)[pairs]
+    number = _numbered(np.concatenate(ids))
+    owner = np.repeat(np.arange(len(ids), dtype=np.int32), lengths)
+    entries = _entries(owner, number)
+    shared = _shared(entries, len(ids))
+    common = (shared + _shared_again(entries, len(ids)))[pairs]
     same, prefix = _aligned(ids, lengths)
     values = {
-        "jaccard": _jaccard(types, len(ids))[pairs],
+        "jaccard": _jaccard(shared)[pairs],
         "multiset": _ratio(common, longer),
         "dice": _ratio(2 * common, (lengths[:, None] + lengths[None, :])[pairs]),
         "positional": _ratio(same[pairs], longer),
         "prefix": _ratio(prefix[pairs], longer),
-        "ngram": _jaccard(_grams(ids), len(ids))[pairs],
+        "ngram": _jaccard(_shared(_grams(owner, number), len(ids)))[pairs],
     }
     return {kind: float(np.mean(values[kind])) for kind in KINDS}
 
@@ -67,65 +72,93 @@ def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     return out
 
 
-def _owners(ids: Sequence[Ints]) -> Ints:
-    return np.repeat(np.arange(len(ids)), [len(r) for r in ids])
+def _numbered(values: NDArray[Any]) -> NDArray[np.int32]:
+    """Equal values get equal numbers, 0, 1, ... in ascending order of the values."""
+    if not len(values):
+        return np.zeros(0, np.int32)
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    numbers = np.empty(len(values), np.int32)
+    numbers[order[0]] = 0
+    numbers[order[1:]] = np.cumsum(ordered[1:] != ordered[:-1], dtype=np.int32)
+    return numbers
 
 
-def _counts(ids: Sequence[Ints]) -> tuple[tuple[Ints, Ints, int], NDArray[Any]]:
-    """The distinct tokens of each rollout as (rollout, column) pairs, and how often each occurs: [M, V]."""
-    _, column = np.unique(np.concatenate(ids), return_inverse=True)
-    width = int(column.max(initial=-1)) + 1
-    flat = np.bincount(_owners(ids) * max(width, 1) + column, minlength=len(ids) * max(width, 1))
-    counts = flat.reshape(len(ids), max(width, 1))
-    rows, columns = np.nonzero(counts)
-    return (rows, columns, max(width, 1)), counts
+def _entries(owner: NDArray[Any], number: NDArray[Any]) -> Entries:
+    """What occurs: each (rollout, number) once, with its count, in the order of the numbers."""
+    order = np.argsort(number, kind="stable")  # owners ascend already
+    rows, columns = owner[order], number[order]
+    begins = np.ones(len(rows), bool)
+    begins[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+    first = np.flatnonzero(begins)
+    return rows[first], columns[first], np.diff(first, append=len(rows))
 
 
-def _shared_counts(counts: NDArray[Any]) -> Ints:
-    """Sum over the tokens of the smaller count, for each pair."""
-    out = np.zeros((len(counts), len(counts)), np.int64)
-    for i in range(len(counts) - 1):
-        out[i, i + 1 :] = np.minimum(counts[i], counts[i + 1 :]).sum(axis=1)
+def _blocks(entries: Entries, size: int) -> Iterator[Ints]:
+    """The counts as matrices [M, columns], CHUNK columns at a time."""
+    rows, columns, counts = entries
+    for start in range(0, int(columns.max(initial=-1)) + 1, CHUNK):
+        low, high = np.searchsorted(columns, [start, start + CHUNK])
+        block = np.zeros((size, CHUNK), np.int64)
+        block[rows[low:high], columns[low:high] - start] = counts[low:high]
+        yield block
+
+
+def _shared(entries: Entries, size: int) -> Floats:
+    """For each pair of rollouts the columns that both have; on the diagonal those of each."""
+    shared = np.zeros((size, size))
+    for block in _blocks(entries, size):
+        present = (block > 0).astype(np.float32)
+        shared += present @ present.T  # whole numbers far below 2^24: exact in float32
+    return shared
+
+
+def _shared_again(entries: Entries, size: int) -> Floats:
+    """For each pair the sum over the columns of the smaller count less one, where both have the column."""
+    rows, columns, counts = entries
+    again = counts > 1
+    numbers = _numbered(columns[again])
+    several = np.bincount(numbers) > 1 if len(numbers) else np.zeros(0, bool)
+    kept = several[numbers]
+    out = np.zeros((size, size))
+    for block in _blocks((rows[again][kept], _numbered(numbers[kept]), counts[again][kept] - 1), size):
+        for i in range(size - 1):
+            out[i, i + 1 :] += np.minimum(block[i], block[i + 1 :]).sum(axis=1)
     return out
 
 
-def _jaccard(incidence: tuple[Ints, Ints, int], size: int) -> Floats:
-    """Shared over united distinct entries for each pair, from the (rollout, column) pairs that occur."""
-    rows, columns, width = incidence
-    order = np.argsort(columns, kind="stable")
-    rows, columns = rows[order], columns[order]
-    shared = np.zeros((size, size))
-    for start in range(0, width, CHUNK):
-        low, high = np.searchsorted(columns, [start, start + CHUNK])
-        block = np.zeros((size, min(CHUNK, width - start)), np.float32)
-        block[rows[low:high], columns[low:high] - start] = 1
-        shared += block @ block.T  # whole numbers far below 2^24: exact in float32
+def _jaccard(shared: Floats) -> Floats:
+    """Shared over united distinct entries for each pair."""
     own = np.diag(shared)
     union = own[:, None] + own[None, :] - shared
     return np.divide(shared, union, out=np.ones_like(shared), where=union > 0)
 
 
-def _grams(ids: Sequence[Ints]) -> tuple[Ints, Ints, int]:
-    """The distinct n-grams of each rollout as (rollout, column) pairs."""
-    parts = [np.lib.stride_tricks.sliding_window_view(r, GRAM) for r in ids if len(r) >= GRAM]
-    owner = np.repeat(np.arange(len(ids)), [max(len(r) - GRAM + 1, 0) for r in ids])
-    if not parts:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), 1
-    rows = np.ascontiguousarray(np.concatenate(parts))
-    _, column = np.unique(rows.view(np.dtype((np.void, rows.itemsize * GRAM))).ravel(), return_inverse=True)
-    both = np.unique(owner * (int(column.max()) + 1) + column)
-    return both // (int(column.max()) + 1), both % (int(column.max()) + 1), int(column.max()) + 1
+def _grams(owner: NDArray[Any], number: NDArray[Any]) -> Entries:
+    """The n-grams of each rollout: pairs of numbers are numbered, then pairs of pairs."""
+    width = GRAM
+    while width > 1:
+        step = GRAM // width
+        number = number[:-step] * np.int64(int(number.max(initial=0)) + 1) + number[step:]
+        number, width = _numbered(number), width // 2
+    inside = owner[: len(number)] == owner[GRAM - 1 :]
+    return _entries(owner[: len(number)][inside], number[inside])
 
 
 def _aligned(ids: Sequence[Ints], lengths: Ints) -> tuple[Ints, Ints]:
     """Equal positions, and length of the common prefix, for each pair."""
-    padded = np.full((len(ids), int(lengths.max(initial=0)) + 1), -1, np.int64)
-    for row, r in zip(padded, ids, strict=True):
-        row[: len(r)] = r
     same = np.zeros((len(ids), len(ids)), np.int64)
     prefix = np.zeros_like(same)
-    for i in range(len(ids) - 1):
-        equal = (padded[i] == padded[i + 1 :]) & (padded[i] >= 0)
-        same[i, i + 1 :] = equal.sum(axis=1)
-        prefix[i, i + 1 :] = np.argmin(equal, axis=1)  # the last column is never equal
+    for start in range(0, int(np.sort(lengths)[-2]), CHUNK):
+        there = np.flatnonzero(lengths > start)
+        block = np.full((len(there), CHUNK), -1, np.int64)
+        for row, i in zip(block, there.tolist(), strict=True):
+            part = ids[i][start : start + CHUNK]
+            row[: len(part)] = part
+        for at, i in enumerate(there[:-1]):
+            others = there[at + 1 :]
+            equal = (block[at] == block[at + 1 :]) & (block[at] >= 0)
+            same[i, others] += equal.sum(axis=1)
+            begun = np.where(equal.all(axis=1), CHUNK, np.argmin(equal, axis=1))
+            prefix[i, others] += np.where(prefix[i, others] == start, begun, 0)
     return same, prefix

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from .keys import Key, key_of
 from .kinds import KeyKind, Kind
-from .rules import Intervals, ListOrder, Names, Percent, Rules, Significant, Units
+from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 
-__all__ = ["Classes", "classify", "grade"]
+__all__ = ["Classes", "classify", "grade", "grades"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,25 @@ def grade(
     significant: Significant = 0,
 ) -> bool:
     """Whether the two are one answer: whether a group of just these has one class. No answer equals nothing."""
-    if answer is None or label is None:
-        return False
     rules = Rules(percent, units, names, list_order, intervals, significant)
-    a, b = key_of(answer, kind, options, rules), key_of(label, kind, options, rules)
-    if a is None or b is None:
-        return False
+    return grades((answer,), label, kind=kind, options=options, rules=rules)[0]
+
+
+def grades(
+    answers: Iterable[str | None],
+    label: str | None,
+    *,
+    kind: Kind = "math",
+    options: Sequence[str] | None = None,
+    rules: Rules = DEFAULT,
+) -> list[bool]:
+    """`grade` of each answer against one label, which is read once however many answers there are."""
+    wanted = None if label is None else key_of(label, kind, options, rules)
+    keys = (None if a is None or wanted is None else key_of(a, kind, options, rules) for a in answers)
+    return [key is not None and wanted is not None and _same(key, wanted) for key in keys]
+
+
+def _same(a: Key, b: Key) -> bool:
     homes = _homes((a, b))
     return homes[a] == homes[b]
 

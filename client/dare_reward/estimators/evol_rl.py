@@ -43,13 +43,13 @@ def evol_rl(
     valid_R = groups.spread(digits_A, fill=False) & groups.has("embedding")
     label_A = majority(_only(groups, digits_A)) & digits_A
     leads_R = groups.spread(label_A, fill=False)
-    embedding = groups.columns.get("embedding")
+    place_R, embedding = groups.vectors("embedding")
     rewards_R = np.full(len(valid_R), -1.0)
     few_P = groups.sum_rollouts(valid_R) < 2
     starts = offsets(groups.sizes_P)
     for p in np.flatnonzero(~few_P):
         at = starts[p] + np.flatnonzero(valid_R[starts[p] : starts[p + 1]])
-        rewards_R[at] = _rewards(np.ascontiguousarray(embedding[at]), leads_R[at])  # type: ignore[index]
+        rewards_R[at] = _rewards(embedding[place_R[at]].astype(np.float64), leads_R[at])
     return by_answer(
         groups,
         groups.sum_by_answer(rewards_R) / groups.votes_A,

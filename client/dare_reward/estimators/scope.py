@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._segments import Floats, Ints, offsets
 from ..groups import Groups, Ragged
@@ -86,6 +87,9 @@ def scope(
     )
 
 
+Drawn = NDArray[np.unsignedinteger[Any]]  # the rollouts that are drawn for each block: [blocks, number]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """One group: answer and weight of each rollout, the index of its first answer, and how many it has."""
@@ -94,15 +98,6 @@ class _Part:
     weight_M: Floats
     first: int
     answers: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Draw:
-    """Who is drawn for each block: pairs of a block and a rollout, block by block."""
-
-    block: Ints
-    rollout: Ints
-    blocks: int
 
 
 def _part(groups: Groups, p: int, weight_R: Floats) -> _Part:
@@ -115,31 +110,35 @@ def _candidates(rollouts: int) -> list[int]:
     return [1 << i for i in range(rollouts.bit_length())]
 
 
-@lru_cache(maxsize=16)
-def _draws(rollouts: int, votes: float, seed: int) -> tuple[tuple[_Draw, ...], tuple[_Draw, ...]]:
+@lru_cache(maxsize=4)  # of groups of 1,024 one takes 8 MiB
+def _draws(rollouts: int, votes: float, seed: int) -> tuple[tuple[Drawn, ...], tuple[Drawn, ...]]:
     """For each subgroup size the draws of its blocks: once to measure, once to label."""
     rng = np.random.default_rng([seed, rollouts])
     number = max(round(votes * rollouts), 1)
+    narrow = np.min_scalar_type(rollouts)
 
-    def draw(size: int) -> _Draw:
+    def draw(size: int) -> Drawn:
         blocks = -(-rollouts // size)
-        order = rng.permuted(np.tile(np.arange(rollouts), (blocks, 1)), axis=1)
-        block, rollout = np.nonzero(order < number)
-        return _Draw(block, rollout, blocks)
+        order = np.tile(np.arange(rollouts, dtype=narrow), (blocks, 1))
+        rng.permuted(order, axis=1, out=order)
+        drawn = [np.flatnonzero(row < number).astype(narrow) for row in order]
+        return np.array(drawn, narrow)
 
     sizes = _candidates(rollouts)
     return tuple(draw(s) for s in sizes), tuple(draw(s) for s in sizes)
 
 
-def _labels(part: _Part, drawn: _Draw, size: int) -> Ints:
+def _labels(part: _Part, drawn: Drawn, size: int) -> Ints:
     """The label of each rollout as an answer's index in its group, -1 for none."""
     if not part.answers:
         return np.full(len(part.answer_M), -1)
-    answered = part.answer_M[drawn.rollout] >= 0
-    place = drawn.block * part.answers + part.answer_M[drawn.rollout] - part.first
-    weights = part.weight_M[drawn.rollout]
-    flat = np.bincount(place[answered], weights[answered], minlength=drawn.blocks * part.answers)
-    sums_BK = flat.reshape(drawn.blocks, part.answers)
+    blocks, number = drawn.shape
+    answer = part.answer_M[drawn.ravel()]
+    place = np.repeat(np.arange(blocks) * part.answers - part.first, number) + answer
+    answered = answer >= 0
+    weights = part.weight_M[drawn.ravel()]
+    flat = np.bincount(place[answered], weights[answered], minlength=blocks * part.answers)
+    sums_BK = flat.reshape(blocks, part.answers)
     label_B = np.where(sums_BK.max(axis=1) > 0, sums_BK.argmax(axis=1), -1)
     return np.repeat(label_B, size)[: len(part.answer_M)]
 

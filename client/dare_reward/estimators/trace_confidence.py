@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from .._segments import BLOCK, Floats, Ints, blocks, offsets, segment_means, segment_sums
+from .._segments import BLOCK, Floats, Ints, offsets, segment_means, segment_sums
 from ..errors import GroupError
 from ..groups import Groups, Ragged
 
@@ -110,9 +110,16 @@ def _position(lengths_R: Ints) -> Ints:
 
 
 def _padded_blocks(lengths_R: Ints) -> Iterator[tuple[slice, slice]]:
-    """Runs of rollouts whose padded rectangle has about BLOCK elements."""
-    longest = max(int(lengths_R.max(initial=1)), 1)
-    yield from blocks(lengths_R, size=max(BLOCK * int(lengths_R.mean() if len(lengths_R) else 1) // longest, longest))
+    """Runs of rollouts whose padded rectangle has at most BLOCK elements, or that are one rollout."""
+    ends = offsets(lengths_R)
+    padded_R = np.maximum(lengths_R, 1)
+    first = 0
+    while first < len(lengths_R):
+        longest = np.maximum.accumulate(padded_R[first : first + max(BLOCK // int(padded_R[first]), 1)])
+        area = longest * np.arange(1, len(longest) + 1)
+        last = first + max(int(np.searchsorted(area, BLOCK, side="right")), 1)
+        yield slice(first, last), slice(int(ends[first]), int(ends[last]))
+        first = last
 
 
 def _windows(values_T: Floats, lengths_R: Ints, window: int) -> tuple[Floats, Ints]:

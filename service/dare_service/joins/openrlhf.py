@@ -90,7 +90,7 @@ class OpenRLHF:
         with self._told(address):
             config = openrlhf(query_string(request), self._settings)
             run = config.run or f"@{address}"
-            columns = read_body(body)
+            columns = read_body(body, self._settings.limits, self._settings.max_request_memory)
             if columns.unknown:
                 self._runs.say(
                     run,

@@ -1,7 +1,4 @@
-"""OpenRLHF's request body as members of groups; the wire form is in `openrlhf.py`.
-
-With it: where the response begins in a `query`, which holds the prompt too.
-"""
+"""OpenRLHF's request body as members of groups; the wire form is in `openrlhf.py`."""
 
 from __future__ import annotations
 
@@ -15,24 +12,22 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from dare_reward._request import Limits
 from dare_reward.errors import RequestError
 from dare_reward.inputs import FIELDS, GROUP_FIELDS
 from dare_reward.openrlhf import AnswerRules, Label, Split, read_label
 
+from ..json_size import check_json
 from ..problems import RefusalError
+from .response_start import response_start
 
-__all__ = ["Member", "OpenRLHFBody", "looks_like", "read_body", "read_members", "response"]
+__all__ = ["Member", "OpenRLHFBody", "looks_like", "read_body", "read_members"]
 
 TEXTS = ("query", "prompts", "group_key", "finish_reason", "entropy_source", "entropy_mode")
 NUMBERS = ("mean_entropy", "num_tokens", "index")
 KEYS = (*TEXTS, *NUMBERS, "labels")
+OPENING_BYTES = 4096  # a body that begins with more white space is no client's
 OPENING = re.compile(rb'\s*\{\s*"(?:' + "|".join(KEYS).encode() + rb')"\s*:')
-# Where an assistant's turn begins, if the prompt cannot be found in the query.
-TURN = re.compile(
-    r"<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model|<｜Assistant｜>|<\|assistant\|>|\[/INST\]"
-)
-TAILS = (1024, 256, 64)
-SPACELESS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +62,14 @@ class Member:
 
 def looks_like(body: bytes | bytearray) -> bool:
     """The body's first key is one of OpenRLHF's, which no grouped request has: cheaper than parsing it twice."""
-    return OPENING.match(body) is not None
+    return OPENING.match(body, 0, OPENING_BYTES) is not None
 
 
-def read_body(body: bytes | bytearray) -> OpenRLHFBody:
-    try:
-        content = from_json(bytes(body))
-    except ValueError as error:
-        raise RefusalError(400, f"not JSON: {error}", code="json") from None
-    if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
-        raise RequestError("must be an object with the lists query, prompts and labels", code="type")
+def read_body(body: bytes | bytearray, limits: Limits, memory: int) -> OpenRLHFBody:
+    check_json(body, memory)
+    content = _content(body)
     count = len(_list(content, "query"))
+    limits.check_total(count, ("query",))
     given = {}
     for key in KEYS:
         if key in content:
@@ -92,7 +84,18 @@ def read_body(body: bytes | bytearray) -> OpenRLHFBody:
         for i, value in enumerate(given.get(key, [])):
             _check_number(key, value, i)
     query, prompts, labels = given.pop("query"), given.pop("prompts"), given.pop("labels", [None] * count)
+    _check_lengths(prompts, labels, limits)
     return OpenRLHFBody(query, prompts, labels, given, sorted(k[:64] for k in content.keys() - set(KEYS))[:8])
+
+
+def _content(body: bytes | bytearray) -> dict[str, Any]:
+    try:
+        content = from_json(body)
+    except ValueError as error:
+        raise RefusalError(400, f"not JSON: {error}", code="json") from None
+    if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
+        raise RequestError("must be an object with the lists query, prompts and labels", code="type")
+    return content
 
 
 def read_members(body: OpenRLHFBody, rules: AnswerRules, policy: Split, max_text: int) -> list[Member]:
@@ -103,10 +106,10 @@ def read_members(body: OpenRLHFBody, rules: AnswerRules, policy: Split, max_text
 def _member(body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int) -> Member:
     query, prompt, own = body.query[i], body.prompts[i], {k: v[i] for k, v in body.given.items()}
     label = read_label(body.labels[i], policy=policy)
-    text, found = response(query, prompt)
+    start, found = response_start(query, prompt)
     numbers = {k: own[k] for k in ("mean_entropy", "num_tokens") if own.get(k) is not None}
     # The answer stands at the end; a refused rollout would end the training run.
-    raw = {"text": text[-max_text:], "finish_reason": own.get("finish_reason"), **numbers}
+    raw = {"text": query[max(start, len(query) - max_text) :], "finish_reason": own.get("finish_reason"), **numbers}
     return Member(
         group=own.get("group_key") or _digest(prompt, json.dumps(body.labels[i], sort_keys=True)).hex(),
         identity=_digest(query, repr(sorted(own.items()))),
@@ -116,27 +119,6 @@ def _member(body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_t
         entropy=(own.get("entropy_source", "exact"), own.get("entropy_mode", "unknown")),
         found=found,
     )
-
-
-def response(query: str, prompt: str) -> tuple[str, bool]:
-    """The generated part of `query`, and whether the prompt was found in it.
-
-    A query is decode(encode(prompt) + response), with special tokens: it may begin with a token that the prompt lacks,
-    its spaces may differ, and of a long prompt only the end may be there. So after the whole prompt its last characters
-    are looked for, then the same without regard to spaces.
-    """
-    if query.startswith(prompt):
-        return query[len(prompt) :], True
-    for length in TAILS:
-        tail = prompt[-length:]
-        at = query.find(tail)
-        if tail and at >= 0:
-            return query[at + len(tail) :], True
-    marks = "".join(prompt.split())[-SPACELESS:]
-    if marks and (found := re.search(r"\s*".join(map(re.escape, marks)), query)):
-        return query[found.end() :], True
-    turns = list(TURN.finditer(query))
-    return query[turns[-1].end() if turns else 0 :], False
 
 
 def _digest(*parts: str) -> bytes:
@@ -168,6 +150,13 @@ def _check_texts(key: str, values: Sequence[Any], *, optional: bool) -> None:
             )
         if choices is not None and value not in choices:
             raise RequestError(f"must be one of {', '.join(choices)}", loc=(key, i), code="value")
+
+
+def _check_lengths(prompts: Sequence[str], labels: Sequence[Any], limits: Limits) -> None:
+    """Queries may be longer: a response that runs away must not end the training run."""
+    for i, (prompt, label) in enumerate(zip(prompts, labels, strict=True)):
+        limits.check_text(len(prompt), ("prompts", i))
+        limits.check_text(len(label if isinstance(label, str) else json.dumps(label)), ("labels", i))
 
 
 def _check_number(key: str, value: Any, i: int) -> None:

@@ -27,6 +27,7 @@ from dare_reward._scoring import score
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 
+from ..json_size import check_json
 from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import query_string
@@ -58,7 +59,7 @@ class Rollouts:
         if self._refusal:
             raise RefusalError(503, self._refusal, code="workers")
         config = explicit(query_string(request), self._settings)
-        work = partial(_arrival, body, config, self._settings.limits)
+        work = partial(_arrival, body, config, self._settings)
         arrival = (
             work()
             if len(body) <= INLINE_BYTES
@@ -102,7 +103,9 @@ class Rollouts:
         self._metrics.join_groups.labels("expired").inc(groups)
 
 
-def _arrival(body: bytes | bytearray, config: Configuration, limits: Limits) -> Arrival:
+def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings) -> Arrival:
+    limits = settings.limits
+    check_json(body, settings.max_request_memory)
     content = _content(body)
     size, index = content["group_size"], content["index"]
     if not 1 <= size <= limits.rollouts:
@@ -125,7 +128,7 @@ def _arrival(body: bytes | bytearray, config: Configuration, limits: Limits) -> 
 
 def _content(body: bytes | bytearray) -> dict[str, Any]:
     try:
-        content = from_json(bytes(body), allow_inf_nan=False)
+        content = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise RefusalError(400, f"not JSON: {error}", code="json") from None
     if not isinstance(content, dict):

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
+from growth import assert_calls
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dare_service.joins.openrlhf_body import response
+from dare_reward._request import Limits
+from dare_reward.errors import LimitError
+from dare_service.joins.openrlhf_body import read_body
+from dare_service.joins.response_start import PIECE, response_start
 
 CHAT = "<|im_start|>system\nPut it in \\boxed{}.<|im_end|>\n<|im_start|>user\nWhat is 2 + 2 ?<|im_end|>\n<|im_start|>assistant\n"
 LONG = "Context. " * 600 + CHAT
+
+
+def response(query, prompt):
+    start, found = response_start(query, prompt)
+    return query[start:], found
 
 
 @pytest.mark.parametrize(
@@ -54,3 +66,58 @@ def test_without_its_prompt_the_last_turn_counts():
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_what_was_generated_comes_back_exactly(prompt, generated):
     assert response(prompt + generated, prompt) == (generated, True)
+
+
+HOLDS = {
+    "spaces between marks": ("a " * 20_000 + "c", "a" * 63 + "c"),
+    "never the last mark": (("a" + " " * 400) * 63 + "b", "a" * 63 + "c"),
+    "almost": ("ab" * 20_000, "ab" * 40 + "c"),
+}
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_the_search_is_what_a_regular_expression_would_find(monkeypatch, name):
+    """And does not depend on where a piece of the text ends."""
+    query, prompt = HOLDS[name]
+    marks = "".join(prompt.split())[-64:]
+    found = re.search(r"\s*".join(map(re.escape, marks)), query)
+    expected = (found.end(), True) if found else (0, False)
+    assert response_start(query, prompt) == expected
+    for piece in (1, 7, 64, 1000):
+        monkeypatch.setattr("dare_service.joins.response_start.PIECE", piece)
+        assert response_start(query[:3000], prompt) == ((0, False) if not found or found.end() > 3000 else expected)
+
+
+@given(st.text("ab c\n", max_size=40), st.text("ab c", min_size=1, max_size=6), st.integers(1, 9))
+def test_pieces_change_nothing(query, prompt, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        whole = response_start(query, prompt)
+        patch.setattr("dare_service.joins.response_start.PIECE", piece)
+        assert response_start(query, prompt) == whole
+
+
+def test_between_two_pieces_other_threads_run():
+    """No call of C looks at more than a piece of the text, and the pieces are as many as the text is long."""
+    for query, prompt in HOLDS.values():
+        long = query.replace("c", "b") * (1 + 3_000_000 // len(query))  # nothing of it is found
+        assert_calls(lambda: response_start(long, prompt), 40 * (1 + len(long) // PIECE), prompt)  # noqa: B023
+
+
+def test_a_batch_says_what_is_too_much_and_where():
+    def refused(limits, **lists):
+        body = {"query": ["p1", "p2"], "prompts": ["p", "p"], "labels": ["", ""], **lists}
+        with pytest.raises(LimitError) as caught:
+            read_body(json.dumps(body).encode(), limits, 1 << 26)
+        return caught.value.loc, str(caught.value)
+
+    loc, said = refused(Limits(total=1))
+    assert loc == ("query",)
+    assert "2 rollouts; at most 1 in one request (DARE_MAX_REQUEST_ROLLOUTS)" in said
+    for key, value, at in (("prompts", "x" * 11, 0), ("labels", "x" * 11, 1), ("labels", {"answer": ["x" * 5]}, 0)):
+        values = ["", ""]
+        values[at] = value
+        loc, said = refused(Limits(text=10), **{key: values})
+        assert loc == (key, at)
+        assert "at most 10 (DARE_MAX_TEXT)" in said
+    body = {"query": ["p" + "x" * 99], "prompts": ["p"], "labels": [""]}
+    assert read_body(json.dumps(body).encode(), Limits(text=10), 1 << 26).query == body["query"]  # read from its end

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dare_reward.answers import Classes, canonical, classify, grade
-from dare_reward.answers.keys import _cached_math
+from dare_reward.answers.classes import grades
+from dare_reward.answers.keys import _cached_math, key_of
 
 TEXTS = sorted(
     {
@@ -207,3 +208,18 @@ def test_hash_seeds_do_not_matter():
         for seed in ("0", "4242")
     }
     assert len(outs) == 1
+
+
+@pytest.mark.parametrize("label", ["1", "x" * 300, None])
+def test_a_label_is_read_once_however_many_answers_it_is_compared_with(monkeypatch, label):
+    read = []
+
+    def noted(raw, *rest):
+        read.append(raw)
+        return key_of(raw, *rest)
+
+    monkeypatch.setattr("dare_reward.answers.classes.key_of", noted)
+    answers = [None, "1", "1.0", "2", "x" * 300]
+    found = grades(answers, label)
+    assert read.count(label) <= 1 + answers.count(label)
+    assert found == [grade(a, label) for a in answers]

@@ -1,0 +1,64 @@
+"""How much memory a JSON body takes once it is read, known before it is.
+
+Two bytes of JSON can become a list of a hundred, so a limit on the body's bytes says little. What counts is how many
+values, strings, lists and objects it holds, and these can be counted without reading it: outside of strings each value
+but the first follows a comma or an opening bracket.
+
+The figures are what pydantic and Python need for one, measured with CPython 3.11 and rounded up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dare_reward.errors import LimitError
+from dare_reward.wire import MAX_HEADER
+
+__all__ = ["check_frame", "check_json", "json_memory"]
+
+VALUE, STRING, LIST, OBJECT = 80, 110, 256, 450
+MOST = 180  # per byte of the worst body: an empty object and a comma
+OWN = 4  # times its own bytes that a body may take in any case
+PIECE = 1 << 16  # bytes that are looked at in one go, while other threads wait
+
+# A string, or what a piece has of one that ends in the next.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+
+
+def check_json(body: bytes | bytearray, budget: int) -> None:
+    """LimitError for a body that takes more than `budget` bytes and OWN times its own."""
+    allowed = budget + OWN * len(body)
+    if MOST * len(body) <= allowed:
+        return
+    if (needed := json_memory(body)) > allowed:
+        raise LimitError(
+            f"the JSON holds so many values that reading it takes {needed} bytes; at most {OWN} x its own {len(body)} "
+            f"and {budget} (DARE_MAX_REQUEST_MEMORY): send a frame, or mean entropies, or split it by group",
+            code="memory",
+        )
+
+
+def check_frame(body: bytes | bytearray, budget: int) -> None:
+    """The same for the header of a frame."""
+    check_json(bytes(body[8 : 8 + min(int.from_bytes(body[:8], "little"), MAX_HEADER)]), budget)
+
+
+def json_memory(body: bytes | bytearray) -> int:
+    """Bytes for the body and all that it becomes, at most. Of what is no JSON the figure means nothing."""
+    total = len(body)
+    for bare, strings in _without_strings(body):
+        total += VALUE * bare.count(b",") + LIST * bare.count(b"[") + OBJECT * bare.count(b"{") + STRING * strings
+    return total
+
+
+def _without_strings(body: bytes | bytearray) -> Iterator[tuple[bytes, int]]:
+    """The body piece by piece: what stands outside of strings, and how many strings ended."""
+    rest = b""
+    for start in range(0, len(body), PIECE):
+        bare, strings = _STRING.subn(b"", rest + body[start : start + PIECE])
+        bare, quote, inside = bare.partition(b'"')
+        # Of a string that goes on in the next piece only its state matters: whether its last character is escaped.
+        escaped = (len(inside) - len(inside.rstrip(b"\\"))) % 2
+        rest = quote + b"\\" * escaped
+        yield bare, strings

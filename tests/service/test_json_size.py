@@ -1,0 +1,55 @@
+"""What a JSON body holds is counted outside of its strings, wherever a piece of it ends."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dare_reward.errors import LimitError
+from dare_service import json_size
+from dare_service.json_size import LIST, OBJECT, OWN, STRING, VALUE, check_json, json_memory
+
+TEXT = st.text('ab"\\,[]{}\n', max_size=12)
+TREE = st.recursive(TEXT | st.integers() | st.none(), lambda x: st.lists(x) | st.dictionaries(TEXT, x), max_leaves=20)
+
+
+def counted(value):
+    """The same by walking the tree: a comma between two entries."""
+    if isinstance(value, str):
+        return STRING
+    if isinstance(value, dict):
+        inside = sum(STRING + counted(v) for v in value.values())
+    elif isinstance(value, list):
+        inside = sum(map(counted, value))
+    else:
+        return 0
+    return (OBJECT if isinstance(value, dict) else LIST) + VALUE * max(len(value) - 1, 0) + inside
+
+
+@given(TREE, st.integers(1, 40))
+def test_pieces_change_nothing(tree, piece):
+    body = json.dumps(tree).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_size, "PIECE", piece)
+        assert json_memory(body) == len(body) + counted(tree)
+
+
+def test_what_is_surely_small_is_not_looked_at(monkeypatch):
+    monkeypatch.setattr(json_size, "json_memory", lambda body: pytest.fail("counted"))
+    check_json(b"[" + b"{}," * 100_000 + b"0]", 64 << 20)
+
+
+def test_texts_may_be_as_long_as_they_are():
+    body = json.dumps(['\\frac{1}{2}, [3, 4], "5" ' * 100_000]).encode()
+    assert json_memory(body) < 1.1 * len(body)
+    check_json(body, 0)
+
+
+def test_the_refusal_says_the_figures():
+    body = b"[" + b"[]," * 400_000 + b"[]]"
+    with pytest.raises(LimitError) as caught:
+        check_json(body, 1000)
+    assert caught.value.code == "memory"
+    for word in (json_memory(body), OWN, len(body), 1000, "DARE_MAX_REQUEST_MEMORY"):
+        assert str(word) in str(caught.value)

@@ -1,0 +1,186 @@
+"""A request's memory: at most 4 x its body and 64 MiB, whatever it holds.
+
+Each body is scored in a process of its own, a fork of one that has loaded everything, whose greatest resident size is
+compared with that before. As a script this prints the figures: python tests/service/test_memory.py all
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dare_reward.errors import DareError
+from dare_reward.groups import Ragged
+from dare_reward.inputs import FIELDS
+from dare_reward.methods import methods, specs
+from dare_reward.wire import pack
+from dare_service.body import form
+from dare_service.problems import from_error, from_validation
+from dare_service.reward_request import Call, RequestScorer, work
+from dare_service.settings import Settings
+
+MIB = 1 << 20
+BESIDE, TIMES = 64 * MIB, 4
+MOST = Settings().max_request_rollouts
+TOKENS = 2000
+USUAL = {
+    "answer": "12",
+    "mean_entropy": 0.25,
+    "num_tokens": 812,
+    "trained": True,
+    "finish_reason": "stop",
+    "correct": True,
+}
+
+
+def dumped(body):
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def repeated(count, item, size=1024):
+    """A body of `count` rollouts, all alike."""
+    group = b'{"rollouts":[' + b",".join([item] * size) + b"]}"
+    return b'{"groups":[' + b",".join([group] * (count // size)) + b"]}"
+
+
+def one_of_each():
+    """Every array input in one rollout of the greatest request; the others are empty."""
+    shapes = {"scalar": 1, "tokens": [0] * TOKENS, "list": [1] * TOKENS, "vector": [0] * 4000}
+    given = {name: shapes.get(f.shape, [[0, 0]] * TOKENS) for name, f in FIELDS.items()}
+    given["token_mask"] = [True] * TOKENS
+    for name in {f.gives[0] for f in FIELDS.values() if f.gives} | {"num_tokens", "sum_logprob"}:
+        given.pop(name, None)
+    second = {"second_group": [{"answer": "1"}], "teacher_group": [{"answer": "1"}], "label": "1", "reference": "1"}
+    rollouts = [{}] * 1023
+    groups = [{"rollouts": [{"answer": "1", **given}, *rollouts], **second}]
+    return dumped({"groups": [*groups, *[{"rollouts": [{}, *rollouts]}] * (MOST // 1024 - 1)]})
+
+
+def ids(lengths, distinct):
+    """A frame of one group whose rollouts have so many token ids."""
+    count = sum(lengths)
+    values = np.arange(count) if distinct else np.zeros(count)
+    groups = {"groups": [{"rollouts": [{"answer": "1"}] * len(lengths)}]}
+    return pack(groups, {"token_ids": Ragged(values.astype(np.int32), np.array(lengths))})
+
+
+def inside(element, count, key="meta"):
+    value = b"[" + b",".join([element] * count) + b"]"
+    return b'{"groups":[],"%s":%s}' % (key.encode(), b'{"a":' + value + b"}" if key == "meta" else value)
+
+
+def traces(element, count):
+    return b'{"groups":[{"rollouts":[{"answer":"1","topk_logprobs":[' + b",".join([element] * count) + b"]}]}]}"
+
+
+def asked_for(name):
+    """The query of a method with what it wants to be told."""
+    told = {s.name: 1 for s in specs(methods()[name]) if s.required}
+    experimental = (
+        {"allow_experimental": "true"} if any(s.name == "allow_experimental" for s in specs(methods()[name])) else {}
+    )
+    return "&".join(f"{key}={value}" for key, value in {"method": name, **told, **experimental}.items())
+
+
+EACH = one_of_each()
+BODIES = {
+    **{f"one of each input, {name}": (asked_for(name), lambda: EACH) for name in methods()},
+    "nothing in any rollout": ("", lambda: repeated(MOST, b"{}")),
+    "usual rollouts": ("missing_entropy=frequency", lambda: repeated(MOST, dumped(USUAL))),
+    "a million rollouts": ("", lambda: repeated(1 << 20, b"{}")),
+    "distinct answers": (
+        "missing_entropy=frequency",
+        lambda: dumped({"groups": [{"rollouts": [{"answer": str(i)} for i in range(1024)]}] * (MOST // 1024)}),
+    ),
+    "one trace among empty rollouts": (
+        "method=deepconf",
+        lambda: repeated(MOST, b"{}").replace(b"{}", dumped({"topk_logprobs": [[0, -1]] * TOKENS}), 1),
+    ),
+    "one trace among short ones": (
+        "method=deepconf",
+        lambda: repeated(MOST, b'{"topk_logprobs":[[0,-1]]}').replace(b"[[0,-1]]", dumped([[0, -1]] * TOKENS), 1),
+    ),
+    "distinct token ids": ("missing_entropy=frequency", lambda: ids([6250] * 64, distinct=True)),
+    "one rollout with token ids": ("missing_entropy=frequency", lambda: ids([400_000] + [1] * 63, distinct=False)),
+    "empty lists": ("", lambda: inside(b"[]", MIB)),
+    "empty lists, few": ("", lambda: inside(b"[]", MIB // 6)),
+    "empty objects, few": ("", lambda: inside(b"{}", MIB // 8)),
+    "numbers": ("", lambda: inside(b"0", 4 * MIB)),
+    "numbers, few": ("", lambda: inside(b"0", MIB // 2)),
+    "an unknown key": ("", lambda: inside(b"[]", MIB // 6, key="x")),
+    "keys": ("", lambda: dumped({"groups": [], "meta": {str(i): 0 for i in range(250_000)}})),
+    "rows of two": ("method=deepconf", lambda: traces(b"[0,0]", MIB // 8)),
+    "rows of one": ("method=deepconf", lambda: traces(b"[0]", MIB // 5)),
+    "long numbers": ("", lambda: traces(b"[-0.12345678901234567,-2.1234567890123456]", MIB)),
+}
+
+
+def peak_of(scorer, name):
+    """The body's bytes, the greatest resident size beyond that before, and the status: from a fork."""
+    query, make = BODIES[name]
+    body = bytearray(make())
+    kind = form({"content-type": "application/json" if body[:1] == b"{" else "application/vnd.safetensors"}, Settings())
+    asked = dict(pair.split("=") for pair in query.split("&") if pair)
+    readable, writable = os.pipe()
+    if not (child := os.fork()):
+        before, status = resident(), 200
+        try:
+            work(scorer, Call(body, kind, asked, "id", "application/json"))
+        except Exception as error:
+            status = (from_error if isinstance(error, DareError) else from_validation)(error)[0]
+        most = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        os.write(writable, json.dumps([len(body), most - before, status]).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writable)
+    with os.fdopen(readable) as pipe:
+        return json.load(pipe)
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.fixture(scope="module")
+def figures():
+    command = [sys.executable, __file__, "all"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    return {name: figure for name, *figure in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("name", BODIES)
+def test_peak(figures, name):
+    size, peak, status = figures[name]
+    assert status in {200, 413, 422}
+    assert peak <= TIMES * size + BESIDE, f"{size} bytes -> {peak / MIB:.0f} MiB, {status}"
+
+
+def test_what_is_refused_says_the_figure_and_the_parameter(service):
+    problem = service.post(inside(b"[]", MIB)).json()
+    assert problem["status"] == 413
+    assert "DARE_MAX_REQUEST_MEMORY" in problem["detail"]
+    assert str(service.state.settings.max_request_memory) in problem["detail"]
+    assert service.get("/info").json()["settings"]["max_request_memory"] == 64 * MIB
+
+
+def main(names):
+    scorer = RequestScorer.of(Settings())
+    kind = form({"content-type": "application/json"}, Settings())
+    for method in methods():  # loads what is loaded once
+        asked = dict(pair.split("=") for pair in asked_for(method).split("&"))
+        work(
+            scorer,
+            Call(bytearray(b'{"groups":[{"rollouts":[{"answer":"x+1"}]}]}'), kind, asked, "", "application/json"),
+        )
+    for name in names:
+        print(json.dumps([name, *peak_of(scorer, name)]), flush=True)
+
+
+if __name__ == "__main__":
+    main(BODIES if sys.argv[1:] == ["all"] else sys.argv[1:])
