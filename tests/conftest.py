@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fields import group_numbers
 from hypothesis import settings
 
 from dare_reward.methods import find
@@ -50,6 +51,7 @@ def make_groups(seed=0, count=5, size=9, **options):
         groups.append(
             {
                 "group_id": f"g{p}",
+                **group_numbers("prompt_weight"),
                 "label": "2",
                 "reference": "2",
                 "prompt_weight": float(rng.random()),

@@ -46,7 +46,7 @@ __all__ = [
     "specs",
 ]
 
-Evidence = Literal["verified against official code", "from the paper", "experimental"]
+Evidence = Literal["verified against official code", "from the paper", "ours", "experimental"]
 Output = Literal["rewards", "advantages"]
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -124,6 +124,7 @@ class Method:
               With `answer` among them, rollouts without an answer need nothing else.
     when      inputs that only some parameters need
     imputes   required inputs whose absence the function itself deals with
+    optional  inputs that it uses where they are there
     advantages  beside rewards it has advantages of its own, for `advantage=NAME` with its name
     keeps_scale  how far its rewards lie apart says how much a prompt counts: to divide by a group's deviation undoes it
     whole_batch  when its own advantages are over all groups of a step
@@ -140,6 +141,7 @@ class Method:
     requires: tuple[str, ...] = ("answer",)
     when: tuple[When, ...] = ()
     imputes: frozenset[str] = frozenset()
+    optional: tuple[str, ...] = ()
     output: Output = "rewards"
     advantages: bool = False
     keeps_scale: bool = False
@@ -167,7 +169,8 @@ class Method:
     @property
     def inputs(self) -> frozenset[str]:
         """Every input that it may look at, alternatives included."""
-        return frozenset(n for entry in (*self.requires, *(w.name for w in self.when)) for n in entry.split("|"))
+        entries = (*self.requires, *(w.name for w in self.when), *self.optional)
+        return frozenset(name for entry in entries for name in entry.split("|"))
 
     def resolve(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return resolve(self.specs, params, loc=("params",))

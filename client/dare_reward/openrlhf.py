@@ -210,11 +210,11 @@ class Facts:
     members: int
     valid: Sequence[bool]
     pruned: Sequence[bool]
-    entropies: Sequence[float | None] = ()
-    source: str = "none"
-    diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    evaluation: bool = False
-    known: Known = field(default_factory=dict)
+    entropies: Sequence[float | None]
+    source: str
+    diagnostics: Mapping[str, Any]
+    evaluation: bool
+    known: Known
 
     @property
     def mean_entropy(self) -> float | None:
@@ -357,12 +357,13 @@ def outcomes(
         rewards = _neutralised(rewards, [gone[i] for i in places])
     best = None if unscored or _silent(reply, places) else _best_answer(reply)
     facts = Facts(
-        len(reply.rewards),
-        reply.valid,
-        gone,
-        entropies,
-        reply.entropy_source or "none",
-        reply.diagnostics or NOTHING,
+        members=len(reply.rewards),
+        valid=reply.valid,
+        pruned=gone,
+        entropies=entropies,
+        source=reply.entropy_source or "none",
+        diagnostics=reply.diagnostics or NOTHING,
+        evaluation=False,
         known=known,
     )
     return [
@@ -408,7 +409,16 @@ def evaluation(
     right = rules.right(rules.read(rollout, label), label)
     value = float(right or False)
     told = {"ground_truth_ratio": value}
-    facts = Facts(1, [right is not None], [False], [entropy], diagnostics=told, evaluation=True)
+    facts = Facts(
+        members=1,
+        valid=[right is not None],
+        pruned=[False],
+        entropies=[entropy],
+        source="none",
+        diagnostics=told,
+        evaluation=True,
+        known=NOTHING,
+    )
     return RolloutOutcome(value, value, _logs(facts, [0], route, shadow)[0])
 
 
@@ -416,5 +426,14 @@ def neutral(
     count: int, *, votes: int, route: Route, shadow: Sequence[str] = (), known: Known = NOTHING
 ) -> list[RolloutOutcome]:
     """Equal rewards, hence no advantage: for the `count` rollouts of a group that could not be scored at all."""
-    facts = Facts(votes, [True] * votes, [False] * votes, known=known)
+    facts = Facts(
+        members=votes,
+        valid=[True] * votes,
+        pruned=[False] * votes,
+        entropies=[None] * votes,
+        source="none",
+        diagnostics=NOTHING,
+        evaluation=False,
+        known=known,
+    )
     return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(facts, [0] * count, route, shadow)]

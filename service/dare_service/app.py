@@ -224,6 +224,7 @@ def _describe(method: Method) -> dict[str, Any]:
         "output": method.output,
         "requires": method.requires,
         "requires_when": [{"input": w.name, "when": w.words} for w in method.when],
+        "optional": method.optional,
         "cost": method.cost,
         "unverified": method.unverified,
         "parameters": parameters,

@@ -20,6 +20,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 from dare_reward.wire import unpack
@@ -57,7 +58,7 @@ PER_GROUP = {
     "label": ANSWERS,
     "reference": ["1"],
     "prompt": ["p"],
-    "prompt_weight": [0.5],
+    **{name: [0.5] for name, field in GROUP_FIELDS.items() if field.type == "float"},
     "entropy_source": ["topk"],
     "second_group": [[{"answer": "1"}, {"answer": "2"}]],
     "teacher_group": [[{"answer": "1"}]],

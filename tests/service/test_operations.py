@@ -207,7 +207,7 @@ def test_every_setting_says_why_it_exists():
 def test_openapi_is_the_committed_document(service):
     """scripts/docs.py writes it."""
     committed = json.loads((Path(__file__).parents[2] / "openapi.json").read_text())
-    assert service.get("/openapi.json").json() == committed
+    assert service.get("/openapi.json").json() == committed, "run: python scripts/docs.py"
 
 
 def test_openapi_describes_both_forms_and_every_field(service):

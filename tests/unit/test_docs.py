@@ -24,7 +24,7 @@ def address():
 def test_outputs_are_what_the_commands_print(document, address):
     """`python scripts/docs.py` renews them."""
     text = document.read_text()
-    assert docs.renew(text, address) == text
+    assert docs.renew(text, address) == text, "run: python scripts/docs.py"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.relative_to(ROOT).as_posix())

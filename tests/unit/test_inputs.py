@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from fields import good
 from pydantic import ValidationError
 
 import dare_reward
@@ -14,20 +15,8 @@ from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FI
 from dare_service.schema import components, parser
 
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
-GOOD = {"bool": True, "text": "x", "object": {"mine": 1}, "options": 4, "rollouts": [{"answer": "1"}]}
 BAD = {"bool": 1, "text": 1, "choice": "x", "options": -1, "rollouts": []}
 PER_GROUP = [f for f in GROUP_FIELDS.values() if not f.required]
-
-
-def good(field):
-    """A value of the input."""
-    if field.type == "choice":
-        return field.choices[-1]
-    if field.type in {"float", "int"}:
-        value = float if field.type == "float" else int
-        one = value(field.le if field.le is not None and field.le < 1 else max(field.ge or 0, 1))
-        return {"scalar": one, "tokens": [one], "list": [one], "vector": [one], "matrix": [[one, one]]}[field.shape]
-    return [True] if field.ragged else GOOD[field.type]
 
 
 def group(**inputs):

@@ -72,7 +72,8 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def needs(m: Method) -> str:
     """The inputs in words: alternatives by "or", conditions in brackets."""
     always = [n.replace("|", " or ") for n in m.requires]
-    return ", ".join([*always, *(f"{w.name.replace('|', ' or ')} ({w.words})" for w in m.when)])
+    sometimes = [f"{w.name.replace('|', ' or ')} ({w.words})" for w in m.when]
+    return ", ".join([*always, *sometimes, *(f"{name} (optional)" for name in m.optional)])
 
 
 def _method(m: Method) -> list[str]:
