@@ -100,7 +100,8 @@ def _vector(field: Field, column: Sequence[Any], where: Where) -> Ragged:
     widths = sorted({len(r) for r in rows})
     if len(widths) > 1 or widths == [0]:
         raise RequestError(
-            f"{field.name} has {widths[0]} and {widths[-1]} components: all have the same, at least 1", code="shape"
+            f"{field.name} has rows of {widths[0]} and {widths[-1]} numbers; all need the same number, at least 1",
+            code="shape",
         )
     values = np.array(rows, np.float64).reshape(len(rows), widths[0] if widths else 1)
     return Ragged(values, np.array([x is not None for x in column], np.int64))

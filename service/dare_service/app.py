@@ -28,7 +28,7 @@ from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
-from .problems import response, stopping
+from .problems import STOPPING, response, stopping
 from .request_url import query
 from .reward_request import Call, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
@@ -238,7 +238,7 @@ async def health() -> Response:
 async def ready(request: Request) -> Response:
     state: State = request.app.state.dare
     if state.draining:
-        return response(503, "stopping", headers={"Retry-After": "1"})
+        return response(503, STOPPING, headers={"Retry-After": "1"})
     return Response(b'{"status":"ready"}', media_type="application/json")
 
 

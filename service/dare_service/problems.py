@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from dare_reward.errors import DareError, RequestError, path
 
-__all__ = ["MAX_ERRORS", "TITLES", "RefusalError", "from_error", "from_validation", "response", "stopping"]
+__all__ = ["MAX_ERRORS", "STOPPING", "TITLES", "RefusalError", "from_error", "from_validation", "response", "stopping"]
 
 MAX_ERRORS = 10
+STOPPING = "the service is stopping; try again in a second"
 MEDIA_TYPE = "application/problem+json"
 TITLES = {
     400: "The body is not JSON or not a frame",
@@ -46,7 +47,7 @@ class RefusalError(DareError):
 
 def stopping() -> RefusalError:
     """For requests that come, or wait, while the service stops."""
-    return RefusalError(503, "stopping", code="draining", headers={"Retry-After": "1"})
+    return RefusalError(503, STOPPING, code="draining", headers={"Retry-After": "1"})
 
 
 def from_error(error: DareError) -> tuple[int, str, Sequence[dict[str, Any]]]:

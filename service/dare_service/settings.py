@@ -33,11 +33,11 @@ class Settings:
     token: str = _setting(
         "",
         "If set, scoring wants `Authorization: Bearer <token>` or `?token=`; probes stay open. Several, separated by "
-        "blanks, are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
+        "spaces, are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
     )
     allowed_hosts: str = _setting(
         "",
-        "Further names, separated by blanks, that a browser or a proxy on this machine may reach the loopback address "
+        "Further names, separated by spaces, that a browser or a proxy on this machine may reach the loopback address "
         "by when no token is set. A web page whose own name is pointed at 127.0.0.1 is refused.",
     )
     trusted_proxies: str = _setting(

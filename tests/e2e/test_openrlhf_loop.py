@@ -25,12 +25,12 @@ loop = importlib.util.module_from_spec(_spec)
 sys.modules["dare_loop"] = loop
 _spec.loader.exec_module(loop)
 
-BATCH, SAMPLES, VOTES, STEPS = 8, 4, 8, 6
+BATCH, SAMPLES, VOTES, STEPS = 8, 4, 8, 4
 
 
 @pytest.fixture(scope="module")
 def agent_run(tiny, tmp_path_factory):
-    """Six steps with the agent, twice as many votes as trained rollouts, evaluations; the service dies after the second."""
+    """Four steps with the agent, twice as many votes as trained rollouts, evaluations; the service dies after the second."""
     folder = tmp_path_factory.mktemp("agent")
     record, service = folder / "exchanges.jsonl", loop.Service().start()
     gone = []
@@ -49,7 +49,7 @@ def agent_run(tiny, tmp_path_factory):
         flags = loop.flags(tiny, folder, prompts=BATCH * STEPS, samples=SAMPLES, batch=BATCH, lr=2e-3) | {
             "algo.advantage.is_correction_level": "token",
             "eval.dataset": str(loop.write_prompts(folder / "eval.jsonl", "eval", 12)),
-            "eval.steps": 3,
+            "eval.steps": 2,
             "eval.n_samples_per_prompt": 2,
             "eval.temperature": 1.0,
             "train.agent_func_path": str(folder / "agent" / "agent.py"),
@@ -135,7 +135,7 @@ def test_no_number_is_nan_and_all_logs_are_there(agent_run):
 
 def test_evaluation_is_accuracy(agent_run):
     run, _ = agent_run
-    assert len(run.evaluations) == STEPS // 3
+    assert len(run.evaluations) == STEPS // 2
     for found in run.evaluations:
         assert found["eval_num_samples"] == 12 * 2 or found["eval_num_samples"] == 12
         assert 0 <= found["eval_sums_pass1"] <= found["eval_sums_pass2"] <= 1
@@ -149,16 +149,16 @@ def test_the_url_route(tiny, tmp_path, entropies):
     record, service = tmp_path / "exchanges.jsonl", loop.Service().start()
     with loop.recording(service.url, record) as url:
         more = "&missing_entropy=error" if entropies else ""
-        flags = loop.flags(tiny, tmp_path, prompts=24, samples=samples, batch=BATCH) | {
+        flags = loop.flags(tiny, tmp_path, prompts=16, samples=samples, batch=BATCH) | {
             "reward.remote_url": f"{url}/reward?group_size={samples}&run=url{more}"
         }
         run = loop.run_loop(arguments(flags), tmp_path, record)
     service.kill()
     assert run.code == 0, run.log[-6000:]
     print(f"\nURL route, entropies {entropies}: {len(run.steps)} steps in {run.seconds:.0f} s")
-    assert len(run.steps) == 3
+    assert len(run.steps) == 2
     scored = [x for x in run.scored if "query" in x.body]
-    assert len(scored) == 3 * BATCH * samples
+    assert len(scored) == 2 * BATCH * samples
     for i, step in enumerate(run.steps):
         part = scored[i * BATCH * samples : (i + 1) * BATCH * samples]
         assert step["rollout/reward_mean"] == pytest.approx(np.mean([x.reply["rewards"][0] for x in part]), abs=1e-6)
@@ -172,7 +172,7 @@ def test_the_url_route(tiny, tmp_path, entropies):
             keys.setdefault(x.body["group_key"][0], []).append(x.body["index"][0])
             assert x.body["mean_entropy"][0] >= 0
             assert x.body["entropy_mode"] == ["temperature"]
-        assert len(keys) == 3 * BATCH
+        assert len(keys) == 2 * BATCH
         assert all(sorted(v) == list(range(samples)) for v in keys.values())
     else:
         assert not any("mean_entropy" in x.body for x in scored)

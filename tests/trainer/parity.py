@@ -225,7 +225,7 @@ def _shadow(rng: random.Random, i: int) -> Case:
 def _plain(rng: random.Random, i: int) -> Case:
     """OpenRLHF as it is released: text alone."""
     label = rng.choice([*LABELS[:20], {"split": "eval"}])
-    return _case(rng, _answers(rng), label=label, sends=False, method=rng.choice(["dare", "ttrl", "weighted_vote"][:2]))
+    return _case(rng, _answers(rng), label=label, sends=False, method=rng.choice(["dare", "ttrl"]))
 
 
 def _labelled(rng: random.Random, i: int) -> Case:

@@ -264,7 +264,7 @@ def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):
     bad.write_text("\n".join(map(json.dumps, [*rows, {"input": "?", "label": {"split": "eval"}}])))
     command = ["doctor", "--reward-url", live, "--waiters", "10", "--data"]
     assert main([*command, str(good)]) == 0
-    assert "good.jsonl: 2 with an answer" in capsys.readouterr().out
+    assert "good.jsonl: 2 labels with an answer, none invalid" in capsys.readouterr().out
     assert main([*command, str(good), str(bad)]) == 2
     assert "row 4: the label means nothing: an evaluation needs the right answer" in capsys.readouterr().out
     assert main([*command, str(bad), "--label-key", "other"]) == 0

@@ -29,7 +29,7 @@ async def waited(join: Join[R], arrival: Arrival, request: Request, *, hold: flo
     except Held as held:
         raise RefusalError(503, f"{held}; come back", code="held", headers={"Retry-After": "1"}) from held
     except Full:
-        detail = "rollouts that wait for their siblings fill the memory for them (DARE_JOIN_MEMORY); come back"
+        detail = "the memory for waiting rollouts is full (DARE_JOIN_MEMORY); try again"
         raise RefusalError(503, detail, code="memory", headers={"Retry-After": "1"}) from None
     except Gone:
         raise Disconnected from None

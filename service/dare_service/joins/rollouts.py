@@ -73,7 +73,7 @@ class Rollouts:
             content = await waited(self.join, arrival, request, hold=self._settings.rollouts_hold)
         except Differs as error:
             names = ", ".join(differences(error.had, error.has))
-            detail = f"{names} of this request differs from an earlier request of this group"
+            detail = f"this request differs from an earlier one of its group in {names}"
             raise RefusalError(409, f"{detail}; all members have one configuration", code="conflict") from None
         except Conflict as error:
             advice = "every group needs a group_id of its own, for example with the step in it"

@@ -22,6 +22,7 @@ import pytest
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded as on_grid
+from dare_service.problems import STOPPING
 
 pytestmark = pytest.mark.anyio
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/openrlhf_requests.json").read_text())
@@ -292,7 +293,7 @@ async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean(pa
                 await asyncio.sleep(0.02)
         process.send_signal(signal.SIGTERM)
         status, reply = await asyncio.wait_for(task, 60)
-        assert (status, reply["detail"]) == (503, "stopping")
+        assert (status, reply["detail"]) == (503, STOPPING)
         assert await asyncio.to_thread(process.wait, 60) == 0
     finally:
         process.kill()

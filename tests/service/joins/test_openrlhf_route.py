@@ -14,6 +14,7 @@ from dare_reward import estimate
 from dare_reward._shadow_methods import LOGS as SHADOW_LOGS
 from dare_reward.openrlhf import UNKNOWN, keys_of
 from dare_service.app import create_app
+from dare_service.problems import STOPPING
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -429,7 +430,7 @@ async def test_held_rollouts_get_503_at_once_when_the_service_stops(asgi, until)
         state.draining = True
         state.stop_joins()
         reply = await asyncio.wait_for(task, 10)
-        assert (reply.status_code, reply.json()["detail"]) == (503, "stopping")
+        assert (reply.status_code, reply.json()["detail"]) == (503, STOPPING)
 
 
 async def test_the_log_says_once_per_run_that_there_are_no_entropies(asgi, caplog):

@@ -78,7 +78,7 @@ async def test_members_of_a_group_have_one_configuration(asgi, one, other, names
         good = await client.post(f"/v1/rollouts{one}", json=body(1, size=2))
         late = await client.post(f"/v1/rollouts{other}", json=body(1, size=2))
     assert (refused.status_code, good.status_code, (await first).status_code, late.status_code) == (409, 200, 200, 409)
-    assert f"{names} of this request differs from an earlier request" in refused.json()["detail"]
+    assert f"this request differs from an earlier one of its group in {names};" in refused.json()["detail"]
     assert late.json()["detail"] == refused.json()["detail"]
 
 

@@ -121,7 +121,7 @@ def _open_files(waiters: int) -> str:
 
 def _labels(path: Path, key: str) -> str:
     """In a run a label that means nothing counts as none."""
-    return f"{check_labels(path, key)} with an answer, and none that means nothing"
+    return f"{check_labels(path, key)} labels with an answer, none invalid"
 
 
 def _version(name: str) -> str | None:
