@@ -18,6 +18,7 @@ from ._reply_writer import Judged, write
 from ._request import ANSWER_SPECS, LIMITS, Limits, Prepared, of_arrays, prepare
 from ._segments import Bools, Floats
 from .advantages import find_advantage
+from .answers.effort import Effort
 from .errors import RequestError
 from .groups import Groups
 from .inputs import Group
@@ -76,14 +77,19 @@ def score(
     advantage: str | None = None,
     shadow: Sequence[str] = (),
     seed: int | None = None,
+    effort: Effort | None = None,
 ) -> Reply:
-    """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours."""
+    """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours.
+
+    `effort` counts what reading the answers costs, if that is not for this request alone.
+    """
+    effort = effort or Effort(limits.steps)
     chosen, values = settle(method, params, shadow=shadow, seed=seed)
     if advantage is not None:
         find_advantage(advantage)
         require_rewards(chosen, consumer=f"advantage={advantage}")
-    prepared = _prepared(groups, columns, limits, values, given=params)
-    correct_R = correctness(prepared)
+    prepared = _prepared(groups, columns, limits, values, given=params, effort=effort)
+    correct_R = correctness(prepared, effort)
     main = _judge(chosen, {s.name: values[s.name] for s in chosen.specs}, prepared, correct_R)
     shadows = {name: _judge(find(name), _defaults(name, seed), prepared, correct_R) for name in shadow}
     return write(prepared, main, shadows, correct_R, advantage=advantage, config_id=config_id(method, values))
@@ -94,11 +100,13 @@ def _prepared(
     columns: Columns,
     limits: Limits,
     values: Mapping[str, Any],
+    *,
     given: Mapping[str, Any],
+    effort: Effort,
 ) -> Prepared:
     reading = {s.name: values[s.name] for s in ANSWER_SPECS}
     if not isinstance(groups, Groups):
-        return prepare(groups, columns=columns, limits=limits, params=reading)
+        return prepare(groups, columns=columns, limits=limits, params=reading, effort=effort)
     if idle := reading.keys() & given.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     return of_arrays(groups)
