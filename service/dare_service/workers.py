@@ -66,6 +66,7 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], receive: C
     finally:
         gone.set()
         begun.cancel()
+        result.cancel()
         client.cancel()
 
 
