@@ -20,6 +20,7 @@ from .analysis.leader import leader_probabilities
 from .analysis.overlap import KINDS, every_overlap
 from .analysis.passk import pass_at_k
 from .answers.classes import grades
+from .answers.effort import Effort
 from .groups import Groups
 
 __all__ = [
@@ -37,7 +38,7 @@ LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confiden
 MOST = 64  # rollouts of a group whose overlap is measured
 
 
-def correctness(prepared: Prepared) -> NDArray[np.float64]:
+def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.float64]:
     """1 right, 0 wrong, NaN unknown, per rollout: the `correct` flag, else the answer's class against the label."""
     flagged = np.array([np.nan if c is None else float(c) for c in prepared.correct_R], np.float64)
     if not any(label is not None for label in prepared.labels):
@@ -49,6 +50,8 @@ def correctness(prepared: Prepared) -> NDArray[np.float64]:
         if label is not None:
             own = slice(int(starts[p]), int(starts[p + 1]))
             kind, options = prepared.kinds[p], prepared.options[p]
+            if effort is not None:
+                effort.check(("groups", p))
             right_A[own] = grades(groups.text_A[own], label, kind=kind, options=options)
     known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
     graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)

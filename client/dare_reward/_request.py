@@ -17,6 +17,7 @@ import numpy as np
 from ._array_inputs import Columns, Where, check_types, read_columns
 from ._segments import Bools, Floats, Ints, offsets
 from .answers import Classes, Extraction, Kind, classify, extract, official_answer, official_key, option_letters
+from .answers.effort import Effort
 from .errors import LimitError, RequestError, unknown_name
 from .groups import Groups, View
 from .inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -37,6 +38,7 @@ __all__ = [
     "option_tuple",
     "prepare",
     "read_answers",
+    "read_numbers",
 ]
 
 JSON = Mapping[str, Any]
@@ -63,6 +65,7 @@ class Limits:
     groups: int = 1024
     rollouts: int = 1024
     text: int = 256 << 10
+    steps: int = sys.maxsize  # of reading its answers
     total: int = sys.maxsize  # rollouts of all groups together
 
     def check_text(self, length: int, loc: Sequence[str | int]) -> None:
@@ -84,7 +87,7 @@ class Limits:
 
 
 LIMITS = Limits()
-UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize, sys.maxsize)
+UNLIMITED = Limits(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,19 +126,22 @@ def prepare(
     columns: Columns = MappingProxyType({}),
     params: Mapping[str, Any] = MappingProxyType({}),
     limits: Limits = LIMITS,
+    effort: Effort | None = None,
 ) -> Prepared:
     """Check and convert.
 
+    `effort` is asked after each group whether to go on.
     `columns` are arrays over all rollouts that came beside the JSON (the frame's tensors); `params` are values of
     `ANSWER_SPECS`.
     """
     rollouts = check_shape(groups, limits=limits)
+    effort = effort or Effort(limits.steps)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
     where = _locator(sizes_P)
     arrays = read_columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
-    classes, guessed_P = _classify(groups, silent_R, options, params)
+    classes, guessed_P = _classify(groups, silent_R, options, params, effort)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -145,7 +151,7 @@ def prepare(
             arrays,
             np.array([r.get("trained", True) for r in rollouts], bool),
             {
-                name: _view(groups, name, silent_R, options, params)
+                name: _view(groups, name, silent_R, options, params, effort=effort)
                 for name in VIEWS
                 if any(g.get(name) for g in groups)
             },
@@ -160,6 +166,14 @@ def prepare(
         correct_R=tuple(r.get("correct") for r in rollouts),
         guessed_P=guessed_P,
     )
+
+
+def read_numbers(group: JSON, names: Collection[str], *, limits: Limits = LIMITS) -> list[dict[str, float]]:
+    """A group is checked, and of each rollout those of its numbers that are there: what costs no look at its answer."""
+    rollouts = check_shape([group], limits=limits)
+    arrays = read_columns(rollouts, {}, _locator(np.array([len(rollouts)])))
+    columns = {name: found for name in names if isinstance(found := arrays.get(name), np.ndarray)}
+    return [{n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])} for i in range(len(rollouts))]
 
 
 def of_arrays(groups: Groups) -> Prepared:
@@ -403,14 +417,18 @@ ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in paramet
 
 
 def _classify(
-    groups: Sequence[JSON], silent_R: Bools, options: Sequence[tuple[str, ...] | None], params: Mapping[str, Any]
+    groups: Sequence[JSON],
+    silent_R: Bools,
+    options: Sequence[tuple[str, ...] | None],
+    params: Mapping[str, Any],
+    effort: Effort,
 ) -> tuple[list[Classes], Bools]:
     """The classes of each group, and which groups have an answer that was guessed."""
     reading = {k: v for k, v in params.items() if k in READING}
     rules = {k: v for k, v in params.items() if k not in READING}
     strings = reading.get("mode") == "ttrl_official"
     classes, guessed, at = [], [], 0
-    for group, letters in zip(groups, options, strict=True):
+    for p, (group, letters) in enumerate(zip(groups, options, strict=True)):
         rollouts, kind = group["rollouts"], kind_of(group)
         silent = silent_R[at : at + len(rollouts)].tolist()
         at += len(rollouts)
@@ -421,6 +439,7 @@ def _classify(
         else:
             classes.append(classify(raws, kind=kind, options=letters, **rules))
         guessed.append(any(e.source == "fallback" for e in found))
+        effort.check(("groups", p))
     return classes, np.array(guessed, bool)
 
 
@@ -430,6 +449,8 @@ def _view(
     silent_R: Bools,
     options: Sequence[tuple[str, ...] | None],
     params: Mapping[str, Any],
+    *,
+    effort: Effort,
 ) -> View:
     """Each group pooled with its second one; the answers of both are compared with each other."""
     sizes = [(len(g["rollouts"]), len(g.get(name) or ())) for g in groups]
@@ -437,7 +458,7 @@ def _view(
     own_R = np.array([own for m, n in sizes for own in [True] * m + [False] * n], bool)
     silent = np.zeros(len(own_R), bool)
     silent[own_R] = silent_R
-    classes, _ = _classify(pooled, silent, options, params)
+    classes, _ = _classify(pooled, silent, options, params, effort)
     flat = Groups(
         np.array([m + n for m, n in sizes], np.int64),
         _flat_index(classes),

@@ -18,6 +18,7 @@ from ._reply_writer import Judged, ScoredPart, write
 from ._request import ANSWER_SPECS, LIMITS, Limits, Prepared, of_arrays, prepare
 from ._segments import Bools, Floats
 from .advantages.update import AS_THEY_ARE, Update
+from .answers.effort import Effort
 from .configured import Configured, plan_of
 from .errors import RequestError
 from .groups import Groups
@@ -70,16 +71,21 @@ def score(
     update: Update = AS_THEY_ARE,
     shadow: Sequence[str] = (),
     seed: int | None = None,
+    effort: Effort | None = None,
 ) -> Reply:
-    """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours."""
+    """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours.
+
+    `effort` counts what reading the answers costs, if that is not for this request alone.
+    """
+    effort = effort or Effort(limits.steps)
     chosen, values = settle(method, params, shadow=shadow, seed=seed)
     base = Configured(chosen, values)
     plan = plan_of(groups, base, params, seed)
     for configured in plan.configured:
         update.check(configured.method, configured.values, groups=_count(groups))
     plan.check(update)
-    prepared = _prepared(groups, columns, limits, values, given=params)
-    correct_R = correctness(prepared)
+    prepared = _prepared(groups, columns, limits, values, given=params, effort=effort)
+    correct_R = correctness(prepared, effort)
     parts = []
     for configured, where_P in plan.parts(len(prepared.group_ids)):
         part = prepared if where_P.all() else prepared.take(where_P)
@@ -98,11 +104,13 @@ def _prepared(
     columns: Columns,
     limits: Limits,
     values: Mapping[str, Any],
+    *,
     given: Mapping[str, Any],
+    effort: Effort,
 ) -> Prepared:
     reading = {s.name: values[s.name] for s in ANSWER_SPECS}
     if not isinstance(groups, Groups):
-        return prepare(groups, columns=columns, limits=limits, params=reading)
+        return prepare(groups, columns=columns, limits=limits, params=reading, effort=effort)
     if idle := reading.keys() & given.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     return of_arrays(groups)

@@ -7,7 +7,7 @@ carry `embedding` themselves need none of this.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -34,8 +34,11 @@ class Embedder:
         self._model = model
         self._tail = tail
 
-    def fill(self, groups: Sequence[JSON]) -> list[JSON]:
-        """The groups with an `embedding` in every rollout that has a text and none; RefusalError 503 on failure."""
+    def fill(self, groups: Sequence[JSON], watch: Callable[[], None]) -> list[JSON]:
+        """The groups with an `embedding` in every rollout that has a text and none; RefusalError 503 on failure.
+
+        `watch` is called before each call of the endpoint, and raises where nobody waits any more.
+        """
         places = [
             (p, i)
             for p, group in enumerate(groups)
@@ -45,6 +48,7 @@ class Embedder:
         texts = [groups[p]["rollouts"][i]["text"][-self._tail :] for p, i in places]
         found: dict[tuple[int, int], list[float]] = {}
         for start in range(0, len(texts), BATCH):
+            watch()
             part = texts[start : start + BATCH]
             found.update(zip(places[start : start + BATCH], self._embed(part), strict=True))
         return [

@@ -1,9 +1,9 @@
-"""A grouped request, from its body's bytes to the reply's: what `POST /reward` runs, on a thread if it is large."""
+"""A grouped request, from its body's bytes to the reply's: what `POST /reward` runs on threads, in three steps."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from dare_reward._scoring import score
 from dare_reward._shadow_methods import read_names
 from dare_reward.advantages.update import Update, update_specs
 from dare_reward.answers import ANSWERS_VERSION
+from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find, methods, specs
 from dare_reward.params import Spec
@@ -26,7 +27,7 @@ from .json_size import check_frame, check_json
 from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 
-__all__ = ["Call", "RequestScorer", "ScoredRequest", "work"]
+__all__ = ["Call", "DecodedRequest", "RequestScorer", "ScoredRequest", "decode", "embed", "judge"]
 
 UPDATE = {s.name: s for s in update_specs()}
 QUERY_KEYS = ("detail", "token", "method", *UPDATE, "shadow", "seed")
@@ -67,35 +68,51 @@ class RequestScorer:
         return cls(settings, parser(settings.limits), Embedder(url, model, token=token) if url else None)
 
 
-def work(scorer: RequestScorer, call: Call) -> ScoredRequest:
-    """What needs the CPU: from the body to the reply's bytes."""
+def decode(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest:
+    """The body, read and checked against the models."""
     begun = time.perf_counter()
     columns: Mapping[str, Any] = {}
     text: bytes | bytearray = call.body
+    budget = scorer.settings.max_request_memory
     if call.form.name == "frame":
-        check_frame(call.body, scorer.settings.max_request_memory)
+        check_frame(call.body, budget)
         frame = unpack(call.body)
         text, columns = frame.request, frame.columns
-    check_json(text, scorer.settings.max_request_memory)
+    check_json(text, budget)
+    watch()
     content = scorer.parser.validate_json(text)
     unknown = next((key for key in content if key not in REQUEST_KEYS), None)
     if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))
         raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
     asked = _configuration(scorer.settings, content, call.query)
-    groups = content["groups"]
-    if scorer.embedder is not None and "embedding" in asked.inputs(groups) and "embedding" not in columns:
-        groups = scorer.embedder.fill(groups)
-    decoded = time.perf_counter()
+    lacks = scorer.embedder is not None and "embedding" in asked.inputs(content["groups"]) and "embedding" not in columns
+    return DecodedRequest(content, columns, asked, lacks, 1e3 * (time.perf_counter() - begun))
+
+
+def embed(scorer: RequestScorer, decoded: DecodedRequest, watch: Callable[[], None]) -> DecodedRequest:
+    """With the embeddings that the request does not bring, from the operator's endpoint."""
+    begun = time.perf_counter()
+    assert scorer.embedder is not None
+    groups = scorer.embedder.fill(decoded.content["groups"], watch)
+    spent = decoded.decode_ms + 1e3 * (time.perf_counter() - begun)
+    return replace(decoded, content={**decoded.content, "groups": groups}, lacks_embeddings=False, decode_ms=spent)
+
+
+def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Callable[[], None]) -> ScoredRequest:
+    """The reply's bytes."""
+    begun = time.perf_counter()
+    content, asked, limits = decoded.content, decoded.asked, scorer.settings.limits
     reply = score(
-        groups,
+        content["groups"],
         asked.params,
         method=asked.method,
-        columns=columns,
-        limits=scorer.settings.limits,
+        columns=decoded.columns,
+        limits=limits,
         update=asked.update,
         shadow=asked.shadow,
         seed=asked.seed,
+        effort=Effort(limits.steps, watch),
     )
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
@@ -107,7 +124,7 @@ def work(scorer: RequestScorer, call: Call) -> ScoredRequest:
         out = reply.to_frame(detail=detail)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
-    return ScoredRequest(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
+    return ScoredRequest(out, reply, decoded.decode_ms, 1e3 * (time.perf_counter() - begun), notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +141,17 @@ class RequestOptions:
         """Every input that a method or a shadow may look at."""
         own = {name for g in groups if isinstance(name := g.get("method"), str) and name in methods()}
         return frozenset().union(*(find(name).inputs for name in (self.method, *self.shadow, *own)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedRequest:
+    """A body that was read; `lacks_embeddings`: the operator's endpoint is asked for them first."""
+
+    content: Mapping[str, Any]
+    columns: Mapping[str, Any]
+    asked: RequestOptions
+    lacks_embeddings: bool
+    decode_ms: float
 
 
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestOptions:

@@ -152,7 +152,7 @@ def serve(settings: Settings) -> int:
 
 def _end_threads(state: State, code: int) -> None:
     """The grace period is over: work that still runs has nobody to answer, and must not keep the process."""
-    state.executor.shutdown(wait=False, cancel_futures=True)
+    state.workers.stop()
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(0.1)

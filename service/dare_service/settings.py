@@ -66,6 +66,11 @@ class Settings:
     max_request_rollouts: int = _setting(
         32_768, "Rollouts of one request, over all of its groups: a step of 512 prompts x 64. Clients split."
     )
+    max_request_steps: int = _setting(
+        2_000_000,
+        "Steps, of about 5 us, of reading the answers of one request; more is answered 413. An answer takes 100 on "
+        "average and 8,000 at most. A group of single rollouts is bounded by its size instead.",
+    )
     max_text: int = _setting(
         256 << 10,
         "Characters of one text, answer, label, reference or prompt. OpenRLHF's queries are read from the end.",
@@ -135,7 +140,11 @@ class Settings:
     @property
     def limits(self) -> Limits:
         return Limits(
-            groups=self.max_groups, rollouts=self.max_rollouts, text=self.max_text, total=self.max_request_rollouts
+            groups=self.max_groups,
+            rollouts=self.max_rollouts,
+            text=self.max_text,
+            steps=self.max_request_steps,
+            total=self.max_request_rollouts,
         )
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from .algebra.numbers import start_budget
+from .algebra.numbers import BUDGET, start_budget, work
 from .algebra.tokens import ALIASES, FUNCTIONS, Token, spell, tokenise
 from .choices import choice_letter
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
@@ -75,7 +75,9 @@ def canonical(
 def key_of(raw: str, kind: Kind, options: Sequence[str] | None, rules: Rules) -> Key | None:
     """`canonical` with the rules gathered; what `classify` calls for each answer."""
     if kind == "math":
-        return _cached_math(raw, rules) if len(raw) <= CACHE_CHARS else _math(raw, rules)
+        key, steps = _cached_math(raw, rules) if len(raw) <= CACHE_CHARS else _counted_math(raw, rules)
+        work.spent += steps
+        return key
     if kind == "choice":
         letter = choice_letter(raw, options)
         return None if letter is None else Key("exact", letter)
@@ -108,6 +110,13 @@ def _math(raw: str, rules: Rules) -> Key | None:
         return Key("opaque", opaque_value(raw))
 
 
+def _counted_math(raw: str, rules: Rules) -> tuple[Key | None, int]:
+    """The key, and the steps that it took: one that is taken from the cache counts as if it were read."""
+    start_budget()
+    key = _math(raw, rules)
+    return key, BUDGET - work.left
+
+
 def math_key(raw: str, rules: Rules) -> Key | None:
     """The key of mathematics; raises nothing that is known."""
     if (fast := _fast(raw, rules)) is not None:
@@ -127,7 +136,7 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     return Key(reading.kind, reading.value, "|".join(sorted(reading.tags)))
 
 
-_cached_math = lru_cache(maxsize=CACHE_SIZE)(_math)
+_cached_math = lru_cache(maxsize=CACHE_SIZE)(_counted_math)
 
 
 def _fast(s: str, rules: Rules) -> Key | None:

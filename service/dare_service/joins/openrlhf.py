@@ -25,17 +25,14 @@ always lists as long as `query`, always floats, always the same keys. What they 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
 
 from fastapi import Request, Response
 from pydantic_core import to_json
 
+from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import RolloutOutcome
 
@@ -44,17 +41,17 @@ from ..problems import RefusalError
 from ..request_url import address, query_string
 from ..run_notices import Runs
 from ..settings import Settings
+from ..workers import Watch, Workers, run, unless_gone
 from .held_request import waited
 from .join import Arrival, Conflict, Join, JoiningGroup, Scored
-from .openrlhf_body import Member, looks_like, read_body, read_members
+from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
 from .openrlhf_reply import evaluate, middle, reply, rules_of, score_groups
 from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
 
-T = TypeVar("T")
-
-INLINE_BYTES = 8 << 10  # below it an answer is read on the event loop
+INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event loop: 3 ms at most
+ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +67,10 @@ class Question:
 class OpenRLHF:
     """The route's state: the groups that form, and what is known of the runs."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, executor: Executor, runs: Runs, refusal: str) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, workers: Workers, runs: Runs, refusal: str) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._executor = executor
+        self._workers = workers
         self._runs = runs
         self._refusal = refusal
         self.join: Join[bytes] = Join(
@@ -90,7 +87,7 @@ class OpenRLHF:
         with self._told(address):
             config = openrlhf(query_string(request), self._settings)
             run = config.run or f"@{address}"
-            columns = read_body(body, self._settings.limits, self._settings.max_request_memory)
+            members, columns = await self._members(request, body, config)
             if columns.unknown:
                 self._runs.say(
                     run,
@@ -98,13 +95,29 @@ class OpenRLHF:
                     "keys of the body that this version does not know were ignored",
                     keys=columns.unknown,
                 )
-            reading = partial(read_members, columns, rules_of(config), config.label_policy, self._settings.max_text)
-            members = reading() if len(body) <= INLINE_BYTES else await self._work(reading)
         if not all(m.found for m in members):
             self._runs.say(run, "prompt_not_found", "a query does not hold its prompt; its last turn was read instead")
         self._note_labels(run, members)
         request.scope["state"]["notes"].update(run=run, rollouts=len(members))
         return Question(config, run, address, members)
+
+    async def _members(
+        self, request: Request, body: bytes | bytearray, config: Configuration
+    ) -> tuple[list[Member], OpenRLHFBody]:
+        """One short rollout is read at once; all else beside the loop, in the threads of what it will be."""
+        settings = self._settings
+
+        def columns() -> OpenRLHFBody:
+            return read_body(body, settings.limits, settings.max_request_memory)
+
+        def members(columns: OpenRLHFBody, watch: Watch = lambda: None) -> tuple[list[Member], OpenRLHFBody]:
+            found = read_members(columns, rules_of(config), config.label_policy, settings.max_text, watch)
+            return found, columns
+
+        if len(body) <= INLINE_BYTES and len((short := columns()).query) == 1:
+            return members(short)
+        workers = self._workers.joins if len(body) <= ONE_ROLLOUT else self._workers.groups
+        return await unless_gone(workers, lambda watch: members(columns(), watch), request.receive)
 
     async def answer(self, request: Request, question: Question) -> Response:
         """The reply, when it is known."""
@@ -112,7 +125,7 @@ class OpenRLHF:
             if len(question.members) == 1 and question.members[0].label.split == "train":
                 content = await self._joined(request, question, question.members[0])
             else:
-                content = to_json(reply(question.config, await self._batch(question)))
+                content = await self._batch(request, question)
         return Response(content, media_type="application/json")
 
     def _note_labels(self, run: str, members: Sequence[Member]) -> None:
@@ -134,19 +147,30 @@ class OpenRLHF:
             self._runs.say(f"@{address}", f"refused {error.code}", str(error))
             raise
 
-    async def _batch(self, question: Question) -> list[RolloutOutcome]:
+    async def _batch(self, request: Request, question: Question) -> bytes:
         """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
-        config, members = question.config, question.members
-        groups: dict[str, list[int]] = {}
-        for i, member in enumerate(members):
-            groups.setdefault("" if member.label.split == "eval" else member.group, []).append(i)
-        out = {i: evaluate(config, members[i]) for i in groups.pop("", [])}
-        places = list(groups.values())
-        batch = [[members[i] for i in place] for place in places]
-        scored = await self._scored(config, question.run, batch, list) if batch else []
-        for place, found in zip(places, scored, strict=True):
-            out.update(zip(place, found, strict=True))
-        return [out[i] for i in range(len(members))]
+        config, members, limits = question.config, question.members, self._settings.limits
+
+        def work(watch: Watch) -> tuple[bytes, bool]:
+            effort = Effort(limits.steps, watch)
+            groups: dict[str, list[int]] = {}
+            for i, member in enumerate(members):
+                groups.setdefault("" if member.label.split == "eval" else member.group, []).append(i)
+            out: dict[int, RolloutOutcome] = {}
+            for i in groups.pop("", []):
+                out[i] = evaluate(config, members[i])
+                effort.check(("query", i))
+            places = list(groups.values())
+            batch = [[members[i] for i in place] for place in places]
+            observe = self._metrics.observe_groups
+            scored, entropies = score_groups(config, batch, limits, observe, effort) if batch else ([], True)
+            for place, found in zip(places, scored, strict=True):
+                out.update(zip(place, found, strict=True))
+            return to_json(reply(config, [out[i] for i in range(len(members))])), entropies
+
+        content, entropies = await unless_gone(self._workers.groups, work, request.receive)
+        self._note_entropies(question.run, config, entropies)
+        return content
 
     async def _joined(self, request: Request, question: Question, member: Member) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
@@ -173,42 +197,29 @@ class OpenRLHF:
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
         """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
-        config, run, _ = group.slots[0].arrival.rollout
+        config, run_name, _ = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
         if group.fate == "neutral":
             config = replace(config, on_deadline="neutral")
 
-        def write(found: Sequence[Sequence[RolloutOutcome]]) -> Scored[bytes]:
-            replies = [to_json(reply(config, [outcome])) for outcome in found[0]]
-            return Scored(replies, to_json(reply(config, [middle(found[0])])))
+        def work() -> tuple[Scored[bytes], bool]:
+            observe, early = self._metrics.observe_groups, group.reason != "full"
+            (found,), entropies = score_groups(
+                config, [members], self._settings.limits, observe, Effort(), early=early, waits=waits
+            )
+            replies = [to_json(reply(config, [outcome])) for outcome in found]
+            return Scored(replies, to_json(reply(config, [middle(found)]))), entropies
 
-        return await self._scored(config, run, [members], write, early=group.reason != "full", waits=waits)
+        scored, entropies = await run(self._workers.joins, work)
+        self._note_entropies(run_name, config, entropies)
+        return scored
 
-    async def _scored(
-        self,
-        config: Configuration,
-        run: str,
-        groups: Sequence[Sequence[Member]],
-        finish: Callable[[list[list[RolloutOutcome]]], T],
-        *,
-        early: bool = False,
-        waits: Sequence[float] = (),
-    ) -> T:
-        def work() -> tuple[T, bool]:
-            observe = self._metrics.observe_groups
-            found, entropies = score_groups(config, groups, self._settings.limits, observe, early=early, waits=waits)
-            return finish(found), entropies
-
-        out, entropies = await self._work(work)
+    def _note_entropies(self, run_name: str, config: Configuration, entropies: bool) -> None:
         if not entropies:
             why = f"without entropies {config.method} goes by vote shares (missing_entropy=frequency)"
-            self._runs.say(run, "entropy_source=none", why)
-        return out
-
-    async def _work(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            self._runs.say(run_name, "entropy_source=none", why)
 
     # --- what the join tells ------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,9 +98,15 @@ def _content(body: bytes | bytearray) -> dict[str, Any]:
     return content
 
 
-def read_members(body: OpenRLHFBody, rules: AnswerRules, policy: Split, max_text: int) -> list[Member]:
-    """Every rollout's response found, its answer read, its label read."""
-    return [_member(body, i, rules, policy, max_text) for i in range(len(body.query))]
+def read_members(
+    body: OpenRLHFBody, rules: AnswerRules, policy: Split, max_text: int, watch: Callable[[], None]
+) -> list[Member]:
+    """Every rollout's response found, its answer read, its label read. `watch` is called before each."""
+    out = []
+    for i in range(len(body.query)):
+        watch()
+        out.append(_member(body, i, rules, policy, max_text))
+    return out
 
 
 def _member(body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int) -> Member:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dare_reward._request import Limits
 from dare_reward._scoring import score
+from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes, rounded
@@ -52,19 +53,23 @@ def score_groups(
     groups: Sequence[Sequence[Member]],
     limits: Limits,
     observe: Callable[[Reply], None],
+    effort: Effort,
     *,
     early: bool = False,
     waits: Sequence[float] = (),
 ) -> tuple[list[list[RolloutOutcome]], bool]:
     """One outcome per member of each group, and whether entropies, if the method wants them, entered every reward.
 
+    effort  what reading the answers may cost
     early   the groups closed before all of their rollouts were there
     waits   seconds that each rollout of a single group waited for its siblings
     """
     replies: list[GroupReply] = []
     for at in range(0, len(groups), limits.groups):
         bodies = [_body(config, members, i) for i, members in enumerate(groups[at : at + limits.groups])]
-        part = score(bodies, dict(config.params), method=config.method, limits=limits, shadow=config.shadow)
+        part = score(
+            bodies, dict(config.params), method=config.method, limits=limits, shadow=config.shadow, effort=effort
+        )
         observe(part)
         replies.extend(part.groups)
     wanted = "mean_entropy" in find(config.method).requires

@@ -11,19 +11,17 @@ have one configuration: one that differs is 409, and names what differs.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
-import numpy as np
 from fastapi import Request, Response
 from pydantic_core import from_json, to_json
 
-from dare_reward._request import READING, Limits, prepare, read_answers
+from dare_reward._request import READING, Limits, read_answers, read_numbers
 from dare_reward._scoring import score
+from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 
@@ -32,13 +30,14 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import query_string
 from ..settings import Settings
+from ..workers import Workers, run
 from .held_request import waited
 from .join import Arrival, Conflict, Differs, Join, JoiningGroup, Scored
 from .url_options import Configuration, differences, explicit
 
 __all__ = ["Rollouts"]
 
-INLINE_BYTES = 8 << 10
+INLINE_BYTES = 8 << 10  # below it a rollout is read on the event loop
 FIELDS = ("run", "group_id", "group_size", "index", "rollout")
 NAMED = 20  # missing indices in an error
 
@@ -46,10 +45,10 @@ NAMED = 20  # missing indices in an error
 class Rollouts:
     """The route's state."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, executor: Executor, refusal: str) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, workers: Workers, refusal: str) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._executor = executor
+        self._workers = workers
         self._refusal = refusal
         keep = settings.rollouts_keep
         self.join: Join[bytes] = Join(self._score, stale=keep, keep=keep, memory=settings.join_memory, observer=self)
@@ -60,11 +59,7 @@ class Rollouts:
             raise RefusalError(503, self._refusal, code="workers")
         config = explicit(query_string(request), self._settings)
         work = partial(_arrival, body, config, self._settings)
-        arrival = (
-            work()
-            if len(body) <= INLINE_BYTES
-            else await asyncio.get_running_loop().run_in_executor(self._executor, work)
-        )
+        arrival = work() if len(body) <= INLINE_BYTES else await run(self._workers.joins, work)
         request.scope["state"]["notes"].update(run=arrival.origin)
         return arrival
 
@@ -83,13 +78,20 @@ class Rollouts:
         return Response(content, media_type="application/json")
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(self._scored, group))
+        return await run(self._workers.joins, partial(self._scored, group))
 
     def _scored(self, group: JoiningGroup) -> Scored[bytes]:
         config: Configuration = group.terms
         body = {**_shell(config), "rollouts": [slot.arrival.rollout for slot in group.slots]}
         limits = self._settings.limits
-        reply = score([body], dict(config.params), method=config.method, limits=limits, shadow=config.shadow)
+        reply = score(
+            [body],
+            dict(config.params),
+            method=config.method,
+            limits=limits,
+            shadow=config.shadow,
+            effort=Effort(),
+        )
         self._metrics.observe_groups(reply)
         return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
 
@@ -149,18 +151,17 @@ def _content(body: bytes | bytearray) -> dict[str, Any]:
 def _reduced(rollout: Any, config: Configuration, limits: Limits) -> dict[str, Any]:
     """Answer, mean entropy and number of tokens; texts and token arrays are not kept while siblings are awaited."""
     try:
-        prepared = prepare([{**_shell(config), "rollouts": [rollout]}], limits=limits)
+        shell = {**_shell(config), "rollouts": [rollout]}
+        (numbers,) = read_numbers(shell, ("mean_entropy", "num_tokens"), limits=limits)
     except RequestError as error:
         loc = error.loc[4:] if error.loc[:1] == ("groups",) else error.loc
         raise type(error)(error.message, loc=("rollout", *loc), code=error.code) from None
-    numbers = {name: float(prepared.groups.column(name)[0]) for name in ("mean_entropy", "num_tokens")}
-    numbers = {k: v for k, v in numbers.items() if not np.isnan(v)}
     if "num_tokens" in numbers:
         numbers["num_tokens"] = int(numbers["num_tokens"])
     reading = {k: v for k, v in config.params if k in READING}
     silent = numbers.get("num_tokens") == 0
-    (found,) = read_answers([rollout], [silent], kind=config.kind, options=config.options, **reading)
-    return {"answer": found.answer, **numbers}
+    (answer,) = read_answers([rollout], [silent], kind=config.kind, options=config.options, **reading)
+    return {"answer": answer.answer, **numbers}
 
 
 def _shell(config: Configuration) -> dict[str, Any]:

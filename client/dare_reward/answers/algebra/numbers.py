@@ -74,6 +74,7 @@ lock = threading.RLock()
 
 class _Work(threading.local):
     left = BUDGET
+    spent = 0  # steps of all answers that were read in this thread
     factor = 1  # what a function costs at the present precision
     faint = False  # whether a part was added that the digits of a key do not show
 

@@ -1,0 +1,149 @@
+"""Where the work of a request is done, how much of it there may be, and when it ends."""
+
+import asyncio
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from dare_reward.answers.classes import key_of
+from dare_service.app import create_app
+from dare_service.body import Disconnected
+from dare_service.joins import openrlhf_body
+from dare_service.joins.openrlhf import INLINE_BYTES
+from dare_service.settings import Settings
+from dare_service.workers import unless_gone
+
+pytestmark = pytest.mark.anyio
+HARD = [rf"\sqrt{{\tan(\binom{{\pi}}{{a}})+|(a)^{{{i}.1}}-\Gamma(i)|}}" for i in range(6)]
+FREQUENCY = "missing_entropy=frequency"
+
+
+def batch(answers, label=""):
+    prompts = [f"p{i}" for i in range(len(answers))]
+    query = [p + f"\\boxed{{{a}}}" for p, a in zip(prompts, answers, strict=True)]
+    return {"query": query, "prompts": prompts, "labels": [label] * len(answers)}
+
+
+def single(answer, label="", prompt="p"):
+    return {"query": [f"{prompt}\\boxed{{{answer}}}"], "prompts": [prompt], "labels": [label]}
+
+
+def groups(answers):
+    return {"groups": [{"rollouts": [{"answer": a}]} for a in answers]}
+
+
+def rollout(answer):
+    return {"run": "r", "group_id": "g", "group_size": 1, "index": 0, "rollout": {"answer": answer}}
+
+
+EVALUATION = json.dumps({"answer": HARD[0], "split": "eval"})
+REQUESTS = {
+    "whole groups": (f"/reward?{FREQUENCY}", groups(HARD)),
+    "a batch of OpenRLHF": ("/get_reward?run=a", batch(HARD)),
+    "evaluations": ("/get_reward?run=a", batch(HARD, EVALUATION)),
+    "one evaluation": ("/get_reward?run=a", single(HARD[1], EVALUATION)),
+    "a rollout of OpenRLHF": ("/get_reward?run=a&group_size=1", single(HARD[0])),
+    "a rollout": (f"/v1/rollouts?{FREQUENCY}", rollout(HARD[0])),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_no_answer_is_compared_on_the_event_loop(service, monkeypatch, name):
+    """An answer of a hundred characters may take 50 ms."""
+    threads = []
+
+    def noted(*given):
+        threads.append(threading.current_thread())
+        return key_of(*given)
+
+    monkeypatch.setattr("dare_reward.answers.classes.key_of", noted)
+    url, body = REQUESTS[name]
+    assert service.post(body, url).status_code == 200
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("size", [1, INLINE_BYTES, 100_000])
+@pytest.mark.parametrize("count", [1, 5])
+def test_only_one_short_rollout_is_read_on_the_event_loop(service, monkeypatch, size, count):
+    read = []
+    member = openrlhf_body._member
+
+    def noted(*given):
+        read.append(threading.current_thread() is threading.main_thread())
+        return member(*given)
+
+    monkeypatch.setattr(openrlhf_body, "_member", noted)
+    body = batch(["1" + " " * (size // count)] * count)
+    assert service.post(body, "/get_reward?run=a&group_size=1").status_code == 200
+    assert read == [count == 1 and len(json.dumps(body)) <= INLINE_BYTES] * count
+
+
+@pytest.mark.parametrize("name", list(REQUESTS)[:3])
+def test_the_steps_of_a_request_are_bounded_and_counted_alike_whatever_was_read_before(make_service, name):
+    url, body = REQUESTS[name]
+    assert make_service().post(body, url).status_code == 200
+    service = make_service(max_request_steps=1000)
+    first, second = service.post(body, url).json(), service.post(body, url).json()
+    assert first["status"] == 413
+    assert first["detail"] == second["detail"]
+    assert "at most 1000 in one request (DARE_MAX_REQUEST_STEPS)" in first["detail"]
+    assert service.post(groups(["1", "2.5", "3/4"] * 20), f"/reward?{FREQUENCY}").status_code == 200
+    assert service.get("/info").json()["settings"]["max_request_steps"] == 1000
+
+
+def test_a_group_of_single_rollouts_is_never_refused_for_its_steps(make_service):
+    assert make_service(max_request_steps=1).post(*reversed(REQUESTS["a rollout of OpenRLHF"])).status_code == 200
+
+
+async def test_what_has_not_begun_when_its_client_leaves_never_does():
+    begun = []
+    with ThreadPoolExecutor(1) as executor:
+        blocking = threading.Event()
+        executor.submit(blocking.wait)
+        with pytest.raises(Disconnected):
+            await unless_gone(executor, begun.append, gone)
+        blocking.set()
+    assert begun == []
+
+
+async def test_what_runs_when_its_client_leaves_ends_at_the_next_look():
+    looks, leaves = [], asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work(watch):
+        while len(looks) < 1_000_000:
+            looks.append(1)
+            loop.call_soon_threadsafe(leaves.set)
+            watch()
+            time.sleep(0.001)
+
+    async def left():
+        await leaves.wait()
+        return {"type": "http.disconnect"}
+
+    with ThreadPoolExecutor(1) as executor, pytest.raises(Disconnected):
+        await unless_gone(executor, work, left)
+    assert len(looks) < 1_000_000
+
+
+async def gone():
+    return {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups"), ("embeddings", "groups")])
+async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
+    app = create_app(Settings(log="off"))
+    state, end = app.state.dare, threading.Event()
+    url, body = {"joins": REQUESTS["a rollout of OpenRLHF"], "groups": REQUESTS["whole groups"]}[free]
+    blocked = [getattr(state.workers, busy).submit(end.wait) for _ in range(8)]
+    try:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://test") as client:
+            assert (await client.post(url, json=body)).status_code == 200
+        assert not any(b.done() for b in blocked)
+    finally:
+        end.set()
