@@ -16,7 +16,17 @@ import numpy as np
 
 from ._array_inputs import Columns, Where, check_types, read_columns
 from ._segments import Bools, Floats, Ints, offsets
-from .answers import Classes, Extraction, Kind, classify, extract, official_answer, official_key, option_letters
+from .answers import (
+    Classes,
+    Extraction,
+    Kind,
+    classify,
+    extract,
+    grade,
+    official_answer,
+    official_key,
+    option_letters,
+)
 from .errors import LimitError, RequestError, unknown_name
 from .groups import Groups, View
 from .inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -46,7 +56,7 @@ VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollout
 SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
 CHECKED: Final = tuple(
     f
-    for kind in ("choice", "float", "int", "rollouts", "text")
+    for kind in ("choice", "float", "int", "rollouts", "text", "verdicts")
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
@@ -118,6 +128,8 @@ def prepare(
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
     classes, guessed_P = _classify(groups, silent_R, options, params)
+    if any(g.get("verdicts") for g in groups):
+        arrays["verdicts"] = _verdicts(groups, classes, options, params, arrays)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -230,6 +242,11 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
     elif field.type == "text":
         if not isinstance(value, str):
             raise RequestError("must be a string or null", loc=loc, code="type")
+    elif field.type == "verdicts":
+        if not isinstance(value, Mapping) or not all(
+            isinstance(k, str) and (v is None or isinstance(v, bool)) for k, v in value.items()
+        ):
+            raise RequestError(f"must be {field.rule}", loc=loc, code="type")
     elif not (value in field.choices if field.type == "choice" else _is_number(field, value)):
         raise RequestError(f"must be {field.rule}", loc=loc, code="value")
 
@@ -425,6 +442,38 @@ def _view(
         tuple(chain.from_iterable(c.answers for c in classes)),
     )
     return View(flat, own_R)
+
+
+def _verdicts(
+    groups: Sequence[JSON],
+    classes: Sequence[Classes],
+    options: Sequence[tuple[str, ...] | None],
+    params: Mapping[str, Any],
+    arrays: Columns,
+) -> Floats:
+    """The group's verdict on each rollout's answer: 1, 0, or -1 where there is none; NaN in a group without verdicts.
+
+    A verdict is on all spellings of its answer, by the rules that answers are compared by.
+    """
+    rules = {k: v for k, v in params.items() if k not in READING}
+    own, out, at = arrays.get("verified"), [], 0
+    for p, (group, found, letters) in enumerate(zip(groups, classes, options, strict=True)):
+        size, told = len(group["rollouts"]), group.get("verdicts") or {}
+        if told and isinstance(own, np.ndarray) and not np.isnan(own[at : at + size]).all():
+            raise RequestError(
+                "verdicts and verified of a rollout are two answers to one question: give one of them",
+                loc=("groups", p, "verdicts"),
+                code="conflict",
+            )
+        said = np.full(len(found.answers) + 1, -1.0 if told else np.nan)
+        for i, answer in enumerate(found.answers):
+            words = {v for key, v in told.items() if grade(answer, key, kind=kind_of(group), options=letters, **rules)}
+            if len(words) > 1:
+                raise RequestError("holds two verdicts on one answer", loc=("groups", p, "verdicts"), code="conflict")
+            said[i] = next((float(v) for v in words if v is not None), said[i])
+        out.append(said[np.array(found.index, np.int64)])
+        at += size
+    return np.concatenate(out)
 
 
 def _flat_index(classes: Sequence[Classes]) -> Ints:
