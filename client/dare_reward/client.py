@@ -221,10 +221,10 @@ class _Base:
                 response = yield from self._insist(
                     Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
                 )
-                sent = [groups[at + i] for i in range(len(part.group_ids))]
-                at += len(sent)
-                scored.append(sent)
-                replies.append(self._read(response, part, sent, method, labels))
+                own = [groups[at + i] for i in range(len(part.group_ids))]
+                at += len(own)
+                scored.append(own)
+                replies.append(self._read(response, part, own, method, labels))
         except (UnavailableError, ReplyError) as error:
             # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
             unknown = isinstance(error, ReplyError) and self._limits is None
@@ -524,7 +524,7 @@ def _check_split(update: Update, method: str, params: Mapping[str, Any], default
     if remedy := update.over_request(known, values):
         raise RequestError(
             f"{update.advantage} is over all rollouts of a request, and the service takes these groups only in several: "
-            f"{remedy}",
+            + remedy,
             loc=("advantage",),
             code="split",
         )

@@ -60,7 +60,7 @@ class GroupReply:
     rewards            one per rollout; None if the method's output is advantages
     advantages         one per rollout, None for a rollout that only votes; None if none were asked for
     select             rollouts to train on, in the order of the selection; None: those that were sent as trained
-    drop               why the group carries nothing: zero_variance, all_invalid, unsettled or unanimous; None if it does
+    drop               why the group carries nothing: zero_variance, all_invalid, unsettled, unanimous; None if it does
     second_rewards     those of `second_group`'s rollouts, from methods on paired groups; `second_advantages` likewise
     token_mask         tokens to train on, from methods that choose; None for a rollout that sent no tokens
     """

@@ -14,7 +14,14 @@ from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FI
 from dare_service.schema import components, parser
 
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
-GOOD = {"verdicts": {"1": True, "2": None}, "bool": True, "text": "x", "object": {"mine": 1}, "options": 4, "rollouts": [{"answer": "1"}]}
+GOOD = {
+    "verdicts": {"1": True, "2": None},
+    "bool": True,
+    "text": "x",
+    "object": {"mine": 1},
+    "options": 4,
+    "rollouts": [{"answer": "1"}],
+}
 BAD = {"bool": 1, "text": 1, "choice": "x", "options": -1, "rollouts": []}
 PER_GROUP = [f for f in GROUP_FIELDS.values() if not f.required]
 

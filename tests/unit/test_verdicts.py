@@ -11,7 +11,11 @@ CONSENT = {"allow_experimental": True}
 
 
 def group(answers, verdicts=None, **more):
-    return {"rollouts": [{"answer": a} for a in answers], **({} if verdicts is None else {"verdicts": verdicts}), **more}
+    return {
+        "rollouts": [{"answer": a} for a in answers],
+        **({} if verdicts is None else {"verdicts": verdicts}),
+        **more,
+    }
 
 
 def score(sent, **params):
@@ -61,3 +65,18 @@ def test_no_other_method_sees_verdicts():
         plain = dare_reward.estimate([group("1122")], method=method).groups
         assert dare_reward.estimate([group("1122", {"2": True})], method=method).groups == plain
     assert json.loads(json.dumps(group("12", {"1": None})))["verdicts"] == {"1": None}
+
+
+def test_a_proof_is_paid_and_no_proof_sums_to_zero():
+    def jury(verdicts):
+        return dare_reward.estimate([group("11123", verdicts)], method="jury_rl", c=0.5, **CONSENT).groups[0]
+
+    proved = jury({"1": True})
+    assert proved.rewards == (1.0, 1.0, 1.0, 0.0, 0.0)
+    assert proved.pseudo_label == "1"
+    refuted, silent = jury({"1": False}), jury({"1": None})
+    assert refuted.rewards == silent.rewards == jury({"2": True}).rewards, "only a proof of the plurality counts"
+    assert sum(refuted.rewards) == pytest.approx(0, abs=1e-12)
+    assert max(refuted.rewards[:3]) < min(refuted.rewards[3:])
+    assert "unproved" in refuted.flags
+    assert refuted.pseudo_label is None

@@ -93,7 +93,8 @@ def _method(m: Method) -> list[str]:
 
 
 def _choice(m: Method) -> list[str]:
-    return [m.name, needs(m), m.cost, m.output, m.evidence, m.unverified or "-"]
+    gives = f"{m.output}, advantages" if m.advantages else m.output
+    return [m.name, needs(m), m.cost, gives, m.evidence, m.unverified or "-"]
 
 
 def _input(f: Field) -> list[str]:

@@ -18,7 +18,12 @@ def t3rl(
     groups: Groups,
     *,
     verified_weight: Annotated[
-        float, Param("votes of a rollout that is verified, or whose answer is; others have one", gt=0, source="notes on the paper")
+        float,
+        Param(
+            "votes of a rollout that is verified, or whose answer is; others have one",
+            gt=0,
+            source="notes on the paper",
+        ),
     ] = 5.0,
 ) -> Estimate:
     """r = 1 for the answer with the greatest weighted vote (ties: first seen), else 0."""
