@@ -20,6 +20,8 @@ from .answers import (
     Classes,
     Extraction,
     Kind,
+    Span,
+    answer_span,
     classify,
     extract,
     grade,
@@ -47,6 +49,7 @@ __all__ = [
     "option_tuple",
     "prepare",
     "read_answers",
+    "read_spans",
 ]
 
 JSON = Mapping[str, Any]
@@ -390,6 +393,26 @@ def read_answers(
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
+
+
+def read_spans(groups: Sequence[JSON], **reading: Any) -> list[list[Span | None]]:
+    """[start, end) of each rollout's answer in its text, None where there is no text that it is read from.
+
+    `reading` holds the keyword parameters of `read_answers` that a request sets.
+    """
+
+    def span(rollout: JSON, group: JSON) -> Span | None:
+        if "answer" in rollout or not rollout.get("text") or rollout.get("num_tokens") == 0:
+            return None
+
+        def read(text: str) -> str | None:
+            kind, options = kind_of(group), option_tuple(group)
+            (found,) = read_answers([{**rollout, "text": text}], [False], kind=kind, options=options, **reading)
+            return found.answer
+
+        return answer_span(rollout["text"], read)
+
+    return [[span(rollout, group) for rollout in group["rollouts"]] for group in groups]
 
 
 NO_ANSWER: Final = Extraction(None, "none")

@@ -1,8 +1,8 @@
 """JURY-RL: the votes propose an answer, a proof disposes (arXiv:2604.25419). Experimental.
 
-A verdict has three values. True is a proof of the plurality's answer, which is then rewarded like TTRL's. False and null
-are no proof: a prover that fails says nothing. Then nobody is paid for agreeing, and what is left is spread over the
-other rollouts by their support among themselves, with a sum of zero.
+A verdict has three values. True is a proof of the plurality's answer, which is then rewarded like TTRL's. False and
+null are no proof: a prover that fails says nothing. Then nobody is paid for agreeing, and what is left is spread over
+the other rollouts by their support among themselves, with a sum of zero.
 """
 
 from __future__ import annotations
