@@ -12,12 +12,13 @@ settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
 RESTRAIN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0}
+REQUIRED = {"restrain": RESTRAIN, "jury_rl": {"c": 0.5}}
 
 
 def params_of(method, **others):
     """What a request must set to use the method at all."""
     allow = {"allow_experimental": True} if find(method).experimental else {}
-    return {**allow, **(RESTRAIN if method == "restrain" else {}), **others}
+    return {**allow, **REQUIRED.get(method, {}), **others}
 
 
 def make_rollout(rng, answers=4, invalid=0.15, k=3):

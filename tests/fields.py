@@ -12,6 +12,7 @@ OTHERS: dict[str, Any] = {
     "object": {"mine": 1},
     "options": 4,
     "rollouts": [{"answer": "1"}],
+    "verdicts": {"1": True, "2": None},
 }
 
 

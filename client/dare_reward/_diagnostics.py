@@ -1,7 +1,8 @@
 """What is said of a request beside its rewards. Labels and `correct` flags end here; no estimator ever sees them.
 
 Names are those that TTRL logs: `majority_ratio` (votes of the most voted answer over M), `label_accuracy` (the
-pseudo-label is right), `leader_probability` (docs/selection.md), `reward_accuracy` (share of rollouts whose agreement with the pseudo-label equals their
+pseudo-label is right), `leader_probability` (docs/selection.md),
+`reward_accuracy` (share of rollouts whose agreement with the pseudo-label equals their
 correctness), `ground_truth_ratio` (share of right rollouts).
 """
 

@@ -89,6 +89,13 @@ FLAG: Final = Rule("true or false", _is_flag)
 OBJECT: Final = Rule("an object", _is_object)
 
 
+def _is_span(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_count, value)) and value[0] < value[1]
+
+
+SPAN: Final = Rule("a start and an end", _is_span)
+
+
 def _or_null(rule: Rule) -> Rule:
     return Rule(f"{rule.words} or null", lambda value: value is None or rule.holds(value), rule.each)
 
@@ -132,6 +139,7 @@ COLUMNS: Final[Mapping[str, _Field]] = MappingProxyType(
         "keep": _Field(FLAG, full=True),
         "valid": _Field(FLAG, full=True),
         "answers": _Field(_or_null(TEXT), full=True),
+        "answer_spans": _Field(_or_null(SPAN)),
         "advantages": _Field(_or_null(NUMBER)),
         "second_rewards": _Field(NUMBER),
         "second_advantages": _Field(NUMBER),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,14 +16,14 @@ from ._segments import Bools, Floats, offsets
 from ._shadow_methods import compare, normalised, summary
 from ._version import __version__
 from .advantages.update import Update, Updated, second_sizes, update_groups
-from .answers import ANSWERS_VERSION
+from .answers import ANSWERS_VERSION, Span
 from .configured import Configured, request_config_id
 from .errors import GroupError
 from .groups import Groups, Ragged
 from .methods import Estimate, Method
 from .reply import GroupReply, Problem, Reply, Support
 
-__all__ = ["Judged", "ScoredPart", "write"]
+__all__ = ["Judged", "ScoredPart", "with_spans", "write"]
 
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
 
@@ -76,6 +76,18 @@ def write(
         diagnostics=_over_request(prepared, parts, scored, correct_R, shadow),
         flags=tuple(flags),
     )
+
+
+def with_spans(reply: Reply, spans: Sequence[Sequence[Span | None]]) -> Reply:
+    """The reply with the place of each answer; a group is flagged where one that is there has none."""
+    groups = []
+    for group, own in zip(reply.groups, spans, strict=True):
+        if group.error is None:
+            lost = any(ok and at is None for ok, at in zip(group.valid or (), own, strict=True))
+            flags = (*(group.flags or ()), *(("no_span",) if lost else ()))
+            group = replace(group, answer_spans=tuple(own), flags=flags)  # noqa: PLW2901
+        groups.append(group)
+    return replace(reply, groups=tuple(groups))
 
 
 def _entries(part: ScoredPart) -> list[dict[str, Any]]:

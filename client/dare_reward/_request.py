@@ -16,8 +16,21 @@ import numpy as np
 
 from ._array_inputs import Columns, Where, check_types, read_columns
 from ._segments import Bools, Floats, Ints, offsets
-from .answers import Classes, Extraction, Kind, classify, extract, official_answer, official_key, option_letters
+from .answers import (
+    Classes,
+    Extraction,
+    Kind,
+    Span,
+    answer_span,
+    classify,
+    extract,
+    official_answer,
+    official_key,
+    option_letters,
+)
+from .answers.classes import grades
 from .answers.effort import Effort
+from .answers.rules import Rules
 from .errors import LimitError, RequestError, unknown_name
 from .groups import Groups, View
 from .inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -39,6 +52,7 @@ __all__ = [
     "prepare",
     "read_answers",
     "read_numbers",
+    "read_spans",
 ]
 
 JSON = Mapping[str, Any]
@@ -48,7 +62,7 @@ VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollout
 SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
 CHECKED: Final = tuple(
     f
-    for kind in ("choice", "float", "int", "rollouts", "text")
+    for kind in ("choice", "float", "int", "rollouts", "text", "verdicts")
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
@@ -142,6 +156,8 @@ def prepare(
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
     classes, guessed_P = _classify(groups, silent_R, options, params, effort)
+    if any(g.get("verdicts") for g in groups):
+        arrays["verdicts"] = _verdicts(groups, classes, options, params, arrays, effort)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -264,6 +280,14 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
         if not isinstance(value, str):
             raise RequestError("must be a string or null", loc=loc, code="type")
         limits.check_text(len(value), loc)
+    elif field.type == "verdicts":
+        if not isinstance(value, Mapping) or not all(
+            isinstance(k, str) and (v is None or isinstance(v, bool)) for k, v in value.items()
+        ):
+            raise RequestError(f"must be {field.rule}", loc=loc, code="type")
+        if len(value) > limits.rollouts:
+            raise LimitError(f"{len(value)} verdicts; at most {limits.rollouts} in one group", loc=loc, code="verdicts")
+        limits.check_text(max(map(len, value), default=0), loc)
     elif not (value in field.choices if field.type == "choice" else _is_number(field, value)):
         raise RequestError(f"must be {field.rule}", loc=loc, code="value")
 
@@ -409,6 +433,26 @@ def read_answers(
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
 
 
+def read_spans(groups: Sequence[JSON], **reading: Any) -> list[list[Span | None]]:
+    """[start, end) of each rollout's answer in its text, None where there is no text that it is read from.
+
+    `reading` holds the keyword parameters of `read_answers` that a request sets.
+    """
+
+    def span(rollout: JSON, group: JSON) -> Span | None:
+        if "answer" in rollout or not rollout.get("text") or rollout.get("num_tokens") == 0:
+            return None
+
+        def read(text: str) -> str | None:
+            kind, options = kind_of(group), option_tuple(group)
+            (found,) = read_answers([{**rollout, "text": text}], [False], kind=kind, options=options, **reading)
+            return found.answer
+
+        return answer_span(rollout["text"], read)
+
+    return [[span(rollout, group) for rollout in group["rollouts"]] for group in groups]
+
+
 NO_ANSWER: Final = Extraction(None, "none")
 # Keyword parameters of both functions that a group, not a request, sets.
 _PER_GROUP: Final = frozenset({"kind", "options"})
@@ -466,6 +510,44 @@ def _view(
         tuple(chain.from_iterable(c.answers for c in classes)),
     )
     return View(flat, own_R)
+
+
+def _verdicts(
+    groups: Sequence[JSON],
+    classes: Sequence[Classes],
+    options: Sequence[tuple[str, ...] | None],
+    params: Mapping[str, Any],
+    arrays: Columns,
+    effort: Effort,
+) -> Floats:
+    """The group's verdict on each rollout's answer: 1, 0, or -1 where there is none; NaN in a group without verdicts.
+
+    A verdict is on all spellings of its answer, by the rules that answers are compared by.
+    """
+    rules = Rules(**{k: v for k, v in params.items() if k not in READING})
+    own, out, at = arrays.get("verified"), [], 0
+    for p, (group, found, letters) in enumerate(zip(groups, classes, options, strict=True)):
+        size, told = len(group["rollouts"]), group.get("verdicts") or {}
+        if told and isinstance(own, np.ndarray) and not np.isnan(own[at : at + size]).all():
+            raise RequestError(
+                "verdicts and verified of a rollout are two answers to one question: give one of them",
+                loc=("groups", p, "verdicts"),
+                code="conflict",
+            )
+        said = np.full(len(found.answers) + 1, -1.0 if told else np.nan)
+        words: list[set[bool | None]] = [set() for _ in found.answers]
+        for key, verdict in told.items():
+            effort.check(("groups", p, "verdicts"))
+            same = grades(found.answers, key, kind=kind_of(group), options=letters, rules=rules)
+            for i in np.flatnonzero(same).tolist():
+                words[i].add(verdict)
+        for i, on_answer in enumerate(words):
+            if len(on_answer) > 1:
+                raise RequestError("holds two verdicts on one answer", loc=("groups", p, "verdicts"), code="conflict")
+            said[i] = next((float(v) for v in on_answer if v is not None), said[i])
+        out.append(said[np.array(found.index, np.int64)])
+        at += size
+    return np.concatenate(out)
 
 
 def _flat_index(classes: Sequence[Classes]) -> Ints:

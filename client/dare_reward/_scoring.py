@@ -14,8 +14,8 @@ import numpy as np
 
 from ._array_inputs import Columns
 from ._diagnostics import correctness, describe_groups
-from ._reply_writer import Judged, ScoredPart, write
-from ._request import ANSWER_SPECS, LIMITS, Limits, Prepared, of_arrays, prepare
+from ._reply_writer import Judged, ScoredPart, with_spans, write
+from ._request import ANSWER_SPECS, LIMITS, READING, Limits, Prepared, of_arrays, prepare, read_spans
 from ._segments import Bools, Floats
 from .advantages.update import AS_THEY_ARE, Update
 from .answers.effort import Effort
@@ -92,7 +92,12 @@ def score(
         right_R = correct_R if where_P.all() else correct_R[where_P[prepared.groups.group_R]]
         shadows = {name: _judge(Configured(find(name), _defaults(name, seed)), part, right_R) for name in shadow}
         parts.append(ScoredPart(where_P, configured.id, part, _judge(configured, part, right_R), shadows))
-    return write(prepared, parts, correct_R, update=update, base=base)
+    reply = write(prepared, parts, correct_R, update=update, base=base)
+    if not update.spans:
+        return reply
+    if isinstance(groups, Groups):
+        raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
+    return with_spans(reply, read_spans(groups, **{k: values[k] for k in READING}))
 
 
 def _count(groups: Sequence[JSON] | Groups) -> int:

@@ -210,7 +210,7 @@ class _Base:
             for part in parts(
                 groups,
                 head,
-                sending=self.sending,
+                sending=replace(self.sending, text=self.sending.text or update.spans),
                 defaults=limits.defaults(method),
                 max_groups=limits.groups,
                 max_rollouts=limits.rollouts,
@@ -221,10 +221,10 @@ class _Base:
                     _check_split(update, method, params, limits.defaults(method))
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
-                sent = [groups[at + i] for i in range(len(part.group_ids))]
-                at += len(sent)
-                scored.append(sent)
-                replies.append((yield from self._ask(send, part, sent, method, labels)))
+                own = [groups[at + i] for i in range(len(part.group_ids))]
+                at += len(own)
+                scored.append(own)
+                replies.append((yield from self._ask(send, part, own, method, labels)))
         except (UnavailableError, ReplyError) as error:
             # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
             unknown = isinstance(error, ReplyError) and self._limits is None
@@ -300,13 +300,14 @@ class _Base:
             text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
         request = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
-        if not any(is_own(sent) for sent in groups):
+        if not any(map(is_own, groups)):
             self._check_pin(request, method, reply.config_id, reply)
             return
         for sent, found in zip(groups, reply.groups, strict=True):
             if found.config_id is not None:
-                own = [sent.get("method"), sorted((sent.get("params") or {}).items())] if is_own(sent) else []
-                self._check_pin(json.dumps([request, own], default=str), found.method or "", found.config_id, reply)
+                own = [request, sent.get("method"), sorted((sent.get("params") or {}).items())]
+                key = json.dumps(own, default=str) if is_own(sent) else request
+                self._check_pin(key, found.method or "", found.config_id, reply)
 
     def _check_pin(self, key: str, method: str, config: str, reply: Reply) -> None:
         found = (config, reply.version)
@@ -535,8 +536,7 @@ def _check_split(update: Update, method: str, params: Mapping[str, Any], default
     values = {} if known is None else {s.name: s.default for s in known.specs} | {**defaults, **params}
     if remedy := update.over_request(known, values):
         raise RequestError(
-            f"{update.advantage} is over all rollouts of a request, and the service takes these groups only in several: "
-            f"{remedy}",
+            f"{update.advantage} is over all rollouts of a request, and these groups travel in several: {remedy}",
             loc=("advantage",),
             code="split",
         )

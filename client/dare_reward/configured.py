@@ -1,7 +1,7 @@
 """By which method and parameters each group of a request is scored: the request's, or its own.
 
 A group's `params` stand beside the request's if it has the request's method, and alone if it has another. How answers
-are read and compared is the whole request's. Labels still reach the groups of a method that asks for them, and no other.
+are read and compared is the whole request's. Labels reach the groups of a method that asks for them, and no other.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
-Type = Literal["float", "int", "bool", "text", "choice", "object", "rollouts", "options"]
+Type = Literal["float", "int", "bool", "text", "choice", "object", "rollouts", "options", "verdicts"]
 
 # More than any vocabulary can give (ln V = 12 for 150,000 tokens): above it is a unit error, and sums stay finite.
 MAX_ENTROPY: Final = 1000.0
@@ -59,6 +59,7 @@ Counts = Sequence[int] | NDArray[Any] | None
 Flags = Sequence[bool] | NDArray[np.bool_] | None
 Rows = Sequence[Sequence[float]] | NDArray[Any] | None
 Options = Sequence[str] | int | None
+Verdicts = Mapping[str, bool | None] | None
 Source = Literal["exact", "topk", "logprob"]
 Mode = Literal["temperature", "raw", "unknown"]
 
@@ -165,6 +166,9 @@ class Group(TypedDict, total=False):
     params: Annotated[
         Mapping[str, Any], Input("parameters of it: beside the request's if it has the request's method, else alone")
     ]
+    verdicts: Annotated[
+        Verdicts, Input("an external check's word on answers: true, false, or null where it could not tell")
+    ]
     rollouts: Required[Annotated[Sequence[Rollout], Input("")]]
     second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
     teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]
@@ -186,6 +190,7 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
         Count: "int",
         Counts: "int",
         Options: "options",
+        Verdicts: "verdicts",
         Mapping[str, Any]: "object",
         Sequence[Rollout]: "rollouts",
         Sequence[AnsweredRollout] | None: "rollouts",
@@ -229,6 +234,7 @@ class Field:
             "object": "an object",
             "rollouts": "a list of at least one rollout",
             "options": "a list of letters or their number",
+            "verdicts": "an object of true, false or null by answer",
         }
         low = "" if self.ge is None else f" >= {self.ge:g}"
         high = "" if self.le is None else f"{' and' if low else ''} <= {self.le:g}"

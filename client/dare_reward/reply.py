@@ -58,9 +58,10 @@ class GroupReply:
 
     method, config_id  by which the group was scored: its own, where it sent one
     rewards            one per rollout; None if the method's output is advantages
+    answer_spans       [start, end) of each rollout's answer in its text, in characters, if asked for; None: nowhere
     advantages         one per rollout, None for a rollout that only votes; None if none were asked for
     select             rollouts to train on, in the order of the selection; None: those that were sent as trained
-    drop               why the group carries nothing: zero_variance, all_invalid, unsettled or unanimous; None if it does
+    drop               why the group carries nothing: zero_variance, all_invalid, unsettled, unanimous; None if it does
     second_rewards     those of `second_group`'s rollouts, from methods on paired groups; `second_advantages` likewise
     token_mask         tokens to train on, from methods that choose; None for a rollout that sent no tokens
     """
@@ -72,6 +73,7 @@ class GroupReply:
     keep: tuple[bool, ...] | None = None
     valid: tuple[bool, ...] | None = None
     answers: tuple[str | None, ...] | None = None
+    answer_spans: tuple[tuple[int, int] | None, ...] | None = None
     advantages: tuple[float | None, ...] | None = None
     select: tuple[int, ...] | None = None
     drop: str | None = None
@@ -206,6 +208,8 @@ def _group(body: Mapping[str, Any]) -> GroupReply:
     for name in TUPLES:
         if values.get(name) is not None:
             values[name] = tuple(values[name])
+    if values.get("answer_spans") is not None:
+        values["answer_spans"] = tuple(None if s is None else (s[0], s[1]) for s in values["answer_spans"])
     if values.get("token_mask") is not None:
         values["token_mask"] = tuple(None if m is None else tuple(m) for m in values["token_mask"])
     if values.get("support") is not None:

@@ -219,6 +219,8 @@ def _describe(method: Method) -> dict[str, Any]:
         "paper": method.paper,
         "evidence": method.evidence,
         "output": method.output,
+        "advantages": method.advantages,
+        "offered": method.offered,
         "requires": method.requires,
         "requires_when": [{"input": w.name, "when": w.words} for w in method.when],
         "optional": method.optional,

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dare_reward
+from dare_reward.estimators.gmae import _marginal
 from dare_reward.groups import Ragged
 from dare_reward.inputs import FIELDS
 from dare_reward.methods import find, methods
@@ -118,6 +119,11 @@ def test_every_method_against_ttrl(needed_params):
                 lambda: dare_reward.estimate(sent, method=name, columns=topk, **params),  # noqa: B023
                 2,
             )
+        cold = seconds(lambda: (_marginal.cache_clear(), dare_reward.estimate(plain, method="gmae", group_size=32)), 3)
+        wide = [{"kind": "exact", "rollouts": [r for g in plain[:16] for r in g["rollouts"]]}]
+        widest = seconds(
+            lambda: (_marginal.cache_clear(), dare_reward.estimate(wide, method="gmae", group_size=512)), 1
+        )
     finally:
         gc.enable()
     small = {n: t for n, t in measured.items() if not is_large(n)}
@@ -127,5 +133,8 @@ def test_every_method_against_ttrl(needed_params):
     print(f"with arrays ({TOKENS} tokens, k = {TOPK}, embeddings of {DIMENSION}):")
     for name, t in sorted(large.items(), key=lambda x: -x[1]):
         print(f"  {name:20} {t * 1e3:8.1f} ms  {t / base:5.2f} x ttrl")
+    print(
+        f"gmae in sub-groups of 32 without its cache: {cold * 1e3:.0f} ms, {cold / base:.1f} x ttrl; its group of 1,024: {widest:.2f} s"
+    )
     slow = {n: round(t / base, 2) for n, t in small.items() if t > RATIO * base}
     assert not slow

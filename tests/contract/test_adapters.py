@@ -480,7 +480,7 @@ def test_slime_says_what_to_set(service):
     with pytest.raises(RequestError, match="--disable-grpo-std-normalization"):
         asyncio.run(slime.reward(SimpleNamespace(**scored, grpo_std_normalization=True), step()[:5]))
     asyncio.run(slime.reward(SimpleNamespace(**scored, grpo_std_normalization=False), step()[:5]))
-    with pytest.raises(RequestError, match="slime scores one group a call.*calibration=none"):
+    with pytest.raises(RequestError, match=r"slime scores one group a call.*calibration=none"):
         asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?method=gmae"), step()[:5]))
     with pytest.raises(ConfigError, match="--custom-reward-post-process-path"):
         asyncio.run(slime.reward(SimpleNamespace(rm_url=GMAE), step()[:5]))
@@ -516,7 +516,7 @@ def test_trl_refuses_to_divide_what_must_keep_its_scale(service, scaled):
     texts = [f"\\boxed{{{a}}}" for a in "11223333"]
     gmae, ttrl = DareReward(URL, method="gmae", entropy="none"), DareReward(URL, method="ttrl", entropy="none")
     call = {"log_metric": trl_trainer(scale_rewards=scaled).log_metric}
-    with pytest.raises(RequestError, match='TRL divides.*scale_rewards="batch"'):
+    with pytest.raises(RequestError, match=r'TRL divides.*scale_rewards="batch"'):
         gmae(["p"] * 8, texts, **call)
     assert ttrl(["p"] * 8, texts, **call) == [1, 1, 0, 0, 1, 1, 1, 1]
     batch = {"log_metric": trl_trainer(scale_rewards="batch").log_metric}

@@ -381,6 +381,20 @@ def t3rl(group: Group, weight: float = 5.0) -> list[float]:
     return ones(answers_of(group), max(total, key=lambda y: total[y]) if total else None)
 
 
+def jury_rl(group: Group, c: float = 0.5) -> list[float]:
+    answers, checks = answers_of(group), [r["verified"] for r in group["rollouts"]]
+    label, m = most_common(answers), len(answers)
+    agree = [a is not None and a == label for a in answers]
+    if any(a and v for a, v in zip(agree, checks, strict=True)):
+        return [float(a) for a in agree]
+    rest = [a for a, own in zip(answers, agree, strict=True) if not own]
+    share = sum(agree) / m
+    z = [0.0 if a is None or len(rest) < 2 else (rest.count(a) - 1) / (len(rest) - 1) for a in rest]
+    level = mean(z) if z else 0.0
+    support = iter(z)
+    return [c * share**2 + (-c * share if own else share * (next(support) - level)) for own in agree]
+
+
 def spine(group: Group, fraction: float = 0.2) -> dict[str, Any]:
     """TTRL's rewards, then the mask of each rollout and the band."""
     masks, picked = [], []
@@ -431,6 +445,8 @@ VARIANTS: list[tuple[Any, dict[str, Any]]] = [
     (gmae, {"group_size": 4, "tie": "all"}),
     (gmae, {"group_size": 4, "tie": "none"}),
     (ddrl, {}),
+    (jury_rl, {"c": 0.5}),
+    (jury_rl, {"c": 0.0}),
 ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.errors import ConfigError, ReplyError, UnavailableError
+from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
@@ -178,6 +178,60 @@ def check(batch, expected):
         spread = np.std(group, ddof=1)
         want = (expected[session] - np.mean(group)) / (spread + 1e-6)
         assert gain == pytest.approx([want if m else 0.0 for m in mask], abs=1e-3)
+
+
+def of_sessions(batch):
+    """Each session's advantage, which is the same at every token that the policy generated and 0 elsewhere."""
+    (advantages, masks), out = read(batch, "advantages", "response_mask"), {}
+    for key, gain, mask in zip(batch.keys, advantages, masks, strict=True):
+        inside = {g for g, m in zip(gain, mask, strict=True) if m}
+        assert len(inside) == 1
+        assert not any(g for g, m in zip(gain, mask, strict=True) if not m)
+        out[key.rsplit("_", 1)[0]] = inside.pop()
+    return out
+
+
+def replies(method, **options):
+    groups = [
+        {"group_id": f"uid_{p}", "rollouts": [{"answer": a} for a in answers]} for p, answers in enumerate(ANSWERS)
+    ]
+    return dare_reward.estimate(groups, method=method, **options).groups
+
+
+def test_the_services_advantages_reach_the_trainer(trainer, advantage, service):
+    batch, _ = put(trainer, "gmae")
+    advantage(batch, f"{service.url}?method=gmae&advantage=gmae")
+    found = of_sessions(batch)
+    for p, group in enumerate(replies("gmae", advantage="gmae")):
+        for s, gain in enumerate(group.advantages):
+            assert found[f"uid_{p}_{s}"] == pytest.approx(gain, abs=1e-6)
+    assert len({round(a, 6) for a in found.values()}) > 4
+
+
+def test_the_selected_rollouts_are_trained(trainer, advantage, service, monkeypatch):
+    batch, _ = put(trainer, "ddrl")
+    monkeypatch.setattr(trainer, "_get_required_batch_multiple", lambda ranks: 2 * ranks)
+    kept = advantage(batch, f"{service.url}?method=ddrl&advantage=ddrl&n_train=2", trained=M)
+    found, expected = of_sessions(kept), {}
+    for p, group in enumerate(replies("ddrl", advantage="ddrl", n_train=2)):
+        expected |= {f"uid_{p}_{s}": group.advantages[s] for s in group.select}
+    assert found == expected
+
+
+def test_a_group_to_drop_has_no_advantage(trainer, advantage, service):
+    batch, _ = put(trainer, "settled")
+    advantage(batch, f"{service.url}?method=ttrl&settled=0.7")
+    found = of_sessions(batch)
+    dropped = {p for p, group in enumerate(replies("ttrl", settled=0.7)) if group.drop == "unsettled"}
+    assert dropped == {1}
+    for session, gain in found.items():
+        assert (gain == 0) == (int(session.split("_")[1]) in dropped)
+
+
+def test_verls_division_is_refused_where_it_undoes_the_method(trainer, advantage, service):
+    batch, _ = put(trainer, "scale")
+    with pytest.raises(RequestError, match="norm_adv_by_std_in_grpo=false"):
+        advantage(batch, f"{service.url}?method=gmae")
 
 
 def test_rewards_and_advantages(trainer, advantage):

@@ -100,3 +100,10 @@ def test_shadow_methods(tmp_path, text):
 def test_methods_that_openrlhf_cannot_use_fail_at_the_start(settings, words):
     with pytest.raises(RequestError, match=words):
         AgentConfig(**settings)
+
+
+def test_one_group_a_call_is_no_batch():
+    """The agent sends one group a call; gmae's factor is over all of a step."""
+    with pytest.raises(RequestError, match="one group a call"):
+        AgentConfig(method="gmae")
+    assert AgentConfig(method="gmae", params={"calibration": "none"}).every_param["calibration"] == "none"

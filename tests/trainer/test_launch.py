@@ -10,7 +10,7 @@ import pytest
 
 from dare_reward import methods
 from dare_reward.cli import main
-from dare_reward.errors import ConfigError
+from dare_reward.errors import ConfigError, RequestError
 from dare_reward.openrlhf import read_label
 from dare_trainer.agent.config import parse_setting, read_config
 from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
@@ -379,3 +379,13 @@ def test_files_that_do_not_fit_are_named(tmp_path, capsys, name, file, text, wor
     (tmp_path / file).write_text(text)
     assert main(["data", "prepare", name, "--from", str(tmp_path / file), "--out", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_an_estimator_that_undoes_the_method_is_refused_with_what_to_set():
+    agent = {"method": "gmae", "params": {"calibration": "none"}}
+    recipe = find_recipe("aime24-qwen3-1.7b")
+    with pytest.raises(RequestError, match=r"group_norm divides.*algo\.advantage\.estimator=dr_grpo"):
+        plan(recipe, Launch("http://r:8000", agent=agent))
+    changes = {"algo.advantage.estimator": "dr_grpo"}
+    flags, config = plan(recipe, Launch("http://r:8000", agent=agent, changes=changes))
+    assert (config.method, flags["algo.advantage.estimator"]) == ("gmae", "dr_grpo")

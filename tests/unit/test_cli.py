@@ -149,6 +149,11 @@ def test_explain(capsys, tmp_path):
 def test_methods(capsys):
     assert main(["methods"]) == 0
     out = capsys.readouterr().out
+    listed = {line.split()[0] for line in out.splitlines()[1:] if line}
+    assert {"dare", "ttrl", "gmae", "ddrl", "gt"} <= listed
+    assert not {"dare_dist", "compass", "spine", "restrain", "t3rl", "rlpr", "verifree"} & listed
+    assert main(["methods", "--all"]) == 0
+    out = capsys.readouterr().out
     assert all(name in out for name in dare_reward.methods())
     assert main(["methods", "dare"]) == 0
     assert "Eq. 13" in capsys.readouterr().out

@@ -1106,3 +1106,48 @@ def test_an_environment_that_httpx_cannot_use(monkeypatch):
     monkeypatch.delenv("no_proxy", raising=False)
     with pytest.raises(RequestError, match="the environment does not suit HTTP"):
         Client("http://reward.example").rewards(groups())
+
+
+def test_options_of_the_update_travel_and_spans_bring_their_texts():
+    wire = Wire()
+    sent = [
+        {"group_id": str(p), "rollouts": [{"text": f"so \\boxed{{{a}}}", "mean_entropy": 0.3} for a in row]}
+        for p, row in enumerate(("1123", "4455"))
+    ]
+    options = {"advantage": "fixed", "selection": "ddrl", "reshape": "ear", "settled": 0.6, "spans": True}
+    with Client("http://x", transport=wire) as c:
+        found = c.reward(sent, method="ttrl", **options)
+    assert found.groups == estimate(sent, method="ttrl", **options).groups
+    body = json.loads(wire.sent[-1].content)
+    assert {k: body[k] for k in options} == options
+    assert body["params"] == {}
+    assert all("text" in r for g in body["groups"] for r in g["rollouts"])
+
+
+def test_a_batch_that_travels_in_several_requests_is_none():
+    sent = [{"group_id": str(p), "rollouts": [{"answer": a} for a in "1123"]} for p in range(4)]
+    with Client("http://x", transport=Wire(max_groups=2)) as c:
+        with pytest.raises(RequestError, match="set calibration=none") as caught:
+            c.reward(sent, method="gmae", advantage="gmae")
+        assert caught.value.loc == ("advantage",)
+        found = c.reward(sent, method="gmae", advantage="gmae", calibration="none")
+    assert found.groups == estimate(sent, method="gmae", advantage="gmae", calibration="none").groups
+
+
+def test_groups_with_a_method_of_their_own_are_pinned_one_by_one():
+    def step(*own):
+        return [
+            {"group_id": str(p), "label": "1", "rollouts": [{"answer": a} for a in "1123"], **extra}
+            for p, extra in enumerate(own)
+        ]
+
+    with Client("http://x", transport=Wire(max_groups=2)) as c:
+        for sent in (
+            step({}, {"method": "gt"}, {}),
+            step({}, {}, {}),
+            step({"method": "gt"}, {"method": "empo"}, {"params": {"tie": "all"}}),
+        ):
+            found = c.reward(sent, method="ttrl")
+            local = estimate(sent, method="ttrl")
+            assert (found.groups, found.config_id) == (local.groups, local.config_id)
+    assert len(c._pins) == 4

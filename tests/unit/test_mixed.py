@@ -140,7 +140,7 @@ def test_what_is_refused(full_groups, own, words, loc):
 
 def test_one_factor_for_a_batch_of_several_configurations_is_refused(full_groups):
     sent = groups(full_groups, g1={"params": {"group_size": 3}})
-    with pytest.raises(RequestError, match="one configuration.*calibration=none"):
+    with pytest.raises(RequestError, match=r"one configuration.*calibration=none"):
         dare_reward.estimate(sent, method="gmae", advantage="gmae")
     reply = dare_reward.estimate(sent, method="gmae", advantage="gmae", calibration="none")
     assert reply.groups[1] == alone(sent[1], "gmae", group_size=3, advantage="gmae", calibration="none")

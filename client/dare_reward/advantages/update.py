@@ -40,6 +40,7 @@ class Update:
         float | None, Param("least factor of reshape=ear; null: none, so that signs may change", le=2)
     ] = 0.0
     adv_clip: Annotated[float | None, Param("advantages beyond it are set to it; after reshaping", gt=0)] = None
+    spans: Annotated[bool, Param("also return where in its text each rollout's answer stands")] = False
     settled: Annotated[float | None, Param("drop a group whose leader_probability is below this", ge=0.5, le=1)] = None
 
     @classmethod

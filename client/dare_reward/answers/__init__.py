@@ -20,6 +20,7 @@ from .classes import Classes, classify, grade
 from .extraction.final_answer import Extraction, extract
 from .keys import ANSWERS_VERSION, Key, canonical
 from .kinds import KeyKind, Kind
+from .spans import Span, answer_span, outside_span
 from .ttrl_strings import official_answer, official_key
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "Key",
     "KeyKind",
     "Kind",
+    "Span",
+    "answer_span",
     "canonical",
     "choice_letter",
     "classify",
@@ -37,4 +40,5 @@ __all__ = [
     "official_answer",
     "official_key",
     "option_letters",
+    "outside_span",
 ]

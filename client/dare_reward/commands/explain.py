@@ -34,6 +34,11 @@ FLAGS: Mapping[str, str] = {
     "penalised": "the leading answer has too few votes: all advantages are the penalty",
     "verified_label": "the votes scatter: self-verifications chose the label",
     "no_label": "there is no label: all advantages are 0",
+    "unanimous": "every rollout has one answer: fixed advantages are +1 for all that are selected",
+    "positive_negatives": "so many rollouts have the leading answer that some of the least frequent do: they get +1",
+    "tied_positives": "several answers lead: of the most frequent rollouts, those of another answer get -1",
+    "no_span": "an answer does not stand in its text as it was read: none of its tokens can be masked",
+    "unproved": "no verdict proves the most voted answer",
     "pseudo_reference": "no reference was sent: the probabilities are taken to be the majority answer's",
 }
 

@@ -1,4 +1,7 @@
-"""`dare-reward methods [NAME]`: the estimators and their parameters, from the registry."""
+"""`dare-reward methods [NAME]`: the estimators and their parameters, from the registry.
+
+Listed is what to choose from; `--all` adds presets, experimental methods and those that need reference answers.
+"""
 
 from __future__ import annotations
 
@@ -37,25 +40,35 @@ def register(subparsers: Any) -> None:
         help="the inputs of a rollout (default) or of a group, and which methods need them",
     )
     what.add_argument("--advantages", action="store_true", help="advantage estimators and their names in the stacks")
+    parser.add_argument(
+        "--all", action="store_true", help="list presets, experimental methods and those that need references too"
+    )
     parser.add_argument("--markdown", action="store_true", help="as the tables of the documentation")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     render = markdown if arguments.markdown else table
+    listed = [m for m in methods().values() if m.offered or arguments.all]
     if arguments.advantages:
-        print(render(ADVANTAGE_HEAD, [_advantage(a) for a in ADVANTAGES.values()] + [PASS_AT_K]))
+        own = [_own_advantage(m) for m in methods().values() if m.advantages]
+        print(render(ADVANTAGE_HEAD, [*[_advantage(a) for a in ADVANTAGES.values()], PASS_AT_K, *own]))
     elif arguments.inputs == "group":
         print(render(GROUP_INPUT_HEAD, [_input(f) for f in GROUP_FIELDS.values() if f.doc]))
     elif arguments.inputs:
         print(render(INPUT_HEAD, [[f.name, f.unit, *_input(f)[1:]] for f in ROLLOUT_FIELDS.values()]))
     elif arguments.choose:
-        print(render(CHOICE_HEAD, [_choice(m) for m in methods().values()]))
+        print(render(CHOICE_HEAD, [_choice(m) for m in listed]))
     elif arguments.name is None:
-        print(render(METHOD_HEAD, [_method(m) for m in methods().values()]))
+        print(render(METHOD_HEAD, [_method(m) for m in listed]))
+        if not arguments.all and not arguments.markdown:
+            print(f"\n--all lists {len(methods()) - len(listed)} more")
     else:
         method = find(arguments.name)
         print(f"{method.name}: {method.summary} [{method.paper}; {method.evidence}]\n")
+        presets = [m for m in methods().values() if m.defaults and m.function is method.function and m != method]
+        if presets and not arguments.markdown:
+            print(table(("preset", "what"), [[m.name, m.summary] for m in presets]) + "\n")
         consent = [EXPERIMENTAL] if method.experimental else []
         print(render(PARAMETER_HEAD, [_spec(s) for s in [*method.specs, *consent]]))
         print("\nhow answers are read and compared\n")
@@ -81,7 +94,8 @@ def _method(m: Method) -> list[str]:
 
 
 def _choice(m: Method) -> list[str]:
-    return [m.name, needs(m), m.cost, m.output, m.evidence, m.unverified or "-"]
+    gives = f"{m.output}, advantages" if m.advantages else m.output
+    return [m.name, needs(m), m.cost, gives, m.evidence, m.unverified or "-"]
 
 
 def _input(f: Field) -> list[str]:
@@ -95,6 +109,11 @@ PASS_AT_K = ["pass@K", "A+ or A- of pass@K, from rewards of 0 and 1", "-", "-", 
 
 def _advantage(a: Advantage) -> list[str]:
     return [a.name, a.formula, a.openrlhf, a.verl, a.over]
+
+
+def _own_advantage(m: Method) -> list[str]:
+    over = "request" if m.whole_batch is not None else "group"
+    return [m.name, f"{m.name}'s own: `method={m.name}` only", "-", "-", over]
 
 
 def _spec(s: Spec) -> list[str]:

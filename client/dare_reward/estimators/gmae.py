@@ -1,7 +1,7 @@
 """GMAE, Group-Marginalized Advantage Estimation (arXiv:2609.36750), for majority votes (GMAE_0).
 
-A vote over G rollouts depends on which G they are. GMAE averages over all sub-groups of G rollouts of the pool that hold
-the rollout: p(a), the share of them in which its answer a wins (Step I). The advantage is the expectation of the
+A vote over G rollouts depends on which G they are. GMAE averages over all sub-groups of G rollouts of the pool that
+hold the rollout: p(a), the share of them in which its answer a wins (Step I). The advantage is the expectation of the
 normalised reward where every trained rollout j is paid with chance p_j, independently (Step II). One factor for the
 whole batch restores the size of advantages that the base method would have had (Eq. 12 and 13).
 
@@ -195,13 +195,19 @@ def _blocks(
     sums = {n: np.cumsum(t, axis=0) for n, t in terms.items()}
     for number, run in groupby(range(min(max(counts), seats + 1)), nodes):
         every = np.array(list(run))
-        z, weight = np.polynomial.legendre.leggauss(number)
-        z, weight = ((z + 1) / 2, weight / 2) if tie == "split" else (np.array([float(tie == "all")]), np.ones(1))
+        z, weight = _unit_nodes(number) if tie == "split" else (np.array([float(tie == "all")]), np.ones(1))
         step = max(1, BLOCK // (len(counts) * number * len(omega)))
         for ks in (every[i : i + step] for i in range(0, len(every), step)):
             at_most = np.array([sums[n][np.minimum(ks, n)] for n in counts])
             exactly = np.array([np.where((ks < n)[:, None], terms[n][np.minimum(ks + 1, n)], 0.0) for n in counts])
             yield ks, at_most, exactly, z, weight
+
+
+@lru_cache(maxsize=64)
+def _unit_nodes(number: int) -> tuple[Floats, Floats]:
+    """Gauss-Legendre on [0, 1]: exact for polynomials of degree 2 number - 1."""
+    z, weight = np.polynomial.legendre.leggauss(number)
+    return (z + 1) / 2, weight / 2
 
 
 def _seen(length: int, q: float) -> Spectrum:
@@ -247,6 +253,7 @@ def _power(base: Spectrum, exponent: int) -> Spectrum:
     return out
 
 
+@lru_cache(maxsize=1024)  # groups of a run have few sizes, and their answers few votes
 def _binomial(n: int, q: float) -> Floats:
     """The chances of 0..n successes, 0 < q < 1: by ratios from the likeliest number on, which neither over- nor
     underflow where it matters."""

@@ -18,11 +18,16 @@ def t3rl(
     groups: Groups,
     *,
     verified_weight: Annotated[
-        float, Param("votes of a verified rollout; others have one", gt=0, source="notes on the paper")
+        float,
+        Param(
+            "votes of a rollout that is verified, or whose answer is; others have one",
+            gt=0,
+            source="notes on the paper",
+        ),
     ] = 5.0,
 ) -> Estimate:
     """r = 1 for the answer with the greatest weighted vote (ties: first seen), else 0."""
-    verified_R = np.nan_to_num(groups.column("verified"), nan=0.0) > 0
+    verified_R = (groups.column("verified") > 0) | (groups.column("verdicts") > 0)
     share_A = share_of(groups, groups.sum_by_answer(np.where(verified_R, verified_weight, 1.0)))
     label_A = groups.first_max(share_A)
     return by_answer(groups, label_A.astype(np.float64), support={"p_hat": share_A}, label_A=label_A)
@@ -35,8 +40,8 @@ METHODS = (
         summary="majority vote in which verified rollouts count more",
         paper="arXiv:2603.02203",
         evidence="experimental",
-        requires=("answer", "verified"),
-        cost="an external verdict per rollout, such as running its code",
+        requires=("answer", "verified|verdicts"),
+        cost="an external verdict per rollout or per answer, such as running its code",
         unverified="the weight 5, from notes on the paper",
     ),
 )

@@ -6,8 +6,8 @@ verl computes rewards one rollout at a time and before entropies. So this hooks 
 whole groups and full-vocabulary entropies, and writes the rewards there. Without DARE_URL it does nothing.
 
 DARE_TRAINED=32: of each prompt's rollouts the first 32 are trained, the others only vote (TTRL: 64 votes, 32 trained).
-With `selection=...` in the URL the selected ones are trained instead. With `advantage=...` the service's advantages take
-the place of verl's; those of a group that is to be dropped are 0.
+With `selection=...` in the URL the selected ones are trained instead. With `advantage=...` the service's advantages
+take the place of verl's; those of a group that is to be dropped are 0.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ def _divides(algorithm: Any) -> bool:
 def score_batch(
     scorer: Scorer, trainer: Any, batch: Any, trained: int | None = None
 ) -> tuple[dict[str, float], SessionUpdate]:
-    """Score the last output of each session and write the session's reward to all its rows; diagnostics, and the rest."""
+    """Score the last output of each session and write the session's reward to all its rows.
+
+    Returns diagnostics, and what else becomes of the sessions.
+    """
     import torch
     import transfer_queue as tq
     from verl.utils import tensordict_utils as tu

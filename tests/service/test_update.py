@@ -1,0 +1,126 @@
+"""Options of the update and groups with a method of their own over HTTP: as in process, in both wire forms."""
+
+import json
+
+import pytest
+
+import dare_reward
+from dare_reward.advantages.update import update_specs
+from dare_reward.reply import Reply
+from dare_reward.wire import pack
+
+FRAME = {"content-type": "application/vnd.safetensors", "accept": "application/vnd.safetensors"}
+CASES = {
+    "gmae": {"method": "gmae", "advantage": "gmae", "params": {"group_size": 5}},
+    "ddrl": {"method": "ddrl", "advantage": "ddrl", "params": {"n_train": 4}},
+    "apart": {"method": "ttrl", "advantage": "fixed", "selection": "ddrl", "selection_size": 4},
+    "ear": {"method": "ttrl", "advantage": "grpo", "reshape": "ear", "ear_floor": None, "adv_clip": 1.5},
+    "settled": {"method": "empo", "settled": 0.9},
+}
+
+
+def sent_groups(full_groups):
+    sent = full_groups(seed=21, count=5)
+    for group in sent:
+        for rollout in group["rollouts"]:
+            rollout["mean_entropy"] = sum(rollout.pop("token_entropies")) / 7
+            for name in ("token_logprobs", "token_self_certainty", "topk_logprobs", "step_ends"):
+                del rollout[name]
+    return sent
+
+
+def in_process(sent, case):
+    options = {k: v for k, v in case.items() if k not in {"method", "params"}}
+    return dare_reward.estimate(sent, method=case["method"], **case.get("params", {}), **options)
+
+
+def same(found, local):
+    assert found.groups == local.groups
+    assert (found.config_id, found.output, found.diagnostics) == (local.config_id, local.output, local.diagnostics)
+    assert found.flags == local.flags
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_forms_equal_in_process(service, full_groups, name):
+    sent, case = sent_groups(full_groups), CASES[name]
+    local = in_process(sent, case)
+    assert any(g.advantages or g.drop for g in local.groups)
+    same(Reply.from_json(service.post({**case, "groups": sent}).json()), local)
+    reply = service.post(pack({**case, "groups": sent}, {}), headers=FRAME)
+    same(Reply.from_frame(reply.content), local)
+
+
+@pytest.mark.parametrize("advantage", [None, "grpo", "reinforce_pp"])
+def test_mixed_requests_equal_in_process(service, full_groups, advantage):
+    sent = sent_groups(full_groups)
+    sent[1] |= {"method": "gt"}
+    sent[3] |= {"method": "empo", "params": {"share_of": "valid"}}
+    sent[4] |= {"method": "t3rl", "params": {"allow_experimental": True}, "verdicts": {"1": True, "2": None}}
+    for rollout in sent[4]["rollouts"]:
+        del rollout["verified"]
+    body = {"method": "dare", "params": {"alpha": 0.2}, **({"advantage": advantage} if advantage else {})}
+    local = dare_reward.estimate(sent, method="dare", alpha=0.2, advantage=advantage)
+    assert [g.method for g in local.groups] == ["dare", "gt", "dare", "empo", "t3rl"]
+    same(Reply.from_json(service.post({**body, "groups": sent}).json()), local)
+    reply = service.post(pack({**body, "groups": sent}, {}), headers=FRAME)
+    same(Reply.from_frame(reply.content), local)
+
+
+def test_the_url_says_it_too(service, full_groups):
+    sent = sent_groups(full_groups)
+    url = "/reward?method=ttrl&advantage=grpo&reshape=ear&ear_floor=null&selection=ddrl&selection_size=3&settled=0.6"
+    found = Reply.from_json(service.post({"groups": sent}, url).json())
+    options = {"reshape": "ear", "ear_floor": None, "selection": "ddrl", "selection_size": 3, "settled": 0.6}
+    same(found, dare_reward.estimate(sent, method="ttrl", advantage="grpo", **options))
+
+
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [
+        ({"selection": "other"}, "selection"),
+        ({"selection_size": 0}, "selection_size"),
+        ({"reshape": "ear"}, "reshape"),
+        ({"settled": 2}, "settled"),
+        ({"method": "ttrl", "advantage": "gmae"}, "advantage"),
+    ],
+)
+def test_what_is_refused(service, full_groups, body, loc):
+    reply = service.post({"method": "ttrl", **body, "groups": sent_groups(full_groups)})
+    assert reply.status_code == 422
+    assert reply.json()["errors"][0]["loc"].startswith(loc)
+
+
+def test_one_group_a_call_is_no_batch(service, full_groups):
+    one = sent_groups(full_groups)[:1]
+    reply = service.post({"method": "gmae", "advantage": "gmae", "groups": one})
+    assert (reply.status_code, reply.json()["errors"][0]["code"]) == (422, "whole_batch")
+    for path in ("/v1/rollouts?method=gmae", "/get_reward?method=gmae&group_size=4"):
+        reply = service.post({}, path)
+        assert reply.status_code == 422, path
+        assert "calibration=none" in json.dumps(reply.json())
+
+
+def test_the_document_has_the_options(service):
+    document = service.get("/openapi.json").json()
+    body = document["components"]["schemas"]["RewardRequest"]["properties"]
+    query = {p["name"] for p in document["paths"]["/reward"]["post"]["parameters"]}
+    for spec in update_specs():
+        assert spec.name in body
+        assert spec.name in query
+
+
+def test_every_method_is_listed_and_says_whether_it_is_offered(service):
+    listed = {m["name"]: m for m in service.get("/methods").json()["methods"]}
+    assert listed.keys() == dare_reward.methods().keys()
+    assert listed["gmae"]["offered"]
+    assert listed["gmae"]["advantages"]
+    assert not listed["compass"]["offered"]
+
+
+def test_spans_come_with_texts(service, full_groups):
+    sent = [{"rollouts": [{"text": "so 5, that is \\boxed{5}, 5"}, {"text": "\\boxed{4}"}, {"answer": "4"}]}]
+    local = dare_reward.estimate(sent, method="ttrl", spans=True)
+    assert local.groups[0].answer_spans == ((21, 22), (7, 8), None)
+    same(Reply.from_json(service.post({"method": "ttrl", "spans": True, "groups": sent}).json()), local)
+    found = service.post(pack({"method": "ttrl", "spans": True, "groups": sent}, {}), headers=FRAME)
+    same(Reply.from_frame(found.content), local)

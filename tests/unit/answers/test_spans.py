@@ -1,0 +1,91 @@
+"""Where an answer stands: by every way of reading one, and as tokens."""
+
+from itertools import pairwise
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dare_reward
+from dare_reward.answers import answer_span, extract, outside_span
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("So 5 + 5 is 10. \\boxed{»5«}. Check: 5 = 5.", "math"),
+        ("First \\boxed{5}, no: \\boxed{»5«}", "math"),
+        ("\\boxed{»\\frac{1}{2}«}", "math"),
+        ("x is 7, hence <answer>»12«</answer>", "math"),
+        ("The answer is »42«.", "math"),
+        ("2 + 2 = 4\n#### »4«", "math"),
+        ("Größe: 5 €, ответ: 🙂 \\boxed{»5«} 🙂 5", "math"),
+        ("答えは \\boxed{»π/2«} です", "math"),
+        ("B is tempting. The answer is »C«.", "choice"),
+        ("Answer: »Paris«", "text"),
+    ],
+)
+def test_the_span_is_where_the_answer_is_read(text, kind):
+    plain = text.replace("»", "").replace("«", "")
+    start = text.index("»")
+    expected = (start, text.index("«") - 1)
+    assert answer_span(plain, lambda t: extract(t, kind=kind).answer) == expected
+    rollouts = [{"text": plain}, {"text": "nothing"}]
+    group = dare_reward.estimate([{"kind": kind, "rollouts": rollouts}], method="ttrl", spans=True).groups[0]
+    assert group.answer_spans == (expected, None)
+    assert "no_span" not in group.flags
+
+
+def test_no_span():
+    assert answer_span("nothing", lambda t: None) is None
+    assert answer_span("five", lambda t: "5") is None, "read, but not there as it is"
+    group = dare_reward.estimate([{"rollouts": [{"answer": "5"}, {"answer": None}]}], method="ttrl", spans=True).groups[
+        0
+    ]
+    assert group.answer_spans == (None, None)
+    assert "no_span" in group.flags
+    assert dare_reward.estimate([{"rollouts": [{"answer": "5"}]}], method="ttrl").groups[0].answer_spans is None
+
+
+def test_a_cut_off_text_is_read_by_its_rules():
+    cut = {"text": "The answer is 5", "finish_reason": "length"}
+    for truncated, expected in (("boxed", None), ("as_is", (14, 15))):
+        reply = dare_reward.estimate([{"rollouts": [cut]}], method="ttrl", spans=True, truncated=truncated)
+        assert reply.groups[0].answer_spans == (expected,)
+
+
+@given(cuts=st.lists(st.integers(0, 30), min_size=1), low=st.integers(0, 30), width=st.integers(1, 9))
+def test_a_token_is_masked_if_it_shares_a_character(cuts, low, width):
+    edges = sorted({0, 30, *cuts})
+    offsets = [(0, 0), *pairwise(edges)]
+    mask = outside_span(offsets, (low, low + width))
+    assert mask[0], "a token without characters stays"
+    for (start, end), outside in zip(offsets[1:], mask[1:], strict=True):
+        assert outside == (not set(range(start, end)) & set(range(low, low + width)))
+    assert outside_span(offsets, None) == [True] * len(offsets)
+
+
+TEXTS = ["Größe 5 €: ответ 🙂 \\boxed{§π½} 🙂 5", "答えは \\boxed{三角形} です", "so \\boxed{12} and 12"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("size", [257, 300, 400])
+def test_tokens_of_a_real_tokenizer(text, size):
+    """A byte-level BPE, trained here: characters of several bytes are several tokens, at both edges of the answer."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    span = answer_span(text, lambda t: extract(t).answer)
+    encoded = tokenizer.encode(text)
+    mask = outside_span(encoded.offsets, span)
+    inside = [i for i, keep in zip(encoded.ids, mask, strict=True) if not keep]
+    outside = [(i, o) for i, o, keep in zip(encoded.ids, encoded.offsets, mask, strict=True) if keep]
+    assert text[slice(*span)] in tokenizer.decode(inside)
+    assert all(end <= span[0] or start >= span[1] for _, (start, end) in outside)
+    assert "�" not in tokenizer.decode(inside), "no character is cut in two"
+    before = [i for i, (_, end) in outside if end <= span[0]]
+    assert text.startswith(tokenizer.decode(before))
