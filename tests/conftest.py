@@ -10,13 +10,16 @@ from dare_reward.methods import find
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
-RESTRAIN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0}
+REQUIRED = {
+    "restrain": {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0},
+    "calibrated_vote": {"exponent": -2.0},
+}
 
 
 def params_of(method, **others):
     """What a request must set to use the method at all."""
     allow = {"allow_experimental": True} if find(method).experimental else {}
-    return {**allow, **(RESTRAIN if method == "restrain" else {}), **others}
+    return {**allow, **REQUIRED.get(method, {}), **others}
 
 
 def make_rollout(rng, answers=4, invalid=0.15, k=3):
