@@ -221,7 +221,7 @@ def read_line(text: str) -> tuple[str, dict[str, Any]]:
     given = dict(pairs)
     if "method" not in given or len(given) < len(pairs):
         raise RequestError(
-            f"{text[:80]!r}: must be method=NAME&PARAMETER=VALUE with each name once, as `dare-reward calibrate` prints it",
+            f"{text[:80]!r}: must be method=NAME&PARAMETER=VALUE, each name once, as `dare-reward calibrate` prints it",
             loc=("params",),
             code="line",
         )

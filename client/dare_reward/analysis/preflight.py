@@ -62,18 +62,18 @@ def decide(c: Calibration) -> tuple[Verdict, str]:
     if abs(c.statistic) >= GATE:
         return (
             "vote",
-            f"the test (t = {c.statistic:.1f}) and the likelihood (exponent {c.fitted:g}) contradict each other",
+            f"test (t = {c.statistic:.1f}) and likelihood (exponent {c.fitted:g}) contradict each other",
         )
     if not c.undecided:
         return (
             "vote",
-            f"t = {c.statistic:.1f}: {WORTH} labelled prompts would hardly show an effect as small as this one",
+            f"t = {c.statistic:.1f}: {WORTH} labelled prompts would hardly show so small an effect",
         )
     if c.more is not None and c.prompts + c.more <= WORTH:
         return "undecided", f"t = {c.statistic:.1f} is below {GATE:g}; some {c.more} more labelled prompts would decide"
     return (
         "undecided",
-        f"t = {c.statistic:.1f}: so few prompts cannot tell a small effect from none; label up to {WORTH}",
+        f"t = {c.statistic:.1f}: too few prompts to tell a small effect from none; label up to {WORTH}",
     )
 
 

@@ -18,27 +18,29 @@ ALLOWED = 0.03  # of the projects of a regime may be worse than the vote
 BAR_LABELS = 32
 INTRO = """# Calibration: how often a fitted exponent is worse than the vote
 
-Written by `{command}` from its raw results, [calibration.json.gz](../results/calibration.json.gz). A test renders this
-page from them again.
+Written by `{command}` from its raw results, [calibration.json.gz](../results/calibration.json.gz). A test renders
+this page from them again.
 
-A project labels some prompts of its policy, lets `dare-reward calibrate` choose the exponent of `calibrated_vote`, and uses
-it on other prompts. Here {projects} projects a regime do so in the latent-variable model of
-[simulation.md](simulation.md): 64 rollouts a prompt, {evaluated} other prompts, whose labels are compared with the vote's. Numbers
-are points of label accuracy.
+A project labels some prompts of its policy, lets `dare-reward calibrate` choose the exponent of `calibrated_vote`,
+and uses it on other prompts. Here {projects} projects a regime do so in the latent-variable model of
+[simulation.md](simulation.md): 64 rollouts a prompt, {evaluated} other prompts, whose labels are compared with the
+vote's. Numbers are points of label accuracy.
 
-**The bar:** with {bar} labels, worse than the vote by more than {loss:g} points in at most {allowed:.0%} of the projects of every
-regime. **It is {passed}:** the worst regime is "{worst}" with {share:.1%} (95% interval {low:.1%} to {high:.1%}).
+**The bar:** with {bar} labels, worse than the vote by more than {loss:g} points in at most {allowed:.0%} of the
+projects of every regime. **It is {passed}:** the worst regime is "{worst}" with {share:.1%} (95% interval {low:.1%}
+to {high:.1%}).
 
-{evaluated} prompts cannot tell half a point from none: some of these projects are worse by the draw of the prompts only, above
-all with more labels, where more of them use an exponent at all. The means say what is lost: with {bar} labels at most {lost:.1f}
-points in any regime.
+{evaluated} prompts cannot tell half a point from none: some of these projects are worse by the draw of the prompts
+only, above all with more labels, where more of them use an exponent at all. The means say what is lost: with {bar}
+labels at most {lost:.1f} points in any regime.
 
-The grid is {grid}. The gate (|t| >= {gate:g}), the shrinkage (a standard deviation of {prior:g}) and the veto (no labels lost)
-were chosen among 22 variants on {tuned} development projects a regime, with seeds that do not occur below. A gate of 2 and a
-deviation of 3, the first proposal, were worse than the vote in up to 6.3% of the development projects.
+The grid is {grid}. The gate (|t| >= {gate:g}), the shrinkage (a standard deviation of {prior:g}) and the veto (no
+labels lost) were chosen among 22 variants on {tuned} development projects a regime, with seeds that do not occur
+below. A gate of 2 and a deviation of 3, the first proposal, were worse than the vote in up to 6.3% of the development
+projects.
 
-**Scope:** entropies are lognormal, prompts are exchangeable, and the policy does not move. Labelled prompts of another kind
-than the trained ones, or of an older policy, are not covered."""
+**Scope:** entropies are lognormal, prompts are exchangeable, and the policy does not move. Labelled prompts of
+another kind than the trained ones, or of an older policy, are not covered."""
 DEVELOPMENT = 300
 
 

@@ -1,4 +1,4 @@
-"""How safe `dare-reward calibrate` is: projects that label a few prompts of a policy, choose an exponent, and train on it.
+"""How safe `dare-reward calibrate` is: projects that label a few prompts of a policy and use the exponent on others.
 
 A project draws labelled prompts and further prompts of one scenario of the latent-variable model, fits the exponent on
 the labelled ones, and counts on the others how many labels are right by it, by the vote and by fixed exponents.

@@ -141,9 +141,10 @@ def preflight(study: Study) -> str:
     words = (
         "The words are those of the rule of that time, which compared one step's gain of `dare` with that of the vote "
         "and AUROC with .5. It is gone: `dare-reward preflight` now compares label accuracy and fits an exponent "
-        "([calibration.md](calibration.md)). The outcome of a base is its mean `dare` minus `ttrl` (pass@1, adapted prompts, final step, confirm runs), "
-        "without an interval: *better* or *worse* by more than a point. `use` is wrong unless dare is better, "
-        f"`do not use` is wrong if it is. Preflights of one base share its outcome. `{study.command}`."
+        "([calibration.md](calibration.md)). The outcome of a base is its mean `dare` minus `ttrl` (pass@1, adapted "
+        "prompts, final step, confirm runs), without an interval: *better* or *worse* by more than a point. `use` is "
+        "wrong unless dare is better, `do not use` is wrong if it is. Preflights of one base share its outcome. "
+        f"`{study.command}`."
     )
     parts = [words, table(("regime", "base", "AUROC", "dare - ttrl", "outcome", *WORDS), rows)]
     lines = [

@@ -53,7 +53,7 @@ class Scenario:
 
     @property
     def auroc(self) -> float:
-        """P(e_right < e_wrong) without confident wrong answers and loops; where entropy follows the vote, of the vote."""
+        """P(e_right < e_wrong) without confident wrong answers and loops; of the vote, if entropy follows it."""
         return 0.5 * (1 + erf(self.delta / sqrt(2 * (ANSWER_NOISE**2 + ROLLOUT_NOISE**2) + self.spread**2) / sqrt(2)))
 
 
