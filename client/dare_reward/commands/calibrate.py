@@ -16,7 +16,7 @@ from dare_reward.methods import find
 
 from .labelled import finite, interval, read_labelled
 
-__all__ = ["register", "register_preflight"]
+__all__ = ["register", "register_preflight", "report"]
 
 WEIGHT = ("eps", "eps_scale", "u_floor")
 EPILOG = """Labels end here: training sees one number, and the reward stays a function of answers and entropies. Label
@@ -26,7 +26,7 @@ policy has moved. Exit codes: 0 use, 1 the vote or undecided, 2 nothing could be
 
 def register(subparsers: Any) -> None:
     words = "fit the exponent of calibrated_vote on labelled rollouts (16 to 100 prompts)"
-    _register(subparsers, "calibrate", words, _report)
+    _register(subparsers, "calibrate", words, report)
 
 
 def register_preflight(subparsers: Any) -> None:
@@ -94,7 +94,8 @@ def _verdict(found: Preflight) -> str:
     return "\n".join([_size(c), "", table(("label accuracy", "", "above the vote"), rows), "", *_end(found)])
 
 
-def _report(found: Preflight) -> str:
+def report(found: Preflight) -> str:
+    """Everything that `dare-reward calibrate` prints."""
     c = found.calibration
     more = "unknown" if c.more is None else "none" if not c.more else f"some {c.more}, if t grows as it should"
     measures = [
