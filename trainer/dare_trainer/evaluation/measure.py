@@ -28,7 +28,7 @@ __all__ = ["Plan", "groups_of", "register", "written"]
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
 EPILOG = """Needs vLLM and a GPU that holds the model. OUT gets a group a line, in the shape of the HTTP body; what is
-in it already is not sampled again. Exit codes: 0 entropy is worth using, 1 the vote or undecided, 2 nothing measured."""
+in it already is not sampled again. Exit codes: 0 entropy is worth using, 1 the vote or undecided, 2 nothing done."""
 
 
 @dataclass(frozen=True, slots=True)
