@@ -28,6 +28,7 @@ WANTED: Wanted = {
     **{
         (FINAL, regime, arm.name): SECONDARY_PAIRS
         for arm in ALL_ARMS.values()
+        if FINAL in arm.stages
         for regime in (REGIMES if arm.everywhere else (PRIMARY,))
     },
     **{(FINAL, PRIMARY, arm): PAIRS for arm in ("ttrl", "dare")},
