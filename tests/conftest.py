@@ -11,8 +11,11 @@ from dare_reward.methods import find
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
-RESTRAIN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0}
-REQUIRED = {"restrain": RESTRAIN, "jury_rl": {"c": 0.5}}
+REQUIRED = {
+    "restrain": {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0},
+    "jury_rl": {"c": 0.5},
+    "calibrated_vote": {"exponent": -2.0},
+}
 
 
 def params_of(method, **others):

@@ -197,6 +197,13 @@ class Groups:
         np.maximum.at(out, self.group_A, values_A)
         return out
 
+    def median_by_group(self, values_A: NDArray[Any]) -> Floats:
+        """Median over the answers of each group, the mean of the two middle ones of an even number; NaN without any."""
+        starts, count_P = offsets(self.support_P)[:-1], self.support_P
+        ordered_A = np.append(values_A[np.lexsort((values_A, self.group_A))], np.nan)
+        low_P, high_P = (starts + np.maximum(count_P - 1, 0) // 2, starts + count_P // 2)
+        return np.where(count_P > 0, (ordered_A[low_P] + ordered_A[high_P]) / 2, np.nan)
+
     def first_max(self, values_A: NDArray[Any]) -> Bools:
         """True for the first answer of each group that has the group's greatest value."""
         best = values_A == self.max_by_group(values_A)[self.group_A]

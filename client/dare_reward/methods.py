@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
+from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 
@@ -39,11 +40,13 @@ __all__ = [
     "lacking",
     "methods",
     "missing_inputs",
+    "read_line",
     "require_rewards",
     "require_scale",
     "require_steps",
     "settle",
     "specs",
+    "write_line",
 ]
 
 Evidence = Literal["verified against official code", "from the paper", "ours", "experimental"]
@@ -239,6 +242,34 @@ def config_id(method: str, values: Mapping[str, Any]) -> str:
     settled = {k: v for k, v in sorted(values.items()) if k != "seed"}
     content = json.dumps([method, settled, ANSWERS_VERSION], separators=(",", ":"))
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+def write_line(method: str, params: Mapping[str, Any]) -> str:
+    """A method with parameters in one line, in the form of a URL's query: `method=calibrated_vote&exponent=4`."""
+    return urlencode({"method": method, **{k: _written(v) for k, v in params.items()}})
+
+
+def read_line(text: str) -> tuple[str, dict[str, Any]]:
+    """The method and its parameters, typed and checked, of a line that `write_line` writes; RequestError."""
+    pairs = parse_qsl(text.strip(), keep_blank_values=True)
+    given = dict(pairs)
+    if "method" not in given or len(given) < len(pairs):
+        raise RequestError(
+            f"{text[:80]!r}: must be method=NAME&PARAMETER=VALUE, each name once, as `dare-reward calibrate` prints it",
+            loc=("params",),
+            code="line",
+        )
+    method = find(given.pop("method"))
+    known = {s.name: s for s in specs(method)}
+    typed = {k: known[k].parse(v, loc=("params",)) if k in known else v for k, v in given.items()}
+    settle(method.name, typed)
+    return method.name, typed
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _check_experimental(names: Sequence[str], *, allowed: bool) -> None:

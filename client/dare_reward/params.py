@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from .errors import RequestError
 
-__all__ = ["Param", "Spec", "parameters", "resolve"]
+__all__ = ["REQUIRED", "Param", "Spec", "parameters", "resolve"]
 
 REQUIRED: Any = inspect.Parameter.empty
 
@@ -146,8 +146,9 @@ def resolve(specs: Sequence[Spec], given: Mapping[str, Any], *, loc: Sequence[st
         if name not in known:
             names = ", ".join(known) or "none"
             raise RequestError(f"unknown parameter {name[:64]!r}; known: {names}", loc=loc, code="unknown_parameter")
-    if missing := [s.name for s in specs if s.required and s.name not in given]:
-        raise RequestError(f"missing: {', '.join(missing)}", loc=loc, code="missing_parameter")
+    if missing := [s for s in specs if s.required and s.name not in given]:
+        names, docs = (", ".join(s.name for s in missing), "; ".join(s.doc for s in missing))
+        raise RequestError(f"missing: {names} ({docs})", loc=loc, code="missing_parameter")
     return {s.name: s.check(given[s.name], loc=loc) if s.name in given else s.default for s in specs}
 
 

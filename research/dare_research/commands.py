@@ -14,13 +14,12 @@ from typing import Any
 
 from dare_reward.errors import RequestError
 
-from .preflight.calibrate import CalibrationSize, try_scenario
-from .preflight.report import preflight_page
+from .calibration.report import calibration_page
+from .calibration.simulate import REGIMES, SEEDS, ProjectSize, regime
 from .publish import pack, publish
 from .results import Place, read, write, write_sums
 from .simulation.report import simulation_page
 from .simulation.simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
-from .simulation.tabular import Training
 from .training.commands import add_out, add_train
 from .training.records import rounded
 
@@ -29,9 +28,9 @@ __all__ = ["register", "render"]
 JSON = dict[str, Any]
 PAGES: dict[str, tuple[str, Callable[..., str]]] = {
     "simulation": ("dare-reward study simulate", simulation_page),
-    "preflight": ("dare-reward study calibrate", preflight_page),
+    "calibration": ("dare-reward study calibrate", calibration_page),
 }
-QUICK_CALIBRATION = CalibrationSize(scenarios=4, repeats=2, sizes=(50,), training=Training(prompts=60, steps=5, lr=1.0))
+QUICK_PROJECTS = ProjectSize(projects=3, labels=(16, 32), evaluated=20)
 
 
 def register(subparsers: Any) -> None:
@@ -39,7 +38,7 @@ def register(subparsers: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="STUDY")
     for name, words, run in (
         ("simulate", "test the paper's claims in its own latent-variable model", run_simulate),
-        ("calibrate", "count how often `dare-reward preflight` is right in the same model", run_calibrate),
+        ("calibrate", "count how often `dare-reward calibrate` ends below the vote in the same model", run_calibrate),
     ):
         action: argparse.ArgumentParser = actions.add_parser(name, help=words, description=words)
         add_out(action)
@@ -68,12 +67,12 @@ def run_simulate(arguments: argparse.Namespace) -> int:
 
 
 def run_calibrate(arguments: argparse.Namespace) -> int:
-    settings = QUICK_CALIBRATION if arguments.quick else CalibrationSize()
-    with _Progress(settings.scenarios, "scenario") as done:
-        job = partial(try_scenario, settings=settings, seed=arguments.seed)
-        rows = in_parallel(job, range(settings.scenarios), workers=arguments.workers, done=done)
-    results = {"size": {**asdict(settings), "seed": arguments.seed}, "scenarios": rows}
-    return _finish("preflight", results, arguments)
+    size = QUICK_PROJECTS if arguments.quick else ProjectSize()
+    seed = SEEDS["report"] + arguments.seed
+    with _Progress(len(REGIMES), "regime") as done:
+        job = partial(regime, size=size, seed=seed)
+        rows = in_parallel(job, list(REGIMES), workers=arguments.workers, done=done)
+    return _finish("calibration", {"size": {**asdict(size), "seed": seed}, "regimes": rows}, arguments)
 
 
 def run_pack(arguments: argparse.Namespace) -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dare_research.calibration.report import ALLOWED, worst
+from dare_research.calibration.simulate import LOSS, REGIMES, SEEDS, ProjectSize, project, regime
 from dare_research.commands import PAGES, render
-from dare_research.preflight.calibrate import LEVELS, choose, outcomes, truth_of, wrong_and_decided
-from dare_research.preflight.report import halves
 from dare_research.results import Place, read
 from dare_research.simulation.arms import CONTROLS, answer_methods, judge
 from dare_research.simulation.claims import CLAIMS, judge_claims
@@ -18,11 +18,12 @@ from dare_research.simulation.model import Scenario, draw_prompts, draw_sample, 
 from dare_research.simulation.simulate import QUICK, simulate
 from dare_research.simulation.tabular import Training, _softmax, _step, train, train_arms
 from dare_reward._scoring import estimate
-from dare_reward.analysis import entropy_auroc, latent_correlation
-from dare_reward.analysis.preflight import LEVEL, RULE, RULES
+from dare_reward.analysis import entropy_auroc, group_auroc, latent_correlation
+from dare_reward.analysis.calibrate import GRID, fit_exponent
+from dare_reward.analysis.labels import mode_answers
 from dare_reward.cli import main
 from dare_reward.groups import Groups
-from dare_reward.methods import methods
+from dare_reward.methods import find, methods
 
 STUDY = Place(Path(__file__).parents[1])
 
@@ -193,7 +194,7 @@ def test_workers_do_not_change_the_results():
     assert json.dumps(simulate(tiny, workers=2)) == json.dumps(simulate(tiny))
 
 
-@pytest.mark.parametrize("name", ["simulation", "preflight"])
+@pytest.mark.parametrize("name", ["simulation", "calibration"])
 def test_committed_pages_are_what_the_committed_results_say(name):
     assert STUDY.page(name).read_text() == render(name, raw(name))
     assert raw(name)["command"] == PAGES[name][0]
@@ -234,58 +235,63 @@ def test_verdicts_follow_the_numbers():
     assert judge_claims(results)[-1].verdict == "in part"
 
 
-# calibration of the preflight
+# safety of the calibration
 
 
 def test_calibration_command(tmp_path):
     assert main(["study", "calibrate", "--quick", "--workers", "1", "--out", str(tmp_path)]) == 0
-    results = raw("preflight", Place(tmp_path))
-    assert Place(tmp_path).page("preflight").read_text() == render("preflight", results)
-    assert len(results["scenarios"]) == 4
-    assert len(results["scenarios"][0]["tries"]) == 2
+    results = raw("calibration", Place(tmp_path))
+    assert Place(tmp_path).page("calibration").read_text() == render("calibration", results)
+    assert [r["regime"] for r in results["regimes"]] == list(REGIMES)
+    assert [c["labels"] for c in results["regimes"][0]["calibrated"]] == [16, 32]
 
 
-def test_the_shipped_level_is_the_calibrated_one():
-    chosen_on, reported_on = halves(raw("preflight"))
-    assert choose(chosen_on) == (RULE, LEVEL)
-    wrong, decided = wrong_and_decided(outcomes(reported_on, rule=RULE, level=LEVEL, prompts=50))
-    assert decided > 100
-    assert wrong < 0.1 * decided
+def test_the_bar_is_met_by_the_committed_results():
+    results = raw("calibration")
+    assert results["size"]["projects"] == 400
+    assert results["size"]["seed"] == SEEDS["report"] != SEEDS["development"]
+    assert worst(results["regimes"])[1] <= ALLOWED
+    assert "It is met" in Place(STUDY.root).page("calibration").read_text()
 
 
-def test_counting_of_outcomes():
-    def result(difference, *tries):
-        rows = [
-            {
-                "prompts": 50,
-                "mixed": 40,
-                "auroc": a,
-                "auroc_low": [a] * 4,
-                "auroc_high": [a] * 4,
-                "difference": d,
-                "low": [d - e] * 4,
-                "high": [d + e] * 4,
-            }
-            for a, d, e in tries
-        ]
-        return {"difference": difference, "tries": rows}
+@pytest.mark.parametrize("name", ["AUROC 0.50", "AUROC 0.57", "entropy follows the vote, reversed"])
+def test_the_bar_in_small(name):
+    """40 projects with 32 labels: at most 3 worse, which a regime of 3% exceeds in 3 of 100 seeds."""
+    size = ProjectSize(projects=40, labels=(32,), evaluated=256)
+    found = regime(name, size, seed=3)["calibrated"][0]
+    assert found["worse"] * 40 <= 3
+    assert found["mean"] > -LOSS
 
-    assert [truth_of(d) for d in (0.02, 0.0, -0.02)] == ["better", "equal", "worse"]
-    results = [
-        result(0.05, (0.7, 0.02, 0.01), (0.7, 0.02, 0.03), (0.4, -0.02, 0.01)),
-        result(0.0, (0.7, 0.02, 0.01), (0.4, -0.02, 0.01)),
-    ]
-    table = outcomes(results, rule="gain", level=LEVELS[0], prompts=50)
-    assert table == {
-        ("use", "better"): 1,
-        ("undecided", "better"): 1,
-        ("do not use", "better"): 1,
-        ("use", "equal"): 1,
-        ("do not use", "equal"): 1,
-    }
-    assert wrong_and_decided(table) == (2, 4)
-    assert choose(results) == (RULES[-1], LEVELS[-1])  # none is right often enough
-    assert choose([result(0.05, (0.7, 0.02, 0.01))]) == (RULES[0], LEVELS[0])
-    wide = result(0.05, (0.7, 0.02, 0.03))
-    assert wrong_and_decided(outcomes([wide], rule="auroc", level=LEVELS[0], prompts=50)) == (0, 1)
-    assert wrong_and_decided(outcomes([wide], rule="gain", level=LEVELS[0], prompts=50)) == (0, 0)
+
+@pytest.mark.parametrize(("name", "least"), [("AUROC 0.30", 0.08), ("AUROC 0.85", 0.2)])
+def test_where_entropy_tells_or_misleads_the_gain_is_taken(name, least):
+    found = regime(name, ProjectSize(projects=10, labels=(32,), evaluated=128), seed=3)
+    assert found["calibrated"][0]["mean"] > least
+    assert found["calibrated"][0]["vote"] == 0
+
+
+def test_a_project_counts_what_the_methods_do():
+    scenario = REGIMES["AUROC 0.70"]
+    found = project(scenario, seed=(1, 2), labels=(32,), evaluated=40)
+    rng = np.random.default_rng((1, 2))
+    own = draw_sample(scenario, draw_prompts(scenario, 32, rng), rng)
+    other = draw_sample(scenario, draw_prompts(scenario, 40, rng), rng)
+    assert found["chosen"] == [fit_exponent(own.groups, own.correct_R)]
+    for b, share in zip(GRID, found["accuracy"], strict=True):
+        rewards_R = find("weighted_vote")(other.groups, exponent=b).rewards_R
+        right = (other.groups.sum_rollouts(rewards_R * other.correct_R) > 0).mean()
+        assert share == pytest.approx(right)
+
+
+@pytest.mark.parametrize("name", list(REGIMES))
+def test_a_regime_is_what_its_name_says(name):
+    scenario, rng = REGIMES[name], np.random.default_rng(0)
+    sample = draw_sample(scenario, draw_prompts(scenario, 1500, rng), rng)
+    auroc_P = group_auroc(sample.groups, sample.groups.column("mean_entropy"), sample.correct_R)
+    if scenario.follows:
+        mode_R = sample.groups.spread(mode_answers(sample.groups), fill=False).astype(float)
+        auroc_P = group_auroc(sample.groups, sample.groups.column("mean_entropy"), mode_R)
+        assert (np.nanmean(auroc_P) > 0.5) == (scenario.delta > 0)
+    else:
+        assert np.nanmean(auroc_P) == pytest.approx(scenario.auroc, abs=0.02)
+        assert f"{scenario.auroc:.2f}" == name[-4:]

@@ -648,7 +648,7 @@ def numbers(stated):
 
 def test_every_arm_with_results_is_declared_and_a_retired_one_cannot_be_run(capsys):
     arms = {r["arm"] for r in json.loads(read(STUDY.summary))["records"] if r["record"] == "run"}
-    assert arms == set(ALL_ARMS)
+    assert {a.name for a in ALL_ARMS.values() if "confirm" in a.stages} <= arms <= set(ALL_ARMS)
     assert set(ALL_ARMS) - set(RUNNABLE) == {"dare_plus"}
     assert all(a.local or a.method in methods() for a in RUNNABLE.values())
     with pytest.raises(SystemExit):

@@ -10,6 +10,7 @@ from typing import Any
 
 from dare_reward._request import Limits
 from dare_reward.errors import DareError
+from dare_reward.methods import read_line
 
 __all__ = ["Settings", "SettingsError", "from_environment"]
 
@@ -46,7 +47,11 @@ class Settings:
         "another client.",
     )
     method: str = _setting("dare", "The method of a request that names none.")
-    params: str = _setting("{}", "JSON object: parameters of that method where a request sets none.")
+    params: str = _setting(
+        "{}",
+        "JSON object: parameters of that method where a request sets none. Or the line that `dare-reward calibrate` "
+        "prints, which names the method too.",
+    )
     max_body_bytes: int = _setting(
         128 * MIB, "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB."
     )
@@ -162,6 +167,7 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
         text = environment.get(f"DARE_{f.name.upper()}")
         if text is not None:
             values[f.name] = _convert(f.name, text, type(f.default))
+    values |= _line(values)
     settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
     if settings.token and not settings.tokens:
         raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
@@ -179,6 +185,17 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
             f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
         )
     return settings
+
+
+def _line(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Method and parameters, if DARE_PARAMS is a line that names both."""
+    text = str(values.get("params", "{}"))
+    if "method=" not in text or text.lstrip().startswith("{"):
+        return {}
+    method, params = read_line(text)
+    if values.get("method", method) != method:
+        raise SettingsError(f"DARE_PARAMS names the method {method}: leave DARE_METHOD out, or let it be the same")
+    return {"method": method, "params": json.dumps(params)}
 
 
 def _convert(name: str, text: str, kind: type) -> Any:

@@ -68,12 +68,21 @@ def gt(group: Group) -> list[float]:
     return ones(answers_of(group), group["label"])
 
 
-def weighted_vote(group: Group, eps: float = 0.05) -> list[float]:
-    weight = {}
+def weighted_vote(
+    group: Group, eps: float = 0.05, exponent: float = 1.0, eps_scale: float | None = None
+) -> list[float]:
+    u, n = {}, {}
     for a in dict.fromkeys(a for a in answers_of(group) if a is not None):
         own = [mean(r["token_entropies"]) for r in group["rollouts"] if r["answer"] == a]
-        weight[a] = len(own) / (mean(own) + eps)
+        u[a], n[a] = mean(own), len(own)
+    if eps_scale is not None and u:
+        eps = eps_scale * statistics.median(u.values())
+    weight = {a: n[a] / (u[a] + eps) ** exponent for a in u}
     return ones(answers_of(group), max(weight, key=lambda y: weight[y]) if weight else None)
+
+
+def calibrated_vote(group: Group, exponent: float) -> list[float]:
+    return weighted_vote(group, exponent=exponent)
 
 
 def scrl(group: Group, form: str = "continuous", *, tau_pos: float = 0.375, tau_neg: float = 0.125) -> list[float]:
@@ -447,6 +456,9 @@ VARIANTS: list[tuple[Any, dict[str, Any]]] = [
     (ddrl, {}),
     (jury_rl, {"c": 0.5}),
     (jury_rl, {"c": 0.0}),
+    *[(calibrated_vote, {"exponent": b}) for b in (-4.0, -0.5, 0.0, 1.0, 2.5, 4.0)],
+    (weighted_vote, {"exponent": 3.0, "eps_scale": 0.5}),
+    (weighted_vote, {"exponent": -1.5, "eps_scale": 0.0}),
 ]
 
 

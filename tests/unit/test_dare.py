@@ -21,6 +21,7 @@ CONFIG = st.fixed_dictionaries(
         "weight": st.sampled_from(["linear", "sqrt", "exp", "log", "none"]),
         "bonus": st.sampled_from(["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"]),
         "eps": st.sampled_from([0.0, 1e-300, 1e-6, 0.05, 3.0, 1e300]),
+        "eps_scale": st.sampled_from([None, 0.0, 0.5, 1e300]),
         "lam": st.sampled_from([0.0, 1.0, 1e300]),
         "u_floor": st.sampled_from([0.0, 0.2]),
         "u_norm": st.sampled_from(["clip", "none", "logv"]),
@@ -30,8 +31,9 @@ CONFIG = st.fixed_dictionaries(
         "bonus_m": st.sampled_from(["retained", "valid", "all"]),
         "on_all_pruned": st.sampled_from(["skip", "keep_all", "keep_argmax"]),
         "pruned": st.sampled_from(["zero", "neutral"]),
+        "exponent": st.sampled_from([-4.0, -1.0, 0.0, 0.5, 4.0, 1e3]),
     },
-)
+).map(lambda c: {k: v for k, v in c.items() if k != "exponent" or c.get("weight", "linear") == "linear"})
 
 
 def batch(*groups):
@@ -384,6 +386,8 @@ def test_the_defaults_of_the_function():
     expected = {
         "weight": "linear",
         "eps": 0.05,
+        "exponent": 1.0,
+        "eps_scale": None,
         "lam": 1.0,
         "u_floor": 0.0,
         "bonus": "main",

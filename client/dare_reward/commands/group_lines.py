@@ -10,13 +10,20 @@ from pathlib import Path
 from typing import IO, Any
 
 from dare_reward.errors import RequestError
-from dare_reward.methods import find, settle, specs
+from dare_reward.methods import find, read_line, settle, specs
 
 __all__ = ["add_method", "chosen_params", "lines", "read_groups", "warn"]
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--method", default="dare", help="an estimator of `dare-reward methods` (default dare)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--method", default="dare", help="an estimator of `dare-reward methods` (default dare)")
+    which.add_argument(
+        "--params",
+        action=_Line,
+        metavar="LINE",
+        help="method and parameters in one line, as `dare-reward calibrate` prints it",
+    )
     parser.add_argument(
         "-p",
         "--param",
@@ -25,6 +32,17 @@ def add_method(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the method; may be repeated",
     )
+
+
+class _Line(argparse.Action):
+    """Takes a line apart into `--method` and `--param`."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        try:
+            namespace.method, params = read_line(values)
+        except RequestError as error:
+            parser.error(f"{option_string}: {error}")
+        namespace.param = [*namespace.param, *(f"{k}={v}" for k, v in params.items())]
 
 
 def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ()) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 For an answer y of a group, n(y) its votes (Eq. 8), u(y) the mean over its rollouts of their mean token entropy (Eq. 9):
 
-    w(y)   = n(y) / (u(y) + eps)                  weight               Eq. 10
+    w(y)   = n(y) / (u(y) + eps)^b                weight, b = 1        Eq. 10
     p^(y)  = w(y) / sum_y' w(y')                                       Eq. 10
     S      = {y: p^(y) >= tau}                    pruning              Eq. 14
     p~(y)  = p^(y) / sum_S p^(y')                                      Eq. 14, summed over answers
@@ -22,14 +22,19 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from .._segments import Bools, Floats
-from ..errors import GroupError
+from ..errors import GroupError, RequestError
 from ..groups import Groups
 from ..methods import Estimate, Method, lacking
 from ..params import Param
 from .common import share_of
 
-__all__ = ["METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
+__all__ = ["EPS_SCALE", "EXPONENT", "METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 
+EXPONENT = (
+    "b of weight=linear, n/(u+eps)^b: 0 is the vote and needs no entropies, below 0 the uncertain answer gains; "
+    "`dare-reward calibrate FILE` fits it on labelled rollouts"
+)
+EPS_SCALE = "if set, eps is this times the median of u(y) over the group's answers"
 TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not fall to a rounding error
 
 Weight = Literal["linear", "sqrt", "exp", "log", "none"]
@@ -51,6 +56,8 @@ def dare(
             source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
         ),
     ] = 0.05,
+    exponent: Annotated[float, Param(EXPONENT, source="ours; Eq. 10 has 1")] = 1.0,
+    eps_scale: Annotated[float | None, Param(EPS_SCALE, ge=0, source="ours: one eps suits one scale of u only")] = None,
     lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="appendix, no value given")] = 1.0,
     u_floor: Annotated[
         float, Param("u(y) is at least this", ge=0, source="ours: guard against repetition loops")
@@ -119,9 +126,19 @@ def dare(
     """Rewards p~ + alpha b~ (Eq. 15) for all groups at once.
 
     Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an
-    answer is no part of n, u, p^ and M, and gets 0.
+    answer is no part of n, u, p^ and M, and gets 0. `exponent=0` needs no entropy and uses none: the weight is n and
+    the bonus has no factor 1 - u. RequestError if `exponent` is set and `weight` is not linear.
     """
-    d = distribution(groups, weight=weight, eps=eps, lam=lam, u_floor=u_floor, missing_entropy=missing_entropy)
+    d = distribution(
+        groups,
+        weight=weight,
+        eps=eps,
+        exponent=exponent,
+        eps_scale=eps_scale,
+        lam=lam,
+        u_floor=u_floor,
+        missing_entropy=missing_entropy,
+    )
     n_A, p_hat_A, u_A = groups.votes_A, d.p_hat_A, d.u_A
     kept_A = p_hat_A >= tau - TAU_SLACK
     all_pruned_P: Bools = (groups.support_P > 0) & (groups.sum_by_group(kept_A) == 0)
@@ -165,11 +182,13 @@ class Distribution:
     """p^ of Eq. 10 and what it was made of.
 
     u_A         u(y) as it entered the weight: floored, 0 where entropies are not used
+    eps_A       what was added to it
     used_P      entropies entered
     """
 
     p_hat_A: Floats
     u_A: Floats
+    eps_A: Floats
     uncertainty_A: Floats
     used_P: Bools
     flags_P: Mapping[str, Bools]
@@ -177,18 +196,39 @@ class Distribution:
 
 
 def distribution(
-    groups: Groups, *, weight: Weight, eps: float, lam: float, u_floor: float, missing_entropy: Missing
+    groups: Groups,
+    *,
+    weight: Weight,
+    eps: float,
+    exponent: float,
+    eps_scale: float | None,
+    lam: float,
+    u_floor: float,
+    missing_entropy: Missing,
 ) -> Distribution:
     """The distribution of answers, weighted by entropy: p^(y), Eqs. 8-10."""
+    if weight != "linear" and exponent != 1:
+        raise RequestError(
+            f"exponent belongs to weight=linear, and weight is {weight}: leave one of them out",
+            loc=("params", "exponent"),
+            code="conflict",
+        )
+    n_A = groups.votes_A
+    if exponent == 0:
+        return _votes(groups)
     entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
     lacking_P: Bools = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) > 0
-    n_A, unknown_A = groups.votes_A, lacking_P[groups.group_A]
+    unknown_A = lacking_P[groups.group_A]
     mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
     # Equally sure of every answer where entropies are missing: all confidences are 1, votes alone count.
     u_A = np.where(unknown_A, 0.0, np.maximum(mean_A, u_floor))
+    eps_A = np.full(len(u_A), eps) if eps_scale is None else eps_scale * groups.median_by_group(u_A)[groups.group_A]
     return Distribution(
-        p_hat_A=share_of(groups, n_A * _confidence(groups, u_A, weight=weight, eps=eps, lam=lam)),
+        p_hat_A=share_of(
+            groups, n_A * _confidence(groups, u_A, weight=weight, eps_A=eps_A, exponent=exponent, lam=lam)
+        ),
         u_A=u_A,
+        eps_A=eps_A,
         uncertainty_A=np.where(unknown_A, np.nan, u_A),
         used_P=~lacking_P & (groups.support_P > 0),
         flags_P={
@@ -196,6 +236,20 @@ def distribution(
             "missing_entropy_frequency": lacking_P & (missing_entropy == "frequency"),
         },
         errors=errors,
+    )
+
+
+def _votes(groups: Groups) -> Distribution:
+    """Of exponent 0: the shares of votes. No entropy is looked at."""
+    nothing_A, no_P = np.zeros(len(groups.votes_A)), np.zeros(len(groups.sizes_P), bool)
+    return Distribution(
+        p_hat_A=share_of(groups, groups.votes_A),
+        u_A=nothing_A,
+        eps_A=nothing_A,
+        uncertainty_A=np.full_like(nothing_A, np.nan),
+        used_P=no_P,
+        flags_P={"missing_entropy_imputed": no_P, "missing_entropy_frequency": no_P},
+        errors={},
     )
 
 
@@ -226,11 +280,12 @@ def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupEr
     }
 
 
-def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps: float, lam: float) -> Floats:
+def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps_A: Floats, exponent: float, lam: float) -> Floats:
     """w(y)/n(y) relative to the greatest of the group, in [0, 1].
 
     Relative, because n/u overflows for tiny u; and because the limit u = eps = 0 then falls out: 0/0 is read as 1, so
-    the mass is shared by votes among the answers with u = 0.
+    the mass is shared by votes among the answers with u = 0. Below exponent 0 the greatest is that of the greatest u;
+    where that is 0 too, all answers have it and share the mass by votes.
     """
     if weight == "none":
         return np.ones_like(u_A)
@@ -239,10 +294,22 @@ def _confidence(groups: Groups, u_A: Floats, *, weight: str, eps: float, lam: fl
         with np.errstate(over="ignore", under="ignore"):
             confidence_A: Floats = np.exp(-lam * (u_A - least))
         return confidence_A
-    denominator = (np.log1p(u_A) if weight == "log" else u_A) + eps
+    denominator = (np.log1p(u_A) if weight == "log" else u_A) + eps_A
+    if exponent < 0:
+        most = groups.max_by_group(denominator)[groups.group_A]
+        return _power(np.divide(denominator, most, out=np.ones_like(u_A), where=most > 0), -exponent)
     least = -groups.max_by_group(-denominator)[groups.group_A]
     ratio = np.divide(least, denominator, out=np.ones_like(u_A), where=denominator > 0)
-    return np.sqrt(ratio) if weight == "sqrt" else ratio
+    return np.sqrt(ratio) if weight == "sqrt" else _power(ratio, exponent)
+
+
+def _power(ratio_A: Floats, exponent: float) -> Floats:
+    """The ratios to the power; at 1 they themselves, bit for bit."""
+    if exponent == 1:
+        return ratio_A
+    with np.errstate(under="ignore"):
+        power_A: Floats = ratio_A**exponent
+    return power_A
 
 
 def _bonus_uncertainty(u_A: Floats, norm: str, vocab_size: int) -> Floats:

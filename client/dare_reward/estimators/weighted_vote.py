@@ -1,19 +1,20 @@
-"""The hard label of DARE's distribution: entropy-weighted majority vote.
+"""The hard label of DARE's distribution: entropy-weighted majority vote, and its preset `calibrated_vote`.
 
 With `ttrl` (hard label of votes), `empo` (shares of votes) and `dare_dist` (shares weighted by entropy) it completes
-the two-by-two of hard or soft label, with or without entropy (Eq. 10 of arXiv:2601.21804).
+the two-by-two of hard or soft label, with or without entropy (Eq. 10 of arXiv:2601.21804). `calibrated_vote` is
+the same with an exponent that `dare-reward calibrate` fits on labelled rollouts, once, before training.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
 from ..groups import Groups
 from ..methods import Estimate, Method
-from ..params import Param
-from .dare import Missing, Weight, distribution
+from ..params import REQUIRED, Param
+from .dare import EPS_SCALE, EXPONENT, Missing, Weight, distribution
 
 __all__ = ["METHODS", "weighted_vote"]
 
@@ -25,6 +26,8 @@ def weighted_vote(
         Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="as dare")
     ] = "linear",
     eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, source="as dare")] = 0.05,
+    exponent: Annotated[float, Param(EXPONENT, source="as dare")] = 1.0,
+    eps_scale: Annotated[float | None, Param(EPS_SCALE, ge=0, source="as dare")] = None,
     lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="as dare")] = 1.0,
     u_floor: Annotated[float, Param("u(y) is at least this", ge=0, source="as dare")] = 0.0,
     missing_entropy: Annotated[
@@ -35,8 +38,21 @@ def weighted_vote(
         ),
     ] = "error",
 ) -> Estimate:
-    """r = 1 for the rollouts whose answer has the greatest p^ (ties: first seen), else 0."""
-    d = distribution(groups, weight=weight, eps=eps, lam=lam, u_floor=u_floor, missing_entropy=missing_entropy)
+    """r = 1 for the rollouts whose answer has the greatest p^ (ties: first seen), else 0.
+
+    With `exponent=0` this is the majority vote: no entropy is needed or used. RequestError if `exponent` is set and
+    `weight` is not linear.
+    """
+    d = distribution(
+        groups,
+        weight=weight,
+        eps=eps,
+        exponent=exponent,
+        eps_scale=eps_scale,
+        lam=lam,
+        u_floor=u_floor,
+        missing_entropy=missing_entropy,
+    )
     label_A = groups.first_max(d.p_hat_A) & (d.p_hat_A > 0)
     return Estimate(
         rewards_R=groups.spread(label_A.astype(np.float64)),
@@ -55,16 +71,31 @@ def weighted_vote(
     )
 
 
-METHODS = (
-    Method(
-        name="weighted_vote",
+def _entry(name: str, summary: str, *, unverified: str, **defaults: Any) -> Method:
+    return Method(
+        name=name,
         function=weighted_vote,
-        summary="1 for the answer with the greatest entropy-weighted share, else 0",
+        summary=summary,
         paper="arXiv:2601.21804, Eq. 10",
         evidence="from the paper",
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
+        defaults=defaults,
         cost="one entropy per token from the engine or the trainer, averaged",
+        unverified=unverified,
+    )
+
+
+METHODS = (
+    _entry(
+        "weighted_vote",
+        "1 for the answer with the greatest entropy-weighted share, else 0",
         unverified="ours: the ablation cell that the paper leaves out",
+    ),
+    _entry(
+        "calibrated_vote",
+        "weighted_vote with the exponent that `dare-reward calibrate` fitted on labelled rollouts",
+        unverified="ours: no large language model has been trained with it",
+        exponent=REQUIRED,
     ),
 )

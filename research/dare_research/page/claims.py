@@ -115,7 +115,9 @@ def faster(study: Study) -> TrainedClaim:
 
 def generalises(study: Study) -> TrainedClaim:
     rows = [row for where in ("unseen", "ood") for row in _each(study, "dare", "ttrl", where=where)]
-    return _claim(study, "dare generalises better than ttrl to what it was not adapted on", "section 4.3", rows)
+    title = "dare generalises better than ttrl to what it was not adapted on"
+    extra = ' Most hard facts of unseen prompts occur in adapted ones: see "Unseen prompts, by their facts".'
+    return _claim(study, title, "section 4.3", rows, extra=extra)
 
 
 def distribution(study: Study) -> TrainedClaim:

@@ -8,11 +8,12 @@ from math import comb
 
 import numpy as np
 
-from dare_reward._segments import Floats
+from dare_reward._segments import Bools, Floats
 from dare_reward.errors import RequestError
 
 from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Nested, Shared, contrast
 from ..training.arms import ALL_ARMS
+from ..training.facts import subset as prompts_of
 from ..training.records import Base, Evaluation, Records, Score, TrainedRun
 
 __all__ = [
@@ -107,12 +108,18 @@ class Study:
         *,
         where: str = "adapted",
         family: str | None = None,
+        subset: str = "",
         resamples: int = 0,
     ) -> Contrast | None:
-        """The weighted sum of arms' measures over the pairs that have all of them."""
+        """The weighted sum of arms' measures over the pairs that have all of them.
+
+        `subset` is one of `training.facts.SUBSETS`; `NAME, vote right` and `NAME, vote wrong` split it by the base.
+        """
         weighed = [(f"{arm} {measure}", weight) for (arm, measure), weight in sorted(terms.items())]
-        key = _key(stage, regime, where, family or "", f"{resamples} draws" if resamples else "", weighed)
-        return self._found(key, lambda: self.scores(stage, regime, terms, where=where, family=family), resamples)
+        key = _key(stage, regime, where, family or "", subset, f"{resamples} draws" if resamples else "", weighed)
+        return self._found(
+            key, lambda: self.scores(stage, regime, terms, where=where, family=family, subset=subset), resamples
+        )
 
     def difference(
         self, stage: str, regime: str, arm: str, rival: str, *, measure: str = "pass@1", where: str = "adapted"
@@ -157,8 +164,12 @@ class Study:
         *,
         where: str = "adapted",
         family: str | None = None,
+        subset: str = "",
     ) -> Nested:
-        """bases > seeds > the weighted sum on each prompt (of a family); pairs that lack an arm or a value are out."""
+        """bases > seeds > the weighted sum on each prompt (of a family, of a subset).
+
+        Pairs that lack an arm or a value are out, and bases whose prompts are not those of the design.
+        """
         runs = {arm: self.runs(stage, regime, arm) for arm, _ in terms if arm != BASE}
 
         def at(key: tuple[int, int]) -> Floats | None:
@@ -173,6 +184,9 @@ class Study:
                 if total is not None and len(total) != len(values):
                     return None
                 total = values if total is None else total + values
+            if total is not None and subset:
+                chosen = self._subset(subset, stage, regime, key[0], where)
+                total = total[chosen] if len(chosen) == len(total) else None
             return None if total is None or np.isnan(total).any() else total
 
         alone = [(b.base, 0) for b in self.bases(regime)]
@@ -187,6 +201,16 @@ class Study:
             return None if np.isnan(total) else np.array([total])
 
         return _nested(_keys(runs.values()), at)
+
+    def _subset(self, name: str, stage: str, regime: str, number: int, where: str) -> Bools:
+        """Which prompts of a base are in a subset."""
+        name, _, vote = name.partition(", vote ")
+        chosen = prompts_of(name, stage=stage, base=number, where=where)
+        base = self.base(regime, number, stage=stage)
+        if not vote or base is None or len(base.evaluation.sets[where].majority_P) != len(chosen):
+            return chosen
+        right: Bools = base.evaluation.sets[where].majority_P >= 0.5
+        return chosen & (right if vote == "right" else ~right)
 
     def _evaluation(
         self,

@@ -8,7 +8,6 @@ import numpy as np
 
 from dare_reward._segments import Floats
 
-from ..preflight.calibrate import truth_of, wrong_and_decided
 from ..training.records import TrainedRun
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .words import number, percent, points, table
@@ -20,6 +19,7 @@ OTHER_TRAINER = "openrlhf"
 NONE: Floats = np.zeros(0)
 WORDS = ("use", "do not use", "undecided")
 TRUTHS = ("better", "equal", "worse")
+LEVEL_WITH = 0.01  # dare and the vote end level
 
 
 def long_runs(study: Study) -> str:
@@ -109,8 +109,19 @@ def _quarters(values: Floats) -> list[float]:
     return [mean_of(values[i * count // 4 : (i + 1) * count // 4]) for i in range(4)] if count >= 4 else []
 
 
+def truth_of(difference: float) -> str:
+    return "better" if difference > LEVEL_WITH else "worse" if difference < -LEVEL_WITH else "equal"
+
+
+def wrong_and_decided(found: Mapping[tuple[str, str], int]) -> tuple[int, int]:
+    """`use` is wrong unless better, `do not use` is wrong if better: an equal method is not worth its cost."""
+    better = ("do not use", "better")
+    wrong = sum(n for (v, t), n in found.items() if (v == "use" and t != "better") or (v, t) == better)
+    return wrong, sum(n for (v, _), n in found.items() if v != "undecided")
+
+
 def preflight(study: Study) -> str:
-    """The preflight's word against what training did to the same base."""
+    """The word of the preflight of that time against what training did to the same base."""
     rows, counts = [], dict[int, dict[tuple[str, str], int]]()
     for record in study.records.preflights:
         values = _of_base(study, record.regime, record.base)
@@ -118,16 +129,22 @@ def preflight(study: Study) -> str:
             continue
         outcome = mean_of(values)
         truth = truth_of(outcome)
-        for t in record.tries:
+        tries = [t for t in record.tries if "exponent" not in t]  # of the rule of that time
+        for t in tries:
             table_of = counts.setdefault(int(t["prompts"]), {})
             table_of[t["verdict"], truth] = table_of.get((t["verdict"], truth), 0) + 1
-        said = [sum(t["verdict"] == w for t in record.tries) for w in WORDS]
-        auroc = mean_of(float(t["auroc"]) for t in record.tries if t.get("auroc") is not None)
+        if not tries:
+            continue
+        said = [sum(t["verdict"] == w for t in tries) for w in WORDS]
+        auroc = mean_of(float(t["auroc"]) for t in tries if t.get("auroc") is not None)
         rows.append([record.regime, str(record.base), number(auroc, ".2f"), points(outcome), truth, *map(str, said)])
     words = (
-        "The outcome of a base is its mean `dare` minus `ttrl` (pass@1, adapted prompts, final step, confirm runs), "
-        "without an interval: *better* or *worse* by more than a point. `use` is wrong unless dare is better, "
-        f"`do not use` is wrong if it is. Preflights of one base share its outcome. `{study.command}`."
+        "The words are those of the rule of that time, which compared one step's gain of `dare` with that of the vote "
+        "and AUROC with .5. It is gone: `dare-reward preflight` now compares label accuracy and fits an exponent "
+        "([calibration.md](calibration.md)). The outcome of a base is its mean `dare` minus `ttrl` (pass@1, adapted "
+        "prompts, final step, confirm runs), without an interval: *better* or *worse* by more than a point. `use` is "
+        "wrong unless dare is better, `do not use` is wrong if it is. Preflights of one base share its outcome. "
+        f"`{study.command}`."
     )
     parts = [words, table(("regime", "base", "AUROC", "dare - ttrl", "outcome", *WORDS), rows)]
     lines = [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..statistics.contrasts import Contrast, holm
-from ..statistics.detectable import minimum_detectable, spread
+from ..statistics.contrasts import Contrast, Nested, holm
+from ..statistics.detectable import Spread, minimum_detectable, spread
 from .outcomes import BASE, FINAL, MEASURES, SETS, Study, Term
 from .words import interval, level, number, pairs, percent, points, sentence, table, verdicts
 
@@ -30,13 +31,14 @@ PLANNED = (4, 4)  # bases, seeds
 
 @dataclass(frozen=True, slots=True)
 class Secondary:
-    """A contrast beside the primary one, with its p value corrected for all of them."""
+    """A contrast beside the primary one; p values corrected for all of them, by the bootstrap and by t over bases."""
 
     regime: str
     arm: str
     rival: str
     found: Contrast
     p: float
+    p_bases: float
 
 
 def rival_of(arm: str) -> str:
@@ -73,22 +75,30 @@ def secondary(study: Study) -> list[Secondary]:
         wanted += [(regime, a, rival_of(a)) for a in arms if (regime, a) != (PRIMARY, "dare")]
         wanted.append((regime, "dare", "dare_shuffled"))
     found = [(*w, c) for w in wanted if (c := study.difference(FINAL, *w))]
-    adjusted = holm([c.deciding_p for *_, c in found])
-    return [Secondary(*row, p) for row, p in zip(found, adjusted, strict=True)]
+    adjusted = holm([c.deciding_p for *_, c in found]), holm([c.p_bases for *_, c in found])
+    return [Secondary(*row, *p) for row, *p in zip(found, *adjusted, strict=True)]
 
 
 def secondary_table(study: Study) -> str:
+    found = secondary(study)
     rows = [
-        [s.regime, f"{s.arm} - {s.rival}", *_numbers(s.found), number(s.p, ".3g")]
+        [s.regime, f"{s.arm} - {s.rival}", *_numbers(s.found), number(s.p, ".3g"), number(s.p_bases, ".2g")]
         + [str(v) for v in verdicts(s.found, margin=study.margin, p=s.p)]
-        for s in secondary(study)
+        for s in found
     ]
     words = (
         f"pass@1, adapted prompts, final step, stage `{FINAL}`, points; `{study.command}`. Holm's correction is for "
-        f"all {len(rows)} rows; equivalence and the last column are not corrected."
+        f"all {len(rows)} rows; equivalence and the last column are not corrected. The bootstrap's p cannot be below "
+        f"{number(2 / (study.resamples + 1), '.2g')}, which few bases of one sign reach; that of the t over bases "
+        f"can. {_by_t(found)}"
     )
-    head = ("regime", "contrast", *HEAD, "p, Holm", "verdict", "by t over bases")
+    head = ("regime", "contrast", *HEAD, "p, Holm", "p by t, Holm", "verdict", "by t over bases")
     return f"{words}\n\n{table(head, rows)}"
+
+
+def _by_t(found: Sequence[Secondary]) -> str:
+    kept = [f"{s.arm} - {s.rival} ({s.regime}, {number(s.p_bases, '.2g')})" for s in found if s.p_bases < 0.05]
+    return f"By t and after Holm's correction, {len(kept)} of {len(found)} are below .05: {', '.join(kept) or 'none'}."
 
 
 def main_table(study: Study) -> str:
@@ -175,6 +185,18 @@ def _main_row(study: Study, regime: str, arm: str, where: str) -> list[str]:
     return [arm, "-" if arm == BASE else str(found["pass@1"].pairs), *(level(c) for c in found.values()), change]
 
 
+def _effective(found: Spread, values: Nested) -> str:
+    """How many independent pairs these are worth: N/(1 + (seeds - 1) ICC)."""
+    if not found.between or found.between + found.within == 0:
+        return ""
+    share, count = found.between / (found.between + found.within), sum(map(len, values))
+    worth = count / (1 + (count / len(values) - 1) * share)
+    return (
+        f" The spread between bases is {share:.2f} of the whole (intraclass correlation), so that these {count} pairs "
+        f"are worth {worth:.1f} independent ones."
+    )
+
+
 def _level(study: Study, regime: str, terms: dict[Term, float], where: str) -> Contrast | None:
     return study.contrast(FINAL, regime, terms, where=where, resamples=LEVEL_RESAMPLES)
 
@@ -198,6 +220,6 @@ def _detectable(study: Study) -> str:
             f"Stage `{stage}`, {count} pairs on {len(values)} bases: standard deviation of a pair's difference between "
             f"bases {known}, between seeds {percent(found.within**0.5)} points. Minimum detectable effect of "
             f"{bases} bases x {seeds} seeds (80% power, two-sided 5%): {percent(plain)} points as 2.8 standard "
-            f"errors, {percent(few)} with t quantiles over the base means."
+            f"errors, {percent(few)} with t quantiles over the base means.{_effective(found, values)}"
         )
     return "\n\n".join(parts)

@@ -35,6 +35,8 @@ class Scenario:
 
     rho         intra-group correlation
     delta       informativeness of entropy, see above; negative: right answers are the uncertain ones
+    spread      standard deviation of delta over prompts: the direction varies
+    follows     the shift by delta is on the most probable answer, right or wrong: entropy knows the vote, not truth
     confident   share of prompts whose systematic wrong answer has 0.3 times the entropy
     loop        a wrong answer of middling rarity is a repetition loop of 0.002 nats
     rollouts    M
@@ -46,11 +48,13 @@ class Scenario:
     loop: bool = False
     rollouts: int = 64
     answers: int = 12
+    spread: float = 0.0
+    follows: bool = False
 
     @property
     def auroc(self) -> float:
-        """P(e_right < e_wrong) without confident wrong answers and loops."""
-        return 0.5 * (1 + erf(self.delta / sqrt(2 * (ANSWER_NOISE**2 + ROLLOUT_NOISE**2)) / sqrt(2)))
+        """P(e_right < e_wrong) without confident wrong answers and loops; of the vote, if entropy follows it."""
+        return 0.5 * (1 + erf(self.delta / sqrt(2 * (ANSWER_NOISE**2 + ROLLOUT_NOISE**2) + self.spread**2) / sqrt(2)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +84,8 @@ def draw_prompts(scenario: Scenario, count: int, rng: np.random.Generator) -> Pr
     rest = rng.dirichlet(np.ones(scenario.answers - 2), count) * (1 - right - systematic)[:, None]
     policy = np.concatenate([right[:, None], systematic[:, None], np.sort(rest, axis=1)[:, ::-1]], axis=1)
     noise = ANSWER_NOISE * rng.standard_normal(policy.shape)
-    noise[:, 0] -= scenario.delta
+    delta = scenario.delta + (scenario.spread * rng.standard_normal(count) if scenario.spread else 0.0)
+    noise[np.arange(count), policy.argmax(axis=1) if scenario.follows else 0] -= delta
     scale = SCALE * np.exp(noise)
     scale[rng.random(count) < scenario.confident, 1] *= CONFIDENT
     if scenario.loop:

@@ -15,7 +15,7 @@ from dare_reward.methods import find
 
 from .sampling import SampledRollout
 
-__all__ = ["ALL_ARMS", "ARMS", "DEFAULT", "FULL", "Arm", "chosen_params"]
+__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "FULL", "Arm", "chosen_params"]
 
 Fields = list[dict[str, Any]]
 Tell = Callable[[Sequence[SampledRollout], Random], Fields]
@@ -55,6 +55,9 @@ class Arm:
     compared    its first step is compared with the vote's on every base, before training
     contender   a label-free method that may pass the bar; the others are controls
     retired     the method has left dare-reward: its results stay, it cannot be run again
+    labels      labelled prompts of the probe split on which the exponent is fitted before the run, with the base
+    share       of the adapted prompts that it trains on
+    stages      where it is planned: `confirm`, `campaign`
     """
 
     name: str
@@ -67,6 +70,13 @@ class Arm:
     compared: bool = False
     contender: bool = True
     retired: bool = False
+    labels: int = 0
+    share: float = 1.0
+    stages: tuple[str, ...] = ("confirm",)
+
+
+BOTH: Final = ("confirm", "campaign")
+CAMPAIGN_ONLY: Final = ("campaign",)
 
 
 def _box(text: str, _: Random) -> float:
@@ -79,11 +89,11 @@ def _coin(_: str, random: Random) -> float:
 
 # In the order of the page.
 _DECLARED: Final = (
-    Arm("ttrl", "ttrl", everywhere=True, compared=True, contender=False),
+    Arm("ttrl", "ttrl", everywhere=True, compared=True, contender=False, stages=BOTH),
     Arm("weighted_vote", "weighted_vote", everywhere=True, compared=True),
-    Arm("empo", "empo", everywhere=True, compared=True),
+    Arm("empo", "empo", everywhere=True, compared=True, stages=BOTH),
     Arm("dare_dist", "dare_dist", everywhere=True, compared=True),
-    Arm("dare", "dare", everywhere=True, compared=True),
+    Arm("dare", "dare", everywhere=True, compared=True, stages=BOTH),
     Arm("dare_shuffled", "dare", tell=shuffled, everywhere=True, compared=True, contender=False),
     Arm("dare_length", "dare", tell=lengths, contender=False),
     Arm("dare_dist_bonus", "dare_dist_bonus"),
@@ -92,19 +102,24 @@ _DECLARED: Final = (
     Arm("dare_sqrt", "dare_sqrt", compared=True),
     Arm("dare_robust", "dare_robust", compared=True),
     Arm("scrl", "scrl", compared=True),
-    Arm("rent", "rent"),
+    Arm("rent", "rent", stages=BOTH),
     Arm("intuitor", "intuitor", {"sent": "kl"}, tell=certainties),
     Arm("ttrl_dr_grpo", "ttrl", loss="dr_grpo", contender=False),
     Arm("dare_dr_grpo", "dare", loss="dr_grpo", contender=False),
     Arm("gt", "gt", contender=False),
     Arm("random", local=_coin, contender=False),
     Arm("format", local=_box, contender=False),
+    Arm("calibrated_vote", "calibrated_vote", labels=32, stages=CAMPAIGN_ONLY),
+    Arm("vote_2", "weighted_vote", {"exponent": 2.0}, stages=CAMPAIGN_ONLY),
+    Arm("vote_4", "weighted_vote", {"exponent": 4.0}, stages=CAMPAIGN_ONLY),
+    Arm("gt_quarter", "gt", share=0.25, contender=False, stages=CAMPAIGN_ONLY),
 )
 ALL_ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED})
 ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED if not a.retired})
 # The 2 x 2 of hard or soft label by with or without entropy; dare; and its twin whose entropies say nothing.
 DEFAULT: Final = tuple(a.name for a in ARMS.values() if a.everywhere)
-FULL: Final = tuple(ARMS)
+FULL: Final = tuple(a.name for a in ARMS.values() if "confirm" in a.stages)
+CAMPAIGN: Final = tuple(a.name for a in ARMS.values() if "campaign" in a.stages)
 
 
 def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:
@@ -122,7 +137,7 @@ def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:
     known = {s.name: s for s in method.specs}
     try:
         values = {n: known[n].parse(text) if n in known else text for n, text in given.items()}
-        method.resolve(values)
+        method.resolve({**arm.params, **({"exponent": 0.0} if arm.labels else {}), **values})
     except RequestError as error:
         raise RequestError(f"arm {arm.name}: {error.message}", code=error.code) from None
     return values

@@ -13,20 +13,21 @@ from dare_reward.errors import ConfigError, RequestError
 
 from ..publish import publish
 from ..results import Place
-from .arms import ARMS, DEFAULT, FULL, chosen_params
+from .arms import ARMS, CAMPAIGN, DEFAULT, FULL, chosen_params
 from .corpus import REGIMES
 from .grpo_run import ParamValue
 from .plan import DEFAULT as DEFAULT_DESIGN
 from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
+from .preregistered import registered
 from .records import read_records
 from .runner import run, service
 
 __all__ = ["add_out", "add_train"]
 
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
-STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long")
+STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long", "campaign")
 SETTABLE: Final = ("develop", "sensitivity")
-SETS: Final = {"default": DEFAULT, "full": FULL}
+SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN}
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +46,7 @@ def add_train(actions: Any) -> None:
     add("--models", type=Path, default=Path(".study"), help="folder of the base models (default .study)")
     add("--stage", choices=STAGES, default="confirm")
     add("--regimes", type=_names(REGIMES), default=("informative",), help=f"of {', '.join(REGIMES)}; commas between")
-    add("--arms", type=_arms, default=DEFAULT, help=f"default, full, or of {', '.join(ARMS)}; commas between")
+    add("--arms", type=_arms, default=DEFAULT, help=f"default, full, campaign, or of {', '.join(ARMS)}; commas between")
     add("--bases", type=int, default=4, help="independently pretrained models (default 4)")
     add("--seeds", type=int, default=4, help="RL seeds of each (default 4)")
     add("--lr", type=_rates, help="learning rates; commas between (default: the design's)")
@@ -72,10 +73,11 @@ def run_train(arguments: argparse.Namespace) -> int:
         return 0
     if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
         raise ConfigError(f"the training study needs {missing[0]}: pip install -e . -e 'research[training]'")
+    stamp = {"preregistration": registered(place.page("campaign").parent)} if arguments.stage == "campaign" else {}
     file = place.unpack()
     with service(arguments.url) as url:
         left = run(
-            design, wanted, file=file, bases=arguments.models, url=url,
+            design, wanted, file=file, bases=arguments.models, url=url, stamp=stamp,
             workers=arguments.workers, seconds=60 * arguments.minutes, said=lambda line: print(line, flush=True),  # noqa: T201
         )  # fmt: skip
     print(f"{len(wanted) - left} of {len(wanted)} runs have results in {file}")  # noqa: T201

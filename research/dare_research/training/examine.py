@@ -152,13 +152,15 @@ def preflights(graded: Graded, *, prompts: int = 50, tries: int = 4) -> list[dic
         order = np.random.default_rng(seed).permutation(len(groups.sizes_P))
         chosen_P = np.isin(np.arange(len(order)), order[:prompts])
         found = preflight(groups, np.where(np.repeat(chosen_P, groups.sizes_P), correct_R, np.nan), seed=seed)
+        c = found.calibration
         out.append(
             {
-                "prompts": found.prompts,
+                "prompts": c.prompts,
                 "verdict": found.verdict,
-                "auroc": found.auroc.estimate,
-                "low": found.difference.low,
-                "high": found.difference.high,
+                "auroc": c.auroc.estimate,
+                "exponent": c.exponent,
+                "statistic": c.statistic,
+                "gain": c.gain.estimate,
             }
         )
     return out

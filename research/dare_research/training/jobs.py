@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .arms import ARMS
+from dare_reward.analysis.calibrate import calibrate
+
+from .arms import ARMS, Arm
 from .corpus import Regime
 from .examine import examine, preflights, summary, treatments
 from .families import FAMILIES
 from .grpo_run import train
-from .plan import Cell, Design, corpus_of, problems_of
+from .plan import Cell, Design, corpus_of, labelled_of, problems_of
 from .pretrain import finish, grow, solved
 
 __all__ = ["EXAMINED", "digest", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
 
 JSON = dict[str, Any]
 EXAMINED = 1_000_003  # seeds of evaluations, far from those of training
+CALIBRATED = 2_000_003  # and of the labelled rollouts
 TEMPERATURES = (0.7, 1.3)
 
 
@@ -81,6 +85,7 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     _one_thread()
     model, tokenizer = load(root / f"{cell.regime}-{cell.base}")
     problems = problems_of(design, cell.stage, cell.base)
+    arm, calibration = _calibrated(ARMS[cell.arm], design, cell, model, tokenizer)
     evaluations: list[JSON] = []
 
     def evaluate(model: Any, step: int) -> None:
@@ -96,8 +101,8 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     figures = train(
         model,
         tokenizer,
-        [p for _, p in problems["adapted"]],
-        ARMS[cell.arm],
+        [p for _, p in problems["adapted"]][:: round(1 / arm.share)],
+        arm,
         cell.settings,
         seed=cell.seed,
         url=url,
@@ -105,7 +110,19 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
         at=(*design.between, cell.settings.steps),
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
-    return [{"record": "run", **identity, "lr": cell.settings.lr, **figures, "evaluations": evaluations}]
+    return [{"record": "run", **identity, "lr": cell.settings.lr, **calibration, **figures, "evaluations": evaluations}]
+
+
+def _calibrated(arm: Arm, design: Design, cell: Cell, model: Any, tokenizer: Any) -> tuple[Arm, JSON]:
+    """The arm with the exponent that its labelled prompts say, and what the record keeps of that. Labels end here."""
+    if not arm.labels:
+        return arm, {}
+    labelled = labelled_of(design, cell.stage, cell.base, arm.labels)
+    graded = examine(model, tokenizer, labelled, each=design.each, seed=CALIBRATED + cell.base)
+    found = calibrate(graded.groups, graded.correct_R)
+    kept = ("exponent", "fitted", "statistic", "vetoed", "prompts", "mixed")
+    said = {"labels": len(labelled), **{name: getattr(found, name) for name in kept}}
+    return replace(arm, params={**arm.params, "exponent": found.exponent}), {"calibration": said}
 
 
 def digest(folder: Path) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "Exercises",
     "cells",
     "corpus_of",
+    "labelled_of",
     "problems_of",
     "scaled",
 ]
@@ -54,7 +55,7 @@ class Design:
     between: tuple[int, ...] = (8, 16, 24)
 
     def families(self, stage: str) -> tuple[str, ...]:
-        return self.confirm if stage in {"confirm", "long", "sensitivity"} else self.develop
+        return self.confirm if stage in {"confirm", "campaign", "long", "sensitivity"} else self.develop
 
 
 DEFAULT: Final = Design()
@@ -129,6 +130,12 @@ def problems_of(design: Design, stage: str, base: int) -> dict[str, Exercises]:
         name: [(f, p) for f in families for p in held_out(f, split, count, seed=base)]
         for name, (families, split, count) in wanted.items()
     }
+
+
+def labelled_of(design: Design, stage: str, base: int, count: int) -> Exercises:
+    """`count` prompts of the adapted families, from the probe split: those whose labels calibrate an arm."""
+    families = design.families(stage)
+    return [(f, p) for f in families for p in held_out(f, "probe", count // len(families), seed=base)]
 
 
 def cells(

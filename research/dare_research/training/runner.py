@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from dare_reward import Client
@@ -29,6 +30,7 @@ __all__ = ["run", "service"]
 
 JSON = dict[str, Any]
 Job = Callable[[], list[JSON]]
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def run(
@@ -40,9 +42,13 @@ def run(
     url: str,
     workers: int = 2,
     seconds: float = float("inf"),
+    stamp: Mapping[str, str] = NOTHING,
     said: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Run what has no record yet, until no new job would end within `seconds`. Returns how many cells are left."""
+    """Run what has no record yet, until no new job would end within `seconds`. Returns how many cells are left.
+
+    `stamp` goes into every record.
+    """
     done = {r["id"] for r in read_records(file)}
     trunks = {
         trunk_name(base): partial(make_trunk, design, base, bases)
@@ -62,7 +68,7 @@ def run(
             left = set(jobs)
             for name, records in _finished(pool, jobs, workers, clock):
                 if name not in done:
-                    append(file, records)
+                    append(file, [{**record, **stamp} for record in records])
                 done.add(name)
                 left.remove(name)
                 said(f"{name} ({clock.elapsed:.0f} s)")

@@ -1,4 +1,4 @@
-"""`dare-reward analyse` and `dare-reward preflight`, as a user runs them, and the preflight's rule."""
+"""`dare-reward analyse`, as a user runs it."""
 
 import json
 from pathlib import Path
@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dare_reward.analysis.bootstrap import Interval
-from dare_reward.analysis.preflight import MINIMUM, confident_wrong, decide, preflight
 from dare_reward.analysis.summary import powers, same_prompt, summarise
 from dare_reward.cli import main
 from dare_reward.commands.labelled import read_labelled
@@ -103,7 +101,7 @@ def test_bad_lines_are_named(tmp_path, capsys):
     ("groups", "word"), [([], "no groups"), ([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], "label")]
 )
 def test_nothing_labelled_is_2(tmp_path, capsys, groups, word):
-    for command in ("analyse", "preflight"):
+    for command in ("analyse", "calibrate", "preflight"):
         assert main([command, file_of(tmp_path, groups)]) == 2
         assert word in capsys.readouterr().err
     assert main(["analyse", EXAMPLE, "--method", "dre"]) == 2
@@ -122,78 +120,6 @@ def test_figures_without_matplotlib_are_an_error_in_words(tmp_path, capsys, monk
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     assert main(["analyse", EXAMPLE, "--plot", str(tmp_path)]) == 2
     assert "dare-reward[plots]" in capsys.readouterr().err
-
-
-# preflight
-
-
-@pytest.mark.parametrize(("gap", "right", "word", "code"), [(0.3, 0.3, "use", 0), (-0.3, 0.5, "do not use", 1)])
-def test_preflight_reads_the_entropies(tmp_path, capsys, gap, right, word, code):
-    path = file_of(tmp_path, labelled_groups(50, gap=gap, right=right))
-    assert main(["preflight", path, "--json"]) == code
-    found = json.loads(capsys.readouterr().out)
-    assert found["verdict"] == word
-    assert (found["difference"]["low"] > 0) == (word == "use")
-    assert (found["auroc"]["estimate"] > 0.9) == (word == "use")
-    assert main(["preflight", path]) == code
-    assert f"verdict: {word}" in capsys.readouterr().out
-
-
-def test_preflight_needs_prompts_with_both(tmp_path, capsys):
-    path = file_of(tmp_path, labelled_groups(MINIMUM - 1, gap=0.3, right=0.3))
-    assert main(["preflight", path]) == 1
-    assert f"at least {MINIMUM}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("auroc", "difference", "by_auroc", "by_gain"),
-    [
-        ((0.55, 0.7), (0.01, 0.02), "use", "use"),
-        ((0.55, 0.7), (-0.01, 0.02), "use", "undecided"),
-        ((0.55, 0.7), (-0.02, -0.01), "undecided", "do not use"),
-        ((0.45, 0.6), (0.01, 0.02), "undecided", "undecided"),
-        ((0.45, 0.6), (-0.02, -0.01), "undecided", "do not use"),
-        ((0.3, 0.45), (-0.01, 0.02), "do not use", "undecided"),
-        ((0.3, 0.45), (-0.02, -0.01), "do not use", "do not use"),
-        ((0.3, 0.45), (0.01, 0.02), "undecided", "undecided"),
-    ],
-)
-def test_the_rules(auroc, difference, by_auroc, by_gain):
-    for rule, word in (("auroc", by_auroc), ("gain", by_gain)):
-        intervals = [Interval(sum(x) / 2, *x, 50) for x in (auroc, difference)]
-        assert decide(*intervals, rule=rule)[0] == word
-        assert decide(Interval(sum(auroc) / 2, *auroc, MINIMUM - 1), intervals[1], rule=rule)[0] == "undecided"
-
-
-def test_preflight_of_a_method_against_itself_is_undecided():
-    groups = labelled_groups(30)
-    entropy = [[r["mean_entropy"] for r in g["rollouts"]] for g in groups]
-    data = Groups.of([[r["answer"] for r in g["rollouts"]] for g in groups], mean_entropy=entropy)
-    truth = np.array([float(r["answer"] == "7") for g in groups for r in g["rollouts"]])
-    found = preflight(data, truth, candidate="ttrl", rival="ttrl", rule="gain")
-    assert found.difference.estimate == 0
-    assert found.verdict == "undecided"
-
-
-def test_a_method_without_entropies_is_judged_by_the_difference(tmp_path, capsys):
-    """The right answer is second: its share of votes is paid above the mean, the vote pays it nothing."""
-    answers = ["8"] * 5 + ["7"] * 4 + ["9"] * 2 + ["10"]
-    groups = [{"label": "7", "rollouts": [{"answer": a} for a in answers]} for _ in range(30)]
-    assert main(["preflight", file_of(tmp_path, groups), "--method", "empo"]) == 0
-    assert "verdict: use (one step of empo gains more than one of ttrl)" in capsys.readouterr().out
-    assert main(["preflight", file_of(tmp_path, groups), "--method", "ttrl", "--against", "empo", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["verdict"] == "do not use"
-    assert main(["preflight", file_of(tmp_path, groups[:19]), "--method", "empo"]) == 1
-    assert "19 prompts have right and wrong rollouts" in capsys.readouterr().out
-
-
-def test_confident_wrong_by_hand():
-    groups = Groups.of(
-        [["w", "w", "r"], ["w", "w", "r"], ["r", "r", "w"], ["w", "w", None]],
-        mean_entropy=[[0.1, 0.1, 0.5], [0.5, 0.5, 0.1], [0.1, 0.1, 0.5], [0.1, 0.1, 0.9]],
-    )
-    truth = np.array([0, 0, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0], float)
-    assert confident_wrong(groups, truth).tolist() == [1, 0, 0, 0]
 
 
 def test_helpers():

@@ -18,11 +18,11 @@ from typing import Any, Final, Literal, get_args
 from dare_reward._shadow_methods import needs, read_names
 from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError
-from dare_reward.methods import find, require_rewards, require_steps, settle
+from dare_reward.methods import find, read_line, require_rewards, require_steps, settle
 
 from ..launch.recipes import CARRIED
 
-__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "parse_setting", "read_config", "write_config"]
+__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "parse_setting", "read_config", "with_line", "write_config"]
 
 ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
@@ -43,7 +43,8 @@ class AgentConfig:
     url            the reward service
     token          its bearer token, if it wants one
     run            name of the run in the service's log
-    method, params the estimator; every parameter is sent, so that the fallback computes the same
+    method, params the estimator; every parameter is sent, so that the fallback computes the same. `params` is a JSON
+                   object, or the line that `dare-reward calibrate` prints, which names the method too
     shadow         methods to compare with in the log, [] or a text with commas; they change no reward
     kind           how answers compare, where a label does not say: math, choice, text, exact
     votes_per_prompt   rollouts that vote; a multiple of n_samples_per_prompt, 0: as many. The rest is never trained on
@@ -105,11 +106,14 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: {error}") from None
-    values |= {
-        f.name: environment[ENVIRONMENT + f.name.upper()]
-        for f in fields(AgentConfig)
-        if ENVIRONMENT + f.name.upper() in environment
-    }
+    values = with_line(values)
+    values |= with_line(
+        {
+            f.name: environment[ENVIRONMENT + f.name.upper()]
+            for f in fields(AgentConfig)
+            if ENVIRONMENT + f.name.upper() in environment
+        }
+    )
     known = {f.name for f in fields(AgentConfig)}
     if unknown := sorted(values.keys() - known):
         raise ConfigError(f"unknown setting {unknown[0]!r} in {path}; known: {', '.join(sorted(known))}")
@@ -132,6 +136,17 @@ def write_config(config: AgentConfig, folder: Path) -> Path:
     path = folder / FILE
     path.write_text("\n".join(lines + tables) + "\n", encoding="utf-8")
     return path
+
+
+def with_line(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with `method` and `params` apart, if `params` is a line that names both."""
+    text = values.get("params")
+    if not isinstance(text, str) or text.lstrip().startswith("{"):
+        return dict(values)
+    method, params = read_line(text)
+    if values.get("method", method) != method:
+        raise ConfigError(f"params names the method {method}, and method is {values['method']!r}: leave method out")
+    return {**values, "method": method, "params": params}
 
 
 def parse_setting(name: str, value: Any) -> Any:

@@ -50,6 +50,11 @@ def register_train(subparsers: Any) -> None:
         help="a setting of the agent (docs/openrlhf-agent.md)",
     )
     parser.add_argument(
+        "--params",
+        metavar="LINE",
+        help="another method than the recipe's, as `dare-reward calibrate` prints it (short for --agent params=LINE)",
+    )
+    parser.add_argument(
         "--openrlhf",
         metavar="VERSION",
         help="compose for this release; default: the installed one, else the newest known",
@@ -152,10 +157,11 @@ def _list_table(arguments: argparse.Namespace) -> int:
 
 
 def _launch(arguments: argparse.Namespace) -> Any:
-    from ..agent.config import parse_setting  # noqa: PLC0415
+    from ..agent.config import parse_setting, with_line  # noqa: PLC0415
     from .compose import NEWEST, Launch  # noqa: PLC0415
     from .flags import installed  # noqa: PLC0415
 
+    given = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
     token = {"token": os.environ["DARE_AGENT_TOKEN"]} if os.environ.get("DARE_AGENT_TOKEN") else {}
     return Launch(
         url=arguments.reward_url or "http://127.0.0.1:8000",
@@ -165,7 +171,7 @@ def _launch(arguments: argparse.Namespace) -> Any:
         model=arguments.model,
         release=arguments.openrlhf or installed() or NEWEST,
         changes=dict(_pair(text) for text in arguments.set),
-        agent=token | {name: parse_setting(name, value) for name, value in map(_pair, arguments.agent)},
+        agent=token | {name: parse_setting(name, value) for name, value in with_line(given).items()},
         extra=arguments.extra,
     )
 

@@ -1,0 +1,1 @@
+"""How safe the calibration of `calibrated_vote` is, in simulation."""

@@ -1,0 +1,121 @@
+"""The calibration's safety as Markdown, from its raw results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dare_reward.analysis.calibrate import GATE, GRID, PRIOR
+from dare_reward.commands.methods import markdown
+
+from ..page.words import interval, percent, points
+from .simulate import LOSS
+
+__all__ = ["ALLOWED", "BAR_LABELS", "calibration_page", "worst"]
+
+JSON = Mapping[str, Any]
+ALLOWED = 0.03  # of the projects of a regime may be worse than the vote
+BAR_LABELS = 32
+INTRO = """# Calibration: how often a fitted exponent is worse than the vote
+
+Written by `{command}` from its raw results, [calibration.json.gz](../results/calibration.json.gz). A test renders
+this page from them again.
+
+A project labels some prompts of its policy, lets `dare-reward calibrate` choose the exponent of `calibrated_vote`,
+and uses it on other prompts. Here {projects} projects a regime do so in the latent-variable model of
+[simulation.md](simulation.md): 64 rollouts a prompt, {evaluated} other prompts, whose labels are compared with the
+vote's. Numbers are points of label accuracy.
+
+**The bar:** with {bar} labels, worse than the vote by more than {loss:g} points in at most {allowed:.0%} of the
+projects of every regime. **It is {passed}:** the worst regime is "{worst}" with {share:.1%} (95% interval {low:.1%}
+to {high:.1%}).
+
+{evaluated} prompts cannot tell half a point from none: some of these projects are worse by the draw of the prompts
+only, above all with more labels, where more of them use an exponent at all. The means say what is lost: with {bar}
+labels at most {lost:.1f} points in any regime.
+
+The grid is {grid}. The gate (|t| >= {gate:g}), the shrinkage (a standard deviation of {prior:g}) and the veto (no
+labels lost) were chosen among 22 variants on {tuned} development projects a regime, with seeds that do not occur
+below. A gate of 2 and a deviation of 3, the first proposal, were worse than the vote in up to 6.3% of the development
+projects.
+
+**Scope:** entropies are lognormal, prompts are exchangeable, and the policy does not move. Labelled prompts of
+another kind than the trained ones, or of an older policy, are not covered."""
+DEVELOPMENT = 300
+
+
+def calibration_page(results: JSON, *, command: str) -> str:
+    """The page."""
+    size, rows = results["size"], results["regimes"]
+    name, share = worst(rows)
+    low, high = _wilson(share, size["projects"])
+    lost = -min(0.0, *(c["mean"] for r in rows for c in r["calibrated"] if c["labels"] == BAR_LABELS))
+    intro = INTRO.format(
+        command=command,
+        projects=size["projects"],
+        evaluated=size["evaluated"],
+        bar=BAR_LABELS,
+        loss=100 * LOSS,
+        allowed=ALLOWED,
+        passed="met" if share <= ALLOWED else "not met",
+        worst=name,
+        share=share,
+        low=low,
+        high=high,
+        lost=100 * lost,
+        grid=", ".join(f"{b:g}" for b in GRID),
+        gate=GATE,
+        prior=PRIOR,
+        tuned=DEVELOPMENT,
+    )
+    counts = size["labels"]
+    parts = [
+        intro,
+        "## Change of label accuracy, mean over projects",
+        "`best` is the exponent that is best on average in the regime: what all labels of the world would give.",
+        _means(rows, counts),
+        "## Projects worse than the vote by more than half a point",
+        _worse(rows, counts),
+        "## Projects that stay at the vote",
+        _stay(rows, counts),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def worst(rows: Sequence[JSON], *, labels: int = BAR_LABELS) -> tuple[str, float]:
+    """The regime with the greatest share of worse projects, and that share."""
+    found = {r["regime"]: c["worse"] for r in rows for c in r["calibrated"] if c["labels"] == labels}
+    name = max(found, key=found.__getitem__)
+    return name, float(found[name])
+
+
+def _means(rows: Sequence[JSON], counts: Sequence[int]) -> str:
+    lines = []
+    for r in rows:
+        fixed = [percent(r["vote"]), *(points(r[k]["mean"]) for k in ("dare", "strongest"))]
+        own = [f"{points(c['mean'])} {interval(c['low'], c['high'])}" for c in r["calibrated"]]
+        lines.append([r["regime"], *fixed, *own, points(r["best"])])
+    head = ("regime", "vote", "exponent 1", "exponent 4", *(f"{n} labels" for n in counts), "best")
+    return markdown(head, lines)
+
+
+def _worse(rows: Sequence[JSON], counts: Sequence[int]) -> str:
+    lines = [
+        [r["regime"], *(f"{r[k]['worse']:.1%}" for k in ("dare", "strongest"))]
+        + [f"{c['worse']:.1%}" for c in r["calibrated"]]
+        for r in rows
+    ]
+    return markdown(("regime", "exponent 1", "exponent 4", *(f"{n} labels" for n in counts)), lines)
+
+
+def _stay(rows: Sequence[JSON], counts: Sequence[int]) -> str:
+    lines = [[r["regime"], *(f"{c['vote']:.0%}" for c in r["calibrated"])] for r in rows]
+    return markdown(("regime", *(f"{n} labels" for n in counts)), lines)
+
+
+def _wilson(share: float, count: int) -> tuple[float, float]:
+    """95% score interval of a share (Wilson 1927)."""
+    z = 1.96
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z / (1 + z**2 / count) * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5
+    return max(0.0, centre - half), centre + half

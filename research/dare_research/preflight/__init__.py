@@ -1,1 +1,0 @@
-"""How often the preflight is right."""

@@ -1,0 +1,60 @@
+"""Which facts of a prompt are hard, and which sets of a base's prompts share them.
+
+Bases share the hard facts (`corpus.hardness`), and prompts of one set share facts with those of another, so a prompt
+is not the unit that a misconception belongs to. Subsets are of a base's prompts, in the order of its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+
+from dare_reward._segments import Bools
+
+from .corpus import hardness
+from .families import FAMILIES, Exercise
+from .plan import DEFAULT, problems_of
+
+__all__ = ["SUBSETS", "hard_facts", "subset"]
+
+Facts = frozenset[tuple[str, str]]
+
+
+def hard_facts(family: str, problem: Exercise) -> Facts:
+    """The hard facts on the right way to the answer."""
+    found: set[tuple[str, str]] = set()
+
+    def decide(fact: str, right: int, _ring: int) -> int:
+        if hardness(FAMILIES[family], fact):
+            found.add((family, fact))
+        return right
+
+    problem.work(decide)
+    return frozenset(found)
+
+
+@cache
+def _of_base(stage: str, base: int) -> Mapping[str, tuple[Facts, ...]]:
+    """The hard facts of every prompt, by set."""
+    return {
+        name: tuple(hard_facts(family, problem) for family, problem in problems)
+        for name, problems in problems_of(DEFAULT, stage, base).items()
+    }
+
+
+SUBSETS: Mapping[str, Callable[[Facts, Facts], bool]] = {
+    "without a hard fact": lambda own, _: not own,
+    "with a hard fact": lambda own, _: bool(own),
+    "all hard facts adapted to": lambda own, adapted: bool(own) and own <= adapted,
+    "some hard facts adapted to": lambda own, adapted: bool(own & adapted) and not own <= adapted,
+    "no hard fact adapted to": lambda own, adapted: bool(own) and not own & adapted,
+}
+
+
+def subset(name: str, *, stage: str, base: int, where: str) -> Bools:
+    """Which prompts of a set are in a subset: by their own hard facts, and those of the adapted prompts."""
+    facts = _of_base(stage, base)
+    adapted: Facts = frozenset().union(*facts["adapted"])
+    return np.array([SUBSETS[name](own, adapted) for own in facts[where]], bool)

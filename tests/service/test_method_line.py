@@ -1,0 +1,92 @@
+"""Every route of the service takes the line that `dare-reward calibrate` prints, and gives the same rewards by it."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+import dare_reward
+from dare_reward.methods import read_line
+from dare_service.settings import Settings, SettingsError, from_environment
+
+LINE = "method=calibrated_vote&exponent=-4&eps=0.01"
+METHOD, PARAMS = read_line(LINE)
+
+
+@pytest.fixture
+def group(full_groups):
+    return full_groups(seed=21, count=1, size=8)[0]
+
+
+@pytest.fixture
+def expected(group):
+    (found,) = dare_reward.estimate([group], method=METHOD, **PARAMS).groups
+    (plain,) = dare_reward.estimate([group], method="dare").groups
+    assert found.rewards != plain.rewards
+    return list(found.rewards)
+
+
+def test_grouped_by_url(service, group, expected):
+    reply = service.post({"groups": [group]}, url=f"/reward?{LINE}")
+    assert reply.json()["groups"][0]["rewards"] == expected
+
+
+def test_grouped_by_body(service, group, expected):
+    reply = service.post({"method": METHOD, "params": PARAMS, "groups": [group]})
+    assert reply.json()["groups"][0]["rewards"] == expected
+
+
+def test_as_the_servers_default(make_service, group, expected):
+    settings = from_environment({"DARE_PARAMS": LINE})
+    served = make_service(method=settings.method, params=settings.params)
+    assert served.post({"groups": [group]}).json()["groups"][0]["rewards"] == expected
+    assert served.get("/info").json()["settings"]["method"] == METHOD
+
+
+def test_single_rollouts_by_url(service, group, expected):
+    """The explicit join: one post a rollout."""
+
+    async def run():
+        transport = httpx.ASGITransport(app=service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            posts = [
+                client.post(
+                    f"/v1/rollouts?{LINE}",
+                    json={
+                        "run": "line",
+                        "group_id": "g",
+                        "group_size": 8,
+                        "index": i,
+                        "rollout": {k: r[k] for k in ("answer", "token_entropies")},
+                    },
+                )
+                for i, r in enumerate(group["rollouts"])
+            ]
+            return await asyncio.gather(*posts)
+
+    assert [r.json()["reward"] for r in asyncio.run(run())] == expected
+
+
+def test_openrlhf_by_url(service, group):
+    """Answers as OpenRLHF sends them; without entropies the exponent has nothing to weigh, and 0 needs none."""
+    answers = [r["answer"] or "none" for r in group["rollouts"]]
+    body = {
+        "query": [f"q \\boxed{{{a}}}" for a in answers],
+        "prompts": ["q"] * 8,
+        "labels": [json.dumps({"id": "q", "label": "1"})] * 8,
+    }
+    line = "method=calibrated_vote&exponent=0"
+    reply = service.post(body, url=f"/reward?group_size=8&run=r&{line}")
+    assert reply.status_code == 200, reply.text
+    vote = dare_reward.estimate(
+        [{"rollouts": [{"text": t.removeprefix("q ")} for t in body["query"]]}], method="ttrl"
+    ).groups[0]
+    assert reply.json()["rewards"] == list(vote.rewards)
+
+
+def test_a_line_and_another_method_contradict_each_other():
+    assert from_environment({"DARE_PARAMS": LINE, "DARE_METHOD": METHOD}).method == METHOD
+    with pytest.raises(SettingsError, match="DARE_PARAMS names the method calibrated_vote"):
+        from_environment({"DARE_PARAMS": LINE, "DARE_METHOD": "dare"})
+    assert from_environment({"DARE_PARAMS": '{"alpha": 0.2}'}) == Settings(params='{"alpha": 0.2}')

@@ -1,0 +1,190 @@
+"""`dare-reward measure` with a stand-in for vLLM that carries entropies as the plugin does."""
+
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from dare_reward.analysis.calibrate import calibrate
+from dare_reward.cli import main
+from dare_reward.commands.labelled import read_labelled
+from dare_trainer.evaluation.benchmarks import load, prompt
+from dare_trainer.vllm.token_entropy import SWITCH, encode
+
+PROBLEMS = [{"unique_id": f"p{i}", "problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(30)]
+CHOICES = [{"question_id": 7, "question": "Which?", "options": ["one", "two", "three"], "answer": "B"}]
+
+
+class Engine:
+    """Right in 3 of 8 completions, with half the entropy; the wrong ones agree, so the vote is wrong."""
+
+    made, asked, broken = [], [], False
+
+    def __init__(self, **options):
+        Engine.made.append(options)
+
+    def chat(self, conversations, sampling, use_tqdm):
+        assert not use_tqdm
+        return [self.output(c[0]["content"], sampling) for c in conversations]
+
+    def generate(self, prompts, sampling, use_tqdm):
+        return [self.output(p, sampling) for p in prompts]
+
+    def output(self, question, sampling):
+        Engine.asked.append((question, sampling))
+        if Engine.broken and len(Engine.asked) > 8:
+            raise KeyboardInterrupt
+        right = "B" if "Which" in question else str(int(question.split()[2]) + 1)
+        rng = np.random.default_rng(len(question))
+        return types.SimpleNamespace(outputs=[self.completion(i, right, rng) for i in range(sampling.n)])
+
+    def completion(self, i, right, rng):
+        good = i % 8 < 3
+        values = (0.2 if good else 0.4) + 0.05 * rng.random(5)
+        ids = list(range(5))
+        rows = [{t: types.SimpleNamespace(rank=int(r))} for t, r in zip(ids, encode(values), strict=True)]
+        text = f"so \\boxed{{{right if good else 'A' if right == 'B' else '999'}}}"
+        return types.SimpleNamespace(text=text, token_ids=ids, logprobs=rows, finish_reason="stop")
+
+
+@pytest.fixture
+def vllm(monkeypatch):
+    module = types.ModuleType("vllm")
+    module.LLM, module.SamplingParams = Engine, types.SimpleNamespace
+    monkeypatch.setitem(sys.modules, "vllm", module)
+    monkeypatch.setattr(Engine, "made", [])
+    monkeypatch.setattr(Engine, "asked", [])
+    monkeypatch.setattr(Engine, "broken", False)
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setenv(SWITCH, "")  # so that what the command sets is undone
+    return Engine
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "math.jsonl"
+    path.write_text("".join(json.dumps(p) + "\n" for p in PROBLEMS))
+    return path
+
+
+def arguments(source, out, *more, name="math-500"):
+    return ["measure", "--model", "m", "--data", f"{name}={source}", "--out", str(out), "--rollouts", "16", *more]
+
+
+def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
+    out = tmp_path / "new" / "rollouts.jsonl"
+    assert (
+        main(
+            arguments(source, out, "--prompts", "20", "--engine", "tensor_parallel_size=2", "--engine", "dtype=float16")
+        )
+        == 0
+    )
+    printed = capsys.readouterr().out
+    groups = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(groups) == len({g["group_id"] for g in groups}) == 20
+    assert all(len(g["rollouts"]) == 16 for g in groups)
+    data = read_labelled(str(out))
+    assert data.correct_R.mean() == pytest.approx(6 / 16)
+    found = calibrate(data.groups, data.correct_R)
+    assert found.exponent > 0
+    assert found.auroc_wrong.estimate == 1.0
+    assert (found.auroc_wrong.prompts, found.auroc_right.prompts) == (20, 0)
+    assert printed.splitlines()[-1] == found.params
+    assert "AUROC where the vote is wrong" in printed
+    assert vllm.made == [{"model": "m", "seed": 0, "tensor_parallel_size": 2, "dtype": "float16"}]
+    _, sampling = vllm.asked[0]
+    asked = (sampling.n, sampling.temperature, sampling.top_p, sampling.max_tokens, sampling.logprobs)
+    assert asked == (16, 1.0, 0.95, 3072, 0)
+
+
+def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, source, tmp_path):
+    out = tmp_path / "rollouts.jsonl"
+    main(arguments(source, out, "--prompts", "3", "--route", "completions"))
+    known = {p.id: p for p in load("math-500", source)}
+    for line in out.read_text().splitlines():
+        group = json.loads(line)
+        problem = known[group["group_id"]]
+        assert (group["prompt"], group["label"]) == (prompt(problem), problem.label)
+        assert (group["entropy_source"], group["entropy_mode"]) == ("exact", "temperature")
+        rng = np.random.default_rng(len(group["prompt"]))
+        means = [float(np.mean(np.float32((0.2 if i % 8 < 3 else 0.4) + 0.05 * rng.random(5)))) for i in range(16)]
+        assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx(means, rel=1e-6)
+        assert {r["num_tokens"] for r in group["rollouts"]} == {5}
+
+
+def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monkeypatch):
+    import os
+
+    seen = []
+    monkeypatch.setattr(vllm, "__init__", lambda self, **options: seen.append(os.environ.get(SWITCH)))
+    main(arguments(source, tmp_path / "rollouts.jsonl", "--prompts", "1"))
+    assert seen == ["temperature"]
+
+
+def test_a_cut_run_goes_on_where_it_was(vllm, source, tmp_path, capsys):
+    out = tmp_path / "rollouts.jsonl"
+    vllm.broken = True
+    assert main(arguments(source, out, "--prompts", "20")) == 130
+    before = out.read_text()
+    assert len(before.splitlines()) == 8
+    out.write_text(before + '{"group_id": "torn')
+    vllm.broken, vllm.asked = False, []
+    assert main(arguments(source, out, "--prompts", "20")) == 0
+    assert out.read_text().startswith(before)
+    assert len(vllm.asked) == 12
+    assert calibrate(*_labelled(out)).prompts == 20
+    vllm.made = []
+    assert main(arguments(source, out, "--prompts", "20")) == 0
+    assert vllm.made == []
+    assert "line 9" in capsys.readouterr().err
+
+
+def _labelled(path):
+    data = read_labelled(str(path))
+    return data.groups, data.correct_R
+
+
+def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source, tmp_path, capsys):
+    out = tmp_path / "rollouts.jsonl"
+    assert main(arguments(source, out, "--prompts", "12")) == 0
+    before = out.read_bytes()
+    assert main(arguments(source, out, "--prompts", "12", "--temperature", "0.7")) == 2
+    assert "another temperature" in capsys.readouterr().err
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"group_id": "x", "rollouts": []}\n')
+    assert main(arguments(source, other)) == 2
+    assert out.read_bytes() == before
+    assert other.read_text() == '{"group_id": "x", "rollouts": []}\n'
+
+
+def test_multiple_choice(vllm, tmp_path):
+    source, out = tmp_path / "mmlu.json", tmp_path / "rollouts.jsonl"
+    source.write_text(json.dumps(CHOICES))
+    assert main(arguments(source, out, name="mmlu-pro")) == 1
+    group = json.loads(out.read_text())
+    assert (group["kind"], group["options"], group["label"]) == ("choice", ["A", "B", "C"], "B")
+    assert read_labelled(str(out)).correct_R.sum() == 6
+
+
+def test_the_draw_is_seeded(vllm, source, tmp_path):
+    drawn = []
+    for i, seed in enumerate((1, 1, 2)):
+        out = tmp_path / f"{i}.jsonl"
+        main(arguments(source, out, "--prompts", "5", "--seed", str(seed)))
+        drawn.append([json.loads(line)["group_id"] for line in out.read_text().splitlines()])
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_without_vllm_or_with_nonsense(source, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    out = tmp_path / "rollouts.jsonl"
+    for more, words in (
+        ([], "vLLM is not installed"),
+        (["--prompts", "0"], "at least 1"),
+        (["--engine", "fast"], "NAME=VALUE"),
+    ):
+        assert main(arguments(source, out, *more)) == 2
+        assert words in capsys.readouterr().err
+    assert main(arguments(source, out, name="nothing")) == 2

@@ -1,0 +1,265 @@
+"""`dare_reward.analysis.calibrate`: the fit, its gate and its veto by hand, and both commands as a user runs them."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward.analysis.calibrate import GATE, GRID, MINIMUM, PRIOR, SMALLEST, VOTE, calibrate, fit_exponent
+from dare_reward.analysis.preflight import decide, preflight, warning
+from dare_reward.cli import main
+from dare_reward.groups import Groups
+from dare_reward.methods import read_line
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "arithmetic_m64.jsonl")
+
+
+def rollouts(rng, *, right=0.5, gap=0.2, size=16):
+    """Right rollouts have less entropy by `gap`; half of the wrong ones agree."""
+    out = []
+    for _ in range(size):
+        correct = rng.random() < right
+        answer = "7" if correct else rng.choice(["8", "8", "9", "10"])
+        out.append({"answer": str(answer), "mean_entropy": round(float(0.5 - gap * correct + 0.1 * rng.random()), 6)})
+    return out
+
+
+def file_of(tmp_path, groups):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(g) + "\n" for g in groups))
+    return str(path)
+
+
+def labelled(count, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return [{"label": "7", "rollouts": rollouts(rng, **options)} for _ in range(count)]
+
+
+def arrays(groups):
+    made = Groups.of(
+        [[r["answer"] for r in g["rollouts"]] for g in groups],
+        mean_entropy=[[r["mean_entropy"] for r in g["rollouts"]] for g in groups],
+    )
+    return made, np.array([float(r["answer"] == "7") for g in groups for r in g["rollouts"]])
+
+
+# A second implementation: plain Python, a prompt after the other.
+
+
+def weights(group, b, eps=0.05):
+    own = {}
+    for r in group["rollouts"]:
+        own.setdefault(r["answer"], []).append(r["mean_entropy"])
+    return {y: len(es) / (math.fsum(es) / len(es) + eps) ** b for y, es in own.items()}
+
+
+def likelihood(group, b):
+    w = weights(group, b)
+    return math.log(max(w["7"] / math.fsum(w.values()), SMALLEST))
+
+
+def by_hand(groups):
+    mixed = [g for g in groups if "7" in weights(g, 0) and len(weights(g, 0)) > 1]
+    fit = max(GRID, key=lambda b: math.fsum(likelihood(g, b) for g in mixed) - b**2 / (2 * PRIOR**2))
+    scores = [likelihood(g, 0.5) - likelihood(g, -0.5) for g in mixed]
+    mean = math.fsum(scores) / len(scores)
+    deviation = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1))
+    t = mean / (deviation / math.sqrt(len(scores)))
+
+    def labels(b):
+        return sum(max(w, key=w.get) == "7" for w in (weights(g, b) for g in groups))
+
+    passed = abs(t) >= GATE and t * fit > 0 and len(mixed) >= MINIMUM
+    return fit, (fit if passed and labels(fit) >= labels(0) else 0.0), t
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_fit_against_a_second_implementation(seed):
+    rng = np.random.default_rng(seed)
+    groups = labelled(
+        24, seed=seed, gap=float(rng.choice([-0.1, -0.02, 0, 0.01, 0.03, 0.1])), right=rng.uniform(0.2, 0.6)
+    )
+    found = calibrate(*arrays(groups))
+    fit, chosen, t = by_hand(groups)
+    assert (found.fitted, found.exponent) == (fit, chosen)
+    assert found.statistic == pytest.approx(t)
+    assert fit_exponent(*arrays(groups)) == chosen
+
+
+def test_the_expected_gain_is_that_of_prompts_left_out_of_the_fit():
+    """Each prompt by the exponent that the others choose: an implementation that fits again for every prompt."""
+    groups = labelled(20, seed=5, gap=0.02, right=0.35)
+    flips, gain = [], []
+    for i, group in enumerate(groups):
+        _, b, _ = by_hand(groups[:i] + groups[i + 1 :])
+        one, other = (max(w, key=w.get) for w in (weights(group, b), weights(group, 0)))
+        flips.append(one != other)
+        gain.append((one == "7") - (other == "7"))
+    found = calibrate(*arrays(groups))
+    assert found.flips.estimate == pytest.approx(np.mean(flips))
+    assert found.gain.estimate == pytest.approx(np.mean(gain))
+    assert found.gain.low <= found.gain.estimate <= found.gain.high
+
+
+def test_accuracy_is_that_of_the_method():
+    groups = labelled(30, seed=2, gap=0.05, right=0.35)
+    found = calibrate(*arrays(groups))
+    for b, own, above in zip(GRID, found.accuracy, found.above_vote, strict=True):
+        reply = dare_reward.estimate(groups, method="calibrated_vote", exponent=b)
+        assert own.estimate == pytest.approx(reply.diagnostics["label_accuracy"])
+        assert above.estimate == pytest.approx(own.estimate - found.accuracy[VOTE].estimate)
+    vote = dare_reward.estimate(groups, method="ttrl").diagnostics["label_accuracy"]
+    assert found.accuracy[VOTE].estimate == pytest.approx(vote)
+
+
+@pytest.mark.parametrize(("gap", "sign"), [(0.3, 1), (-0.3, -1)])
+def test_the_sign_follows_the_labels(gap, sign):
+    found = calibrate(*arrays(labelled(32, gap=gap, right=0.3)))
+    assert found.exponent * sign > 0
+    assert found.statistic * sign >= GATE
+    assert (found.auroc.estimate > 0.9) == (sign > 0)
+    assert found.more == 0
+    assert found.gain.estimate > 0
+    assert read_line(found.params) == ("calibrated_vote", {"exponent": found.exponent})
+
+
+def test_auroc_is_split_by_the_vote():
+    groups, correct_R = arrays(labelled(40, gap=0.02, right=0.4))
+    found = calibrate(groups, correct_R)
+    votes = found.auroc_right.prompts, found.auroc_wrong.prompts
+    assert sum(votes) == found.auroc.prompts == found.mixed
+    assert votes[0] > 0 < votes[1]
+    total = votes[0] * found.auroc_right.estimate + votes[1] * found.auroc_wrong.estimate
+    assert total == pytest.approx(found.mixed * found.auroc.estimate)
+
+
+def test_the_veto():
+    """Entropy tells a little everywhere, and the exponent overturns four right votes: it passes its test and loses."""
+    plain = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.2)] * 6 + [("8", 0.3)] * 2]}
+    turned = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.30)] * 5 + [("8", 0.1)] * 4]}
+    groups = [plain] * 40 + [turned] * 2
+    found = calibrate(*arrays(groups))
+    assert found.statistic >= GATE
+    assert found.fitted > 0
+    assert found.vetoed
+    assert found.exponent == 0
+    assert decide(found)[0] == "vote"
+    assert "fewer right labels" in decide(found)[1]
+    assert calibrate(*arrays([plain, *labelled(39, gap=0.3)])).exponent > 0
+
+
+def test_groups_without_truth_or_entropy_are_left_out():
+    groups, correct_R = arrays(labelled(30, gap=0.2, right=0.3))
+    alone = calibrate(groups, correct_R)
+    more = labelled(34, gap=0.2, right=0.3)
+    bigger, truth_R = arrays(more[:30] + labelled(6, seed=9, gap=-0.3))
+    truth_R[30 * 16 : 33 * 16] = np.nan
+    entropy_R = bigger.column("mean_entropy").copy()
+    entropy_R[33 * 16 :: 16] = np.nan
+    found = calibrate(bigger.with_column("mean_entropy", entropy_R), truth_R)
+    assert found.statistic == pytest.approx(alone.statistic)
+    assert replace(found, statistic=alone.statistic) == alone
+
+
+def test_nothing_measurable():
+    groups, correct_R = arrays(labelled(3))
+    found = calibrate(groups, np.full(len(correct_R), np.nan))
+    assert (found.prompts, found.mixed, found.exponent, found.more) == (0, 0, 0.0, None)
+    assert decide(found)[0] == "undecided"
+
+
+def test_the_verdicts():
+    base = calibrate(*arrays(labelled(60, gap=0.0, right=0.4, seed=3)))
+    flat = replace(base, exponent=0.0, vetoed=False, prompts=100, mixed=90)
+    assert decide(replace(flat, statistic=0.1))[0] == "vote"
+    assert decide(replace(flat, statistic=2.6, more=20)) == (
+        "undecided",
+        f"t = 2.6 is below {GATE:g}; some 20 more labelled prompts would decide",
+    )
+    assert decide(replace(flat, prompts=16, mixed=12, statistic=0.1, more=5000))[0] == "undecided"
+    assert "at least 8" in decide(replace(flat, mixed=MINIMUM - 1))[1]
+    assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
+    assert decide(replace(flat, exponent=-2.0, statistic=-4.0))[0] == "use"
+    assert "the unsure answer" in decide(replace(flat, exponent=-2.0, statistic=-4.0))[1]
+
+
+def test_the_warning_is_of_the_fixed_weight():
+    weak = preflight(*arrays(labelled(30, gap=0.0, right=0.4)))
+    strong = preflight(*arrays(labelled(30, gap=0.3, right=0.3)))
+    assert weak.calibration.auroc.estimate < 0.6
+    assert "below 0.60" in weak.warning
+    assert strong.warning == warning(strong.calibration) == ""
+
+
+def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
+    found = calibrate(*arrays(labelled(12, gap=0.01, right=0.4, seed=1)))
+    assert found.more is not None
+    expected = math.ceil(12 * ((GATE + 0.84) / found.statistic) ** 2) - 12
+    assert found.more == max(0, expected)
+
+
+# the commands
+
+
+@pytest.mark.parametrize(
+    ("gap", "right", "word", "code"), [(0.3, 0.3, "use", 0), (-0.3, 0.5, "use", 0), (0, 0.5, "", 1)]
+)
+def test_both_commands(tmp_path, capsys, gap, right, word, code):
+    path = file_of(tmp_path, labelled(50, gap=gap, right=right))
+    assert main(["calibrate", path, "--json"]) == code
+    found = json.loads(capsys.readouterr().out)
+    c = found["calibration"]
+    assert (found["verdict"] == "use") == (word == "use")
+    for command in ("calibrate", "preflight"):
+        assert main([command, path]) == code
+        out = capsys.readouterr().out
+        assert out.splitlines()[-1] == c["params"] == f"method=calibrated_vote&exponent={c['exponent']:g}"
+        assert "nan" not in out
+        assert (f"verdict: use with exponent {c['exponent']:g} (" in out) == (word == "use")
+    assert main(["calibrate", path]) == code
+    out = capsys.readouterr().out
+    for words in ("t = ", "expected flips", "expected gain", "where the vote is wrong", "more labels"):
+        assert words in out
+
+
+def test_preflight_shows_the_label_accuracy_of_dares_weight(capsys):
+    assert main(["preflight", EXAMPLE]) == 1
+    out = capsys.readouterr().out
+    assert "exponent 1, the weight of dare" in out
+    assert "warning: within-prompt AUROC 0.54 is below 0.60" in out
+
+
+def test_other_weights_are_fitted_and_written(tmp_path, capsys):
+    path = file_of(tmp_path, labelled(30, gap=0.3, right=0.3))
+    assert main(["calibrate", path, "-p", "eps_scale=0.5", "-p", "u_floor=0.01"]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    method, params = read_line(line)
+    assert (method, params["eps_scale"], params["u_floor"]) == ("calibrated_vote", 0.5, 0.01)
+    assert main(["calibrate", path, "-p", "exponent=3"]) == 2
+    assert main(["calibrate", path, "-p", "eps=-1"]) == 2
+    assert main(["calibrate", path, "--level", "1.5"]) == 2
+    err = capsys.readouterr().err
+    assert "one of eps, eps_scale, u_floor" in err
+    assert "--level" in err
+
+
+def test_a_file_without_entropies_measures_nothing(tmp_path, capsys):
+    bare = {"label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
+    assert main(["preflight", file_of(tmp_path, [bare])]) == 2
+    assert "mean_entropy" in capsys.readouterr().out
+
+
+def test_labels_end_in_the_file():
+    """The reward with the fitted parameters is the same whatever the labels of the request are."""
+    groups = labelled(20, gap=0.3, right=0.3)
+    method, params = read_line(calibrate(*arrays(groups)).params)
+    fresh = labelled(20, seed=7, gap=0.3, right=0.3)
+    rng = np.random.default_rng(0)
+    permuted = [{**g, "label": str(rng.integers(7, 11))} for g in fresh]
+    one, other = (dare_reward.estimate(g, method=method, **params).groups for g in (fresh, permuted))
+    assert [g.rewards for g in one] == [g.rewards for g in other]
+    assert params["exponent"] > 0

@@ -1,0 +1,121 @@
+"""The signed exponent and the relative eps of `weighted_vote` and `dare`, against exact fractions and against the vote.
+
+tests/data/make_exponent_cases.py made the cases, without this package.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward.errors import RequestError
+from dare_reward.groups import Groups
+
+CASES = json.loads((Path(__file__).parents[1] / "data" / "exponent_cases.json").read_text())
+GRID = (-4, -2, -1, 0, 1, 2, 4)
+METHODS = ("weighted_vote", "dare")
+
+
+def score(method, groups, **params):
+    return dare_reward.estimate(groups, method=method, **params).groups
+
+
+def bare(groups):
+    """The same rollouts without any entropy."""
+    own = {"token_entropies", "mean_entropy", "token_logprobs", "num_tokens"}
+    return [{**g, "rollouts": [{k: v for k, v in r.items() if k not in own} for r in g["rollouts"]]} for g in groups]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("exponent", GRID)
+def test_golden_values(method, exponent):
+    own = [c for c in CASES if c["params"]["exponent"] == exponent]
+    assert len(own) == 64
+    for case in own:
+        groups = Groups.of([case["answers"]], mean_entropy=[case["entropies"]])
+        found = score(method, groups, **case["params"])[0]
+        assert found.error is None
+        assert {s.answer: s.p_hat for s in found.support} == pytest.approx(case["p_hat"], rel=1e-12, abs=1e-15)
+        assert found.rewards == pytest.approx(case[method], rel=1e-12, abs=1e-15), case
+
+
+@pytest.mark.parametrize("method", [*METHODS, "dare_literal", "dare_dist"])
+def test_exponent_1_is_the_default_bit_for_bit(method, full_groups):
+    sent = full_groups(seed=11, count=40, size=16)
+    plain, one = score(method, sent), score(method, sent, exponent=1)
+    assert [(g.rewards, g.support) for g in one] == [(g.rewards, g.support) for g in plain]
+
+
+def test_exponent_0_is_the_vote_bit_for_bit_and_needs_no_entropies(full_groups):
+    sent = full_groups(seed=12, count=40, size=16)
+    vote = score("ttrl", sent)
+    for groups in (sent, bare(sent)):
+        found = score("weighted_vote", groups, exponent=0)
+        assert [(g.rewards, g.support, g.keep, g.pseudo_label) for g in found] == [
+            (g.rewards, g.support, g.keep, g.pseudo_label) for g in vote
+        ]
+        assert {g.entropy_source for g in found} == {"none"}
+        assert not {f for g in found for f in g.flags if f.startswith("missing_entropy")}
+
+
+def test_exponent_0_of_dare_is_votes_alone(full_groups):
+    """What a group without entropies gets by missing_entropy=frequency, but for the flag."""
+    sent = full_groups(seed=13, count=40, size=16)
+    expected = score("dare", bare(sent), missing_entropy="frequency")
+    for groups in (sent, bare(sent)):
+        found = score("dare", groups, exponent=0)
+        assert [(g.rewards, g.support) for g in found] == [(g.rewards, g.support) for g in expected]
+        assert {g.entropy_source for g in found} == {"none"}
+
+
+def test_a_group_without_entropies_is_still_an_error_elsewhere(full_groups):
+    found = score("calibrated_vote", bare(full_groups(seed=1, count=1)), exponent=2)[0]
+    assert found.error.code == "missing_entropy"
+
+
+def test_eps_scale_makes_the_weight_free_of_the_scale_of_entropies(full_groups):
+    sent = full_groups(seed=14, count=20, size=16)
+    scaled = [
+        {**g, "rollouts": [{**r, "token_entropies": [8 * e for e in r["token_entropies"]]} for r in g["rollouts"]]}
+        for g in sent
+    ]
+    for exponent in (-2, 1, 4):
+        one, other = (score("weighted_vote", s, exponent=exponent, eps_scale=0.5) for s in (sent, scaled))
+        assert [s.p_hat for g in one for s in g.support] == pytest.approx(
+            [s.p_hat for g in other for s in g.support], rel=1e-9
+        )
+        fixed = score("weighted_vote", scaled, exponent=exponent)
+        assert [s.p_hat for g in fixed for s in g.support] != [s.p_hat for g in other for s in g.support]
+
+
+def test_the_median_of_a_group():
+    groups = Groups.of([["a", "b", "c"], [None], ["a", "b"], ["a"]])
+    found = groups.median_by_group(np.array([3.0, 1.0, 2.5, 4.0, 2.0, 7.0]))
+    assert found.tolist() == pytest.approx([2.5, np.nan, 3.0, 7.0], nan_ok=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_exponent_with_another_weight_is_refused(method, full_groups):
+    for exponent in (0, 2):
+        with pytest.raises(RequestError, match="exponent belongs to weight=linear") as caught:
+            score(method, full_groups(), weight="sqrt", exponent=exponent)
+        assert caught.value.loc == ("params", "exponent")
+    assert score(method, full_groups(), weight="sqrt", exponent=1)
+
+
+def test_calibrated_vote_is_weighted_vote_with_an_exponent_that_must_be_given(full_groups):
+    sent = full_groups(seed=15, count=20)
+    for exponent in GRID:
+        one, other = (score(m, sent, exponent=exponent) for m in ("calibrated_vote", "weighted_vote"))
+        assert [(g.rewards, g.support) for g in one] == [(g.rewards, g.support) for g in other]
+    with pytest.raises(RequestError, match=r"missing: exponent .*dare-reward calibrate") as caught:
+        score("calibrated_vote", sent)
+    assert caught.value.code == "missing_parameter"
+
+
+@pytest.mark.parametrize("exponent", ["nan", "inf", "-inf", "four"])
+def test_the_exponent_is_a_finite_number(exponent, full_groups):
+    with pytest.raises(RequestError, match="exponent must be a finite number"):
+        score("calibrated_vote", full_groups(), exponent=float(exponent) if exponent != "four" else exponent)

@@ -1,0 +1,73 @@
+"""The line that `dare-reward calibrate` prints: method and parameters, and who takes it on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dare_reward
+from dare_reward.cli import main
+from dare_reward.errors import RequestError
+from dare_reward.methods import find, methods, read_line, write_line
+from dare_reward.stacks.scorer import Scorer
+
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "arithmetic_m64.jsonl")
+LINE = "method=calibrated_vote&exponent=-2&eps=0.01"
+PARAMS = {"exponent": -2.0, "eps": 0.01}
+
+
+@pytest.mark.parametrize("name", [n for n in methods() if not find(n).experimental])
+def test_what_is_written_is_read(name, needed_params):
+    params = {**{s.name: s.default for s in find(name).specs if not s.required}, **needed_params(name)}
+    method, found = read_line(write_line(name, params))
+    assert method == name
+    assert find(name).resolve(found) == find(name).resolve(params)
+
+
+def test_the_line_has_no_comma_and_no_blank():
+    """OpenRLHF splits its reward URL at commas, shells split at blanks."""
+    line = write_line("calibrated_vote", {"exponent": 1 / 3, "eps_scale": None, "missing_entropy": "error"})
+    assert not set(line) & set(", '\"")
+    assert read_line(line)[1]["exponent"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("exponent=4", "as `dare-reward calibrate` prints it"),
+        ("method=calibrated_vote&exponent=4&exponent=2", "each name once"),
+        ("method=calibrated_vote", "missing: exponent"),
+        ("method=calibrated_vote&exponent=much", "exponent must be a finite number"),
+        ("method=calibrated_vote&exponent=4&power=2", "unknown parameter 'power'"),
+        ("method=calibrated&exponent=4", "unknown method"),
+    ],
+)
+def test_a_line_that_means_nothing(line, words, capsys):
+    with pytest.raises(RequestError, match=words):
+        read_line(line)
+    with pytest.raises(SystemExit) as caught:
+        main(["score", EXAMPLE, "--params", line])
+    assert caught.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_score_and_explain_take_the_line(capsys, monkeypatch):
+    monkeypatch.delenv("DARE_URL", raising=False)
+    groups = [json.loads(line) for line in Path(EXAMPLE).read_text().splitlines()]
+    expected = dare_reward.estimate(groups, method="calibrated_vote", **PARAMS)
+    assert main(["score", EXAMPLE, "--params", LINE]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [g["rewards"] for g in found] == [list(g.rewards) for g in expected.groups]
+    assert main(["explain", EXAMPLE, "--group", groups[0]["group_id"], "--params", LINE]) == 0
+    assert "exponent=-2.0" in capsys.readouterr().out
+    assert main(["score", EXAMPLE, "--params", LINE, "-p", "exponent=0"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    vote = dare_reward.estimate(groups, method="ttrl")
+    assert [g["rewards"] for g in found] == [list(g.rewards) for g in vote.groups]
+    with pytest.raises(SystemExit):
+        main(["score", EXAMPLE, "--params", LINE, "--method", "ttrl"])
+
+
+def test_the_address_of_a_stack_takes_the_line():
+    found = Scorer.of(f"http://127.0.0.1:8000?{LINE}")
+    assert (found.method, dict(found.params)) == ("calibrated_vote", PARAMS)

@@ -1,0 +1,203 @@
+"""`dare-reward measure`: labelled rollouts of a model with entropies from vLLM, and what `calibrate` says of them.
+
+No training: 50 prompts x 64 rollouts by default. Groups are written as they come, so the same command resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from dare_reward.analysis.preflight import preflight
+from dare_reward.commands.calibrate import report
+from dare_reward.commands.labelled import read_labelled
+from dare_reward.errors import ConfigError, RequestError
+
+from ..vllm.plugin import turn_on
+from ..vllm.token_entropy import mean, token_entropies
+from .benchmarks import BENCHMARKS, BenchmarkProblem, load, prompt
+
+__all__ = ["MeasurePlan", "groups_of", "register", "written"]
+
+AT_ONCE = 8  # prompts of a call: what a cut costs at most
+EPILOG = """Needs vLLM and a GPU that holds the model. OUT gets a group a line, in the shape of the HTTP body; what is
+in it already is not sampled again. Exit codes: 0 entropy is worth using, 1 the vote or undecided, 2 nothing done."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurePlan:
+    """How the model is asked. A file of rollouts belongs to one of these."""
+
+    model: str
+    rollouts: int = 64
+    temperature: float = 1.0
+    top_p: float = 0.95
+    max_tokens: int = 3072
+    route: str = "chat"
+
+
+def register(subparsers: Any) -> None:
+    usual = MeasurePlan("")
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "measure",
+        help="sample a model with vLLM and measure what its entropy tells, without training",
+        description="Sample labelled prompts with vLLM, keep the rollouts with their entropies, and calibrate.",
+        epilog=EPILOG,
+    )
+    parser.add_argument("--model", required=True, help="a name or a folder that vLLM can load")
+    parser.add_argument(
+        "--data", required=True, metavar="BENCHMARK=FILE", help=f"labelled prompts; one of {', '.join(BENCHMARKS)}"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="the rollouts")
+    parser.add_argument("--prompts", type=int, default=50, help="drawn at random from the file (default 50)")
+    parser.add_argument("--rollouts", type=int, default=usual.rollouts, help="a prompt (default 64)")
+    parser.add_argument("--temperature", type=float, default=usual.temperature, help="of the training (default 1)")
+    parser.add_argument("--top-p", type=float, default=usual.top_p)
+    parser.add_argument("--max-tokens", type=int, default=usual.max_tokens)
+    parser.add_argument(
+        "--route", choices=["chat", "completions"], default=usual.route, help="chat, or the bare prompt"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the draw of prompts, of vLLM and of the bootstrap")
+    parser.add_argument(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an argument of vllm.LLM, such as tensor_parallel_size=4; may be repeated",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """See EPILOG for the exit codes."""
+    if min(arguments.prompts, arguments.rollouts, arguments.max_tokens) < 1:
+        raise RequestError("--prompts, --rollouts and --max-tokens must be at least 1", code="parameter")
+    plan = MeasurePlan(
+        model=arguments.model,
+        rollouts=arguments.rollouts,
+        temperature=arguments.temperature,
+        top_p=arguments.top_p,
+        max_tokens=arguments.max_tokens,
+        route=arguments.route,
+    )
+    engine = dict(map(_engine, arguments.engine))
+    chosen = _drawn(arguments.data, arguments.prompts, arguments.seed)
+    there = written(arguments.out, plan)
+    missing = [p for p in chosen if p.id not in there]
+    if missing:
+        _sample(arguments.out, missing, plan, {"seed": arguments.seed, **engine})
+    data = read_labelled(str(arguments.out))
+    found = preflight(data.groups, data.correct_R, seed=arguments.seed)
+    if not found.calibration.prompts:
+        print("no prompt can be scored: no rollout has an answer, or the labels mean nothing")  # noqa: T201
+        return 2
+    print(report(found))  # noqa: T201
+    return int(found.verdict != "use")
+
+
+def _drawn(data: str, count: int, seed: int) -> list[BenchmarkProblem]:
+    """The prompts, in an order of their own; all of a file that has no more."""
+    name, equals, path = data.partition("=")
+    if not equals:
+        raise RequestError(f"--data {data}: write BENCHMARK=FILE with one of {', '.join(BENCHMARKS)}", code="data")
+    problems = load(name, Path(path))
+    return random.Random(seed).sample(problems, min(count, len(problems)))  # noqa: S311  (a draw, no secret)
+
+
+def written(path: Path, plan: MeasurePlan) -> set[str]:
+    """The prompts whose rollouts are in the file; ConfigError if sampled otherwise. Torn lines do not count."""
+    if not path.exists():
+        return set()
+    out = set()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            group = json.loads(line)
+        except ValueError:
+            continue
+        before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
+        if not isinstance(before, dict):
+            raise ConfigError(f"{path} holds other groups than `dare-reward measure` writes: choose another --out")
+        if changed := sorted(k for k, v in asdict(plan).items() if before.get(k) != v):
+            raise ConfigError(f"{path} was sampled with another {', '.join(changed)}: choose another --out")
+        out.add(group["group_id"])
+    return out
+
+
+def _sample(path: Path, problems: Sequence[BenchmarkProblem], plan: MeasurePlan, engine: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torn = path.exists() and path.read_bytes()[-1:] not in {b"", b"\n"}
+    with path.open("a", encoding="utf-8") as file:
+        if torn:  # what a cut left behind stays on a line of its own
+            file.write("\n")
+        for done, group in enumerate(groups_of(problems, plan, engine), 1):
+            file.write(json.dumps(group) + "\n")
+            file.flush()
+            print(f"{done} of {len(problems)} prompts", file=sys.stderr)  # noqa: T201
+
+
+def groups_of(problems: Sequence[BenchmarkProblem], plan: MeasurePlan, engine: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A group for each problem, in order, from one vLLM engine of this process."""
+    try:
+        vllm = import_module("vllm")
+    except ModuleNotFoundError:
+        raise ConfigError("vLLM is not installed in this environment: pip install 'dare-reward[trainer]'") from None
+    turn_on("temperature")
+    llm = vllm.LLM(model=plan.model, **engine)
+    sampling = vllm.SamplingParams(
+        n=plan.rollouts,
+        temperature=plan.temperature,
+        top_p=plan.top_p,
+        max_tokens=plan.max_tokens,
+        logprobs=0,  # what the entropies ride on
+    )
+    for start in range(0, len(problems), AT_ONCE):
+        part = problems[start : start + AT_ONCE]
+        if plan.route == "chat":
+            asked = [[{"role": "user", "content": prompt(p)}] for p in part]
+            outputs = llm.chat(asked, sampling, use_tqdm=False)
+        else:
+            outputs = llm.generate([prompt(p) for p in part], sampling, use_tqdm=False)
+        for problem, output in zip(part, outputs, strict=True):
+            yield _group(problem, output.outputs, plan)
+
+
+def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasurePlan) -> dict[str, Any]:
+    return {
+        "group_id": problem.id,
+        "kind": problem.kind,
+        **({"options": [chr(65 + i) for i in range(len(problem.options))]} if problem.options else {}),
+        "prompt": prompt(problem),
+        "label": problem.label,
+        "entropy_source": "exact",
+        "entropy_mode": "temperature",
+        "meta": {"sampling": asdict(plan)},
+        "rollouts": [_rollout(c) for c in completions],
+    }
+
+
+def _rollout(completion: Any) -> dict[str, Any]:
+    """Text and mean entropy; a completion without a token has no entropy and no answer."""
+    entropy = mean(token_entropies(completion))
+    return {
+        "text": completion.text,
+        **({} if entropy is None else {"mean_entropy": entropy}),
+        "num_tokens": len(completion.token_ids),
+        "finish_reason": completion.finish_reason,
+    }
+
+
+def _engine(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ConfigError(f"--engine {text}: write NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
