@@ -21,6 +21,7 @@ from .announcements import NEAR, announcements, lowered
 from .boxes import Mark, boxes, last_mark
 from .final_turn import final_turn, questions
 from .prose_values import plain_content
+from .statements import said_in_words
 from .unannounced import unannounced_letter, unannounced_value
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _inside(content: str, kind: Kind) -> str | None:
             return (span[1] or span[2] or span[3] or content).strip()
         phrase = _phrase(content, kind)
         if phrase is None and _SENTENCE.match(content):
-            phrase = plain_content(content, strict=False, fresh=False)
+            phrase = plain_content(content, strict=False) or said_in_words(content, fresh=False, alone=True)
         return phrase or content
     return content
 

@@ -114,6 +114,8 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
     if not names:
         if expression_key(difference) != ("exact", "0"):
             raise Unreadable("a false equation")
+        if left == right:
+            raise Unreadable("an equation that says nothing")  # 1 = 1 is not x = 1
         return Reading(*expression_key(left, rules.significant))
     for name in names if len(names) == 1 else [n for n in _PREFERRED if n in names]:
         sides = [b for a, b in ((left, right), (right, left)) if a == Variable(name) and name not in variables(b)]
@@ -133,8 +135,11 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
 
 
 def _isolated(left: Node, right: Node) -> tuple[str, Node] | None:
-    if isinstance(left, Variable) and left.name not in variables(right):
-        return left.name, right
+    """The name and the value of `a = R` and of `-a = R`."""
+    minus = isinstance(left, Op) and left.name == "neg"
+    name = left.args[0] if isinstance(left, Op) and minus else left
+    if isinstance(name, Variable) and name.name not in variables(right):
+        return name.name, Op("neg", (right,)) if minus else right
     return None
 
 
@@ -143,10 +148,24 @@ def _at(names: Sequence[str], j: int) -> dict[str, Value]:
 
 
 def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | None:
-    """The values of `name` at the points of the other variables, where the equation is linear in it."""
+    """The values of `name` at the points of the other variables, where the equation is linear in it.
+
+    None where a factor is common to all of it, so that more than that value solves it: a x = a y says that a may be 0.
+    """
     others = [n for n in names if n != name]
     roots = [_root(difference, name, _at(others, j)) for j in range(POINTS if others else 1)]
-    return None if None in [r if r is None else 0 for r in roots] else [r[0] for r in roots if r is not None]
+    if None in [r if r is None else 0 for r in roots] or any(_vanishes(difference, name, n, names) for n in others):
+        return None
+    return [r[0] for r in roots if r is not None]
+
+
+def _vanishes(difference: Node, name: str, zero: str, names: Sequence[str]) -> bool:
+    """Whether the equation holds for every `name` where `zero` is 0."""
+    env = {**_at([n for n in names if n != name], 0), zero: Fraction(0)}
+    try:
+        return all(evaluate(difference, {**env, name: probe}) == 0 for probe in _PROBES)
+    except Unreadable:
+        return False
 
 
 def _root(difference: Node, name: str, env: Mapping[str, Value]) -> tuple[Value, bool] | None:
@@ -200,6 +219,8 @@ def _membership(parts: list[list[Token]], rules: Rules, depth: int, read: Reader
 
 
 def _excluded(parts: list[list[Token]], rules: Rules) -> Reading:
+    if name_of(parts[0]) is None and name_of(parts[1]) is not None:
+        parts = parts[::-1]  # 1 is not x
     name = name_of(parts[0])
     if name is None:
         raise Unreadable("an inequality without a name")
