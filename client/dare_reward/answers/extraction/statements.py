@@ -56,11 +56,12 @@ _SUBJECT = re.compile(
 _CUT_OFF = re.compile(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = re.compile(r",\s(?:it|they)\Z")  # "Together, they found 665"
 _STEP = re.compile(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
-_UNSURE = re.compile(
-    r"[?？]|n['’]t\b|\b(?:not|never|cannot|if|unless|assum\w+|suppose\w*|perhaps|maybe|might|could be|let|either|or"
-    r"|at least|at most|no more than|more than one|between|neither|nor|to (?:find|determine|calculate|solve|compute|know)|error|incorrect|wrong|contradict\w*)\b",
+_DENIES = re.compile(
+    r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than|to (?:find|determine|calculate|solve"
+    r"|compute|know)|error|incorrect|wrong|contradict\w*)\b",
     re.IGNORECASE,
 )
+_WHICH = re.compile(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are not allergic" denies nothing
 _BRACKETS = re.compile(r"\s\([^()]{0,80}\)")
 _BOLD = re.compile(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = re.compile(r"[^*\d]{0,40}(?:\*\*|\Z)")
@@ -70,7 +71,7 @@ _LINK = re.compile(
     re.IGNORECASE,
 )
 _BESIDE = re.compile(
-    r"\b(?:in|with|by|for|after|before|every|from|on|at|per|than|during|over|within|until|since|under|when|while|if|to"
+    r"\b(?:in|with|by|for|after|before|every|from|on|at|per|than|during|over|within|until|since|under|when|while|if|unless|to"
     r"|of (?:the|his|her|its|their|my|our|each|these|those|all)|each of|the|his|her|its|their|these|those|this|that"
     r"|remaining|first|last|next|other|grade|step|chapter|page|day|week|year|number)\s(?:\w+ing\s|about\s|another\s|the"
     r"\s|his\s|her\s|their\s|all\s|only\s|just\s|remaining\s|first\s|other\s|same\s|initial\s|original\s|additional\s"
@@ -81,11 +82,10 @@ _BY_DOING = re.compile(
     r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
 )
 _CLAUSE = re.compile(
-    r"\b(?:after|because|since|so that|when|while|where|who|that|which|to complete|to pack|to install|to make|to reach"
-    r"|to get|to buy|to pay)\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
+    r"\b(?:after|because|since|so that|if|unless|when|while|where|who|that|which)\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
-_OF = re.compile(r"\bof\s[-\\$*(]*\Z")
+_OF = re.compile(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
 _TO_DO = re.compile(r"\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z")
 _AND = re.compile(r"\band\s(?:\w+\s)?[-\\$*(]*\Z")
 _JOINED = re.compile(r"\b(?:and|plus|,)\s", re.IGNORECASE)
@@ -142,7 +142,7 @@ def stated_value(sentence: str) -> str | None:
     """The one value that `sentence` states, with its unit; None where it states none or several."""
     said = undecorated(sentence.strip()).strip(" \t_>#")
     said = said[step.end() :] if (step := _STEP.match(said)) else said
-    if not said or len(said) > LONGEST or _UNSURE.search(said) or said.count("{") != said.count("}"):
+    if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
     values = _values(said)
     if not values or len(values) > MOST:
@@ -159,7 +159,7 @@ def _chosen(said: str, values: list[_Value]) -> _Value | None:
     bold = [v for v in values if _BOLD.search(said, 0, v.start) and _BOLD_END.match(said, v.end)]
     if bold:
         return bold[0] if len({v.content for v in bold}) == 1 else None
-    last = said.rfind("=")
+    last = _BRACKETS.sub(lambda m: " " * len(m[0]), said).rfind("=")
     if last >= 0 and not any(v.start < last < v.end for v in values):
         after = [v for v in values if v.start > last]
         between = said[said.find("=") : last]
@@ -169,6 +169,8 @@ def _chosen(said: str, values: list[_Value]) -> _Value | None:
     if linked:
         return linked[0] if len({v.content for v in linked}) == 1 and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
+    if not left and len(values) == 1 and values[0].content[-1:].isdigit() and not _BY_DOING.search(said, 0, values[0].start):
+        left = values  # "The bread will last for 4 days": the only number
     return left[0] if len(left) == 1 else None
 
 
@@ -189,7 +191,7 @@ def _beside(said: str, values: list[_Value], value: _Value) -> bool:
     if not earlier:
         return False
     between = said[earlier[-1].end : value.start]
-    if not between.strip(" $*-\\(") or _OF.search(between) or _TO_DO.search(between):
+    if not between.strip(" $*-\\(") or _OF.fullmatch(between) or _TO_DO.search(between):
         return True  # "2 5 dollar toys", "6 rows of 5 pies", "18 ounces to wash 9 pounds"
     if _AND.search(between) and _beside(said, values, earlier[-1]):
         return True  # "with 13 cookies and 41 more"
