@@ -92,6 +92,8 @@ def clean(raw: str) -> str | None:
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
     if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
         s = peel(s[: m.start()])
+    if "for" in s and (m := _FOR_ALL.search(s)) and _EQUALS.search(s, 0, m.start()):
+        s = peel(s[: m.start()])
     if m := _GOES_ON.fullmatch(s):
         return f"{m[1]}.{m[2]}({m[4] or m[5]})"
     if "C_" in s or "C^" in s:
@@ -169,6 +171,12 @@ _INTEGER_PARAMETER = re.compile(
     r"(?:,|;|\\q?quad|\\;|\s){0,6}(?:\\left)?\(?\s?(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?)?(?P<name>[kmnt])\s?\\in\s?"
     r"\\math(?:bb|bf|rm)\s?\{?(?P<set>[ZN])\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
 )
+# C_n = 1/2n for all n >= 2: so does for how many of them a formula holds.
+_FOR_ALL = re.compile(
+    r"(?:,|\\q?quad|\\[ ,;:]|\s)*+\\text\s?\{\s?,?\s?(?:valid\s)?for\s(?:all|every|any|each)(?:\s(?:positive\s)?(?:integers?|n))?\s?\}"
+    r"[\s\\,;]*+[kmnt]\s?(?:\\geq?|\\ge|>|\\in)[^=]{1,24}$"
+)
+_EQUALS = re.compile(r"[kmnt][^=]*=")
 _UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
 _ABBREVIATION = re.compile(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
 # 0.333... and 0.1212...: what is repeated goes on. 3.14... does not say how.

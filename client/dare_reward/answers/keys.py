@@ -12,6 +12,7 @@ from .algebra.numbers import start_budget
 from .algebra.tokens import ALIASES, FUNCTIONS, Token, spell, tokenise
 from .choices import choice_letter
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
+from .derivations import conclusion, is_derivation
 from .forms.chemistry import read_formula, read_species
 from .forms.dates import read_date, read_duration, read_ordinal
 from .forms.prose import is_prose, opaque_value, spoken_number, text_value, unwrapped
@@ -120,10 +121,12 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     if (fast := _fast(s, rules)) is not None:
         return fast
     start_budget()
+    if is_derivation(s) and (last := _concluded(s, rules)) is not None:
+        return last
     try:
         reading = ruled(_read(s, rules), rules)
     except (Unreadable, RecursionError):
-        return _unread(s)
+        return _concluded(s, rules) or _unread(s)
     return Key(reading.kind, reading.value, "|".join(sorted(reading.tags)))
 
 
@@ -197,6 +200,19 @@ def _plain_words(s: str) -> Reading | None:
     ):
         return None
     return Reading("text", text_value(s))
+
+
+def _concluded(s: str, rules: Rules) -> Key | None:
+    """The key of what a derivation ends with, where that is a value."""
+    last = conclusion(s)
+    if last is None or len(last) >= len(s):
+        return None
+    try:
+        reading = ruled(_read(clean(last) or "", rules), rules)
+    except (Unreadable, RecursionError, IndexError):
+        return None
+    is_value = reading.kind in {"exact", "structured"} or reading.value.startswith("~")
+    return Key(reading.kind, reading.value, "|".join(sorted(reading.tags))) if is_value else None
 
 
 def _unread(s: str) -> Key:

@@ -260,9 +260,10 @@ def _argument(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tu
     """`\\mathbb{R}` and the ends of environments."""
     if name == "mathbb":
         m = _NAME.match(s, i)
-        if m is None or (m[1] or m[2]) not in _SETS:
+        if m is None:
             raise Unreadable("a set without a name")
-        out.append(Token("set", m[1] or m[2], space))
+        letter = m[1] or m[2]
+        out.append(Token("set" if letter in _SETS else "let" if len(letter) == 1 else "word", letter, space))
     else:
         m = _ENVIRONMENT.match(s, i)
         if m is None:

@@ -65,6 +65,7 @@ _WHICH = re.compile(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who ar
 _BRACKETS = re.compile(r"\s\([^()]{0,80}\)")
 _BOLD = re.compile(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = re.compile(r"[^*\d]{0,40}(?:\*\*|\Z)")
+_SO = re.compile(r"(?:\A|[\s,;.])(?:so|thus|hence|therefore|then)\b(?!\sthat),?\s", re.IGNORECASE)
 _LINK = re.compile(
     r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only|also"
     r"|a total of|an average of|at)\s)*+(?:US)?[-\\$€£¥*\s(]*\Z",
@@ -144,6 +145,7 @@ def stated_value(sentence: str) -> str | None:
     said = said[step.end() :] if (step := _STEP.match(said)) else said
     if not said or len(said) > LONGEST or _DENIES.search(_WHICH.split(said)[0]) or said.count("{") != said.count("}"):
         return None
+    said = _concluding(said)
     values = _values(said)
     if not values or len(values) > MOST:
         return None
@@ -153,6 +155,14 @@ def stated_value(sentence: str) -> str | None:
     content = last_side(chosen.content)
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
+
+
+def _concluding(said: str) -> str:
+    """What follows the last "so" or "therefore", where that holds a value."""
+    for word in reversed([*_SO.finditer(said)]):
+        if _values(said[word.end() :]):
+            return said[word.end() :]
+    return said
 
 
 def _chosen(said: str, values: list[_Value]) -> _Value | None:

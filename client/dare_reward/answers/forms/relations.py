@@ -12,19 +12,21 @@ from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
 from ..algebra.sample_points import POINTS, point
 from ..algebra.token_lists import split
-from ..algebra.tokens import Token
+from ..algebra.tokens import Token, spell
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, RealInterval, endpoint, intersect, union, without
 from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
+from .units import split_unit
 
 __all__ = ["RELATIONS", "assignments", "coordinates", "read_relation"]
 
 RELATIONS = ("=", "~", "<", ">", "<=", ">=", "!=", "in")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _PREFERRED = ("z", "y", "x")  # a line or a plane is solved for the last coordinate that it determines
+_CONSTANTS = frozenset({"pi", "e", "i"})
 _PROBES = (Fraction(0), Fraction(1), Fraction(-7, 3), Fraction(19, 5))
 _NOISE = 40
 
@@ -34,7 +36,13 @@ def read_relation(tokens: list[Token], rules: Rules, depth: int, read: Reader) -
     if set(ops) <= {"=", "~"}:
         if not parts[0] and len(parts) == 2:
             return read(parts[1], rules, depth + 1)
-        return _equation(parts, ops, rules, depth, read)
+        try:
+            return _equation(parts, ops, rules, depth, read)
+        except Unreadable:
+            stated = _last_side(parts, ops, rules, depth, read)
+            if stated is None:
+                raise
+            return stated
     if ops == ["in"]:
         return _membership(parts, rules, depth, read)
     if ops == ["!="]:
@@ -66,6 +74,29 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int
     if name is not None and not _is_plane_curve(left, right):
         return tagged(read(right, rules, depth + 1), "name=" + name)
     return _implicit(parse(left), parse(right), rules)
+
+
+def _last_side(
+    parts: list[list[Token]], ops: list[str], rules: Rules, depth: int, read: Reader
+) -> Reading | None:
+    """The value at the end of a chain, `6 + 3 + n = 9 + n = 10`, and of `E[k] = 100`, whose left side is its name.
+
+    None where the first side is a value of its own: 2 = 3 has none.
+    """
+    if set(ops) != {"="} or not all(parts) or not _is_value(parts[-1]) or _is_value(parts[0]):
+        return None
+    value = read(parts[-1], rules, depth + 1)
+    name = name_of(parts[0]) or (short(spell(parts[0])) if len(parts) == 2 else None)
+    return value if name is None else tagged(value, "name=" + name)
+
+
+def _is_value(tokens: list[Token]) -> bool:
+    """Whether a side holds a number, a unit at most, and no variable."""
+    found = split_unit(tokens)
+    head = tokens if found is None else found[0]
+    return all(t.kind in {"num", "fn"} or t.text in _CONSTANTS or t.kind == "op" for t in head) and any(
+        t.kind == "num" or t.text in _CONSTANTS for t in head
+    )
 
 
 def _names(parts: list[list[Token]]) -> list[str] | None:
@@ -117,6 +148,8 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
         if left == right:
             raise Unreadable("an equation that says nothing")  # 1 = 1 is not x = 1
         return Reading(*expression_key(left, rules.significant))
+    if (stated := _stated(left, right, names, rules) or _stated(right, left, names, rules)) is not None:
+        return stated
     for name in names if len(names) == 1 else [n for n in _PREFERRED if n in names]:
         sides = [b for a, b in ((left, right), (right, left)) if a == Variable(name) and name not in variables(b)]
         solved = values_at(sides[0]) if sides else _solved(difference, name, names)
@@ -132,6 +165,19 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
         return Reading(kind, value, frozenset({"name=" + isolated[0]}))
     values = [evaluate(difference, _at(names, j)) for j in range(POINTS)]
     return Reading("structured", "eq:" + short(_ratios(values, signed=False)))
+
+
+def _stated(left: Node, right: Node, names: Sequence[str], rules: Rules) -> Reading | None:
+    """`a + b = 5`, `V/\\pi = 75`: the value of an expression, which is no equation to solve and no curve."""
+    if variables(right) or set(names) <= set(_PREFERRED) or (len(names) == 1 and not _is_quantity(left, names[0])):
+        return None
+    kind, value = expression_key(right, rules.significant)
+    return None if value == "0" else Reading(kind, value, frozenset({"name=" + expression_key(left)[1]}))
+
+
+def _is_quantity(node: Node, name: str) -> bool:
+    """V and E[k] are quantities, of which one speaks; x is an unknown, for which one solves."""
+    return name.isupper() or (isinstance(node, Op) and node.name.startswith("call "))
 
 
 def _isolated(left: Node, right: Node) -> tuple[str, Node] | None:
