@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from .choices import choice_letter, option_letters
 from .classes import Classes, classify, grade
-from .extraction.final_answer import Extraction, extract
+from .extraction.final_answer import Extraction, Unmarked, extract
 from .keys import ANSWERS_VERSION, Key, canonical
 from .kinds import KeyKind, Kind
 from .ttrl_strings import official_answer, official_key
@@ -29,6 +29,7 @@ __all__ = [
     "Key",
     "KeyKind",
     "Kind",
+    "Unmarked",
     "canonical",
     "choice_letter",
     "classify",

@@ -24,7 +24,7 @@ FLAGS: Mapping[str, str] = {
     "zero_variance": "all rewards are equal: group-normalised advantages are 0",
     "low_entropy": "an answer's uncertainty is below 0.02 nats: a repetition loop looks like this",
     "u_gt_1": "an answer's uncertainty is above 1 nat, where 1 - u would be negative; u_norm says what then",
-    "guessed_answer": "an answer was taken by fallback=true from a text that announces none",
+    "guessed_answer": "an answer was taken from a text that announces none, as unmarked allows",
     "missing_entropy_imputed": "missing entropies were filled with the group's mean",
     "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
     "no_answer_label": "the rollouts without an answer won the vote",

@@ -1,6 +1,6 @@
 """The final answer in a rollout's text, or none.
 
-    text -> final turn -> box or tag -> announcement in words -> (only if asked for) last number or letter
+    text -> final turn -> box or tag -> announcement in words -> (only if asked for) last sentence, last number or letter
 
 Nothing is guessed by default: a rollout that was cut off or that announces nothing has no answer, and so has one that
 contradicts itself about a letter. Never raises on any `str`; time is linear in its length.
@@ -9,6 +9,7 @@ contradicts itself about a letter. Never raises on any `str`; time is linear in 
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +22,7 @@ from .announcements import NEAR, announcements, lowered
 from .boxes import Mark, boxes, last_mark
 from .final_turn import final_turn, questions
 from .prose_values import plain_content
-from .statements import said_in_words
+from .statements import concluding_value, said_in_words
 from .unannounced import unannounced_letter, unannounced_value
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 
     from ..kinds import Kind
 
-__all__ = ["Extraction", "Source", "extract"]
+__all__ = ["Extraction", "Source", "Unmarked", "extract"]
 
-Source = Literal["box", "tag", "phrase", "fallback", "given", "none"]
+Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
+Unmarked = Literal["none", "sentence", "number"]
 
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
@@ -58,8 +60,9 @@ def extract(
     kind: Kind = "math",
     options: Sequence[str] | None = None,
     closed_only: bool = False,
-    fallback: bool = False,
+    unmarked: Unmarked = "none",
     open_think: bool = False,
+    fallback: bool | None = None,
 ) -> Extraction:
     """The final answer of `text`.
 
@@ -74,9 +77,14 @@ def extract(
     4. choice: box, tag and announcement must name one letter of `options`.
     5. Without any of these, a reply that is nothing but a letter, an option, a number or a maths span.
 
-    `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
-    (choice) is taken at last, with source "fallback".
+    `closed_only`: the rollout hit its length limit, so only 2 counts. `unmarked`: what is taken at last from a text
+    that announces nothing: with "sentence" (math) the one value that its last sentence states, with source "sentence";
+    with "number" the last number (math) or bare letter (choice), with source "fallback". `fallback=True` is the old
+    spelling of "number", for one more release.
     """
+    if fallback is not None:
+        warnings.warn("extract(fallback=True) is extract(unmarked='number') now", DeprecationWarning, stacklevel=2)
+        unmarked = "number" if fallback else unmarked
     letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
     if not turn:
@@ -89,7 +97,7 @@ def extract(
         if found.answer is not None:
             return found
         start = end
-    return _fallback(turn, kind, letters) if fallback and not closed_only else _NONE
+    return _NONE if closed_only else _unmarked(turn, kind, letters, unmarked)
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -175,11 +183,12 @@ def _inside(content: str, kind: Kind) -> str | None:
     return content
 
 
-def _fallback(text: str, kind: Kind, letters: tuple[str, ...]) -> Extraction:
-    if kind == "choice":
-        letter = last_letter(text, letters)
-        return _NONE if letter is None else Extraction(letter, "fallback")
-    if kind != "math":
-        return _NONE
-    numbers = _NUMBER.findall(text)
-    return Extraction(numbers[-1].rstrip(","), "fallback") if numbers else _NONE
+def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarked) -> Extraction:
+    """What a text that announces nothing may still say, as far as `unmarked` lets it."""
+    if unmarked == "number" and kind == "choice" and (letter := last_letter(text, letters)) is not None:
+        return Extraction(letter, "fallback")
+    if unmarked == "sentence" and kind == "math" and (value := concluding_value(text)) is not None:
+        return Extraction(value, "sentence")
+    if unmarked == "number" and kind == "math" and (numbers := _NUMBER.findall(text)):
+        return Extraction(numbers[-1].rstrip(","), "fallback")
+    return _NONE

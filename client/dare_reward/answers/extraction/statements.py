@@ -19,7 +19,7 @@ from ..markup import undecorated
 from .math_spans import spans
 from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
 
-__all__ = ["said_in_words", "stated_value"]
+__all__ = ["concluding_value", "said_in_words", "stated_value"]
 
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
@@ -55,6 +55,12 @@ _SUBJECT = re.compile(
 )
 _CUT_OFF = re.compile(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = re.compile(r",\s(?:it|they)\Z")  # "Together, they found 665"
+_ENDS = (".", "!", "**", "$", "\\)", "∎")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
+_HEDGES = re.compile(
+    r"\b(?:if|unless|assum\w+|suppos\w+|perhaps|maybe|might|may|could|would|should|probably|likely|need to|must)\b|:$",
+    re.IGNORECASE,
+)
 _STEP = re.compile(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = re.compile(
     r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than|to (?:find|determine|calculate|solve"
@@ -137,6 +143,18 @@ def said_in_words(sentence: str, *, fresh: bool, alone: bool) -> str | None:
     ):
         return None
     return content if any(c.isalnum() for c in content) else None
+
+
+def concluding_value(text: str) -> str | None:
+    """The one value of the last sentence of a text that announces none: "So, John spent $800 on ties."
+
+    None where that sentence has no end, so that the text may have been cut off, or where it is not sure.
+    """
+    line = text.rstrip().rpartition("\n")[2].strip()
+    if not line.endswith(_ENDS) and "=" not in line:
+        return None
+    last = _SENTENCES.split(line)[-1]
+    return None if _HEDGES.search(last) else stated_value(last.rstrip(". "))
 
 
 def stated_value(sentence: str) -> str | None:
