@@ -18,7 +18,7 @@ from .forms.dates import read_date, read_duration, read_ordinal
 from .forms.prose import is_prose, opaque_value, spoken_number, text_value, unwrapped
 from .forms.reading import Reading, ruled
 from .forms.structures import read
-from .forms.units import is_unit
+from .forms.units import is_unit, unit_of
 from .hashes import short
 from .kinds import KeyKind, Kind
 from .markup import without_html
@@ -179,6 +179,9 @@ def _plain_words(s: str) -> Reading | None:
         return read(tokenise(m[1]), DEFAULT)
     if (value := spoken_number(lower)) is not None:
         return Reading("exact", str(value))
+    amount, _, unit = lower.rpartition(" ")
+    if is_unit(unit) and (value := spoken_number(amount)) is not None:
+        return Reading("exact", str(value), frozenset({f"unit={unit_of(unit)}"}))
     if lower in _EMPTY:
         return read([Token("op", "empty")], DEFAULT)
     if lower in _REALS:

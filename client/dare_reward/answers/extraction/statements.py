@@ -55,6 +55,7 @@ _SUBJECT = re.compile(
 )
 _CUT_OFF = re.compile(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = re.compile(r",\s(?:it|they)\Z")  # "Together, they found 665"
+_WORDED = re.compile(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
 _HEDGES = re.compile(
@@ -151,7 +152,9 @@ def concluding_value(text: str) -> str | None:
     None where that sentence has no end, so that the text may have been cut off, or where it is not sure.
     """
     line = text.rstrip().rpartition("\n")[2].strip()
-    if not line.endswith(_ENDS) and "=" not in line:
+    if not line.endswith(_ENDS) and not ("=" in line and _WORDED.search(line)):
+        return None
+    if line.count("$") % 2 or line.count("\\(") != line.count("\\)"):
         return None
     last = _SENTENCES.split(line)[-1]
     return None if _HEDGES.search(last) else stated_value(last.rstrip(". "))
