@@ -18,7 +18,7 @@ _OPENING = re.compile(
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
 _CHANNEL = "<|channel|>"
-_HARMONY = "<|channel|>final<|message|>"
+_HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
 _THINK = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -58,9 +58,10 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
     if "<" in text:
         if _CHANNEL in text:
             before, mark, after = text.rpartition(_HARMONY)
+            after = after.partition(_MESSAGE)[2]
             if not mark and not open_think:
                 return None
-            text = after if mark or after else before
+            text = after if mark else before
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
         if any(text.rfind(mark) >= 0 for mark in _END_ENDS) and (end := _END.search(text)):
