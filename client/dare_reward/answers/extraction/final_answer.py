@@ -19,7 +19,7 @@ from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
-from .boxes import Mark, boxes, last_mark
+from .boxes import Mark, boxes, last_mark, listed
 from .final_turn import final_turn, questions
 from .prose_values import plain_content
 from .statements import concluding_value, said_in_words
@@ -110,7 +110,7 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         if mark.source == "tag":
             inside = _inside(mark.content, kind)
             return _NONE if inside is None else Extraction(inside, "tag")
-        return Extraction(mark.content, "box")
+        return Extraction(listed(text, mark) if kind == "math" else mark.content, "box")
     if closed_only:
         return _NONE
     phrase = _phrase(text, kind)

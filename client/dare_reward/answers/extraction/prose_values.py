@@ -48,6 +48,7 @@ _TIMES = re.compile(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = re.compile(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = re.compile(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
+_GROUPED = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _CALL = re.compile(r"\b[CP]\(\d+,\s?\d+\)")
 
 
@@ -119,8 +120,8 @@ def tail_link(sentence: str, start: int = 0) -> int:
 
 def last_side(value: str) -> str:
     """12 + 3 = 15 is 15, and so is x = 12 + 3 = 15; x = 15 stays, an equation is for the keys to judge."""
-    bare = _CALL.sub("0", value)
-    sides = value.split("=")
+    bare = _GROUPED.sub("", _CALL.sub("0", value))
+    sides = value.replace("**", "").split("=")
     if (
         len(sides) < 2
         or any(c in bare for c in ",;<>≤≥")

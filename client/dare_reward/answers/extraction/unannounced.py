@@ -29,6 +29,7 @@ _LETTER_FIRST = re.compile(
     r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
 )
 _LABEL_LINE = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
+_REASONS = re.compile(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
 _LABEL_TEXT = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
 _VALUE = re.compile(
     r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,30})(?:\.\d{1,30})?(?:/\d{1,30})?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
@@ -95,7 +96,7 @@ def _first_line(reply: str, letters: Sequence[str]) -> str | None:
     if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
         return None
     letter = choice_letter(line, letters)
-    if letter == letters[0] and len(line.strip(" *_().`$")) > 1:
+    if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not _REASONS.match(after):
         return None  # the first option of a survey
     labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
     return None if labels - {letter} else letter
