@@ -17,7 +17,17 @@ import numpy as np
 
 from ._array_inputs import Columns, Where, check_types, read_columns
 from ._segments import Bools, Floats, Ints, offsets
-from .answers import Classes, Extraction, Kind, Unmarked, classify, extract, official_answer, official_key, option_letters
+from .answers import (
+    Classes,
+    Extraction,
+    Kind,
+    Unmarked,
+    classify,
+    extract,
+    official_answer,
+    official_key,
+    option_letters,
+)
 from .errors import LimitError, RequestError, unknown_name
 from .groups import Groups, View
 from .inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -84,6 +94,7 @@ class Prepared:
     labels: tuple[str | None, ...]
     correct_R: tuple[bool | None, ...]
     guessed_P: Bools
+    apart_P: Bools
 
 
 def prepare(
@@ -128,6 +139,7 @@ def prepare(
         labels=tuple(g.get("label") for g in groups),
         correct_R=tuple(r.get("correct") for r in rollouts),
         guessed_P=guessed_P,
+        apart_P=np.array([bool(c.apart) for c in classes], bool),
     )
 
 
@@ -145,6 +157,7 @@ def of_arrays(groups: Groups) -> Prepared:
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),
         guessed_P=np.zeros(count, bool),
+        apart_P=np.zeros(count, bool),
     )
 
 
@@ -367,7 +380,7 @@ def read_answers(
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
 
 
-NO_ANSWER: Final = Extraction(None, "none")
+NO_ANSWER: Final = Extraction(None, "none", "there is no text, or none that counts")
 # Keyword parameters of both functions that a group, not a request, sets.
 _PER_GROUP: Final = frozenset({"kind", "options"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
@@ -379,7 +392,9 @@ def renamed(params: Mapping[str, Any]) -> Mapping[str, Any]:
     if "fallback" not in params:
         return params
     if "unmarked" in params:
-        raise RequestError("is the old name of unmarked, which is given too", loc=("params", "fallback"), code="conflict")
+        raise RequestError(
+            "is the old name of unmarked, which is given too", loc=("params", "fallback"), code="conflict"
+        )
     warnings.warn("the parameter fallback=true is unmarked=number now", DeprecationWarning, stacklevel=4)
     on = resolve(_RENAMED, {"fallback": params["fallback"]}, loc=("params",))["fallback"]
     rest = {k: v for k, v in params.items() if k != "fallback"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .keys import Key, key_of
 from .kinds import KeyKind, Kind
@@ -15,11 +16,15 @@ __all__ = ["Classes", "classify", "grade"]
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The answers of a group: `index` per rollout (-1 without an answer), one entry per class elsewhere."""
+    """The answers of a group: `index` per rollout (-1 without an answer), one entry per class elsewhere.
+
+    `apart`: the pairs of classes that have one value and other units or names, 5 cm and 5 m, and so were not merged.
+    """
 
     index: tuple[int, ...]
     answers: tuple[str, ...]
     kinds: tuple[KeyKind, ...]
+    apart: tuple[tuple[int, int], ...] = ()
 
 
 def classify(
@@ -52,7 +57,18 @@ def classify(
         if place[raw] >= 0:
             spellings[place[raw]].append(raw)
     answers = tuple(s[0] if len(s) == 1 else min(s, key=_plainness) for s in spellings)
-    return Classes(tuple([place[raw] for raw in raws]), answers, tuple([home.kind for home in numbers]))
+    return Classes(
+        tuple([place[raw] for raw in raws]), answers, tuple([home.kind for home in numbers]), _apart(list(numbers))
+    )
+
+
+def _apart(homes: Sequence[Key]) -> tuple[tuple[int, int], ...]:
+    """The pairs of homes that differ in their tags alone."""
+    seen: dict[tuple[str, str], list[int]] = {}
+    if any(home.tag for home in homes):
+        for n, home in enumerate(homes):
+            seen.setdefault((home.kind, home.value), []).append(n)
+    return tuple(pair for same in seen.values() for pair in pairwise(same))
 
 
 def _plainness(raw: str) -> tuple[int, int, int, str]:

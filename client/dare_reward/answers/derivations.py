@@ -21,7 +21,9 @@ from .unreadable import Unreadable
 __all__ = ["conclusion", "is_derivation"]
 
 _IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
-_ROWS = re.compile(r"\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}", re.DOTALL)
+_ROWS = re.compile(
+    r"\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}", re.DOTALL
+)
 _ROW = re.compile(r"\\\\(?:\[[^\]]{0,12}\])?")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+(?=\{)")
 _WORD = re.compile(r"[A-Za-z]{2}")
@@ -84,4 +86,4 @@ def _prose(s: str) -> str | None:
 def _formula(s: str) -> str:
     said = _SPACE.sub(" ", s).strip()
     core = said.strip(" .,;")
-    return f" ${core}${said[len(said.rstrip('.,;')):]} " if core else said + " "
+    return f" ${core}${said[len(said.rstrip('.,;')) :]} " if core else said + " "

@@ -125,7 +125,9 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     )
 
 
-def _from_sentence(text: str, announcement: Announcement, line: str, start: int, *, fresh: bool, alone: bool) -> Phrase | None:
+def _from_sentence(
+    text: str, announcement: Announcement, line: str, start: int, *, fresh: bool, alone: bool
+) -> Phrase | None:
     """What the sentence that opens `line` announces or denies from `start` on."""
     found = spans(line)
     said, denied = sentence(line, found)[0], announcement.negated
@@ -216,7 +218,9 @@ def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
 
 def _line(body: str, announcement: Announcement) -> str:
     line = body.partition("\n")[0]
-    if line.rstrip().endswith(("\\]", "\\)")) and line.count("\\[") + line.count("\\(") < line.count("\\]") + line.count("\\)"):
+    if line.rstrip().endswith(("\\]", "\\)")) and line.count("\\[") + line.count("\\(") < line.count(
+        "\\]"
+    ) + line.count("\\)"):
         line = line.rstrip()[:-2]  # \[Answer: 68\]
     return line.partition("|")[0] if announcement.link == "cell" else line
 

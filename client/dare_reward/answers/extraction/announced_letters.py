@@ -19,7 +19,7 @@ from .endorsements import ENDORSING, endorsement
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["announced_letter", "last_letter", "names_several"]
 
@@ -110,8 +110,9 @@ _AT = re.compile(
 )
 # With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The answer to the last step is **B. 3 m**."
 _STATED = re.compile(
-    r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}(?:\sto be)?\s*+"
-    r"(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)\s\w))(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*])"
+    r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
+    r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)\s\w))"
+    r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*])"
 )
 _LIKELY = re.compile(
     r"\b(?:answer|correct|best|closest|likely|appropriate|suitable|therefore|thus|hence|so|must|based on|conclu\w+)\b"
@@ -254,14 +255,19 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
         if (match := endorsement(text, at)) is not None:
             letter = match["letter"].upper() if match["letter"].upper() in letters else None
             found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
-    for match in islice(_STATED.finditer(text, start, end or len(text)), EVENTS):
-        after = match.end("close")
-        if after in found or match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
-            continue
-        sentence = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
-        if _LIKELY.search(sentence) and not _DOUBT.search(sentence):
-            found.setdefault(after, Said(match.start(), after, match["letter"]))
+    for said in _stated(text, letters, start, len(text) if end is None else end):
+        found.setdefault(said.end, said)
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+
+
+def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Said]:
+    """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
+    for match in islice(_STATED.finditer(text, start, end), EVENTS):
+        if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
+            continue
+        before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
+        if _LIKELY.search(before) and not _DOUBT.search(before):
+            yield Said(match.start(), match.end("close"), match["letter"])
 
 
 def _introduced(low: str, at: int, stem: str) -> bool:

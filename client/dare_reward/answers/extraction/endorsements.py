@@ -33,9 +33,10 @@ _AFFIRM = re.compile(
 )
 # Called an option, the letter is no symbol, whatever noun follows: "option B is the best approach".
 _AFFIRM_OPTION = re.compile(
-    r"\b(?:[Oo]ption|[Cc]hoice)\s\(?(?P<letter>[A-Z])\)?[*_]*+(?:\s\([^()\n]{1,80}\))?,?\s(?:is|seems|appears to be|would be)"
-    r"\s(?:therefore |thus |clearly |indeed |also )?(?:the )?(?:most |single |only )?(?:correct|right|best|closest|appropriate"
-    r"|likely|plausible|suitable|accurate|reasonable)\b(?!\s(?:if|when|except|but))"
+    r"\b(?:[Oo]ption|[Cc]hoice)\s\(?(?P<letter>[A-Z])\)?[*_]*+(?:\s\([^()\n]{1,80}\))?,?"
+    r"\s(?:is|seems|appears to be|would be)\s(?:therefore |thus |clearly |indeed |also )?(?:the )?"
+    r"(?:most |single |only )?(?:correct|right|best|closest|appropriate|likely|plausible|suitable|accurate|reasonable)\b"
+    r"(?!\s(?:if|when|except|but))"
 )
 # With the option's text between: "(C) 0.25 is the closest value".
 _AFFIRM_TEXT = re.compile(

@@ -1,6 +1,6 @@
 """The final answer in a rollout's text, or none.
 
-    text -> final turn -> box or tag -> announcement in words -> (only if asked for) last sentence, last number or letter
+    text -> final turn -> box or tag -> announcement in words -> (only if asked for) last sentence, number or letter
 
 Nothing is guessed by default: a rollout that was cut off or that announces nothing has no answer, and so has one that
 contradicts itself about a letter. Never raises on any `str`; time is linear in its length.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -45,13 +45,18 @@ _OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """`answer` as written, before any normal form, or None; `source` says where it stood."""
+    """`answer` as written, before any normal form, or None; `source` says where it stood, `why` why there is none."""
 
     answer: str | None
     source: Source
+    why: str = field(default="", compare=False)
 
 
-_NONE = Extraction(None, "none")
+_NONE = Extraction(None, "none", "the text announces no answer")
+_THINKING = Extraction(None, "none", "its thinking never ends")
+_CUT_OFF = Extraction(None, "none", "its last box or tag never closes")
+_LIMITED = Extraction(None, "none", "it hit its length limit before it closed a box")
+_UNCLEAR = Extraction(None, "none", "it names no single option")
 
 
 def extract(
@@ -88,16 +93,16 @@ def extract(
     letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
     if not turn:
-        return _NONE
+        return _THINKING if turn is None else _NONE
     if kind != "exact":
         turn = without_html(turn)
-    start = 0
+    start, found = 0, _NONE
     for end in (*questions(turn), len(turn)):
         found = _read(turn[start:end], kind, letters, closed_only=closed_only)
         if found.answer is not None:
             return found
         start = end
-    return _NONE if closed_only else _unmarked(turn, kind, letters, unmarked)
+    return found if closed_only or unmarked == "none" else _unmarked(turn, kind, letters, unmarked)
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -106,13 +111,13 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
     mark = last_mark(text)
     if mark is not None:
         if mark.content is None:
-            return _NONE
+            return _CUT_OFF
         if mark.source == "tag":
             inside = _inside(mark.content, kind)
-            return _NONE if inside is None else Extraction(inside, "tag")
+            return _CUT_OFF if inside is None else Extraction(inside, "tag")
         return Extraction(listed(text, mark) if kind == "math" else mark.content, "box")
     if closed_only:
-        return _NONE
+        return _LIMITED
     phrase = _phrase(text, kind)
     if phrase is None and kind == "math":
         phrase = unannounced_value(text)
@@ -123,17 +128,21 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
     mark = last_mark(text)
     if mark is not None:
         if mark.content is None:
-            return _NONE
+            return _CUT_OFF
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return _NONE if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
+            return (
+                _UNCLEAR if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
+            )
         if names_several(mark.content, letters):
-            return _NONE
+            return _UNCLEAR
         if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
             return Extraction(letter, mark.source)
     letter = None if closed_only else announced_letter(text, letters)
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
-    return _NONE if letter is None else Extraction(letter, "phrase")
+    if letter is None:
+        return _LIMITED if closed_only else _UNCLEAR
+    return Extraction(letter, "phrase")
 
 
 def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:

@@ -64,8 +64,8 @@ _HEDGES = re.compile(
 )
 _STEP = re.compile(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = re.compile(
-    r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than|to (?:find|determine|calculate|solve"
-    r"|compute|know)|error|incorrect|wrong|contradict\w*)\b",
+    r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than"
+    r"|to (?:find|determine|calculate|solve|compute|know)|error|incorrect|wrong|contradict\w*)\b",
     re.IGNORECASE,
 )
 _WHICH = re.compile(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are not allergic" denies nothing
@@ -104,7 +104,9 @@ _WORD = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
     " nineteen twenty thirty forty fifty"
 )
-_SPOKEN = re.compile(rf"\b(?:{'|'.join(_WORD.split())})\b(?!-)(?!\s(?:thirds?|quarters?|hundred|thousand))", re.IGNORECASE)
+_SPOKEN = re.compile(
+    rf"\b(?:{'|'.join(_WORD.split())})\b(?!-)(?!\s(?:thirds?|quarters?|hundred|thousand))", re.IGNORECASE
+)
 
 
 class _Value(NamedTuple):
@@ -200,7 +202,12 @@ def _chosen(said: str, values: list[_Value]) -> _Value | None:
     if linked:
         return linked[0] if len({v.content for v in linked}) == 1 and not _several(said, values, linked[-1]) else None
     left = [v for v in values if not _beside(said, values, v)]
-    if not left and len(values) == 1 and values[0].content[-1:].isdigit() and not _BY_DOING.search(said, 0, values[0].start):
+    if (
+        not left
+        and len(values) == 1
+        and values[0].content[-1:].isdigit()
+        and not _BY_DOING.search(said, 0, values[0].start)
+    ):
         left = values  # "The bread will last for 4 days": the only number
     return left[0] if len(left) == 1 else None
 

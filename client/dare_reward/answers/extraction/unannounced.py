@@ -105,7 +105,12 @@ def _first_line(reply: str, letters: Sequence[str]) -> str | None:
 def _closing(line: str, letters: Sequence[str]) -> str | None:
     """The letter of a last sentence such as "Thus, C.", "So it must be (B)." or "Only (B) satisfies both."."""
     near = max(0, len(line) - REPLY)
-    match = _THUS.search(line, near) or _ARROW.search(line, near) or _ONLY.search(line, near) or _SO_IT_IS.search(line, near)
+    match = (
+        _THUS.search(line, near)
+        or _ARROW.search(line, near)
+        or _ONLY.search(line, near)
+        or _SO_IT_IS.search(line, near)
+    )
     if match is None or _EITHER.search(line) or (match["open"] is None) != (match["close"] is None):
         return None
     return match["letter"] if match["letter"] in letters else None

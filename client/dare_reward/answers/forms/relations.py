@@ -76,9 +76,7 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int
     return _implicit(parse(left), parse(right), rules)
 
 
-def _last_side(
-    parts: list[list[Token]], ops: list[str], rules: Rules, depth: int, read: Reader
-) -> Reading | None:
+def _last_side(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int, read: Reader) -> Reading | None:
     """The value at the end of a chain, `6 + 3 + n = 9 + n = 10`, and of `E[k] = 100`, whose left side is its name.
 
     None where the first side is a value of its own: 2 = 3 has none.
@@ -266,7 +264,7 @@ def _membership(parts: list[list[Token]], rules: Rules, depth: int, read: Reader
 
 def _excluded(parts: list[list[Token]], rules: Rules) -> Reading:
     if name_of(parts[0]) is None and name_of(parts[1]) is not None:
-        parts = parts[::-1]  # 1 is not x
+        parts = [parts[1], parts[0]]  # 1 is not x
     name = name_of(parts[0])
     if name is None:
         raise Unreadable("an inequality without a name")
