@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import numpy as np
 
 from ._array_inputs import Columns, full_mask, read_columns
-from ._request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
+from ._request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers, renamed
 from .errors import RequestError
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -98,7 +98,7 @@ def parts(
     check_shape(groups)
     own = [g["method"] for g in groups if isinstance(g.get("method"), str)]
     wanted = _wanted([head["method"], *head.get("shadow", ()), *dict.fromkeys(own)], sending)
-    reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
+    reading = {k: v for k, v in {**defaults, **renamed(head["params"])}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
     run: list[_Group] = []
@@ -169,7 +169,7 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
 def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]) -> None:
     """Answers extracted here; texts where asked for, or where the service has to see how an answer was found."""
     rollouts = group["rollouts"]
-    if sending.text or reading.get("mode", "clean") != "clean" or reading.get("fallback"):
+    if sending.text or reading.get("mode", "clean") != "clean" or reading.get("unmarked", "none") != "none":
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
         return

@@ -218,6 +218,7 @@ def _flags(prepared: Prepared, result: Estimate) -> dict[str, list[bool]]:
         "low_entropy": low_P,
         "u_gt_1": high_P,
         "guessed_answer": prepared.guessed_P,
+        "same_value_apart": prepared.apart_P,
     }
     return {name: at.tolist() for name, at in {**common, **result.flags_P}.items()}
 

@@ -6,6 +6,7 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
@@ -21,6 +22,7 @@ from .answers import (
     Extraction,
     Kind,
     Span,
+    Unmarked,
     answer_span,
     classify,
     extract,
@@ -34,7 +36,7 @@ from .answers.rules import Rules
 from .errors import LimitError, RequestError, unknown_name
 from .groups import Groups, View
 from .inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
-from .params import Param, parameters
+from .params import Param, parameters, resolve
 
 __all__ = [
     "ANSWER_SPECS",
@@ -53,6 +55,7 @@ __all__ = [
     "read_answers",
     "read_numbers",
     "read_spans",
+    "renamed",
 ]
 
 JSON = Mapping[str, Any]
@@ -117,6 +120,7 @@ class Prepared:
     labels: tuple[str | None, ...]
     correct_R: tuple[bool | None, ...]
     guessed_P: Bools
+    apart_P: Bools
 
     def take(self, where_P: Bools) -> Prepared:
         """Some of the groups, in their order."""
@@ -131,6 +135,7 @@ class Prepared:
             labels=tuple(compress(self.labels, where_P)),
             correct_R=tuple(compress(self.correct_R, where_P[groups.group_R])),
             guessed_P=self.guessed_P[where_P],
+            apart_P=self.apart_P[where_P],
         )
 
 
@@ -181,6 +186,7 @@ def prepare(
         labels=tuple(g.get("label") for g in groups),
         correct_R=tuple(r.get("correct") for r in rollouts),
         guessed_P=guessed_P,
+        apart_P=np.array([bool(c.apart) for c in classes], bool),
     )
 
 
@@ -206,6 +212,7 @@ def of_arrays(groups: Groups) -> Prepared:
         labels=(None,) * count,
         correct_R=(None,) * len(groups.answer_R),
         guessed_P=np.zeros(count, bool),
+        apart_P=np.zeros(count, bool),
     )
 
 
@@ -404,9 +411,14 @@ def read_answers(
             source="ours",
         ),
     ] = "boxed",
-    fallback: Annotated[
-        bool, Param("also take the last number or letter of a text that announces no answer; flagged guessed_answer")
-    ] = False,
+    unmarked: Annotated[
+        Unmarked,
+        Param(
+            "what a text that announces no answer votes for: none; sentence: the one value that its last sentence "
+            "states (math); number: its last number, or the last letter of a choice; flagged guessed_answer",
+            source="ours",
+        ),
+    ] = "none",
     open_think: Annotated[bool, Param("also read a text whose <think> block is not closed")] = False,
 ) -> list[Extraction]:
     """The raw answer of each rollout and where it stood: as given, or extracted from its text.
@@ -427,7 +439,7 @@ def read_answers(
             return Extraction(official_answer(text, kind=kind) or None, "phrase")
         closed_only = cut and truncated == "boxed"
         return extract(
-            text, kind=kind, options=options, closed_only=closed_only, fallback=fallback, open_think=open_think
+            text, kind=kind, options=options, closed_only=closed_only, unmarked=unmarked, open_think=open_think
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
@@ -453,11 +465,31 @@ def read_spans(groups: Sequence[JSON], **reading: Any) -> list[list[Span | None]
     return [[span(rollout, group) for rollout in group["rollouts"]] for group in groups]
 
 
-NO_ANSWER: Final = Extraction(None, "none")
+NO_ANSWER: Final = Extraction(None, "none", "there is no text, or none that counts")
 # Keyword parameters of both functions that a group, not a request, sets.
 _PER_GROUP: Final = frozenset({"kind", "options"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
 ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))
+
+
+def renamed(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`params` under the names of this release. `fallback` was true for what is `unmarked=number` now."""
+    if "fallback" not in params:
+        return params
+    if "unmarked" in params:
+        raise RequestError(
+            "is the old name of unmarked, which is given too", loc=("params", "fallback"), code="conflict"
+        )
+    warnings.warn("the parameter fallback=true is unmarked=number now", DeprecationWarning, stacklevel=4)
+    on = resolve(_RENAMED, {"fallback": params["fallback"]}, loc=("params",))["fallback"]
+    rest = {k: v for k, v in params.items() if k != "fallback"}
+    return {**rest, "unmarked": "number"} if on else rest
+
+
+def _fallback(*, fallback: Annotated[bool, Param("the old name of unmarked=number")] = False) -> None: ...
+
+
+_RENAMED: Final = parameters(_fallback)
 
 
 def _classify(
@@ -482,7 +514,7 @@ def _classify(
             classes.append(classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact"))
         else:
             classes.append(classify(raws, kind=kind, options=letters, **rules))
-        guessed.append(any(e.source == "fallback" for e in found))
+        guessed.append(any(e.source in {"sentence", "fallback"} for e in found))
         effort.check(("groups", p))
     return classes, np.array(guessed, bool)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from .choices import choice_letter, option_letters
 from .classes import Classes, classify, grade
-from .extraction.final_answer import Extraction, extract
+from .extraction.final_answer import Extraction, Unmarked, extract
 from .keys import ANSWERS_VERSION, Key, canonical
 from .kinds import KeyKind, Kind
 from .spans import Span, answer_span, outside_span
@@ -32,6 +32,7 @@ __all__ = [
     "Kind",
     "Span",
     "answer_span",
+    "Unmarked",
     "canonical",
     "choice_letter",
     "classify",

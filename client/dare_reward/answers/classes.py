@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from .keys import Key, key_of
 from .kinds import KeyKind, Kind
@@ -15,11 +16,15 @@ __all__ = ["Classes", "classify", "grade", "grades"]
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """The answers of a group: `index` per rollout (-1 without an answer), one entry per class elsewhere."""
+    """The answers of a group: `index` per rollout (-1 without an answer), one entry per class elsewhere.
+
+    `apart`: the pairs of classes that have one value and other units or names, 5 cm and 5 m, and so were not merged.
+    """
 
     index: tuple[int, ...]
     answers: tuple[str, ...]
     kinds: tuple[KeyKind, ...]
+    apart: tuple[tuple[int, int], ...] = ()
 
 
 def classify(
@@ -36,11 +41,12 @@ def classify(
 ) -> Classes:
     """The classes of a group, in the order in which they are first seen.
 
-    A class is represented by its most frequent spelling, of these the shortest, of these the first in code points.
+    A class is represented by its plainest spelling, whatever the order and number of the rollouts: the one with the
+    fewest backslashes and equals signs, of these with the fewest words, of these the shortest, of these the first in
+    code points. So 1560 stands for `\\text{1560}` and 1,560, and 3645 for 3645.0.
     """
     rules = Rules(percent, units, names, list_order, intervals, significant)
-    counts = Counter(raws)
-    keys = {raw: key_of(raw, kind, options, rules) for raw in counts if raw is not None}
+    keys = {raw: key_of(raw, kind, options, rules) for raw in dict.fromkeys(raws) if raw is not None}
     homes = _homes(key for key in keys.values() if key is not None)
     numbers: dict[Key, int] = {}
     place: dict[str | None, int] = {None: -1}
@@ -50,8 +56,28 @@ def classify(
     for raw in keys:
         if place[raw] >= 0:
             spellings[place[raw]].append(raw)
-    answers = tuple(s[0] if len(s) == 1 else min(s, key=lambda raw: (-counts[raw], len(raw), raw)) for s in spellings)
-    return Classes(tuple([place[raw] for raw in raws]), answers, tuple([home.kind for home in numbers]))
+    answers = tuple(s[0] if len(s) == 1 else min(s, key=_plainness) for s in spellings)
+    return Classes(
+        tuple([place[raw] for raw in raws]), answers, tuple([home.kind for home in numbers]), _apart(list(numbers))
+    )
+
+
+def _apart(homes: Sequence[Key]) -> tuple[tuple[int, int], ...]:
+    """The pairs of homes that differ in their tags alone."""
+    seen: dict[tuple[str, str], list[int]] = {}
+    if any(home.tag for home in homes):
+        for n, home in enumerate(homes):
+            seen.setdefault((home.kind, home.value), []).append(n)
+    return tuple(pair for same in seen.values() for pair in pairwise(same))
+
+
+def _plainness(raw: str) -> tuple[int, int, int, str]:
+    """Smaller for a plainer spelling."""
+    said = raw.strip()
+    return (said.count("\\") + said.count("="), len(_WORD.findall(said)), len(raw), raw)
+
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
 
 
 def grade(

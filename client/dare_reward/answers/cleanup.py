@@ -90,13 +90,21 @@ def clean(raw: str) -> str | None:
     s = _unit_vectors(_unannounced(_plain_braces(peel(without_html(s)))))
     s = _UNION.sub(r"\\cup ", s) if "U" in s else s
     s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
-    if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
-        s = peel(s[: m.start()])
+    s = _unconditional(s)
     if m := _GOES_ON.fullmatch(s):
         return f"{m[1]}.{m[2]}({m[4] or m[5]})"
     if "C_" in s or "C^" in s:
         s = _CHINESE.sub(_chosen, s)
     return _COMBINATIONS.sub(lambda m: f"\\binom{{{m[1] or m[3]}}}{{{m[2] or m[4]}}}", s)
+
+
+def _unconditional(s: str) -> str:
+    """Without what an integer ranges over, which goes without saying."""
+    if "\\in" in s and (m := _INTEGER_PARAMETER.search(s)) and _mentions(s[: m.start()], m):
+        s = peel(s[: m.start()])
+    if "for" in s and (m := _FOR_ALL.search(s)) and _EQUALS.search(s, 0, m.start()):
+        s = peel(s[: m.start()])
+    return s
 
 
 def _unannounced(s: str) -> str:
@@ -169,6 +177,12 @@ _INTEGER_PARAMETER = re.compile(
     r"(?:,|;|\\q?quad|\\;|\s){0,6}(?:\\left)?\(?\s?(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?)?(?P<name>[kmnt])\s?\\in\s?"
     r"\\math(?:bb|bf|rm)\s?\{?(?P<set>[ZN])\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
 )
+# C_n = 1/2n for all n >= 2: so does for how many of them a formula holds.
+_FOR_ALL = re.compile(
+    r"(?:,|\\q?quad|\\[ ,;:]|\s)*+\\text\s?\{\s?,?\s?(?:valid\s)?for\s(?:all|every|any|each)"
+    r"(?:\s(?:positive\s)?(?:integers?|n))?\s?\}[\s\\,;]*+[kmnt]\s?(?:\\geq?|\\ge|>|\\in)[^=]{1,24}$"
+)
+_EQUALS = re.compile(r"[kmnt][^=]*=")
 _UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
 _ABBREVIATION = re.compile(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
 # 0.333... and 0.1212...: what is repeated goes on. 3.14... does not say how.

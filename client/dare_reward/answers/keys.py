@@ -12,12 +12,13 @@ from .algebra.numbers import BUDGET, start_budget, work
 from .algebra.tokens import ALIASES, FUNCTIONS, Token, spell, tokenise
 from .choices import choice_letter
 from .cleanup import MAX_CHARS, clean, fold, peel, raised
+from .derivations import conclusion, is_derivation
 from .forms.chemistry import read_formula, read_species
 from .forms.dates import read_date, read_duration, read_ordinal
 from .forms.prose import is_prose, opaque_value, spoken_number, text_value, unwrapped
 from .forms.reading import Reading, ruled
 from .forms.structures import read
-from .forms.units import is_unit
+from .forms.units import is_unit, unit_of
 from .hashes import short
 from .kinds import KeyKind, Kind
 from .markup import without_html
@@ -26,7 +27,7 @@ from .unreadable import Unreadable
 
 __all__ = ["ANSWERS_VERSION", "Key", "canonical", "key_of"]
 
-ANSWERS_VERSION = "1"
+ANSWERS_VERSION = "2"
 
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
@@ -129,10 +130,12 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     if (fast := _fast(s, rules)) is not None:
         return fast
     start_budget()
+    if is_derivation(s) and (last := _concluded(s, rules)) is not None:
+        return last
     try:
         reading = ruled(_read(s, rules), rules)
     except (Unreadable, RecursionError):
-        return _unread(s)
+        return _concluded(s, rules) or _unread(s)
     return Key(reading.kind, reading.value, "|".join(sorted(reading.tags)))
 
 
@@ -185,6 +188,9 @@ def _plain_words(s: str) -> Reading | None:
         return read(tokenise(m[1]), DEFAULT)
     if (value := spoken_number(lower)) is not None:
         return Reading("exact", str(value))
+    amount, _, unit = lower.rpartition(" ")
+    if is_unit(unit) and (value := spoken_number(amount)) is not None:
+        return Reading("exact", str(value), frozenset({f"unit={unit_of(unit)}"}))
     if lower in _EMPTY:
         return read([Token("op", "empty")], DEFAULT)
     if lower in _REALS:
@@ -206,6 +212,19 @@ def _plain_words(s: str) -> Reading | None:
     ):
         return None
     return Reading("text", text_value(s))
+
+
+def _concluded(s: str, rules: Rules) -> Key | None:
+    """The key of what a derivation ends with, where that is a value."""
+    last = conclusion(s)
+    if last is None or len(last) >= len(s):
+        return None
+    try:
+        reading = ruled(_read(clean(last) or "", rules), rules)
+    except (Unreadable, RecursionError, IndexError):
+        return None
+    is_value = reading.kind in {"exact", "structured"} or reading.value.startswith("~")
+    return Key(reading.kind, reading.value, "|".join(sorted(reading.tags))) if is_value else None
 
 
 def _unread(s: str) -> Key:

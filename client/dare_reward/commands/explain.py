@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from dare_reward._request import READING, kind_of, option_tuple, read_answers
 from dare_reward._scoring import score
+from dare_reward.answers import classify
 from dare_reward.commands.tables import group_table, table
 from dare_reward.errors import RequestError
 from dare_reward.methods import settle
+from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
 
 from .group_lines import add_method, chosen_params, read_groups
@@ -24,7 +27,8 @@ FLAGS: Mapping[str, str] = {
     "zero_variance": "all rewards are equal: group-normalised advantages are 0",
     "low_entropy": "an answer's uncertainty is below 0.02 nats: a repetition loop looks like this",
     "u_gt_1": "an answer's uncertainty is above 1 nat, where 1 - u would be negative; u_norm says what then",
-    "guessed_answer": "an answer was taken by fallback=true from a text that announces none",
+    "guessed_answer": "an answer was taken from a text that announces none, as unmarked allows",
+    "same_value_apart": "two answers have one value and other units or names, so they were not merged",
     "missing_entropy_imputed": "missing entropies were filled with the group's mean",
     "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
     "no_answer_label": "the rollouts without an answer won the vote",
@@ -67,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     for flag in found.flags or ():
         print(f"\n{flag}: {FLAGS.get(flag, '')}".rstrip(": "))
     print(f"\nrollouts\n{_rollouts(group, found)}")
+    for line in _reasons(group, values):
+        print(line)
     print("\n" + ", ".join(f"{k} {v:.4g}" for k, v in (found.diagnostics or {}).items() if isinstance(v, int | float)))
     return 0
 
@@ -78,6 +84,26 @@ def _find(path: str, group_id: str) -> Mapping[str, Any]:
         if group["group_id"] == group_id or group_id == f"line-{number}":
             return group
     raise RequestError(f"{path} has no group {group_id!r}", code="group")
+
+
+def _reasons(group: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    """Why rollouts have no answer, and which answers stayed apart although their values are one."""
+    kind, options, rollouts = kind_of(group), option_tuple(group), group["rollouts"]
+    reading = {k: v for k, v in values.items() if k in READING}
+    found = read_answers(rollouts, [False] * len(rollouts), kind=kind, options=options, **reading)
+    lines = [
+        f"rollout {r.get('id', i)} has no answer: {e.why}"
+        for i, (r, e) in enumerate(zip(rollouts, found, strict=True))
+        if e.answer is None
+    ]
+    if values.get("mode") == "clean":
+        comparing = {k: v for k, v in values.items() if k in COMPARING}
+        classes = classify([e.answer for e in found], kind=kind, options=options, **comparing)
+        lines += [
+            f"{classes.answers[a]} and {classes.answers[b]} stay apart: one value, other units or names"
+            for a, b in classes.apart
+        ]
+    return ["", *lines] if lines else []
 
 
 def _rollouts(group: Mapping[str, Any], found: GroupReply) -> str:

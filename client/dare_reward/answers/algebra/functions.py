@@ -29,7 +29,7 @@ __all__ = ["COSTS", "RULES"]
 
 MAX_FACTORIAL = 2_100
 
-MAX_BINOMIAL = 3_000
+MAX_BINOMIAL = 5_000
 
 
 def _angle(a: Value) -> Any:

@@ -64,7 +64,8 @@ class _Parser(Cursor):
             elif self.starts_factor():
                 before = self.tokens[self.i - 1]
                 here = self.tokens[self.i]
-                if here.kind == "num" and before.kind == "num" and self.i != self.after_command:
+                apart = self.i == self.after_command or (here.space and _is_power(factors[-1]))  # 2^6 3^5
+                if here.kind == "num" and before.kind == "num" and not apart:
                     raise Unreadable("two numbers side by side")
                 if here.kind == "num" and before.kind == "let" and not here.space and self.i != self.after_command:
                     raise Unreadable("an index or a power that lost its sign")  # x1 is not x, x2 not 2x
@@ -334,6 +335,10 @@ class _Parser(Cursor):
                 return Op("div", (_product(factors), self.power(depth)))
             else:
                 return _product(factors)
+
+
+def _is_power(node: Node) -> bool:
+    return isinstance(node, Op) and node.name == "pow"
 
 
 def _product(factors: Sequence[Node]) -> Node:

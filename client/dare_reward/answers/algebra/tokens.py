@@ -91,7 +91,8 @@ _TOKEN = re.compile(
     r"|(?P<op><=|>=|!=|==|:=|\*\*|\+/-|[-+*/^_=<>()\[\]{},;:!|'%$&€£¥¢.]|[^\x00-\x7f])"
 )
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
-_MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\!|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
+_MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\! ?|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
+_DECIMAL_COMMA = re.compile(r"(\d++)(?:\{,\}(\d{1,2})|,(0\d?))(?![\d,.{])")  # 57{,}50 and 75,00, never a list: 75, 0
 _SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
 _REPEATING = re.compile(
     r"(\d++)\.(\d*+)(?:\s*+\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
@@ -196,6 +197,8 @@ def _number(s: str, i: int, depth: int) -> tuple[str, int] | None:
         return f"{whole}.{lead}({cycle})", m.end()
     if m := _MARKED_THOUSANDS.match(s, i):
         return re.sub(r"[^\d.]", "", m[0]), m.end()
+    if depth == 0 and (m := _DECIMAL_COMMA.match(s, i)):
+        return f"{m[1]}.{m[2] or m[3]}", m.end()
     if depth == 0 and (m := _THOUSANDS.match(s, i)):
         return m[0].replace(",", ""), m.end()
     return None
@@ -219,8 +222,8 @@ def _split_word(token: Token) -> list[Token]:
     text = token.text
     if text in FUNCTIONS or text in ALIASES:
         return [Token("fn", ALIASES.get(text, text), token.space)]
-    if text in {"and", "or", "choose"}:
-        return [Token("op", text, token.space)]
+    if text in {"and", "or", "choose", "OR", "AND"}:
+        return [Token("op", text.lower(), token.space)]
     if text == "pi":
         return [Token("let", "pi", token.space)]
     if text in {"infinity", "inf", "Infinity"}:
@@ -260,9 +263,10 @@ def _argument(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tu
     """`\\mathbb{R}` and the ends of environments."""
     if name == "mathbb":
         m = _NAME.match(s, i)
-        if m is None or (m[1] or m[2]) not in _SETS:
+        if m is None:
             raise Unreadable("a set without a name")
-        out.append(Token("set", m[1] or m[2], space))
+        letter = m[1] or m[2]
+        out.append(Token("set" if letter in _SETS else "let" if len(letter) == 1 else "word", letter, space))
     else:
         m = _ENVIRONMENT.match(s, i)
         if m is None:

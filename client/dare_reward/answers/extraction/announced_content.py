@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from .boxes import is_placeholder
 from .math_spans import Span, display, spans
 from .prose_values import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
 from .sentences import ABBREVIATION, sentence
+from .statements import said_in_words
 
 if TYPE_CHECKING:
     from .announcements import Announcement
@@ -90,6 +92,8 @@ def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
     if announcement.link == "back":
         return _before(text, announcement)
+    if (value := _json_value(text, announcement)) is not None:
+        return Phrase(value)
     if (
         announcement.link in {"is", "colon"}
         and not announcement.negated
@@ -117,11 +121,13 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     return (
         None
         if _is_constraint(text, announcement, said, start)
-        else _from_sentence(text, announcement, line, start, fresh=fresh)
+        else _from_sentence(text, announcement, line, start, fresh=fresh, alone=not _SAYS.search(body, len(said)))
     )
 
 
-def _from_sentence(text: str, announcement: Announcement, line: str, start: int, *, fresh: bool) -> Phrase | None:
+def _from_sentence(
+    text: str, announcement: Announcement, line: str, start: int, *, fresh: bool, alone: bool
+) -> Phrase | None:
     """What the sentence that opens `line` announces or denies from `start` on."""
     found = spans(line)
     said, denied = sentence(line, found)[0], announcement.negated
@@ -135,7 +141,10 @@ def _from_sentence(text: str, announcement: Announcement, line: str, start: int,
         return Phrase(word + said[start:].strip())  # "is not defined" denies nothing
     content = _span_content(said, start, found)
     if content is None:
-        content = plain_content(said[start:], strict=announcement.link in {"equals", "hash", "line"}, fresh=fresh)
+        strict = announcement.link in {"equals", "hash", "line"}
+        content = plain_content(said[start:], strict=strict)
+        if content is None and not strict:
+            content = said_in_words(said[start:], fresh=fresh, alone=alone)
     if (
         not content
         or _is_empty(content)
@@ -145,7 +154,7 @@ def _from_sentence(text: str, announcement: Announcement, line: str, start: int,
         return None
     if denied and (instead := _INSTEAD.search(line, start, start + 80)) is not None:
         said = sentence(line[instead.end() :], [])[0]
-        content = _span_content(said, 0, spans(said)) or plain_content(said, strict=True, fresh=False) or content
+        content = _span_content(said, 0, spans(said)) or plain_content(said) or content
         denied = False
     return Phrase(content, denied)
 
@@ -209,6 +218,10 @@ def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
 
 def _line(body: str, announcement: Announcement) -> str:
     line = body.partition("\n")[0]
+    if line.rstrip().endswith(("\\]", "\\)")) and line.count("\\[") + line.count("\\(") < line.count(
+        "\\]"
+    ) + line.count("\\)"):
+        line = line.rstrip()[:-2]  # \[Answer: 68\]
     return line.partition("|")[0] if announcement.link == "cell" else line
 
 
@@ -225,6 +238,35 @@ def _json_string(text: str, announcement: Announcement) -> str | None:
     if match is None:
         return None
     return _ESCAPE.sub(r"\1", match["double"] if match["double"] is not None else match["single"])
+
+
+def _json_value(text: str, announcement: Announcement) -> str | None:
+    """The value of `"answer": …` in JSON: what a string says, the items of a list, the pairs of an object."""
+    if not _KEY.search(text[announcement.start : announcement.end]):
+        return None
+    if (said := _json_string(text, announcement)) is not None:
+        return _json_words(said.strip())
+    rest = text[announcement.end : announcement.end + WINDOW].lstrip()
+    if rest[:1] not in {"[", "{"}:
+        return None
+    try:
+        value, end = json.JSONDecoder().raw_decode(rest)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {item}" for name, item in value.items()) or None
+    return ", ".join(map(str, value)) if '"' in rest[:end] else rest[:end]
+
+
+def _json_words(said: str) -> str | None:
+    if is_placeholder(said):
+        return None
+    found = spans(said)
+    if len(found) == 1 and (found[0][0], found[0][1]) == (0, len(said)):
+        return found[0][2]
+    if len(said.split()) < 3:
+        return said
+    return plain_content(said) or said_in_words(said, fresh=False, alone=True) or said
 
 
 def _before(text: str, announcement: Announcement) -> Phrase | None:
@@ -278,6 +320,8 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
             return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
         if NUMBER.match(lead) or _ABOUT.search(lead):
             return None
+        if _NAME.fullmatch(first[2]) and not _EQUALS.match(said, first[1]):
+            return None  # "The largest $n$ is 34": the value comes later
         link = tail_link(said, start)
         first = next((span for span in inside if 0 <= link <= span[0]), first)
     parts, end = [first[2]], first[1]
@@ -290,7 +334,7 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
     if len(parts) > 1:
         return ", ".join(parts)
     if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
-        value = plain_content(said[equals.end() :], strict=True, fresh=False)
+        value = plain_content(said[equals.end() :])
         return f"{parts[0]} = {value}" if value else parts[0]
     content = last_side(parts[0])
     unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..choices import plain
@@ -18,7 +19,7 @@ from .endorsements import ENDORSING, endorsement
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["announced_letter", "last_letter", "names_several"]
 
@@ -107,6 +108,18 @@ _AT = re.compile(
     r"(?![^\W_\u0590-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’](?!(?:d|t)[ıiuü]r(?![a-z]))[A-Za-z])[*_$}]*+"
     r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
+# With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The answer to the last step is **B. 3 m**."
+_STATED = re.compile(
+    r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
+    r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)\s\w))"
+    r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*])"
+)
+_LIKELY = re.compile(
+    r"\b(?:answer|correct|best|closest|likely|appropriate|suitable|therefore|thus|hence|so|must|based on|conclu\w+)\b"
+    r"|\bthe\b[^.\n]{0,120}\Z",
+    re.IGNORECASE,
+)
+_DOUBT = re.compile(r"\b(?:not|n't|if|first|next|option|choice|while|although|might|could|may|one)\b", re.IGNORECASE)
 _FORMULA = re.compile(
     r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
@@ -242,7 +255,19 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
         if (match := endorsement(text, at)) is not None:
             letter = match["letter"].upper() if match["letter"].upper() in letters else None
             found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
+    for said in _stated(text, letters, start, len(text) if end is None else end):
+        found.setdefault(said.end, said)
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
+
+
+def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Said]:
+    """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
+    for match in islice(_STATED.finditer(text, start, end), EVENTS):
+        if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
+            continue
+        before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
+        if _LIKELY.search(before) and not _DOUBT.search(before):
+            yield Said(match.start(), match.end("close"), match["letter"])
 
 
 def _introduced(low: str, at: int, stem: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Mark", "boxes", "last_mark"]
+__all__ = ["Mark", "boxes", "last_mark", "listed"]
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
 LONGEST = 32_000
@@ -26,6 +26,8 @@ _FIELD = re.compile(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
 _FORM = re.compile(
     r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z"
 )
+NEAR = 40  # characters between two boxes that are one list
+_JOINT = re.compile(r"\}[\s$)\]\\]{0,8}+(?:,|and|,\s?and)[\s$(\[\\]{0,8}f?")
 _TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # cheaper to search than the expression
 _TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
 _FINAL = re.compile(r"<(?P<close>/?)final(?P<box>(?!))?>")
@@ -80,6 +82,20 @@ def boxes(text: str, count: int) -> list[Mark]:
         if mark.content is None:
             break
     return found
+
+
+def listed(text: str, last: Mark) -> str:
+    r"""The content of the last box, with those that commas or "and" join to it: "\boxed{1} and \boxed{-2}"."""
+    contents, after = [last.content or ""], last
+    if text.count("box", max(0, last.end - NEAR - len(contents[0])), last.end) < 2:
+        return contents[0]
+    for box in boxes(text, SKIPPED)[1:]:
+        at = text.rfind("box", box.end, after.end - len(after.content or ""))
+        if box.content is None or at - box.end > NEAR or not _JOINT.fullmatch(text, box.end, at):
+            break
+        contents.append(box.content)
+        after = box
+    return ", ".join(reversed(contents))
 
 
 def is_placeholder(content: str) -> bool:

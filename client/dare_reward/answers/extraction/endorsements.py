@@ -31,6 +31,13 @@ _AFFIRM = re.compile(
     r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
     r"(?![ -](?:approach|way|method|side|hand|angle|formula|direction))"
 )
+# Called an option, the letter is no symbol, whatever noun follows: "option B is the best approach".
+_AFFIRM_OPTION = re.compile(
+    r"\b(?:[Oo]ption|[Cc]hoice)\s\(?(?P<letter>[A-Z])\)?[*_]*+(?:\s\([^()\n]{1,80}\))?,?"
+    r"\s(?:is|seems|appears to be|would be)\s(?:therefore |thus |clearly |indeed |also )?(?:the )?"
+    r"(?:most |single |only )?(?:correct|right|best|closest|appropriate|likely|plausible|suitable|accurate|reasonable)\b"
+    r"(?!\s(?:if|when|except|but))"
+)
 # With the option's text between: "(C) 0.25 is the closest value".
 _AFFIRM_TEXT = re.compile(
     r"\((?P<letter>[A-Z])\)[*_]*+\s[^\n;:()?]{1,50}?\s(?:is|are) (?:therefore |thus |clearly |indeed )?the (?:most )?"
@@ -60,6 +67,8 @@ def endorsement(text: str, at: int) -> re.Match[str] | None:
         match = found
     if match is not None and match["open"] and not match["close"]:
         return None
+    if match is None or match.end() <= at:
+        match = _AFFIRM_OPTION.search(text, max(0, at - 140), at + 20)
     if match is None or match.end() <= at:
         match = _AFFIRM_TEXT.search(text, max(0, at - 70), at + 60)
     if match is None or match.end() <= at or _BOTH.search(text, max(0, match.start() - 12), match.start()):

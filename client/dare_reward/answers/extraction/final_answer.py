@@ -1,6 +1,6 @@
 """The final answer in a rollout's text, or none.
 
-    text -> final turn -> box or tag -> announcement in words -> (only if asked for) last number or letter
+    text -> final turn -> box or tag -> announcement in words -> (only if asked for) last sentence, number or letter
 
 Nothing is guessed by default: a rollout that was cut off or that announces nothing has no answer, and so has one that
 contradicts itself about a letter. Never raises on any `str`; time is linear in its length.
@@ -9,7 +9,8 @@ contradicts itself about a letter. Never raises on any `str`; time is linear in 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -18,9 +19,10 @@ from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
-from .boxes import Mark, boxes, last_mark
+from .boxes import Mark, boxes, last_mark, listed
 from .final_turn import final_turn, questions
 from .prose_values import plain_content
+from .statements import concluding_value, said_in_words
 from .unannounced import unannounced_letter, unannounced_value
 
 if TYPE_CHECKING:
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
 
     from ..kinds import Kind
 
-__all__ = ["Extraction", "Source", "extract"]
+__all__ = ["Extraction", "Source", "Unmarked", "extract"]
 
-Source = Literal["box", "tag", "phrase", "fallback", "given", "none"]
+Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
+Unmarked = Literal["none", "sentence", "number"]
 
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
@@ -42,13 +45,18 @@ _OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """`answer` as written, before any normal form, or None; `source` says where it stood."""
+    """`answer` as written, before any normal form, or None; `source` says where it stood, `why` why there is none."""
 
     answer: str | None
     source: Source
+    why: str = field(default="", compare=False)
 
 
-_NONE = Extraction(None, "none")
+_NONE = Extraction(None, "none", "the text announces no answer")
+_THINKING = Extraction(None, "none", "its thinking never ends")
+_CUT_OFF = Extraction(None, "none", "its last box or tag never closes")
+_LIMITED = Extraction(None, "none", "it hit its length limit before it closed a box")
+_UNCLEAR = Extraction(None, "none", "it names no single option")
 
 
 def extract(
@@ -57,8 +65,9 @@ def extract(
     kind: Kind = "math",
     options: Sequence[str] | None = None,
     closed_only: bool = False,
-    fallback: bool = False,
+    unmarked: Unmarked = "none",
     open_think: bool = False,
+    fallback: bool | None = None,
 ) -> Extraction:
     """The final answer of `text`.
 
@@ -73,22 +82,27 @@ def extract(
     4. choice: box, tag and announcement must name one letter of `options`.
     5. Without any of these, a reply that is nothing but a letter, an option, a number or a maths span.
 
-    `closed_only`: the rollout hit its length limit, so only 2 counts. `fallback`: the last number (math) or bare letter
-    (choice) is taken at last, with source "fallback".
+    `closed_only`: the rollout hit its length limit, so only 2 counts. `unmarked`: what is taken at last from a text
+    that announces nothing: with "sentence" (math) the one value that its last sentence states, with source "sentence";
+    with "number" the last number (math) or bare letter (choice), with source "fallback". `fallback=True` is the old
+    spelling of "number", for one more release.
     """
+    if fallback is not None:
+        warnings.warn("extract(fallback=True) is extract(unmarked='number') now", DeprecationWarning, stacklevel=2)
+        unmarked = "number" if fallback else unmarked
     letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
     if not turn:
-        return _NONE
+        return _THINKING if turn is None else _NONE
     if kind != "exact":
         turn = without_html(turn)
-    start = 0
+    start, found = 0, _NONE
     for end in (*questions(turn), len(turn)):
         found = _read(turn[start:end], kind, letters, closed_only=closed_only)
         if found.answer is not None:
             return found
         start = end
-    return _fallback(turn, kind, letters) if fallback and not closed_only else _NONE
+    return found if closed_only or unmarked == "none" else _unmarked(turn, kind, letters, unmarked)
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -97,13 +111,13 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
     mark = last_mark(text)
     if mark is not None:
         if mark.content is None:
-            return _NONE
+            return _CUT_OFF
         if mark.source == "tag":
             inside = _inside(mark.content, kind)
-            return _NONE if inside is None else Extraction(inside, "tag")
-        return Extraction(mark.content, "box")
+            return _CUT_OFF if inside is None else Extraction(inside, "tag")
+        return Extraction(listed(text, mark) if kind == "math" else mark.content, "box")
     if closed_only:
-        return _NONE
+        return _LIMITED
     phrase = _phrase(text, kind)
     if phrase is None and kind == "math":
         phrase = unannounced_value(text)
@@ -114,17 +128,21 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
     mark = last_mark(text)
     if mark is not None:
         if mark.content is None:
-            return _NONE
+            return _CUT_OFF
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return _NONE if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
+            return (
+                _UNCLEAR if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
+            )
         if names_several(mark.content, letters):
-            return _NONE
+            return _UNCLEAR
         if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
             return Extraction(letter, mark.source)
     letter = None if closed_only else announced_letter(text, letters)
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
-    return _NONE if letter is None else Extraction(letter, "phrase")
+    if letter is None:
+        return _LIMITED if closed_only else _UNCLEAR
+    return Extraction(letter, "phrase")
 
 
 def _either(text: str, mark: Mark, letters: tuple[str, ...]) -> bool:
@@ -169,16 +187,17 @@ def _inside(content: str, kind: Kind) -> str | None:
             return (span[1] or span[2] or span[3] or content).strip()
         phrase = _phrase(content, kind)
         if phrase is None and _SENTENCE.match(content):
-            phrase = plain_content(content, strict=False, fresh=False)
+            phrase = plain_content(content, strict=False) or said_in_words(content, fresh=False, alone=True)
         return phrase or content
     return content
 
 
-def _fallback(text: str, kind: Kind, letters: tuple[str, ...]) -> Extraction:
-    if kind == "choice":
-        letter = last_letter(text, letters)
-        return _NONE if letter is None else Extraction(letter, "fallback")
-    if kind != "math":
-        return _NONE
-    numbers = _NUMBER.findall(text)
-    return Extraction(numbers[-1].rstrip(","), "fallback") if numbers else _NONE
+def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarked) -> Extraction:
+    """What a text that announces nothing may still say, as far as `unmarked` lets it."""
+    if unmarked == "number" and kind == "choice" and (letter := last_letter(text, letters)) is not None:
+        return Extraction(letter, "fallback")
+    if unmarked == "sentence" and kind == "math" and (value := concluding_value(text)) is not None:
+        return Extraction(value, "sentence")
+    if unmarked == "number" and kind == "math" and (numbers := _NUMBER.findall(text)):
+        return Extraction(numbers[-1].rstrip(","), "fallback")
+    return _NONE

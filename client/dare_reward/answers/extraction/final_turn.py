@@ -9,16 +9,16 @@ __all__ = ["final_turn", "questions"]
 # An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
 _END = re.compile(
     r"<(?:\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
-    r"|END_OF_TURN_TOKEN|endofturn)\|>|/s>|eos>|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>)"
+    r"|END_OF_TURN_TOKEN|endofturn|END_RESPONSE|end_of_msg|begin_user|close\|>response<\|sep)\|>|\|turn>|turn\|>|/s>|eos>|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>)"
 )
-_END_ENDS = ("|>", "/s>", "eos>", "_turn>", "｜>")
+_END_ENDS = ("|>", "/s>", "eos>", "turn>", "｜>")
 _OPENING = re.compile(
-    r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant)\|>|s>|start_of_turn>"
+    r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|begin_assistant)\|>|s>|start_of_turn>|\|turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
 )
 _CHANNEL = "<|channel|>"
-_HARMONY = "<|channel|>final<|message|>"
+_HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
 _THINK = (
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -28,7 +28,15 @@ _THINK = (
     ("<thought>", "</thought>"),
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
     ("<reasoning>", "</reasoning>"),
+    ("<|channel>", "<channel|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|inner_prefix|>", "<|inner_suffix|>"),
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    ("<longcat_think>", "</longcat_think>"),
+    ("[unused16]", "[unused17]"),
 )
+# What a template writes before the reply and nowhere else.
+_REPLY = ("[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # A base model that has answered often goes on with the next question of an imagined list.
 _QUESTION = re.compile(
     r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
@@ -50,9 +58,10 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
     if "<" in text:
         if _CHANNEL in text:
             before, mark, after = text.rpartition(_HARMONY)
+            after = after.partition(_MESSAGE)[2]
             if not mark and not open_think:
                 return None
-            text = after if mark or after else before
+            text = after if mark else before
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
         if any(text.rfind(mark) >= 0 for mark in _END_ENDS) and (end := _END.search(text)):
@@ -75,6 +84,9 @@ def questions(text: str) -> list[int]:
 
 
 def _after_thinking(text: str, *, open_think: bool) -> str | None:
+    for mark in _REPLY:
+        if text.rfind(mark) >= 0:
+            return text.rpartition(mark)[2]
     for opening, closing in _THINK:
         end = text.rfind(closing)
         if end >= 0:

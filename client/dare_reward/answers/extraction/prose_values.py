@@ -1,4 +1,4 @@
-"""What a sentence says in plain characters: an expression or number with its unit, else a few words."""
+"""What a sentence begins with in plain characters: an expression or a number, with its unit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from ..markup import undecorated
 
-__all__ = ["COPULA", "NUMBER", "last_side", "plain_content", "tail_link", "unit_after"]
+__all__ = ["COPULA", "NUMBER", "TAIL_JUNK", "WORDS", "last_side", "plain_content", "tail_link", "unit_after"]
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 
@@ -33,41 +33,12 @@ _SHAPES = frozenset({"square", "cubic", "sq"})
 NUMBER = re.compile(
     r"(?<![A-Za-z0-9_.])[-−+]?(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)(?:\s?/\s?\d++)?(?:\\?%|°)?"
 )
-_TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
+TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
 _LAST_LINK = re.compile(
     r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
 )
-_EXPLAINS = re.compile(
-    r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these"
-    r"|in|on|using|if|it|its|see"
-    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|shown|listed|found|calculated|determined"
-    r"|expressed|written|there"
-    r"|somewhere|of the form"
-    r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
-    r"|okay|ok|well|sure"
-    r"|left (?:to|as|for)|marked|judged|graded|accepted|rejected"
-    r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
-    r"|rational|decimal|prime|list)|at (?!least|most)|wait"
-    r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
-    r"|ready|in the"
-    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if))\b",
-    re.IGNORECASE,
-)
-_REAL = re.compile(
-    r"there (?:is|are|exists?) no\b|it (?:is|can(?:no|')t)|there does|no\b|none\b|cannot|can't|undefined|not\b"
-    r"|impossible",
-    re.IGNORECASE,
-)
-_CLAUSE = re.compile(
-    r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b"
-    r"|,\s(?:so|not|and so|but|it|they|that)\b"
-)
 _AGAIN = re.compile(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
 _CJK_LIST = re.compile(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
-_VERDICT = re.compile(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
-_SUBJECT = re.compile(
-    r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
-)
 _RATIO = re.compile(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
 COPULA = re.compile(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
 _MONEY = re.compile(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
@@ -77,11 +48,12 @@ _TIMES = re.compile(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
 _DATE = re.compile(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = re.compile(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
+_GROUPED = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _CALL = re.compile(r"\b[CP]\(\d+,\s?\d+\)")
 
 
-def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
-    """The expression or number at the start of `sentence`, else, unless `strict`, what its words say."""
+def plain_content(sentence: str, *, strict: bool = True) -> str | None:
+    """The expression or number at the start of `sentence`; unless `strict`, with others that "and" joins to it."""
     sentence = sentence.strip().strip('*_`"“”«»').strip()
     if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
         return None  # a span that never closes is cut off
@@ -93,12 +65,12 @@ def plain_content(sentence: str, *, strict: bool, fresh: bool) -> str | None:
     if ratio := _RATIO.match(sentence):
         return ratio[0]
     if _DATE.search(sentence[:80]) and len(sentence.split()) <= 6:
-        return sentence.strip(_TAIL_JUNK)
+        return sentence.strip(TAIL_JUNK)
     prose = _first_prose(sentence)
     value = _trim(sentence) if prose is None else _trim(sentence[: prose.start()], led=True)
     if _is_expression(value, alone=prose is None):
         return _with_unit(value, sentence, prose, strict=strict)
-    return None if strict else _from_words(sentence, fresh=fresh)
+    return None
 
 
 def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict: bool) -> str | None:
@@ -113,7 +85,7 @@ def _with_unit(value: str, sentence: str, prose: re.Match[str] | None, *, strict
     if unit := unit_after(sentence[prose.start() :]):
         return f"{last_side(value)} {unit}"
     if not strict and _AND_OTHERS.match(sentence, prose.start()) and len(sentence.split()) <= WORDS:
-        return sentence.strip(_TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
+        return sentence.strip(TAIL_JUNK)  # "2 red balls and 3 blue balls" is not 2
     return last_side(value)
 
 
@@ -148,8 +120,8 @@ def tail_link(sentence: str, start: int = 0) -> int:
 
 def last_side(value: str) -> str:
     """12 + 3 = 15 is 15, and so is x = 12 + 3 = 15; x = 15 stays, an equation is for the keys to judge."""
-    bare = _CALL.sub("0", value)
-    sides = value.split("=")
+    bare = _GROUPED.sub("", _CALL.sub("0", value))
+    sides = value.replace("**", "").split("=")
     if (
         len(sides) < 2
         or any(c in bare for c in ",;<>≤≥")
@@ -184,7 +156,7 @@ def _trim(chunk: str, *, led: bool = False) -> str:
     links = r"and|or|a|A|I" if led else r"and|or"  # "b + a" ends with a
     for _ in range(6):
         before = value
-        value = undecorated(value.rstrip(_TAIL_JUNK)).rstrip()
+        value = undecorated(value.rstrip(TAIL_JUNK)).rstrip()
         value = re.sub(rf"(?:\s+|(?<=[,;]))(?:{links}|\\text\{{?|\\mathrm\{{?)\Z", "", value)
         for opening, closing in ("()", "[]"):
             if value.endswith(opening):
@@ -211,50 +183,3 @@ def _is_expression(value: str, *, alone: bool) -> bool:
         or re.search(r"[\\π√∞∅=+^]", value) is not None
         or (alone and len(value) <= 40 and any(c.isalnum() for c in value))
     )
-
-
-def _from_words(sentence: str, *, fresh: bool) -> str | None:
-    """A number that the words lead to, else the words, if they are few and not the start of an explanation."""
-    if len(sentence.split()) > 3 * WORDS:
-        return None
-    if verdict := _VERDICT.match(sentence):
-        return verdict[0]
-    explains = _EXPLAINS.match(sentence) is not None and _REAL.match(sentence) is None
-    _, colon, after = sentence.rpartition(": ")
-    if explains and colon:
-        return plain_content(after, strict=True, fresh=False)
-    clause = None if explains else _CLAUSE.search(sentence)
-    if clause:
-        sentence = sentence[: clause.start()]
-    number = _led_to(sentence, fresh=fresh, explains=explains)
-    if number is not None:
-        return number
-    content = COPULA.sub("", sentence.strip(_TAIL_JUNK)).rstrip("}")
-    if (
-        explains
-        or (content.startswith("(") and ")" not in content)
-        or len(content.split()) > WORDS
-        or (fresh and sentence.endswith(":"))
-        or content in {"null", "TBD", "TBA", "N/A"}
-    ):
-        return None
-    return content if any(c.isalnum() for c in content) else None
-
-
-def _led_to(sentence: str, *, fresh: bool, explains: bool) -> str | None:
-    """The only number behind the last link word, or the only number of the sentence."""
-    numbers = list(NUMBER.finditer(sentence))
-    if not numbers or (fresh and explains):
-        return None
-    link = tail_link(sentence)
-    after = [n for n in numbers if 0 <= link <= n.start()]
-    if len(after) == 1:
-        pick = after[0]
-    elif len(numbers) == 1 and (not explains or _SUBJECT.match(sentence)):
-        pick = numbers[0]
-    else:
-        return None
-    if re.search(r"\bat (?:least|most)\s\Z", sentence[: pick.start()]):
-        return None
-    unit = unit_after(sentence[pick.end() :])
-    return f"{pick[0]} {unit}" if unit else pick[0]

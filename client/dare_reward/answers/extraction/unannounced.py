@@ -29,6 +29,8 @@ _LETTER_FIRST = re.compile(
     r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
 )
 _LABEL_LINE = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
+_REASONS = re.compile(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
+_LABEL_TEXT = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
 _VALUE = re.compile(
     r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,30})(?:\.\d{1,30})?(?:/\d{1,30})?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
     r"|\$\$?([^$]++)\$\$?|\\\(((?:[^\\]|\\[^()])++)\\\))[*_`]{0,3}+\.?[*_`]{0,3}+"
@@ -39,6 +41,7 @@ _THUS = re.compile(
     r"|(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
     rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
 )
+_ARROW = re.compile(rf"(?<!\S)(?:⇒|→|[=-]{{1,2}}>)\s{_NAMED}[.!]?\s*+\Z")
 _SO_IT_IS = re.compile(
     rf"(?<![\w,'’])(?i:so|thus|hence|therefore|then),?\s(?:the answer\s)?{_NAMED}\sit is[.!]?[*_]{{0,3}}+\s*+\Z"
 )
@@ -76,7 +79,8 @@ def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:
         return _closing(line, letters)
     letter = choice_letter(line, letters)
     labels = {match["letter"] for match in _LABEL_LINE.finditer(before)}
-    return None if labels - {letter} else letter
+    discussed = line.startswith("(") and letter in {match["letter"] for match in _LABEL_TEXT.finditer(before)}
+    return None if labels - {letter} and not discussed else letter
 
 
 def _unfenced(reply: str) -> str:
@@ -92,7 +96,7 @@ def _first_line(reply: str, letters: Sequence[str]) -> str | None:
     if len(line) > REPLY or not after.startswith("\n") or not _LETTER_FIRST.match(line) or _SAYS_MORE.search(line, 1):
         return None
     letter = choice_letter(line, letters)
-    if letter == letters[0] and len(line.strip(" *_().`$")) > 1:
+    if letter == letters[0] and len(line.strip(" *_().`$")) > 1 and not _REASONS.match(after):
         return None  # the first option of a survey
     labels = {match["letter"] for match in _LABEL_LINE.finditer(after)}
     return None if labels - {letter} else letter
@@ -101,7 +105,12 @@ def _first_line(reply: str, letters: Sequence[str]) -> str | None:
 def _closing(line: str, letters: Sequence[str]) -> str | None:
     """The letter of a last sentence such as "Thus, C.", "So it must be (B)." or "Only (B) satisfies both."."""
     near = max(0, len(line) - REPLY)
-    match = _THUS.search(line, near) or _ONLY.search(line, near) or _SO_IT_IS.search(line, near)
+    match = (
+        _THUS.search(line, near)
+        or _ARROW.search(line, near)
+        or _ONLY.search(line, near)
+        or _SO_IT_IS.search(line, near)
+    )
     if match is None or _EITHER.search(line) or (match["open"] is None) != (match["close"] is None):
         return None
     return match["letter"] if match["letter"] in letters else None

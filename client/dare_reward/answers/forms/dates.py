@@ -19,7 +19,10 @@ _DAY_FIRST = re.compile(rf"(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?([A-Z
 _MONTH_ONLY = re.compile(r"([A-Za-z]{3,9})\.?,?\s(\d{4})")
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
-_ORDINAL = re.compile(r"(\d{1,9})\s?\^?\{?(?:\\(?:text|textrm|mathrm|rm))?\s?\{?\s?(st|nd|rd|th)\}{0,2}")
+_ORDINAL = re.compile(
+    r"(\d{1,9})\s?\^?\{?(?:\\(?:text|textrm|mathrm|rm))?\s?\{?\s?(?:st|nd|rd|th)(?![a-z])\}{0,2}"
+    r"(?:(?:\\[ ,;])?\s?(?:\\text\s?\{)?\s?([a-z]{3,12})\}?)?"
+)
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,9})?)\s?([a-z]{1,9})\.?"
 _DURATION = re.compile(rf"{_AMOUNT}(?:(?:\s|,\s?(?:and\s)?|\sand\s){_AMOUNT}){{1,3}}")
 _PART = re.compile(_AMOUNT)
@@ -54,9 +57,11 @@ def _date(year: str | None, month: int, day: int, precision: str = "") -> Readin
 
 
 def read_ordinal(s: str) -> Reading | None:
-    """`5th` and `5\\text{th}`: no product of letters."""
+    """`12th`, `12^{\\text{th}}` and `12^{\\text{th}} \\text{ grade}`: 12, with "the how manieth" for its unit."""
     m = _ORDINAL.fullmatch(s)
-    return Reading("text", f"t:{int(m[1])}{m[2]}") if m else None
+    if m is None:
+        return None
+    return Reading("exact", str(int(m[1])), frozenset({"unit=th", *([f"unit={m[2]}"] if m[2] else [])}))
 
 
 def read_duration(s: str) -> Reading | None:

@@ -12,19 +12,21 @@ from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
 from ..algebra.sample_points import POINTS, point
 from ..algebra.token_lists import split
-from ..algebra.tokens import Token
+from ..algebra.tokens import Token, spell
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable
 from .intervals import MINUS_INFINITY, PLUS_INFINITY, REALS, Endpoint, RealInterval, endpoint, intersect, union, without
 from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
+from .units import split_unit
 
 __all__ = ["RELATIONS", "assignments", "coordinates", "read_relation"]
 
 RELATIONS = ("=", "~", "<", ">", "<=", ">=", "!=", "in")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _PREFERRED = ("z", "y", "x")  # a line or a plane is solved for the last coordinate that it determines
+_CONSTANTS = frozenset({"pi", "e", "i"})
 _PROBES = (Fraction(0), Fraction(1), Fraction(-7, 3), Fraction(19, 5))
 _NOISE = 40
 
@@ -34,7 +36,13 @@ def read_relation(tokens: list[Token], rules: Rules, depth: int, read: Reader) -
     if set(ops) <= {"=", "~"}:
         if not parts[0] and len(parts) == 2:
             return read(parts[1], rules, depth + 1)
-        return _equation(parts, ops, rules, depth, read)
+        try:
+            return _equation(parts, ops, rules, depth, read)
+        except Unreadable:
+            stated = _last_side(parts, ops, rules, depth, read)
+            if stated is None:
+                raise
+            return stated
     if ops == ["in"]:
         return _membership(parts, rules, depth, read)
     if ops == ["!="]:
@@ -66,6 +74,27 @@ def _equation(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int
     if name is not None and not _is_plane_curve(left, right):
         return tagged(read(right, rules, depth + 1), "name=" + name)
     return _implicit(parse(left), parse(right), rules)
+
+
+def _last_side(parts: list[list[Token]], ops: list[str], rules: Rules, depth: int, read: Reader) -> Reading | None:
+    """The value at the end of a chain, `6 + 3 + n = 9 + n = 10`, and of `E[k] = 100`, whose left side is its name.
+
+    None where the first side is a value of its own: 2 = 3 has none.
+    """
+    if set(ops) != {"="} or not all(parts) or not _is_value(parts[-1]) or _is_value(parts[0]):
+        return None
+    value = read(parts[-1], rules, depth + 1)
+    name = name_of(parts[0]) or (short(spell(parts[0])) if len(parts) == 2 else None)
+    return value if name is None else tagged(value, "name=" + name)
+
+
+def _is_value(tokens: list[Token]) -> bool:
+    """Whether a side holds a number, a unit at most, and no variable."""
+    found = split_unit(tokens)
+    head = tokens if found is None else found[0]
+    return all(t.kind in {"num", "fn"} or t.text in _CONSTANTS or t.kind == "op" for t in head) and any(
+        t.kind == "num" or t.text in _CONSTANTS for t in head
+    )
 
 
 def _names(parts: list[list[Token]]) -> list[str] | None:
@@ -114,7 +143,11 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
     if not names:
         if expression_key(difference) != ("exact", "0"):
             raise Unreadable("a false equation")
+        if left == right:
+            raise Unreadable("an equation that says nothing")  # 1 = 1 is not x = 1
         return Reading(*expression_key(left, rules.significant))
+    if (stated := _stated(left, right, names, rules) or _stated(right, left, names, rules)) is not None:
+        return stated
     for name in names if len(names) == 1 else [n for n in _PREFERRED if n in names]:
         sides = [b for a, b in ((left, right), (right, left)) if a == Variable(name) and name not in variables(b)]
         solved = values_at(sides[0]) if sides else _solved(difference, name, names)
@@ -132,9 +165,25 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
     return Reading("structured", "eq:" + short(_ratios(values, signed=False)))
 
 
+def _stated(left: Node, right: Node, names: Sequence[str], rules: Rules) -> Reading | None:
+    """`a + b = 5`, `V/\\pi = 75`: the value of an expression, which is no equation to solve and no curve."""
+    if variables(right) or set(names) <= set(_PREFERRED) or (len(names) == 1 and not _is_quantity(left, names[0])):
+        return None
+    kind, value = expression_key(right, rules.significant)
+    return None if value == "0" else Reading(kind, value, frozenset({"name=" + expression_key(left)[1]}))
+
+
+def _is_quantity(node: Node, name: str) -> bool:
+    """V and E[k] are quantities, of which one speaks; x is an unknown, for which one solves."""
+    return name.isupper() or (isinstance(node, Op) and node.name.startswith("call "))
+
+
 def _isolated(left: Node, right: Node) -> tuple[str, Node] | None:
-    if isinstance(left, Variable) and left.name not in variables(right):
-        return left.name, right
+    """The name and the value of `a = R` and of `-a = R`."""
+    minus = isinstance(left, Op) and left.name == "neg"
+    name = left.args[0] if isinstance(left, Op) and minus else left
+    if isinstance(name, Variable) and name.name not in variables(right):
+        return name.name, Op("neg", (right,)) if minus else right
     return None
 
 
@@ -143,10 +192,24 @@ def _at(names: Sequence[str], j: int) -> dict[str, Value]:
 
 
 def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | None:
-    """The values of `name` at the points of the other variables, where the equation is linear in it."""
+    """The values of `name` at the points of the other variables, where the equation is linear in it.
+
+    None where a factor is common to all of it, so that more than that value solves it: a x = a y says that a may be 0.
+    """
     others = [n for n in names if n != name]
     roots = [_root(difference, name, _at(others, j)) for j in range(POINTS if others else 1)]
-    return None if None in [r if r is None else 0 for r in roots] else [r[0] for r in roots if r is not None]
+    if None in [r if r is None else 0 for r in roots] or any(_vanishes(difference, name, n, names) for n in others):
+        return None
+    return [r[0] for r in roots if r is not None]
+
+
+def _vanishes(difference: Node, name: str, zero: str, names: Sequence[str]) -> bool:
+    """Whether the equation holds for every `name` where `zero` is 0."""
+    env = {**_at([n for n in names if n != name], 0), zero: Fraction(0)}
+    try:
+        return all(evaluate(difference, {**env, name: probe}) == 0 for probe in _PROBES)
+    except Unreadable:
+        return False
 
 
 def _root(difference: Node, name: str, env: Mapping[str, Value]) -> tuple[Value, bool] | None:
@@ -200,6 +263,8 @@ def _membership(parts: list[list[Token]], rules: Rules, depth: int, read: Reader
 
 
 def _excluded(parts: list[list[Token]], rules: Rules) -> Reading:
+    if name_of(parts[0]) is None and name_of(parts[1]) is not None:
+        parts = [parts[1], parts[0]]  # 1 is not x
     name = name_of(parts[0])
     if name is None:
         raise Unreadable("an inequality without a name")

@@ -17,7 +17,7 @@ from .lists import MAX_ITEMS, items_of, read_list
 from .names import name_of
 from .prose import text_value
 from .quantities import read_angle, read_base, read_infinity, read_number_set, read_ratio, read_residue
-from .reading import Reading, encoded, interval_reading, listing
+from .reading import Reading, encoded, interval_reading, listing, tagged
 from .relations import RELATIONS, read_relation
 from .units import split_unit
 
@@ -225,6 +225,8 @@ def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     if not commas:
         if opener == "[" and closer == "]":
             inner = read(body, rules, depth + 1)
+            if [t.kind for t in body if t.text not in {"-", "+"}] == ["num"]:
+                return tagged(inner, "name=[]")  # the only item of a list: 11 in [11]
             return Reading("structured", short(f"[{encoded(inner)}]"))
         if opener == "(" and any(
             t.text in RELATIONS or t.text in {"cup", "setminus", "text"} or t.kind == "text" for t in body

@@ -225,6 +225,9 @@ def _noun(text: str) -> str | None:
     if words[:2] == ["of", "the"] and len(words) < 5:
         part = _noun(" ".join(words[2:]))
         return None if part is None else "of " + part  # 3/8 of the pizza
+    if "per" in words[1:-1] and len(words) < 5:
+        over, under = (_noun(" ".join(part)) for part in (words[: words.index("per")], words[words.index("per") + 1 :]))
+        return None if over is None or under is None else f"{over} /{under}"  # Mb per hour
     if not _LETTERS.match(text) or len(words) > 3 or any(w in _NOT_NOUNS for w in words):
         return None
     if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):

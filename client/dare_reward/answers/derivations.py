@@ -1,0 +1,89 @@
+r"""What a derivation ends with: `\text{Total }=6+3+1=10\text{ ways}` is 10, `n-2=17 \implies n=19` is n = 19.
+
+Boxes sometimes hold the way to the answer. Of what no rule reads otherwise, this is taken:
+
+1. what follows the last sign of implication;
+2. else the last row of an aligned environment;
+3. else, of words and formulas, what the last sentence states (`extraction/statements.py`); one that begins with "if" or
+   that states several values or none ends nothing.
+
+What is found counts only if it is a value or names one: no words, no formula with variables of its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .algebra.tokens import group_end
+from .extraction.statements import stated_value
+from .unreadable import Unreadable
+
+__all__ = ["conclusion", "is_derivation"]
+
+_IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
+_ROWS = re.compile(
+    r"\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}", re.DOTALL
+)
+_ROW = re.compile(r"\\\\(?:\[[^\]]{0,12}\])?")
+_TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+(?=\{)")
+_WORD = re.compile(r"[A-Za-z]{2}")
+_WORDS = re.compile(r"[A-Za-z]{3,}")
+_SPACE = re.compile(r"\\(?:[,;:! ]|q?quad(?![a-z]))|~|\\\\|&")
+_SENTENCES = re.compile(r"(?<=[.!])\s+(?=[A-Z$\\])")
+_IF = re.compile(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
+_SAYS = re.compile(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
+_DERIVES = re.compile(r"\\text\s*\{[^{}]*\b(?:so|thus|hence|therefore|then)\b", re.IGNORECASE)
+
+
+def is_derivation(s: str) -> bool:
+    """Whether `s` says itself that it concludes: by a sign of implication, or a "so" among its words."""
+    return "\\" in s and (_IMPLIES.search(s) is not None or _DERIVES.search(s) is not None)
+
+
+def conclusion(s: str) -> str | None:
+    """What a derivation, cleaned, ends with; None where it is none, or where nothing can be said to end it."""
+    if "\\" not in s and "$" not in s and not _WORD.search(s):
+        return None
+    last = _IMPLIES.split(s)[-1]
+    if last != s and last.strip(" .$"):
+        return _stated(last) if _TEXT.search(last) else last.strip(" ,;.")
+    if rows := _ROWS.search(s):
+        found = [row for row in _ROW.split(rows["rows"]) if row.strip(" &.,")]
+        last = found[-1].replace("&", "").strip(" .,") if found else ""
+        return _stated(last) if _TEXT.search(last) else last or None
+    return _stated(s)
+
+
+def _stated(s: str) -> str | None:
+    """What the last sentence of words and formulas states."""
+    prose = _prose(s)
+    if prose is None or not _WORD.search(prose.replace("\\", "")) or not _SAYS.search(prose):
+        return None
+    last = _SENTENCES.split(prose.strip())[-1]
+    return None if _IF.match(last) else stated_value(last.rstrip(". "))
+
+
+def _prose(s: str) -> str | None:
+    """Texts as plain words, what stands between them as formulas in dollars."""
+    if "$" in s or "\\(" in s or "\\" not in s:
+        return s if len(_WORDS.findall(s)) > 1 else None  # "x is 5" is no sentence
+    if not _TEXT.search(s):
+        return None
+    out: list[str] = []
+    at = 0
+    for m in _TEXT.finditer(s):
+        if m.start() < at:
+            continue
+        try:
+            end = group_end(s, m.end())
+        except Unreadable:
+            return None
+        out += [_formula(s[at : m.start()]), s[m.end() + 1 : end - 1]]
+        at = end
+    return "".join([*out, _formula(s[at:])])
+
+
+def _formula(s: str) -> str:
+    said = _SPACE.sub(" ", s).strip()
+    core = said.strip(" .,;")
+    return f" ${core}${said[len(said.rstrip('.,;')) :]} " if core else said + " "
