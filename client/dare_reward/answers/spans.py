@@ -55,8 +55,8 @@ def span_tokens(
 ) -> Span | None:
     """[first, last) of the tokens that share a character with `span`, for a stack that has token ids and no offsets.
 
-    `ids` are the tokens of `text`, as they were generated: encoding the text again may give others. None without a span,
-    or if no run of whole characters holds it.
+    `ids` are the tokens of `text`, as they were generated: encoding the text again may give others. None without a
+    span, or if no run of whole characters holds it.
     """
     if span is None:
         return None
