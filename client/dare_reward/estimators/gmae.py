@@ -175,7 +175,7 @@ def _chances(counts: dict[int, int], blanks: int, size: int, tie: Tie) -> dict[i
     total = dict.fromkeys(counts, 0.0)
     for ks, at_most, exactly, z, weight in _blocks(counts, others + 1, seats, q, tie):
         factors = at_most[:, :, None, :] + z[:, None] * exactly[:, :, None, :]
-        rest = _others(factors, list(counts.values())).transpose(0, 1, 3, 2) @ weight
+        rest = np.einsum("dkzj,z->dkj", _others(factors, list(counts.values())), weight)
         rest *= _power(_seen(others + 1, q), blanks)
         coefficients = np.fft.irfft(rest, n=others + 1)
         for d, n in enumerate(counts):
