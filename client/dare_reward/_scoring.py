@@ -101,7 +101,9 @@ def score(
 
 
 def _count(groups: Sequence[JSON] | Groups) -> int:
-    return len(groups.sizes_P if isinstance(groups, Groups) else groups)
+    if isinstance(groups, Groups):
+        return len(groups.sizes_P)
+    return len(groups) if isinstance(groups, Sequence) else 0  # what is no list is refused when it is read
 
 
 def _prepared(

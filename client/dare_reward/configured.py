@@ -76,7 +76,7 @@ class Plan:
 
 def plan_of(groups: Sequence[JSON] | Groups, base: Configured, params: Mapping[str, Any], seed: int | None) -> Plan:
     """What each group asks for, by the request's configuration and the `params` that it was settled from."""
-    if isinstance(groups, Groups) or not any(is_own(g) for g in groups if isinstance(g, Mapping)):
+    if isinstance(groups, Groups) or not isinstance(groups, Sequence) or not any(map(is_own, groups)):
         return Plan((base,))
     found: dict[str, int] = {}
     configured: list[Configured] = []

@@ -288,6 +288,11 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             lambda f: f.known.get("reward_fallback", 0.0),
             only="agent",
         ),
+        "no_span": LogKey(
+            "1: train_on=reasoning, and the tokens of this rollout's answer could not be told: all of them train",
+            lambda f: f.known.get("no_span", 0.0),
+            only="agent",
+        ),
         "reward_wait_ms": LogKey(
             "from the end of the group's last generation to its rewards",
             lambda f: f.known.get("reward_wait_ms", 0.0),

@@ -371,3 +371,33 @@ def test_shadow_methods_are_told_by_the_service_and_in_process(start_service):
 def test_a_method_that_returns_advantages_does_not_start(method):
     with pytest.raises(RequestError, match=f"{method} returns advantages and OpenRLHF would normalise them again"):
         make("http://127.0.0.1:9", method=method)
+
+
+def test_the_answers_tokens_are_no_actions(live):
+    """Loss and KL see what lies in the ranges: all that was generated but the answer, characters of several bytes too."""
+    texts = ["so 7: \\boxed{7}, 7", "ответ: \\boxed{½π}🙂", "no answer", "\\boxed{5}"]
+    found = go(make(live, train_on="reasoning"), Engine(lambda n: texts[n]), n=4)
+    plain = go(make(live), Engine(lambda n: texts[n]), n=4)
+    seen = {}
+    for masked, whole in zip(found, plain, strict=True):
+        ((start, end),) = whole["action_ranges"]
+        assert end == len(masked["observation_tokens"])
+        actions = [i for low, high in masked["action_ranges"] for i in range(low, high)]
+        said = "".join(chr(t - 10) for t in masked["observation_tokens"][start:-1])
+        seen[said] = "".join(chr(masked["observation_tokens"][i] - 10) for i in actions if i < end - 1)
+        assert actions[-1] == end - 1, "the end token stays, which OpenRLHF puts the reward on"
+        assert masked["reward"] == whole["reward"]
+        assert masked["extra_logs"]["no_span"] == 0.0
+    assert seen == {
+        "so 7: \\boxed{7}, 7": "so 7: \\boxed{}, 7",
+        "ответ: \\boxed{½π}🙂": "ответ: \\boxed{}🙂",
+        "no answer": "no answer",
+        "\\boxed{5}": "\\boxed{}",
+    }
+
+
+def test_an_answer_that_cannot_be_told_is_flagged_and_trained(live, monkeypatch):
+    monkeypatch.setattr("dare_trainer.agent.rollout_reader.answer_span", lambda text, read: None)
+    found = go(make(live, train_on="reasoning"), Engine(say), n=4)
+    assert all(len(r["action_ranges"]) == 1 for r in found)
+    assert sorted(r["extra_logs"]["no_span"] for r in found) == [0.0, 1.0, 1.0, 1.0]

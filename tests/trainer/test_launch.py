@@ -389,3 +389,12 @@ def test_an_estimator_that_undoes_the_method_is_refused_with_what_to_set():
     changes = {"algo.advantage.estimator": "dr_grpo"}
     flags, config = plan(recipe, Launch("http://r:8000", agent=agent, changes=changes))
     assert (config.method, flags["algo.advantage.estimator"]) == ("gmae", "dr_grpo")
+
+
+def test_a_parameter_of_the_urls_own_name_keeps_its_method():
+    agent = {"method": "gmae", "params": {"calibration": "none", "group_size": 16}}
+    changes = {"algo.advantage.estimator": "dr_grpo"}
+    launch = Launch("http://r:8000", route="url", agent=agent, changes=changes)
+    url = plan(find_recipe("aime24-qwen3-1.7b"), launch)[0]["reward.remote_url"]
+    query = parse_qs(urlsplit(url).query)
+    assert (query["group_size"], query["gmae.group_size"]) == (["32"], ["16"])

@@ -153,6 +153,13 @@ def test_sub_groups_as_large_as_the_pool_are_the_majority(answers):
     assert found == dare_reward.estimate([group(answers)], method="ttrl", tie="all").groups[0].rewards
 
 
+def test_one_context_is_flagged():
+    assert "one_context" in score([*"aabc"]).flags, "all are trained"
+    assert "one_context" not in score([*"aabc"], group_size=3).flags
+    assert "one_context" not in score([*"aabc"], [True, True, True, False]).flags
+    assert "one_context" in score(["a", "b", None], group_size=2, invalid="exclude").flags
+
+
 def test_one_rollout_always_wins_alone():
     assert score(["a", "b", None], group_size=1).rewards == (1.0, 1.0, 0.0)
 

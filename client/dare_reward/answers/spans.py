@@ -6,13 +6,15 @@ spans a trainer can leave them out of the loss, and of the KL term.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-__all__ = ["Span", "answer_span", "outside_span"]
+__all__ = ["Span", "answer_span", "outside_span", "span_tokens"]
 
 Span = tuple[int, int]
 
 OCCURRENCES = 32  # looked at, from the last one on
+PARTS = 16  # tokens that one character may have
 STAND_INS = ("7", "x")  # a number and a letter, one of which no answer equals
 
 
@@ -46,3 +48,32 @@ def outside_span(offsets: Sequence[Span], span: Span | None) -> list[bool]:
     if span is None:
         return [True] * len(offsets)
     return [not (start < span[1] and end > span[0]) or start == end for start, end in offsets]
+
+
+def span_tokens(
+    text: str, ids: Sequence[int], decode: Callable[[Sequence[int]], str], span: Span | None
+) -> Span | None:
+    """[first, last) of the tokens that share a character with `span`, for a stack that has token ids and no offsets.
+
+    `ids` are the tokens of `text`, as they were generated: encoding the text again may give others. None without a
+    span, or if no run of whole characters holds it.
+    """
+    if span is None:
+        return None
+
+    def whole(k: int) -> int | None:
+        """Characters of the first k tokens, None if they end within one."""
+        begun = decode(ids[:k])
+        return len(begun) if text.startswith(begun) else None
+
+    def near(characters: int) -> int:
+        return bisect_left(range(len(ids) + 1), characters, key=lambda k: len(decode(ids[:k])))
+
+    low, high = near(span[0] + 1), near(span[1])
+    first = next(
+        (k for k in range(low, max(low - PARTS, -1), -1) if (n := whole(k)) is not None and n <= span[0]), None
+    )
+    last = next(
+        (k for k in range(high, min(high + PARTS, len(ids)) + 1) if (n := whole(k)) is not None and n >= span[1]), None
+    )
+    return None if first is None or last is None else (first, last)

@@ -41,6 +41,7 @@ FLAGS: Mapping[str, str] = {
     "unanimous": "every rollout has one answer: fixed advantages are +1 for all that are selected",
     "positive_negatives": "so many rollouts have the leading answer that some of the least frequent do: they get +1",
     "tied_positives": "several answers lead: of the most frequent rollouts, those of another answer get -1",
+    "one_context": "sub-groups are as large as the pool: gmae is the majority vote; set group_size, or add votes",
     "no_span": "an answer does not stand in its text as it was read: none of its tokens can be masked",
     "unproved": "no verdict proves the most voted answer",
     "pseudo_reference": "no reference was sent: the probabilities are taken to be the majority answer's",

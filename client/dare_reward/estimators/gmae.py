@@ -75,9 +75,11 @@ def gmae(
 ) -> Estimate:
     """r = p(a), the share of sub-groups in which the rollout's answer wins; advantages beside them (advantage=gmae).
 
-    A vote-only rollout gets p as if it were trained, and no advantage.
+    A vote-only rollout gets p as if it were trained, and no advantage. Where the sub-group is the whole pool, as it is
+    by default if no rollout only votes, there is one context, and this is the majority vote (flag `one_context`).
     """
-    found = [_marginal(*key) for key in _keys(groups, group_size, tie, invalid)]
+    keys = list(_keys(groups, group_size, tie, invalid))
+    found = [_marginal(*key) for key in keys]
     chance_A, gain_A = (
         np.fromiter((getattr(f, n)[v] for f, v in _answers(groups, found)), np.float64, len(groups.text_A))
         for n in ("chance", "gain")
@@ -90,6 +92,9 @@ def gmae(
         chance_A,
         advantages_R=factor * np.where(groups.valid_R, groups.spread(gain_A), blank_R),
         extra_P={"gmae_scale": scale_P, "uncertainty": 1 - scale_P**2},
+        flags_P={
+            "one_context": np.array([size == _pool(answers, blanks) for answers, blanks, _, size, _ in keys], bool)
+        },
         extra={"gmae_lambda": factor} if calibration == "batch" else {},
     )
 
@@ -117,6 +122,10 @@ def _keys(groups: Groups, group_size: int | None, tie: Tie, invalid: str) -> Ite
         wanted = group_size or sum(trained[at]) + idle[p] or pool
         answers = tuple(sorted(zip(votes[at], trained[at], strict=True)))
         yield answers, pool - sum(votes[at]), idle[p], max(min(wanted, pool), 1), tie
+
+
+def _pool(answers: Sequence[tuple[int, int]], blanks: int) -> int:
+    return sum(votes for votes, _ in answers) + blanks
 
 
 def _answers(groups: Groups, found: Sequence[Marginal]) -> Iterator[tuple[Marginal, int]]:
@@ -166,7 +175,7 @@ def _chances(counts: dict[int, int], blanks: int, size: int, tie: Tie) -> dict[i
     total = dict.fromkeys(counts, 0.0)
     for ks, at_most, exactly, z, weight in _blocks(counts, others + 1, seats, q, tie):
         factors = at_most[:, :, None, :] + z[:, None] * exactly[:, :, None, :]
-        rest = _others(factors, list(counts.values())).transpose(0, 1, 3, 2) @ weight
+        rest = np.einsum("dkzj,z->dkj", _others(factors, list(counts.values())), weight)
         rest *= _power(_seen(others + 1, q), blanks)
         coefficients = np.fft.irfft(rest, n=others + 1)
         for d, n in enumerate(counts):

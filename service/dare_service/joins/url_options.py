@@ -153,7 +153,9 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     _check_inputs(method, method.requires, route.carried)
     shadow = read_names(given.get("shadow", ""))
     others = [find(name, loc=("query", "shadow")) for name in shadow]
-    here, theirs = {s.name: s for s in route.own}, {s.name: s for s in specs(method, shadow=shadow)}
+    here = {s.name: s for s in route.own}
+    # A name of both is the route's; the method's is METHOD.NAME.
+    theirs = {f"{method.name}.{s.name}" if s.name in here else s.name: s for s in specs(method, shadow=shadow)}
     known = {**here, **theirs}
     params = {k: v for k, v in route.absent.items() if k in theirs}
     params.update(settings.default_params if method.name == settings.method else {})
@@ -161,7 +163,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     for name, text in given.items():
         if name not in known:
             raise _unknown(name, known)
-        (rest if name in here else params)[name] = known[name].parse(text, loc=("query",))
+        (rest if name in here else params)[known[name].name] = known[name].parse(text, loc=("query",))
     _, values = settle(method.name, params, shadow=shadow)
     require_steps(method, values, consumer=route.consumer)
     _check_inputs(method, (w.name for w in method.when if w.holds(values)), route.carried)
@@ -192,7 +194,7 @@ def _check_inputs(method: Method, needed: Iterable[str], carried: frozenset[str]
 def _unknown(name: str, known: Mapping[str, Spec]) -> RequestError:
     near = get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]} ({_accepts(known[near[0]])})? " if near else ""
-    names = "; ".join(["method", "token", *(f"{s.name}: {_accepts(s)}" for s in known.values())])
+    names = "; ".join(["method", "token", *(f"{n}: {_accepts(s)}" for n, s in known.items())])
     return RequestError(
         f"unknown parameter {name[:64]!r} of the URL; {hint}known: {names}", loc=("query",), code="unknown_parameter"
     )

@@ -87,16 +87,22 @@ def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name()
     carried = {"answer", "mean_entropy", "num_tokens", "label"}
     for method in methods().values():
         if set(method.requires) <= carried and method.output == "rewards":
-            assert openrlhf(f"method={method.name}", SETTINGS).method == method.name
+            alone = "&calibration=none" if method.whole_batch else ""
+            assert openrlhf(f"method={method.name}{alone}", SETTINGS).method == method.name
         else:
             with pytest.raises(RequestError, match=method.name):
                 openrlhf(f"method={method.name}", SETTINGS)
 
 
-def test_no_method_has_a_parameter_of_the_urls_own_name():
+def test_a_parameter_of_the_urls_own_name_is_the_methods_by_its_name():
+    """`group_size` is the join's; that of gmae, the size of its sub-groups, is gmae.group_size."""
+    config = openrlhf("method=gmae&calibration=none&group_size=32&gmae.group_size=16", SETTINGS)
+    assert (config.group_size, dict(config.params)["group_size"]) == (32, 16)
+    assert dict(openrlhf("method=gmae&calibration=none&group_size=32", SETTINGS).params)["group_size"] is None
+    assert dict(explicit("method=gmae&calibration=none&group_size=16", SETTINGS).params)["group_size"] == 16
     own = {s.name for s in (*URL_SPECS, *EXPLICIT_SPECS)} | {"method", "token", "detail"}
-    for method in methods().values():
-        assert not own & {s.name for s in method.specs}
+    both = {(m.name, s.name) for m in methods().values() for s in m.specs if s.name in own}
+    assert both == {("gmae", "group_size")}
 
 
 def test_the_explicit_join_has_its_own_parameters():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dare_reward
-from dare_reward.answers import answer_span, extract, outside_span
+from dare_reward.answers import answer_span, extract, outside_span, span_tokens
 
 
 @pytest.mark.parametrize(
@@ -87,5 +87,7 @@ def test_tokens_of_a_real_tokenizer(text, size):
     assert text[slice(*span)] in tokenizer.decode(inside)
     assert all(end <= span[0] or start >= span[1] for _, (start, end) in outside)
     assert "�" not in tokenizer.decode(inside), "no character is cut in two"
+    first, last = span_tokens(text, encoded.ids, tokenizer.decode, span)
+    assert mask == [not first <= i < last for i in range(len(mask))], "by ids alone: the same tokens"
     before = [i for i, (_, end) in outside if end <= span[0]]
     assert text.startswith(tokenizer.decode(before))

@@ -33,6 +33,7 @@ CHOICES: Final = {
     "pruned": ("zero", "neutral", "mask"),
     "kind": get_args(Kind),
     "send": ("means", "tokens"),
+    "train_on": ("all", "reasoning"),
 }
 
 
@@ -50,6 +51,8 @@ class AgentConfig:
     votes_per_prompt   rollouts that vote; a multiple of n_samples_per_prompt, 0: as many. The rest is never trained on
     entropy        plugin: exact, from the sampler; topk: an estimate from the 20 largest log-probabilities; none
     entropy_mode   temperature: of the sampled policy (logits / T); raw: of the logits. Of the plugin; topk is raw
+    train_on       all: every generated token; reasoning: the final answer's tokens are no actions, neither for the loss
+                   nor for the KL term (OM-GRPO, arXiv:2608.03119)
     pruned         reward of a rollout whose answer was pruned: zero, neutral or mask (docs/openrlhf-agent.md)
     temperature    the training temperature; a labelled group that was sampled at another one is an evaluation
     send           means: one entropy per rollout; tokens: all
@@ -69,6 +72,7 @@ class AgentConfig:
     entropy: Literal["plugin", "topk", "none"] = "plugin"
     entropy_mode: Literal["temperature", "raw"] = "temperature"
     pruned: Literal["zero", "neutral", "mask"] = "zero"
+    train_on: Literal["all", "reasoning"] = "all"
     temperature: float = 0.0
     send: Literal["means", "tokens"] = "means"
     timeout: float = 30.0

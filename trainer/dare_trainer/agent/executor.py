@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dare_reward.errors import ConfigError
@@ -80,7 +81,11 @@ class Executor:
             more = {"multi_modal_data": {"image": tokenized.pictures}} if tokenized.pictures else {}
             completion = (await llm_engine.generate(list(ids), self._ask(params), **more)).outputs[0]
             entropies = self._entropies(completion, llm_engine)
-            return self._reader.read(completion, generated_text(hf_tokenizer, completion), entropies, meaning)
+            text, answer = generated_text(hf_tokenizer, completion), None
+            if self.config.train_on == "reasoning" and not evaluating:
+                decode = partial(hf_tokenizer.decode, skip_special_tokens=True)
+                answer = self._reader.answer_tokens(completion, text, meaning, decode)
+            return self._reader.read(completion, text, entropies, meaning, answer)
 
         async def generate(members: int) -> Delivery:
             more = 0 if evaluating else self._votes_each(members) - 1
@@ -93,7 +98,8 @@ class Executor:
             return Delivery(prompt, meaning, rollouts, evaluating, time.perf_counter())
 
         delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
-        done = response(ids, delivery.rollouts[0].completion, outcome, sampling_params)
+        own = delivery.rollouts[0]
+        done = response(ids, own.completion, outcome, sampling_params, answer=own.answer)
         return {
             "prompt": prompt,
             "label": label,
@@ -183,13 +189,22 @@ class Executor:
             trained=range(len(deliveries)),
             pruned=self._pruned,
             shadow=self.config.shadow,
-            known={"reward_fallback": fallback, "reward_wait_ms": _ms_since(began)},
+            known={
+                "reward_fallback": fallback,
+                "reward_wait_ms": _ms_since(began),
+                "no_span": [float(self._unmasked(d.rollouts[0])) for d in deliveries],
+            },
         )
 
     def _neutral(self, deliveries: Sequence[Delivery], began: float | None = None) -> list[RolloutOutcome]:
         known = {"reward_fallback": 2.0, "reward_wait_ms": 0.0 if began is None else _ms_since(began)}
         shadow = self.config.shadow
         return neutral(len(deliveries), votes=_votes(deliveries), route="agent", shadow=shadow, known=known)
+
+    def _unmasked(self, rollout: ReadRollout) -> bool:
+        """Its answer's tokens should not be trained on, and are, because they could not be told."""
+        answered = rollout.entry.get("answer") is not None or "text" in rollout.entry
+        return self.config.train_on == "reasoning" and answered and rollout.answer is None
 
     @property
     def _pruned(self) -> Pruned:

@@ -56,8 +56,18 @@ def generated_text(hf_tokenizer: Any, completion: Any) -> str:
     return text
 
 
-def response(ids: list[int], completion: Any, outcome: Any, sampling_params: Any) -> dict[str, Any]:
-    """What was generated and what it got, as OpenRLHF stores it. `rollout_log_probs` only where it asked for them."""
+def response(
+    ids: list[int],
+    completion: Any,
+    outcome: Any,
+    sampling_params: Any,
+    *,
+    answer: tuple[int, int] | None = None,
+) -> dict[str, Any]:
+    """What was generated and what it got, as OpenRLHF stores it. `rollout_log_probs` only where it asked for them.
+
+    `answer` are generated tokens that are no actions; where nothing else was generated, they are.
+    """
     generated = list(completion.token_ids)
     whole = ids + generated
     start = len(whole) - 1 if outcome.masked and generated else len(ids)
@@ -67,10 +77,18 @@ def response(ids: list[int], completion: Any, outcome: Any, sampling_params: Any
         log_probs = [0.0] * len(ids) + [0.0 if x is None else float(x.logprob) for x in found]
     return {
         "observation_tokens": whole,
-        "action_ranges": [(start, len(whole))],
+        "action_ranges": _around(start, len(whole), None if answer is None else tuple(len(ids) + at for at in answer)),
         "rollout_log_probs": log_probs,
         "truncated": completion.finish_reason == "length",
         "reward": outcome.reward,
         "scores": outcome.score,
         "extra_logs": dict(outcome.logs),
     }
+
+
+def _around(start: int, end: int, answer: tuple[int, ...] | None) -> list[tuple[int, int]]:
+    """[start, end) without the answer's tokens."""
+    if answer is None:
+        return [(start, end)]
+    parts = [(start, min(max(answer[0], start), end)), (min(max(answer[1], start), end), end)]
+    return [part for part in parts if part[0] < part[1]] or [(start, end)]

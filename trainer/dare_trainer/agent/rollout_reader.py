@@ -6,12 +6,14 @@ the generation of the others; done when the group closes, every GPU would wait f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dare_reward._segments import segment_means
+from dare_reward.answers import answer_span, span_tokens
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Label
 
@@ -22,11 +24,15 @@ __all__ = ["ReadRollout", "RolloutReader"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadRollout:
-    """`completion` is vLLM's; `entry` is what the service gets; `entropy` is the mean in nats, None if unknown."""
+    """`completion` is vLLM's; `entry` is what the service gets; `entropy` is the mean in nats, None if unknown.
+
+    `answer` are the final answer's tokens, if they were asked for and it stands in the text.
+    """
 
     completion: Any
     entropy: float | None
     entry: dict[str, Any]
+    answer: tuple[int, int] | None = None
 
 
 class RolloutReader:
@@ -38,7 +44,17 @@ class RolloutReader:
             "token_entropies" in find(name).requires for name in (config.method, *config.shadow)
         )
 
-    def read(self, completion: Any, text: str, entropies: Any, label: Label) -> ReadRollout:
+    def answer_tokens(
+        self, completion: Any, text: str, label: Label, decode: Callable[[Sequence[int]], str]
+    ) -> tuple[int, int] | None:
+        """The generated tokens that the final answer stands in."""
+        entry = {"num_tokens": len(completion.token_ids), "finish_reason": str(completion.finish_reason or "")}
+        span = answer_span(text, lambda said: self._rules.read(entry | {"text": said}, label))
+        return span_tokens(text, list(completion.token_ids), decode, span)
+
+    def read(
+        self, completion: Any, text: str, entropies: Any, label: Label, answer: tuple[int, int] | None = None
+    ) -> ReadRollout:
         """`entropies` are those of the generated tokens, or None."""
         entry: dict[str, Any] = {"num_tokens": len(completion.token_ids)}
         if completion.finish_reason:
@@ -51,4 +67,4 @@ class RolloutReader:
             values = np.asarray(entropies)
             mean = float(segment_means(values, np.array([len(values)]))[0][0])
             entry |= {"token_entropies": values} if self._tokens else {"mean_entropy": mean}
-        return ReadRollout(completion, mean, entry)
+        return ReadRollout(completion, mean, entry, answer)

@@ -106,11 +106,10 @@ def reward_url(config: AgentConfig, samples: int) -> str:
         "run": config.run,
         "method": config.method,
         "kind": config.kind,
-        **config.params,
-        **entropies,
         **({"shadow": " ".join(config.shadow)} if config.shadow else {}),  # OpenRLHF splits the flag at commas
     }
-    return f"{config.url.rstrip('/')}/reward?{urlencode(query)}"
+    own = {f"{config.method}.{k}" if k in query else k: v for k, v in config.params.items()}
+    return f"{config.url.rstrip('/')}/reward?{urlencode({**query, **own, **entropies})}"
 
 
 def command(flags: Mapping[str, Any], launch: Launch, known: frozenset[str] | None = None) -> list[str]:
