@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 
 from dare_reward.errors import RequestError
@@ -83,12 +85,13 @@ def test_what_is_wrong_is_named_with_what_is_accepted(query, words):
     assert str(caught.value).startswith(("query", "method"))
 
 
-def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name():
+def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name(needed_params):
     carried = {"answer", "mean_entropy", "num_tokens", "label"}
     for method in methods().values():
         if set(method.requires) <= carried and method.output == "rewards":
-            alone = "&calibration=none" if method.whole_batch else ""
-            assert openrlhf(f"method={method.name}{alone}", SETTINGS).method == method.name
+            alone = {"calibration": "none"} if method.whole_batch else {}
+            query = urlencode({"method": method.name, **needed_params(method.name), **alone})
+            assert openrlhf(query, SETTINGS).method == method.name
         else:
             with pytest.raises(RequestError, match=method.name):
                 openrlhf(f"method={method.name}", SETTINGS)
