@@ -162,7 +162,7 @@ def prepare(
     silent_R = _silent(arrays, len(rollouts))
     classes, guessed_P = _classify(groups, silent_R, options, params, effort)
     if any(g.get("verdicts") for g in groups):
-        arrays["verdicts"] = _verdicts(groups, classes, options, params, arrays, effort)
+        arrays["verdicts"] = _verdicts(groups, classes, options, params, verified=arrays.get("verified"), effort=effort)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -549,7 +549,8 @@ def _verdicts(
     classes: Sequence[Classes],
     options: Sequence[tuple[str, ...] | None],
     params: Mapping[str, Any],
-    arrays: Columns,
+    *,
+    verified: object,
     effort: Effort,
 ) -> Floats:
     """The group's verdict on each rollout's answer: 1, 0, or -1 where there is none; NaN in a group without verdicts.
@@ -557,10 +558,10 @@ def _verdicts(
     A verdict is on all spellings of its answer, by the rules that answers are compared by.
     """
     rules = Rules(**{k: v for k, v in params.items() if k not in READING})
-    own, out, at = arrays.get("verified"), [], 0
+    out, at = [], 0
     for p, (group, found, letters) in enumerate(zip(groups, classes, options, strict=True)):
         size, told = len(group["rollouts"]), group.get("verdicts") or {}
-        if told and isinstance(own, np.ndarray) and not np.isnan(own[at : at + size]).all():
+        if told and isinstance(verified, np.ndarray) and not np.isnan(verified[at : at + size]).all():
             raise RequestError(
                 "verdicts and verified of a rollout are two answers to one question: give one of them",
                 loc=("groups", p, "verdicts"),

@@ -86,7 +86,8 @@ def decode(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Deco
         known = ", ".join(sorted(REQUEST_KEYS))
         raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
     asked = _configuration(scorer.settings, content, call.query)
-    lacks = scorer.embedder is not None and "embedding" in asked.inputs(content["groups"]) and "embedding" not in columns
+    wants = "embedding" in asked.inputs(content["groups"])
+    lacks = scorer.embedder is not None and wants and "embedding" not in columns
     return DecodedRequest(content, columns, asked, lacks, 1e3 * (time.perf_counter() - begun))
 
 

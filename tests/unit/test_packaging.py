@@ -186,7 +186,9 @@ def test_workflows_grant_nothing_by_default_and_pin_what_they_use(path):
         assert job["permissions"], "each job states what it may do"
         for step in [job, *job.get("steps", [])]:
             if "uses" in step:
-                assert re.fullmatch(r"(actions|docker)/[\w-]+@[0-9a-f]{40}|\./\.github/workflows/\w+\.yml", step["uses"])
+                assert re.fullmatch(
+                    r"(actions|docker)/[\w-]+@[0-9a-f]{40}|\./\.github/workflows/\w+\.yml", step["uses"]
+                )
             if step.get("uses", "").startswith("actions/checkout"):
                 assert step["with"]["persist-credentials"] is False
 

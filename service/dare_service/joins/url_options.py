@@ -54,7 +54,10 @@ def configure(
     kind: Annotated[Kind, Param("how answers are compared")] = "math",
     options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
     deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
-    on_deadline: Annotated[Literal["score", "neutral"], Param("score: score the group as it is; neutral: give every rollout the same reward")] = "score",
+    on_deadline: Annotated[
+        Literal["score", "neutral"],
+        Param("score: score the group as it is; neutral: give every rollout the same reward"),
+    ] = "score",
     min_share: Annotated[
         float | None, Param("score it if more than this share of the group has arrived, else all get 0", ge=0, lt=1)
     ] = None,

@@ -142,7 +142,9 @@ def _sample(path: Path, problems: Sequence[BenchmarkProblem], plan: MeasurePlan,
             print(f"{done} of {len(problems)} prompts", file=sys.stderr)  # noqa: T201
 
 
-def groups_of(problems: Sequence[BenchmarkProblem], plan: MeasurePlan, engine: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def groups_of(
+    problems: Sequence[BenchmarkProblem], plan: MeasurePlan, engine: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
     """A group for each problem, in order, from one vLLM engine of this process."""
     try:
         vllm = import_module("vllm")
