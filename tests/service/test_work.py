@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from pydantic_core import to_json
 
+from dare_reward import estimate
 from dare_reward.answers.classes import key_of
 from dare_service.app import create_app
 from dare_service.body import Disconnected
 from dare_service.joins import openrlhf_body
 from dare_service.joins.openrlhf import INLINE_BYTES
+from dare_service.reward_request import _dumped
 from dare_service.settings import Settings
 from dare_service.workers import unless_gone
 
@@ -147,3 +150,11 @@ async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
         assert not any(b.done() for b in blocked)
     finally:
         end.set()
+
+
+@pytest.mark.parametrize("detail", ["full", "rewards"])
+def test_a_reply_that_is_written_group_by_group_is_the_same_bytes(detail):
+    sent = [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in HARD]}, {"rollouts": [{}]}]
+    for groups_sent in (sent, []):
+        reply = estimate(groups_sent).to_json(detail=detail)
+        assert _dumped(reply) == to_json(reply, inf_nan_mode="null")
