@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from .keys import Key, key_of
 from .kinds import KeyKind, Kind
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 
-__all__ = ["Classes", "classify", "grade", "grades"]
+__all__ = ["Classes", "classes_of", "classify", "grade", "grades"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,24 @@ def classify(
 
     A class is represented by its most frequent spelling, of these the shortest, of these the first in code points.
     """
-    rules = Rules(percent, units, names, list_order, intervals, significant)
+    return classes_of(raws, kind, options, Rules(percent, units, names, list_order, intervals, significant))
+
+
+def classes_of(
+    raws: Sequence[str | None],
+    kind: Kind,
+    options: Sequence[str] | None,
+    rules: Rules,
+    *,
+    after_each: Callable[[], None] = lambda: None,
+) -> Classes:
+    """`classify` with the rules gathered. `after_each` answer that was read you may end it by raising."""
     counts = Counter(raws)
-    keys = {raw: key_of(raw, kind, options, rules) for raw in counts if raw is not None}
+    keys: dict[str, Key | None] = {}
+    for raw in counts:
+        if raw is not None:
+            keys[raw] = key_of(raw, kind, options, rules)
+            after_each()
     homes = _homes(key for key in keys.values() if key is not None)
     numbers: dict[Key, int] = {}
     place: dict[str | None, int] = {None: -1}
