@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, compress
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
@@ -30,7 +31,7 @@ from .answers import (
     official_key,
     option_letters,
 )
-from .answers.classes import grades
+from .answers.classes import classes_of, grades
 from .answers.effort import Effort
 from .answers.rules import Rules
 from .errors import LimitError, RequestError, unknown_name
@@ -501,7 +502,7 @@ def _classify(
 ) -> tuple[list[Classes], Bools]:
     """The classes of each group, and which groups have an answer that was guessed."""
     reading = {k: v for k, v in params.items() if k in READING}
-    rules = {k: v for k, v in params.items() if k not in READING}
+    rules = Rules(**{k: v for k, v in params.items() if k not in READING})
     strings = reading.get("mode") == "ttrl_official"
     classes, guessed, at = [], [], 0
     for p, (group, letters) in enumerate(zip(groups, options, strict=True)):
@@ -513,9 +514,9 @@ def _classify(
         if strings:
             classes.append(classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact"))
         else:
-            classes.append(classify(raws, kind=kind, options=letters, **rules))
+            asked = partial(effort.check, ("groups", p))
+            classes.append(classes_of(raws, kind, letters, rules, after_each=asked))
         guessed.append(any(e.source in {"sentence", "fallback"} for e in found))
-        effort.check(("groups", p))
     return classes, np.array(guessed, bool)
 
 

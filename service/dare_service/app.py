@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from pydantic_core import to_json
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
@@ -21,7 +20,7 @@ from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
 from .auth import Hosts, authorise, hide_token
-from .body import Admission, Form, form, receive, stated_length
+from .body import Admission, Form, Lease, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
 from .metrics import Metrics
@@ -60,7 +59,7 @@ class State:
         if refusal:
             runs.line("", "join_refused", refusal)
         self.openrlhf = OpenRLHF(self.settings, self.metrics, self.workers, runs, refusal)
-        self.rollouts = Rollouts(self.settings, self.metrics, self.workers, refusal)
+        self.rollouts = Rollouts(self.settings, self.metrics, self.workers, runs, refusal)
         self.metrics.watch("openrlhf", self.openrlhf.join)
         self.metrics.watch("rollouts", self.rollouts.join)
 
@@ -71,11 +70,32 @@ class State:
 
 
 class Application(FastAPI):
-    """The token leaves the scope here, outside of everything that an instrumentation wraps."""
+    """The token leaves the scope here, outside of everything that an instrumentation wraps.
+
+    The posts that score go past the routing of FastAPI, which only describes them: it costs more than the join of a
+    rollout does. They take the usual way where somebody has added a middleware.
+    """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         hide_token(scope)
         await super().__call__(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        routed = super().build_middleware_stack()
+        if len(self.user_middleware) != 1:
+            return routed
+        posts = Observe(_post, **cast("Any", self.user_middleware[0].kwargs))
+
+        async def stack(scope: Scope, receive: Receive, send: Send) -> None:
+            direct = scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in POSTS
+            await (posts if direct else routed)(scope, receive, send)
+
+        return stack
+
+
+async def _post(scope: Scope, receive: Receive, send: Send) -> None:
+    answer = await POSTS[scope["path"]](Request(scope, receive))
+    await answer(scope, receive, send)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -120,7 +140,8 @@ async def reward(request: Request) -> Response:
     started = time.perf_counter()
     _admit(request, state)
     kind = form(request.headers, state.settings)
-    async with _body(request, state, kind) as body:
+    with state.admission.hold() as lease:
+        body = await _body(request, state, kind, lease)
         received = time.perf_counter() - started
         if kind.name == "frame" or not looks_like(body):
             return await _grouped(request, state, body, kind, received)
@@ -168,7 +189,8 @@ async def get_reward(request: Request) -> Response:
     """OpenRLHF's remote reward model: one rollout a request, joined with its siblings, or a whole step."""
     state: State = request.app.state.dare
     _admit(request, state)
-    async with _body(request, state, form(request.headers, state.settings, frames=False)) as body:
+    with state.admission.hold() as lease:
+        body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
         question = await state.openrlhf.read(request, body)
     del body
     return await state.openrlhf.answer(request, question)
@@ -178,20 +200,22 @@ async def rollouts(request: Request) -> Response:
     """One rollout of a group. The reply comes when all siblings are there, or is 504 and names the missing ones."""
     state: State = request.app.state.dare
     _admit(request, state)
-    async with _body(request, state, form(request.headers, state.settings, frames=False)) as body:
+    with state.admission.hold() as lease:
+        body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
         arrival = await state.rollouts.read(request, body)
     del body
     return await state.rollouts.answer(request, arrival)
 
 
-@asynccontextmanager
-async def _body(request: Request, state: State, kind: Form) -> AsyncIterator[bytearray]:
+async def _body(request: Request, state: State, kind: Form, lease: Lease) -> bytearray:
     """The body; admitted while it is read and worked on, not while a rollout waits for its siblings."""
     size, settings = stated_length(request.headers, kind), state.settings
-    with state.admission.hold() as lease:
-        body = await receive(request.receive, size, kind, lease, seconds=settings.deadline, idle=settings.body_idle)
-        request.scope["state"]["notes"].update(bytes=len(body))
-        yield body
+    body = await receive(request.receive, size, kind, lease, seconds=settings.deadline, idle=settings.body_idle)
+    request.scope["state"]["notes"]["bytes"] = len(body)
+    return body
+
+
+POSTS = {"/reward": reward, "/v1/reward": reward, "/get_reward": get_reward, "/v1/rollouts": rollouts}
 
 
 async def list_methods(request: Request) -> Response:

@@ -7,10 +7,9 @@ against the limits and reserves nothing: a client that states 128 MiB and sends 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from dare_reward.errors import DareError
 from dare_reward.wire import MEDIA_TYPES
@@ -39,14 +38,9 @@ class Admission:
     limit: int
     held: int = 0
 
-    @contextmanager
-    def hold(self) -> Iterator[Lease]:
-        """Room for the bytes of one body as they come, until the end of the block."""
-        lease = Lease(self)
-        try:
-            yield lease
-        finally:
-            self.held -= lease.size
+    def hold(self) -> Lease:
+        """Room for the bytes of one body as they come, until the end of its block."""
+        return Lease(self)
 
 
 @dataclass(slots=True)
@@ -55,6 +49,12 @@ class Lease:
 
     admission: Admission
     size: int = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.admission.held -= self.size
 
     def grow(self, more: int) -> None:
         others = self.admission.held - self.size

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 
 from dare_reward import DareError, __version__
@@ -43,6 +44,16 @@ class Observe:
         self.hosts = hosts
         self.metrics = metrics
         self.routes = routes
+        self._counters: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Looking up a metric by its labels costs more than counting does."""
+        key = route, status
+        if key not in self._counters:
+            self._counters[key] = self.metrics.requests.labels(*key), self.metrics.seconds.labels(route)
+        requests, durations = self._counters[key]
+        requests.inc()
+        durations.observe(seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -104,8 +115,7 @@ class _Exchange:
         seconds = time.perf_counter() - self.started
         path = self.scope["path"]
         route = path if path in self.outer.routes else "other"
-        self.outer.metrics.requests.labels(route, self.status).inc()
-        self.outer.metrics.seconds.labels(route).observe(seconds)
+        self.outer.count(route, self.status, seconds)
         level = self.level(path)
         if logger.isEnabledFor(level):
             fields = {"request_id": self.id, "method": self.scope["method"], "route": route, "status": self.status}
@@ -114,7 +124,8 @@ class _Exchange:
     def level(self, path: str) -> int:
         if self.status >= 500 and self.notes.get("refused") not in EXPECTED:
             return logging.ERROR
-        return logging.DEBUG if path in PROBES else logging.INFO
+        joined = self.status == 200 and self.notes.get("joined")  # its group has a line
+        return logging.DEBUG if joined or path in PROBES else logging.INFO
 
 
 def _request_id(scope: Scope) -> str:
@@ -122,7 +133,7 @@ def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and REQUEST_ID.fullmatch(value.decode("latin-1")):
             return str(value.decode("latin-1"))
-    return secrets.token_hex(8)
+    return f"{random.getrandbits(64):016x}"
 
 
 class JSONLines(logging.Formatter):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .joins.rendezvous import JoiningGroup
 from .metrics import Metrics
 from .middleware import logger
 
@@ -43,6 +44,21 @@ class Runs:
         """A line in the log, every time."""
         if logger.isEnabledFor(logging.WARNING):
             logger.warning(event, extra={"fields": {"run": run, **fields, "why": why}})
+
+    def group(self, run: str, group: JoiningGroup, seconds: float) -> None:
+        """A line for a group of single rollouts that was scored, instead of one for each of them."""
+        if logger.isEnabledFor(logging.INFO):
+            waited = [group.closed_at - slot.arrived for slot in group.slots]
+            fields = {
+                "run": run,
+                "rollouts": len(group.slots),
+                "group_size": group.size,
+                "reason": group.reason,
+                "fate": group.fate,
+                "waited_s": round(max(waited), 3),
+                "ms": round(seconds * 1e3, 3),
+            }
+            logger.info("group", extra={"fields": fields})
 
     @contextmanager
     def live(self, run: str, address: str) -> Iterator[None]:

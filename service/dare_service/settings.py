@@ -136,7 +136,14 @@ class Settings:
     backlog: int = _setting(
         8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
     )
-    log: str = _setting("info", "info: one JSON line a request, never a body; error: only failures; off.")
+    log: str = _setting(
+        "info",
+        "info: one JSON line a request, or a group of single rollouts, never a body; error: only failures; off.",
+    )
+
+    def __hash__(self) -> int:
+        """Cheap: thousands of requests look up what their URL says under these settings."""
+        return hash((self.method, self.params))
 
     @property
     def tokens(self) -> tuple[str, ...]:

@@ -28,7 +28,8 @@ from dare_service.app import create_app
 from dare_service.settings import Settings
 
 JSON, FRAME = "application/json", "application/vnd.safetensors"
-ANSWERS = ["1", "2", "\\frac{1}{2}", "0.5", "(A)", "x+1", "x^{2^{2^9}}", "\\{1, 2\\}", "10^{400}", "é", "", None]
+HARD = r"\sqrt{\tan(\binom{\pi}{a})+|(a)^{0.1}-\Gamma(i)|}"
+ANSWERS = [HARD, "1", "2", "\\frac{1}{2}", "0.5", "(A)", "x+1", "x^{2^{2^9}}", "\\{1, 2\\}", "10^{400}", "é", "", None]
 STRANGE = [
     *(None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e308, 5e-324, -1e400, math.nan, 2**31, 2**63, 10**30, 10**400),
     *("", "a", "1", "nan", "\ud800", "\0", "é" * 3, "[" * 3000, "\\frac{" * 50, "9" * 5000, "a" * 5000, "\\boxed{1}"),
@@ -55,15 +56,18 @@ PER_ROLLOUT = {
 PER_GROUP = {
     "kind": ["math", "exact", "choice", "text"],
     "options": [["A", "B"], 4],
-    "label": ANSWERS,
+    "label": [*ANSWERS, HARD + "+0" * 200],
     "reference": ["1"],
     "prompt": ["p"],
     **{name: [0.5] for name, field in GROUP_FIELDS.items() if field.type == "float"},
+    "meta": [{"a": [[]] * 50}],
     "entropy_source": ["topk"],
     "second_group": [[{"answer": "1"}, {"answer": "2"}]],
     "teacher_group": [[{"answer": "1"}]],
 }
 SETTINGS = {"params": '{"missing_entropy": "frequency"}', "join_hold": 1.0, "join_deadline": 2.0, "rollouts_hold": 1.0}
+# Small, so that the refusals beyond them are met too.
+BOUNDS = {"max_request_rollouts": 100, "max_request_steps": 20_000, "max_request_memory": 100_000, "max_text": 6000}
 KEPT = {"join_stale": 3.0, "join_keep": 3.0, "rollouts_keep": 3.0}
 
 
@@ -122,6 +126,29 @@ def query(rng, **options):
 def json_request(rng):
     body = shaken(rng, grouped(rng), 0.45)
     return Sent("/reward", query(rng, detail=["rewards", "full"], seed=["1"]), broken(rng, body))
+
+
+def sparse_request(rng):
+    """Many rollouts without anything and a few with a lot, or many small values under any key."""
+    rollouts = [{} for _ in range(rng.choice([1, 30, 99, 101, 300]))]
+    for name in rng.sample(sorted(PER_ROLLOUT), rng.randint(0, 3)):
+        value = rng.choice(PER_ROLLOUT[name])
+        rng.choice(rollouts)[name] = value * rng.choice([1, 100, 1000]) if isinstance(value, list) else value
+    body = {"groups": [{"rollouts": rollouts, **some(rng, PER_GROUP, 0.1)}], **some(rng, {"method": NAMES}, 0.5)}
+    if rng.random() < 0.3:
+        filling = rng.choice([[], {}, 0, "", [0], {"a": 0}, [[]]])
+        body[rng.choice(["meta", "x", "params"])] = {"a": [filling] * rng.choice([10, 1000, 20_000])}
+    return Sent("/reward", query(rng, detail=["rewards"]), broken(rng, shaken(rng, body, 0.2)))
+
+
+def batch_request(rng):
+    """A step of OpenRLHF in one request, at its limits."""
+    count = rng.choice([5, 99, 101])
+    labels = [rng.choice(["", "1", HARD, '{"answer": "1", "split": "eval"}', "x" * 6001]) for _ in range(3)]
+    prompt = rng.choice(["p", "a" * 63 + "c", "x" * 6001])
+    query = [rng.choice([prompt, "a " * 3000, ""]) + "\\boxed{" + rng.choice(["1", HARD]) + "}" for _ in range(count)]
+    body = {"query": query, "prompts": [prompt] * count, "labels": [rng.choice(labels) for _ in query]}
+    return Sent("/get_reward", "run=b", broken(rng, shaken(rng, body, 0.2)))
 
 
 def frame_request(rng):
@@ -188,7 +215,7 @@ def rollouts_request(rng):
 
 
 NAMES = list(methods())
-MAKERS = (json_request, frame_request, openrlhf_request, rollouts_request)
+MAKERS = (json_request, frame_request, openrlhf_request, rollouts_request, sparse_request, batch_request)
 
 
 # --- how it is changed -----------------------------------------------------------------------------------------------
@@ -337,7 +364,7 @@ def fuzz(count, seed, send=call):
     rng, seen = random.Random(seed), Seen()
 
     async def run():
-        app = create_app(Settings(log="off", **SETTINGS, **KEPT))
+        app = create_app(Settings(log="off", **SETTINGS, **BOUNDS, **KEPT))
         logging.getLogger("dare_service").setLevel(logging.CRITICAL + 1)
         for _ in range(count):
             sent = rng.choice(MAKERS)(rng)

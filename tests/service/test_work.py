@@ -2,18 +2,23 @@
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from pydantic_core import to_json
 
+from dare_reward import estimate
 from dare_reward.answers.classes import key_of
 from dare_service.app import create_app
 from dare_service.body import Disconnected
 from dare_service.joins import openrlhf_body
 from dare_service.joins.openrlhf import INLINE_BYTES
+from dare_service.middleware import logger
+from dare_service.reward_request import _dumped
 from dare_service.settings import Settings
 from dare_service.workers import unless_gone
 
@@ -147,3 +152,80 @@ async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
         assert not any(b.done() for b in blocked)
     finally:
         end.set()
+
+
+@pytest.mark.parametrize("detail", ["full", "rewards"])
+def test_a_reply_that_is_written_group_by_group_is_the_same_bytes(detail):
+    sent = [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in HARD]}, {"rollouts": [{}]}]
+    for groups_sent in (sent, []):
+        reply = estimate(groups_sent).to_json(detail=detail)
+        assert _dumped(reply) == to_json(reply, inf_nan_mode="null")
+
+
+async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypatch):
+    read, left = [], asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def noted(raw, *rest):
+        read.append(raw)
+        loop.call_soon_threadsafe(left.set)
+        time.sleep(0.01)
+        return key_of(raw, *rest)
+
+    monkeypatch.setattr("dare_reward.answers.classes.key_of", noted)
+    app, sent = create_app(Settings(log="off")), []
+    body = json.dumps({"groups": [{"rollouts": [{"answer": str(i)} for i in range(1000)]}]}).encode()
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive():
+        if messages:
+            return messages.pop()
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    head = {"type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "path": "/reward"}
+    rest = {"raw_path": b"/reward", "query_string": FREQUENCY.encode(), "root_path": "", "client": ("127.0.0.1", 1)}
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    await app({**head, **rest, "headers": headers, "server": ("127.0.0.1", 2), "state": {}}, receive, send)
+    app.state.dare.workers.groups.shutdown(wait=True)
+    assert sent == []
+    assert len(read) < 1000
+
+
+def test_posts_take_the_usual_way_where_somebody_has_added_a_middleware(make_service):
+    service, seen = make_service(), []
+
+    class Seeing:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            seen.append(scope["path"])
+            await self.app(scope, receive, send)
+
+    url, body = REQUESTS["whole groups"]
+    direct = service.post(body, url)
+    assert seen == []
+    service = make_service()
+    service.app.add_middleware(Seeing)
+    routed = service.post(body, url)
+    assert seen == ["/reward"]
+    assert routed.json()["groups"] == direct.json()["groups"]
+
+
+@pytest.mark.parametrize("name", ["a rollout of OpenRLHF", "a rollout"])
+def test_single_rollouts_have_a_line_a_group(make_service, caplog, name):
+    service = make_service(log="info")
+    logger.propagate = True
+    logger.setLevel(logging.INFO)
+    url, body = REQUESTS[name]
+    with caplog.at_level(logging.INFO, logger="dare_service"):
+        assert service.post(body, url).status_code == 200
+    lines = [r for r in caplog.records if r.levelno == logging.INFO]
+    assert [r.message for r in lines] == ["group"]
+    told = lines[0].fields
+    assert (told["rollouts"], told["group_size"], told["reason"], told["fate"]) == (1, 1, "full", "scored")
+    assert told["run"] in {"a", "r"}

@@ -25,7 +25,7 @@ __all__ = ["KINDS", "every_overlap", "mean_overlap", "rollout_overlap"]
 
 KINDS = ("jaccard", "multiset", "dice", "positional", "prefix", "ngram")
 GRAM = 4
-CHUNK = 1 << 13  # tokens, n-grams or positions at a time: of 64 rollouts an int64 block of them takes 4 MiB
+CHUNK = 1 << 13  # tokens, n-grams or positions at a time: of 64 rollouts a block of them takes 4 MiB at most
 
 Entries = tuple[NDArray[Any], NDArray[Any], Ints]  # (rollout, column, how often), in the order of the columns
 
@@ -94,12 +94,19 @@ def _entries(owner: NDArray[Any], number: NDArray[Any]) -> Entries:
     return rows[first], columns[first], np.diff(first, append=len(rows))
 
 
-def _blocks(entries: Entries, size: int) -> Iterator[Ints]:
+def _in_several(entries: Entries) -> Entries:
+    """Without the columns that one rollout has alone: no pair shares them, and most n-grams are such."""
+    rows, columns, counts = entries
+    kept = np.bincount(columns)[columns] > 1 if len(columns) else np.zeros(0, bool)
+    return rows[kept], _numbered(columns[kept]), counts[kept]
+
+
+def _blocks(entries: Entries, size: int, dtype: type[np.generic]) -> Iterator[NDArray[Any]]:
     """The counts as matrices [M, columns], CHUNK columns at a time."""
     rows, columns, counts = entries
     for start in range(0, int(columns.max(initial=-1)) + 1, CHUNK):
         low, high = np.searchsorted(columns, [start, start + CHUNK])
-        block = np.zeros((size, CHUNK), np.int64)
+        block: NDArray[Any] = np.zeros((size, min(CHUNK, int(columns[-1]) + 1 - start)), dtype)
         block[rows[low:high], columns[low:high] - start] = counts[low:high]
         yield block
 
@@ -107,9 +114,10 @@ def _blocks(entries: Entries, size: int) -> Iterator[Ints]:
 def _shared(entries: Entries, size: int) -> Floats:
     """For each pair of rollouts the columns that both have; on the diagonal those of each."""
     shared = np.zeros((size, size))
-    for block in _blocks(entries, size):
-        present = (block > 0).astype(np.float32)
+    rows, columns, counts = _in_several(entries)
+    for present in _blocks((rows, columns, np.ones_like(counts)), size, np.float32):
         shared += present @ present.T  # whole numbers far below 2^24: exact in float32
+    np.fill_diagonal(shared, np.bincount(entries[0], minlength=size))
     return shared
 
 
@@ -117,11 +125,8 @@ def _shared_again(entries: Entries, size: int) -> Floats:
     """For each pair the sum over the columns of the smaller count less one, where both have the column."""
     rows, columns, counts = entries
     again = counts > 1
-    numbers = _numbered(columns[again])
-    several = np.bincount(numbers) > 1 if len(numbers) else np.zeros(0, bool)
-    kept = several[numbers]
     out = np.zeros((size, size))
-    for block in _blocks((rows[again][kept], _numbered(numbers[kept]), counts[again][kept] - 1), size):
+    for block in _blocks(_in_several((rows[again], columns[again], counts[again] - 1)), size, np.int64):
         for i in range(size - 1):
             out[i, i + 1 :] += np.minimum(block[i], block[i + 1 :]).sum(axis=1)
     return out

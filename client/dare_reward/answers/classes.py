@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from .keys import Key, key_of
 from .kinds import KeyKind, Kind
 from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
 
-__all__ = ["Classes", "classify", "grade", "grades"]
+__all__ = ["Classes", "classes_of", "classify", "grade", "grades"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,23 @@ def classify(
     fewest backslashes and equals signs, of these with the fewest words, of these the shortest, of these the first in
     code points. So 1560 stands for `\\text{1560}` and 1,560, and 3645 for 3645.0.
     """
-    rules = Rules(percent, units, names, list_order, intervals, significant)
-    keys = {raw: key_of(raw, kind, options, rules) for raw in dict.fromkeys(raws) if raw is not None}
+    return classes_of(raws, kind, options, Rules(percent, units, names, list_order, intervals, significant))
+
+
+def classes_of(
+    raws: Sequence[str | None],
+    kind: Kind,
+    options: Sequence[str] | None,
+    rules: Rules,
+    *,
+    after_each: Callable[[], None] = lambda: None,
+) -> Classes:
+    """`classify` with the rules gathered. `after_each` is called after each answer, and may raise to end the work."""
+    keys: dict[str, Key | None] = {}
+    for raw in dict.fromkeys(raws):
+        if raw is not None:
+            keys[raw] = key_of(raw, kind, options, rules)
+            after_each()
     homes = _homes(key for key in keys.values() if key is not None)
     numbers: dict[Key, int] = {}
     place: dict[str | None, int] = {None: -1}

@@ -139,8 +139,8 @@ class Join(Generic[R]):
     async def _result(self, attempt: _Attempt, promise: asyncio.Future[Sequence[R]], hold: float) -> R:
         group, gone = attempt.group, attempt.gone
         await asyncio.wait((promise, gone), timeout=hold, return_when=asyncio.FIRST_COMPLETED)
-        ends = self._last_try(attempt) or self.groups.leftover(group)
-        if not promise.done() and not gone.done() and ends:
+        waits = not promise.done() and not gone.done()
+        if waits and (self._last_try(attempt) or self.groups.leftover(group)):
             self._close(group, "patience")
             await asyncio.wait((promise, gone), return_when=asyncio.FIRST_COMPLETED)
         if gone.done():

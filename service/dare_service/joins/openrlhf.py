@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fastapi import Request, Response
 from pydantic_core import to_json
@@ -69,6 +70,7 @@ class OpenRLHF:
 
     def __init__(self, settings: Settings, metrics: Metrics, workers: Workers, runs: Runs, refusal: str) -> None:
         self._settings = settings
+        self._limits = settings.limits
         self._metrics = metrics
         self._workers = workers
         self._runs = runs
@@ -108,7 +110,7 @@ class OpenRLHF:
         settings = self._settings
 
         def columns() -> OpenRLHFBody:
-            return read_body(body, settings.limits, settings.max_request_memory)
+            return read_body(body, self._limits, settings.max_request_memory)
 
         def members(columns: OpenRLHFBody, watch: Watch = lambda: None) -> tuple[list[Member], OpenRLHFBody]:
             found = read_members(columns, rules_of(config), config.label_policy, settings.max_text, watch)
@@ -149,7 +151,7 @@ class OpenRLHF:
 
     async def _batch(self, request: Request, question: Question) -> bytes:
         """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
-        config, members, limits = question.config, question.members, self._settings.limits
+        config, members, limits = question.config, question.members, self._limits
 
         def work(watch: Watch) -> tuple[bytes, bool]:
             effort = Effort(limits.steps, watch)
@@ -180,6 +182,7 @@ class OpenRLHF:
         size = _group_size(request, config)
         if member.index is not None and member.index >= size:
             raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
+        request.scope["state"]["notes"]["joined"] = True
         arrival = Arrival(
             key=(config, "" if config.run else address, member.group),
             size=size,
@@ -207,7 +210,7 @@ class OpenRLHF:
         def work() -> tuple[Scored[bytes], bool]:
             observe, early = self._metrics.observe_groups, group.reason != "full"
             (found,), entropies = score_groups(
-                config, [members], self._settings.limits, observe, Effort(), early=early, waits=waits
+                config, [members], self._limits, observe, Effort(), early=early, waits=waits
             )
             replies = [to_json(reply(config, [outcome])) for outcome in found]
             return Scored(replies, to_json(reply(config, [middle(found)]))), entropies
@@ -247,8 +250,11 @@ class OpenRLHF:
                 fate=group.fate,
             )
 
-    def scored(self, group: JoiningGroup, seconds: float) -> None:  # noqa: ARG002
+    def scored(self, group: JoiningGroup, seconds: float) -> None:
         self._metrics.join_seconds.observe(seconds)
+        key: Any = group.key
+        config, address, _ = key
+        self._runs.group(config.run or f"@{address}", group, seconds)
 
     def expired(self, groups: int) -> None:
         self._metrics.join_groups.labels("expired").inc(groups)

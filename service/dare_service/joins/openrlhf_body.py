@@ -70,19 +70,17 @@ def read_body(body: bytes | bytearray, limits: Limits, memory: int) -> OpenRLHFB
     content = _content(body)
     count = len(_list(content, "query"))
     limits.check_total(count, ("query",))
-    given = {}
-    for key in KEYS:
-        if key in content:
-            given[key] = _list(content, key)
-            if len(given[key]) != count:
-                raise RequestError(f"{len(given[key])} entries for {count} queries", loc=(key,), code="length")
+    given = {key: _list(content, key) for key in KEYS if key in content}
     if ("group_key" in given) != ("index" in given):
         raise RequestError("group_key and index come together or not at all", loc=("group_key",), code="conflict")
-    for key in TEXTS:
-        _check_texts(key, given.get(key, []), optional=key == "finish_reason")
-    for key in NUMBERS:
-        for i, value in enumerate(given.get(key, [])):
-            _check_number(key, value, i)
+    for key, values in given.items():
+        if len(values) != count:
+            raise RequestError(f"{len(values)} entries for {count} queries", loc=(key,), code="length")
+        if key in TEXTS:
+            _check_texts(key, values, optional=key == "finish_reason")
+        elif key in NUMBERS:
+            for i, value in enumerate(values):
+                _check_number(key, value, i)
     query, prompts, labels = given.pop("query"), given.pop("prompts"), given.pop("labels", [None] * count)
     _check_lengths(prompts, labels, limits)
     return OpenRLHFBody(query, prompts, labels, given, sorted(k[:64] for k in content.keys() - set(KEYS))[:8])
@@ -128,12 +126,9 @@ def _member(body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_t
 
 
 def _digest(*parts: str) -> bytes:
-    state = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        content = part.encode("utf-8", "surrogatepass")
-        state.update(len(content).to_bytes(8, "little"))
-        state.update(content)
-    return state.digest()
+    content = [part.encode("utf-8", "surrogatepass") for part in parts]
+    sized = b"".join(piece for c in content for piece in (len(c).to_bytes(8, "little"), c))
+    return hashlib.blake2b(sized, digest_size=16).digest()
 
 
 def _list(content: Mapping[str, Any], key: str) -> list[Any]:

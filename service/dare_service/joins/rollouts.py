@@ -29,6 +29,7 @@ from ..json_size import check_json
 from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import query_string
+from ..run_notices import Runs
 from ..settings import Settings
 from ..workers import Workers, run
 from .held_request import waited
@@ -45,10 +46,11 @@ NAMED = 20  # missing indices in an error
 class Rollouts:
     """The route's state."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, workers: Workers, refusal: str) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, workers: Workers, runs: Runs, refusal: str) -> None:
         self._settings = settings
         self._metrics = metrics
         self._workers = workers
+        self._runs = runs
         self._refusal = refusal
         keep = settings.rollouts_keep
         self.join: Join[bytes] = Join(self._score, stale=keep, keep=keep, memory=settings.join_memory, observer=self)
@@ -60,7 +62,7 @@ class Rollouts:
         config = explicit(query_string(request), self._settings)
         work = partial(_arrival, body, config, self._settings)
         arrival = work() if len(body) <= INLINE_BYTES else await run(self._workers.joins, work)
-        request.scope["state"]["notes"].update(run=arrival.origin)
+        request.scope["state"]["notes"].update(run=arrival.origin, joined=True)
         return arrival
 
     async def answer(self, request: Request, arrival: Arrival) -> Response:
@@ -98,8 +100,9 @@ class Rollouts:
     def closed(self, group: JoiningGroup) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
 
-    def scored(self, group: JoiningGroup, seconds: float) -> None:  # noqa: ARG002
+    def scored(self, group: JoiningGroup, seconds: float) -> None:
         self._metrics.join_seconds.observe(seconds)
+        self._runs.group(group.key[0], group, seconds)  # type: ignore[index]
 
     def expired(self, groups: int) -> None:
         self._metrics.join_groups.labels("expired").inc(groups)
