@@ -38,5 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` closed the pipe; Python would complain once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        print(f"dare-reward {arguments.command}: {_words(error)}", file=sys.stderr)  # noqa: T201
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _words(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    why = error.strerror or str(error) or type(error).__name__
+    return why if error.filename is None else f"{error.filename}: {why}"

@@ -379,3 +379,21 @@ def test_files_that_do_not_fit_are_named(tmp_path, capsys, name, file, text, wor
     (tmp_path / file).write_text(text)
     assert main(["data", "prepare", name, "--from", str(tmp_path / file), "--out", str(tmp_path)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys):
+    source, out = tmp_path / "aime.json", tmp_path / "data"
+    source.write_text(json.dumps([{"problem": "1+1?", "answer": "2"}]))
+    command = ["data", "prepare", "aime24", "--from", str(source), "--out", str(out)]
+    assert main(command) == 0
+    assert main(command) == 0  # the same content is no loss
+    (out / "aime24-eval.jsonl").write_text("edited by hand")
+    source.write_text(json.dumps([{"problem": "1+2?", "answer": "3"}]))
+    before = (out / "aime24.jsonl").read_text()
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "add --force" in capsys.readouterr().err
+    assert (out / "aime24.jsonl").read_text() == before
+    assert (out / "aime24-eval.jsonl").read_text() == "edited by hand"
+    assert main([*command, "--force"]) == 0
+    assert "1+2?" in (out / "aime24-eval.jsonl").read_text()

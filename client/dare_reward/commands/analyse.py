@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dare_reward.analysis.plots import draw, prepare_figures
 from dare_reward.analysis.summary import summarise
 from dare_reward.commands.tables import table
 from dare_reward.methods import find
@@ -33,6 +34,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="DIR", help="write figures there; pip install 'dare-reward[plots]'"
     )
+    parser.add_argument("--force", action="store_true", help="replace figures that are there")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
     parser.set_defaults(run=run)
 
@@ -42,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     methods = tuple(arguments.method or METHODS)
     for name in methods:
         find(name)
+    if arguments.plot is not None:
+        prepare_figures(arguments.plot, force=arguments.force)
     data = read_labelled(arguments.file)
     numbers = summarise(
         data.groups,
@@ -53,9 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers))
     if arguments.plot is not None:
-        from dare_reward.analysis.plots import draw  # noqa: PLC0415  (matplotlib)
-
-        for path in draw(arguments.plot, numbers, data.groups, data.correct_R):
+        for path in draw(arguments.plot, numbers, data.groups, data.correct_R, force=arguments.force):
             warn(f"wrote {path}")
     return int(data.bad > 0)
 

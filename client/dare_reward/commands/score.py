@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import IO, Any
 
 from dare_reward._scoring import estimate
 from dare_reward.commands.tables import group_table
 from dare_reward.errors import DareError, RefusedError, RequestError
+from dare_reward.files.output import text_file
 from dare_reward.reply import GroupReply, Reply
 
 from .compare import comparison
@@ -43,6 +43,7 @@ def register(subparsers: Any) -> None:
         "--compare", metavar="METHODS", help="methods side by side on the same rollouts: dare,ttrl,scrl"
     )
     parser.add_argument("--out", help="write here instead of to standard output")
+    parser.add_argument("--force", action="store_true", help="replace the file of --out if it exists")
     parser.add_argument("--table", action="store_true", help="readable tables instead of JSONL")
     parser.set_defaults(run=run)
 
@@ -53,7 +54,9 @@ def run(arguments: argparse.Namespace) -> int:
     params = chosen_params(arguments, methods=names)
     with ExitStack() as stack:
         scorers = {m: _scorer(arguments, m, own, stack) for m, own in params.items()}
-        out = stack.enter_context(Path(arguments.out).open("w", encoding="utf-8")) if arguments.out else sys.stdout
+        out = sys.stdout
+        if arguments.out:
+            out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=[arguments.file]))
         if names:
             return _compare(arguments, scorers, out)
         done, failed = 0, 0
@@ -68,11 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
                 failed += 1
             done += 1
             _write(group, out, table=arguments.table)
-    return _exit_code(done, failed)
+        return _exit_code(done, failed, arguments)
 
 
-def _exit_code(done: int, failed: int) -> int:
-    return 2 if failed and not done else int(failed > 0)
+def _exit_code(done: int, failed: int, arguments: argparse.Namespace) -> int:
+    if failed and not done:
+        nothing = f"; {arguments.out} was not written" if arguments.out else ""
+        raise RequestError(f"{arguments.file}: nothing could be scored{nothing}", code="empty")
+    return int(failed > 0)
 
 
 def _compare(arguments: argparse.Namespace, scorers: Mapping[str, Scorer], out: IO[str]) -> int:
@@ -86,7 +92,7 @@ def _compare(arguments: argparse.Namespace, scorers: Mapping[str, Scorer], out: 
     if good:
         results = {m: [r for n in good if isinstance(r := replies[n], GroupReply)] for m, replies in found.items()}
         out.write(comparison(results) + "\n")
-    return _exit_code(len(good), len(bad))
+    return _exit_code(len(good), len(bad), arguments)
 
 
 def _scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any], stack: ExitStack) -> Scorer:

@@ -22,7 +22,7 @@ from dare_reward.methods import find, require_rewards, settle
 
 from ..launch.recipes import CARRIED
 
-__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "parse_setting", "read_config", "write_config"]
+__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "config_text", "parse_setting", "read_config"]
 
 ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
@@ -116,7 +116,7 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
     return replace(AgentConfig(), **{name: _convert(name, value) for name, value in values.items()})
 
 
-def write_config(config: AgentConfig, folder: Path) -> Path:
+def config_text(config: AgentConfig) -> str:
     """The file that `read_config` reads, without defaults and without the token."""
     default = AgentConfig()
     lines = ["# Written by dare-reward train; DARE_AGENT_* variables win over this file."]
@@ -129,9 +129,7 @@ def write_config(config: AgentConfig, folder: Path) -> Path:
             tables = [f"[{f.name}]", *(f"{k} = {json.dumps(v)}" for k, v in value.items())]
         else:
             lines.append(f"{f.name} = {json.dumps(value)}")
-    path = folder / FILE
-    path.write_text("\n".join(lines + tables) + "\n", encoding="utf-8")
-    return path
+    return "\n".join(lines + tables) + "\n"
 
 
 def parse_setting(name: str, value: Any) -> Any:

@@ -54,6 +54,7 @@ def register_train(subparsers: Any) -> None:
         metavar="VERSION",
         help="compose for this release; default: the installed one, else the newest known",
     )
+    parser.add_argument("--force", action="store_true", help="replace files of the agent that differ")
     parser.add_argument("--dry-run", action="store_true", help="print the command and do nothing")
     parser.add_argument("extra", nargs="*", help="after --: arguments for OpenRLHF as they are")
     parser.set_defaults(run=train)
@@ -84,7 +85,8 @@ def register_data(subparsers: Any) -> None:
     prepare.add_argument(
         "--from", dest="source", type=Path, required=True, metavar="FILE", help="JSON, JSON lines, CSV or Parquet"
     )
-    prepare.add_argument("--out", type=Path, default=Path("data"))
+    prepare.add_argument("--out", type=Path, default=Path("data"), help="folder of the files (default data)")
+    prepare.add_argument("--force", action="store_true", help="replace files that hold something else")
     parser.set_defaults(run=data)
 
 
@@ -130,7 +132,7 @@ def _train(arguments: argparse.Namespace) -> int:
             )
         check_labels(Path(flags[key]), str(flags.get("data.label_key", "label")))
     handshake(replace(config, start_timeout=10.0))
-    prepare_folder(flags, config)
+    prepare_folder(flags, config, force=arguments.force)
     environment = {**os.environ} | ({"DARE_AGENT_TOKEN": config.token} if config.token else {})
     return subprocess.run([sys.executable, *words[1:]], check=False, env=environment).returncode  # noqa: S603
 
@@ -201,7 +203,7 @@ def data(arguments: argparse.Namespace) -> int:
     from .data import prepare  # noqa: PLC0415
 
     try:
-        written = prepare(arguments.name, arguments.source, arguments.out)
+        written = prepare(arguments.name, arguments.source, arguments.out, force=arguments.force)
     except (DareError, OSError) as error:
         raise ConfigError(str(error)) from None
     _say(*(f"{arguments.out / name}: {count} prompts" for name, count in written.items()))
