@@ -282,9 +282,12 @@ class _Base:
         if self._limits is None:
             response = yield from self._insist(Send("GET", "/info"))
             try:
-                self._limits = _limits(read_json(response.content)["settings"])
+                content = read_json(response.content)
+                self._limits = _limits(content["settings"])
             except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
                 raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
+            if self._token and content.get("auth") is False:
+                logger.warning("%s has no token: anybody can use it, and ours is ignored (DARE_TOKEN)", self.url)
         return self._limits
 
     def _check_pin(self, method: str, params: Mapping[str, Any], reply: Reply) -> None:

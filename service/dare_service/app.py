@@ -18,11 +18,12 @@ from pydantic_core import to_json
 
 from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.methods import Method, settle, specs
+from dare_reward.errors import RequestError
+from dare_reward.methods import Method, find, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
-from .auth import Hosts, authorise, hide_token
+from .auth import Hosts, authorise, has_token, hide_token
 from .body import Admission, Form, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
@@ -32,7 +33,7 @@ from .problems import response, stopping
 from .request_url import query
 from .reward_request import Call, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
-from .settings import Settings
+from .settings import Settings, SettingsError
 from .single_process import join_refusal
 
 __all__ = ["State", "create_app"]
@@ -52,6 +53,7 @@ class State:
     executor: ThreadPoolExecutor = field(init=False)
     openrlhf: OpenRLHF = field(init=False)
     rollouts: Rollouts = field(init=False)
+    runs: Runs = field(init=False)
     scorer: RequestScorer = field(init=False)
     draining: bool = False
 
@@ -60,10 +62,10 @@ class State:
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.executor = ThreadPoolExecutor(2, "estimate")
         self.scorer = RequestScorer.of(self.settings)
-        runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
+        self.runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
         if refusal:
-            runs.line("", "join_refused", refusal)
-        self.openrlhf = OpenRLHF(self.settings, self.metrics, self.executor, runs, refusal)
+            self.runs.line("", "join_refused", refusal)
+        self.openrlhf = OpenRLHF(self.settings, self.metrics, self.executor, self.runs, refusal)
         self.rollouts = Rollouts(self.settings, self.metrics, self.executor, refusal)
         self.metrics.watch("openrlhf", self.openrlhf.join)
         self.metrics.watch("rollouts", self.rollouts.join)
@@ -85,7 +87,7 @@ class Application(FastAPI):
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; its state is `app.state.dare`."""
     settings = settings or Settings()
-    settle(settings.method, settings.default_params)  # a bad default must fail at start, not at the first request
+    _check_defaults(settings)
     state = State(settings)
     app = Application(
         title="dare-reward",
@@ -112,6 +114,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
     app.add_middleware(Observe, metrics=state.metrics, routes=routes, hosts=Hosts(settings))
     return app
+
+
+def _check_defaults(settings: Settings) -> None:
+    """A bad default must fail at the start, not at the first request."""
+    name = "DARE_METHOD"
+    try:
+        find(settings.method)
+        name = "DARE_PARAMS"
+        settle(settings.method, settings.default_params)
+    except RequestError as error:
+        raise SettingsError(f"{name}: {error.message}") from None
 
 
 async def reward(request: Request) -> Response:
@@ -155,6 +168,10 @@ def _reply_form(request: Request) -> str:
 
 def _admit(request: Request, state: State) -> None:
     authorise(request, state.settings)
+    if not state.settings.tokens and has_token(request):
+        state.runs.warn(
+            "", "token_ignored", "a client sent a token, but this service has none: set DARE_TOKEN to use it"
+        )
     if state.draining:
         raise stopping()
 
@@ -249,6 +266,7 @@ async def info(request: Request) -> Response:
         "answers_version": ANSWERS_VERSION,
         "auth": bool(state.settings.tokens),
         "settings": settings,
+        "warnings": state.runs.warnings,
     }
     return Response(to_json(content), media_type="application/json")
 

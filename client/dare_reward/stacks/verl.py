@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import ConfigError
-from .scorer import Scorer, certain, from_environment, group, groups_by, numbers, spread
+from .report import numbers
+from .scorer import Scorer, certain, from_environment, group, groups_by, spread
 
 __all__ = ["TESTED", "drop_votes", "final_rows", "install", "score_batch"]
 
