@@ -154,10 +154,10 @@ def serve(settings: Settings) -> int:
 
 def _warn(settings: Settings, state: State) -> None:
     """What an operator may not have meant."""
-    for sentence in unread():
-        state.runs.warn("", "setting_ignored", sentence)
+    if sentences := unread():
+        state.runs.warn("", "setting_ignored", " ".join(sentences))
     if not settings.tokens and not _is_loopback(settings.host):
-        why = f"whoever reaches {settings.host}:{settings.port} can use this service: set DARE_TOKEN"
+        why = f"{settings.host} is reached from other machines, and anybody there may use it: set DARE_TOKEN"
         state.runs.warn("", "no_token", why)
 
 

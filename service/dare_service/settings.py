@@ -176,7 +176,7 @@ def unread(environment: Mapping[str, str] = os.environ) -> list[str]:
     given = [n for n in environment if n.startswith("DARE_") and n not in {*own, *foreign}]
     near = misspelt_variables(own, given)
     hinted = {sentence.split()[2] for sentence in near}
-    return [*near, *(f"the variable {n[:64]} is not read" for n in sorted(given) if n[:64] not in hinted)]
+    return [*near, *(f"the variable {n[:64]} is not read." for n in sorted(given) if n[:64] not in hinted)]
 
 
 def _convert(name: str, text: str, kind: type) -> Any:

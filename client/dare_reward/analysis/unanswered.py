@@ -50,8 +50,12 @@ class Unanswered:
         """Whether more than half of the rollouts have none."""
         return 2 * self.count > self.rollouts
 
+    @property
+    def why(self) -> str:
+        """The commonest reason in brackets, or nothing."""
+        common = self.reasons.most_common(1)
+        return f" (mostly: {common[0][0]})" if common else ""
+
     def __str__(self) -> str:
         """`29 of 640 rollouts without an answer (mostly: cut off at the length limit)`."""
-        common = self.reasons.most_common(1)
-        why = f" (mostly: {common[0][0]})" if common else ""
-        return f"{self.count:,} of {self.rollouts:,} rollouts without an answer{why}"
+        return f"{self.count:,} of {self.rollouts:,} rollouts without an answer{self.why}"

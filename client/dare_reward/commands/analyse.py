@@ -14,7 +14,7 @@ from dare_reward.analysis.summary import summarise
 from dare_reward.commands.tables import table
 from dare_reward.methods import find
 
-from .group_lines import warn
+from .group_lines import add_file, warn
 from .labelled import finite, interval, read_labelled
 from .tables import number
 
@@ -28,7 +28,7 @@ def register(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "analyse", help="measure rewards against the truth on labelled rollouts"
     )
-    parser.add_argument("file", help="groups with `label` or `correct`, one a line; - for standard input")
+    add_file(parser, "groups with `label` or `correct`")
     parser.add_argument("--method", action="append", help=f"a method; may be repeated (default {', '.join(METHODS)})")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument(
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         find(name)
     if arguments.plot is not None:
         prepare_figures(arguments.plot, force=arguments.force)
-    data = read_labelled(arguments.file)
+    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob")
     numbers = summarise(
         data.groups,
         data.correct_R,
@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         for path in draw(arguments.plot, numbers, data.groups, data.correct_R, force=arguments.force):
             warn(f"wrote {path}")
+    data.closing.say()
     return int(data.bad > 0)
 
 

@@ -11,6 +11,7 @@ from dare_reward.analysis.preflight import LEVEL, RULE, RULES, preflight
 from dare_reward.commands.tables import table
 from dare_reward.methods import find, methods
 
+from .group_lines import add_file
 from .labelled import finite, interval, read_labelled
 
 __all__ = ["register"]
@@ -26,7 +27,7 @@ def register(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "preflight", help="predict DARE against voting from labelled rollouts of a policy", epilog=EPILOG
     )
-    parser.add_argument("file", help="groups with `label` or `correct` and entropies, one a line; - for standard input")
+    add_file(parser, "groups with `label` or `correct` and entropies")
     parser.add_argument("--method", default="dare", help="the method in question (default dare)")
     parser.add_argument("--against", default="ttrl", help="the method to beat (default ttrl)")
     parser.add_argument("--rule", choices=RULES, default=RULE, help=f"see below (default {RULE})")
@@ -40,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     """See EPILOG for rule and exit codes."""
     for name in (arguments.method, arguments.against):
         find(name)
-    data = read_labelled(arguments.file)
+    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob")
+    data.closing.say()
     found = preflight(
         data.groups,
         data.correct_R,
