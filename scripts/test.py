@@ -13,7 +13,7 @@ import sys
 
 import _venv  # ends a Python that is too old
 
-REQUIREMENTS = ["-e .[service,cli,plots]"]  # never the trainer extra: it brings torch
+REQUIREMENTS = ["-e .[service,cli,plots,files]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
 PROCESSES = "2"  # more would help on few machines: the longest tests start processes of their own
 CHECKS = (
@@ -55,7 +55,7 @@ def lowest() -> list[str]:
 
     project = tomllib.loads((_venv.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    bounds = [*project["dependencies"], *extras["service"], *extras["cli"], *extras["plots"]]
+    bounds = [*project["dependencies"], *extras["service"], *extras["cli"], *extras["plots"], *extras["files"]]
     return [bound.partition(";")[0].replace(">=", "==") for bound in bounds]
 
 

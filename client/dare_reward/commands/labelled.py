@@ -40,14 +40,14 @@ def read_labelled(file: str, *, logprobs: bool = False) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label."""
     reader = Reader(file, logprobs=logprobs)
     groups: list[Mapping[str, Any]] = []
-    faults, closing = Faults(reader.unit), Closing()
+    faults, closing = Faults(reader.unit, warn), Closing()
     for number_, group in reader:
         fault = group if isinstance(group, RequestError) else _fault(group)
         if fault is None and not isinstance(group, RequestError):
             groups.append({**group, "group_id": f"{len(groups)}"})
         elif fault is not None:
             faults.add(number_, fault)
-    faults.say(warn)
+    faults.say()
     reader.say(warn)
     if not groups:
         raise RequestError(f"{file}: no groups", code="empty")

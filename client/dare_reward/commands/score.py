@@ -62,12 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out:
             out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=[arguments.file]))
         reader = read_groups(arguments)
-        faults, closing = Faults(reader.unit), Closing()
+        faults, closing = Faults(reader.unit, warn), Closing()
         if names:
             done = _compare(reader, scorers, out, faults, closing)
         else:
             done = _write_all(arguments, _score_all(reader, scorers[arguments.method]), out, faults, closing)
-        faults.say(warn)
+        faults.say()
         reader.say(warn)
         if len(faults) and not done:
             nothing = f"; {arguments.out} was not written" if arguments.out else ""

@@ -91,8 +91,9 @@ def _join(group: dict[str, Any], found: Loose) -> None:
 class Faults:
     """Mistakes by their kind: the first of each with its place, and how many more there are like it."""
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: str, tell: Callable[[str], None]) -> None:
         self._unit = unit
+        self._tell = tell
         self._kinds: dict[str, tuple[int, str]] = {}
         self._counts: dict[str, int] = {}
 
@@ -106,12 +107,14 @@ class Faults:
         self._kinds.setdefault(kind, (number, text))
         self._counts[kind] = self._counts.get(kind, 0) + 1
         if len(self._kinds) > KINDS:
+            del self._kinds[kind]
+            self.say()
             raise RequestError(f"more than {KINDS} kinds of mistakes: is this a file of rollouts?", code="file")
 
-    def say(self, tell: Callable[[str], None]) -> None:
+    def say(self) -> None:
         for kind, (number, text) in self._kinds.items():
             more = self._counts[kind] - 1
-            tell(f"{self._unit} {number}: {text}" + (f" ({more:,} more like this)" if more else ""))
+            self._tell(f"{self._unit} {number}: {text}" + (f" ({more:,} more like this)" if more else ""))
 
 
 def _message(error: Exception) -> str:

@@ -135,7 +135,7 @@ def _group(value: JSON, notes: Notes, *, logprobs: bool) -> dict[str, Any]:
                 member.setdefault(name, entry)
     if "answer" in rest and "label" not in group:
         group["label"], used["answer"] = value["answer"], "label"
-    _note(notes, used, [n for n in rest if n not in columns and n not in used], group=True)
+    _note(notes, used, [n for n in rest if n not in columns and n not in used])
     group["rollouts"] = [_rollout(m, notes) for m in members]
     return _finished(group, notes, logprobs=logprobs)
 
@@ -163,7 +163,7 @@ def _rollout(value: Any, notes: Notes) -> Any:
             f"a rollout has neither text nor answer: {unknown_name('field', str(rest[0]), ROLLOUT_FIELDS)}",
             code="unknown_field",
         )
-    _note(notes, used, rest, group=False)
+    _note(notes, used, rest)
     if isinstance(out.get("text"), Mapping):
         out["text"] = out["text"].get("content")
     if _is_messages(out.get("text")):
@@ -223,21 +223,23 @@ def _loose(value: JSON, notes: Notes, *, logprobs: bool) -> Loose:
     if "answer" in own and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
         shared["label"] = shared.get("label", own.pop("answer"))
         notes.taken["answer", "label"] += 1
-    name, key = _sibling_key(value, shared, also)
+    name, key = _sibling_key(value, shared)
+    if name == "prompt" and own.keys() == {"answer"}:
+        raise RequestError("a prompt and an answer are a data set, and no rollout: a rollout has a text", code="data")
     group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
     if name != "prompt":
         group["group_id"] = key
     if "id" in value and name != "id":
         own["id"] = value["id"]
         also.pop("id", None)
-    _note(notes, used, [], group=False)
+    _note(notes, used, [])
     ignored = [n for n in rest if n in left and n not in {name, "step", "answer"}]
-    _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored, group=True)
+    _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
     step = value.get("step", value.get("global_step"))
     return Loose(f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, logprobs=False), _rollout(own, Notes()))
 
 
-def _sibling_key(value: JSON, shared: JSON, used: Mapping[str, str]) -> tuple[str, str]:
+def _sibling_key(value: JSON, shared: JSON) -> tuple[str, str]:
     for name in GROUPING:
         found = shared.get("prompt") if name == "prompt" else value.get(name)
         if found is not None and found != "":
@@ -247,7 +249,7 @@ def _sibling_key(value: JSON, shared: JSON, used: Mapping[str, str]) -> tuple[st
     )
 
 
-def _note(notes: Notes, used: Mapping[str, str], rest: Sequence[str], *, group: bool) -> None:
+def _note(notes: Notes, used: Mapping[str, str], rest: Sequence[str]) -> None:
     for other, own in used.items():
         notes.taken[other, own] += 1
     for name in rest:
