@@ -86,7 +86,7 @@ def score(
     correct_R = correctness(prepared)
     main = _judge(chosen, {s.name: values[s.name] for s in chosen.specs}, prepared, correct_R)
     shadows = {name: _judge(find(name), _defaults(name, seed), prepared, correct_R) for name in shadow}
-    return write(prepared, main, shadows, correct_R, advantage=advantage, config_id=config_id(method, values))
+    return write(prepared, main, shadows, correct_R, advantage=advantage, config_id=config_id(chosen.name, values))
 
 
 def _prepared(

@@ -25,7 +25,7 @@ from typing import Any, Literal, Self
 import httpx
 
 from ._deadline import Deadline, install
-from ._outgoing import Part, Sending, parts, plain, split_address
+from ._outgoing import Part, Sending, parts, plain, service_address, split_address
 from ._reply_check import read_json
 from ._request import LIMITS
 from ._scoring import score
@@ -34,10 +34,10 @@ from .advantages import ADVANTAGES
 from .answers import ANSWERS_VERSION
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
-from .methods import methods
+from .methods import OTHER_NAMES, methods
 from .reply import Asked, CrossedReplyError, Reply, check_fit
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["AsyncClient", "Client", "environment_token"]
 
 logger = logging.getLogger("dare_reward")
 
@@ -127,6 +127,8 @@ class _Base:
     ) -> None:
         """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
 
+        url           of the service, with or without its route /reward and ?token=
+        token         of the service, if it has one
         timeout       seconds of one whole try, from the connection to the last byte of the reply
         retries       further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
                       Retry-After
@@ -139,16 +141,15 @@ class _Base:
                       refuse longer replies; by default 1 MiB, and for each method asked 32 times the request
         transport     an httpx transport, for tests and proxies
         """
-        parts = split_address(url)
-        self.url = parts.geturl().rstrip("/")
+        self.url, given = service_address(url)
         self.timeout = timeout
         self.retries = retries
         self.fallback = fallback
         self.allow_change = allow_change
         self.sending = Sending(text=send_text, tokens=send_tokens)
         self.max_reply_bytes = max_reply_bytes
-        self._host = parts.hostname or ""
-        self._token = token
+        self._host = split_address(self.url).hostname or ""
+        self._token = token or given
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: _Limits | None = None
@@ -197,7 +198,7 @@ class _Base:
         self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], params: Mapping[str, Any]
     ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
-        params = plain(params)
+        params, method = plain(params), OTHER_NAMES.get(method, method)
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
@@ -484,6 +485,11 @@ class _Body:
     def whole(self) -> _Response:
         response, send = self._response, self._send
         return _Response(response.status_code, response.headers, bytes(self._held), send.request_id)
+
+
+def environment_token(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The token in DARE_TOKEN; of several, which a service may have, the first."""
+    return next(iter(environment.get("DARE_TOKEN", "").split()), None)
 
 
 def _new_client(**options: Any) -> httpx.Client:

@@ -157,7 +157,9 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
     _observe(state, outcome.reply, kind, len(body), outcome)
     request.scope["state"]["notes"].update(outcome.notes)
-    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing})
+    errors = sum(group.error is not None for group in outcome.reply.groups)
+    told = {"Dare-Group-Errors": str(errors)} if errors else {}
+    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing, **told})
 
 
 def _reply_form(request: Request) -> str:

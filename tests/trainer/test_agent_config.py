@@ -100,3 +100,16 @@ def test_shadow_methods(tmp_path, text):
 def test_methods_that_openrlhf_cannot_use_fail_at_the_start(settings, words):
     with pytest.raises(RequestError, match=words):
         AgentConfig(**settings)
+
+
+def test_one_token_variable_and_the_old_one_with_a_warning(tmp_path, caplog):
+    assert read_config(tmp_path, {"DARE_TOKEN": "new old"}).token == "new"
+    assert not caplog.records
+    assert read_config(tmp_path, {"DARE_AGENT_TOKEN": "x"}).token == "x"
+    assert "DARE_AGENT_TOKEN is the old name of DARE_TOKEN" in caplog.text
+    assert read_config(tmp_path, {"DARE_AGENT_TOKEN": "own", "DARE_TOKEN": "new"}).token == "new"
+
+
+def test_a_misspelt_variable_is_warned_of(tmp_path, caplog):
+    assert read_config(tmp_path, {"DARE_AGENT_METHDO": "ttrl"}).method == "dare"
+    assert "DARE_AGENT_METHDO is not read; did you mean DARE_AGENT_METHOD?" in caplog.text

@@ -203,7 +203,7 @@ def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
     ((command_line, options),) = started
     assert command_line[1:3] == ["-m", "openrlhf.cli.train_ppo_ray"]
     assert command_line[-2:] == ["--train.seed", "7"]
-    assert options["env"]["DARE_AGENT_TOKEN"] == "secret"
+    assert options["env"]["DARE_TOKEN"] == "secret"
     agent = tmp_path / "runs" / "aime24-qwen3-1.7b" / "agent"
     assert command_line[command_line.index("--train.agent_func_path") + 1] == str(agent / "agent.py")
     found = read_config(agent, {})

@@ -218,4 +218,31 @@ def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, caps
     assert "pip install -e . -e research" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["stud"])
-    assert "invalid choice: 'stud'" in capsys.readouterr().err
+    assert "unknown command 'stud'" in capsys.readouterr().err
+
+
+def test_a_misspelt_command_is_suggested(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["scroe", "x"])
+    assert ended.value.code == 2
+    assert "unknown command 'scroe'; did you mean score" in capsys.readouterr().err
+
+
+def test_help_is_a_command_too(capsys):
+    for words, shown in ((["help"], "COMMAND"), (["help", "score"], "--out"), (["-V"], dare_reward.__version__)):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        assert shown in capsys.readouterr().out
+
+
+def test_majority_is_another_name_of_ttrl(tmp_path, capsys):
+    file = write(tmp_path, GOOD)
+    assert main(["score", file, "--method", "majority"]) == 0
+    found = capsys.readouterr().out
+    assert main(["score", file, "--method", "ttrl"]) == 0
+    assert found == capsys.readouterr().out
+    one, other = (dare_reward.estimate([GOOD], method=m) for m in ("majority_vote", "ttrl"))
+    assert (one.method, one.config_id, one.groups) == (other.method, other.config_id, other.groups)
+    assert main(["score", file, "--method", "TTRLL"]) == 2
+    assert "did you mean ttrl" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dare_reward._scoring import score
+from dare_reward.analysis.unanswered import reason
 from dare_reward.commands.tables import group_table, table
 from dare_reward.errors import RequestError
 from dare_reward.files.reader import Reader
@@ -61,13 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"config_id {reply.config_id[:12]}\n")
     print(group_table(found))
     closing.add(group, found.valid)
-    closing.say()
     if found.error is not None:
+        closing.say()
         return 1
     for flag in found.flags or ():
         print(f"\n{flag}: {FLAGS.get(flag, '')}".rstrip(": "))
     print(f"\nrollouts\n{_rollouts(group, found)}")
     print("\n" + ", ".join(f"{k} {v:.4g}" for k, v in (found.diagnostics or {}).items() if isinstance(v, int | float)))
+    closing.say()
     return 0
 
 
@@ -85,7 +87,7 @@ def _rollouts(group: Mapping[str, Any], found: GroupReply) -> str:
     rows = [
         [
             str(rollout.get("id", i)),
-            (answer if answer is not None else "(none)")[:40],
+            (answer if answer is not None else f"(none: {reason(rollout)})")[:48],
             "-" if value is None else f"{value:.6f}",
             "" if keep else "no",
         ]

@@ -133,7 +133,7 @@ def _train(arguments: argparse.Namespace) -> int:
         check_labels(Path(flags[key]), str(flags.get("data.label_key", "label")))
     handshake(replace(config, start_timeout=10.0))
     prepare_folder(flags, config, force=arguments.force)
-    environment = {**os.environ} | ({"DARE_AGENT_TOKEN": config.token} if config.token else {})
+    environment = {**os.environ} | ({"DARE_TOKEN": config.token} if config.token else {})
     return subprocess.run([sys.executable, *words[1:]], check=False, env=environment).returncode  # noqa: S603
 
 
@@ -158,7 +158,8 @@ def _launch(arguments: argparse.Namespace) -> Any:
     from .compose import NEWEST, Launch  # noqa: PLC0415
     from .flags import installed  # noqa: PLC0415
 
-    token = {"token": os.environ["DARE_AGENT_TOKEN"]} if os.environ.get("DARE_AGENT_TOKEN") else {}
+    given = os.environ.get("DARE_TOKEN") or os.environ.get("DARE_AGENT_TOKEN") or ""  # the second is the old name
+    token = {"token": given.split()[0]} if given.split() else {}
     return Launch(
         url=arguments.reward_url or "http://127.0.0.1:8000",
         route=arguments.route,
