@@ -42,10 +42,11 @@ def main() -> int:
         result = subprocess.run(
             [command, "score", arguments.file, "--url", url, "--table"], check=False, cwd=_venv.ROOT
         )
-        _venv.say(f"The service: {url}   its documentation: {url}/docs")
         if arguments.keep:
-            _venv.say("It runs until Ctrl-C.")
+            _venv.say(f"The service runs until Ctrl-C: {url}   its documentation: {url}/docs")
             server.wait()
+        else:
+            _venv.say("The service has done its work and stops. To try it yourself: python3 scripts/demo.py --keep")
     except KeyboardInterrupt:
         return 0
     else:

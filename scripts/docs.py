@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- output of: (?P<command>.+?) -->\n(?P<fence>```\w*\n)(?P<body>.*?)(?P<end>\n?```)", re.DOTALL)
 MARKDOWN = re.compile(r"<!-- table of: (?P<command>.+?) -->\n(?P<body>.*?)\n?<!-- end -->", re.DOTALL)
 ADDRESS = "127.0.0.1:8000"
+CLOSING = re.compile(r"^[\d,]+ groups?, .* \d+\.\d s\n?", re.MULTILINE)  # the last line of a command has its seconds
 ENTRY = "import sys; from dare_reward.cli import main; sys.exit(main())"
 
 
@@ -59,7 +60,7 @@ def output(command: str, address: str) -> str:
     )
     if found.returncode and "--table" in command:
         raise SystemExit(f"{command} failed:\n{found.stdout}")
-    return found.stdout.rstrip().replace(address, ADDRESS)
+    return CLOSING.sub("", found.stdout).rstrip().replace(address, ADDRESS)
 
 
 def renew(text: str, address: str) -> str:
@@ -118,12 +119,22 @@ def shadow_table() -> Iterator[tuple[str, ...]]:
     yield from ((f"`shadow_METHOD_{name}`", meaning) for name, meaning in LOGS.items())
 
 
+def names_table() -> Iterator[tuple[str, ...]]:
+    """The names of other tools that a file may use."""
+    from dare_reward.files.names import GROUP_NAMES, ROLLOUT_NAMES  # noqa: PLC0415
+
+    yield "our name", "of a", "other names"
+    for what, table_ in (("group", GROUP_NAMES), ("rollout", ROLLOUT_NAMES)):
+        yield from ((f"`{own}`", what, ", ".join(f"`{n}`" for n in others)) for own, others in table_.items())
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
     "logs": partial(logs_table, "url"),
     "agent": partial(logs_table, "agent"),
     "shadow": shadow_table,
+    "names": names_table,
 }
 
 

@@ -1,7 +1,8 @@
 """Run everything that a change has to pass: `python3 scripts/test.py [--tests-only] [pytest arguments]`.
 
 Makes its own virtual environment (.venv-test), then runs the linter, the formatter's check, the type checker and the
-tests, in that order, and goes on after a failure so that one run tells everything. `--tests-only` runs the tests alone;
+tests, in that order, and goes on after a failure so that one run tells everything. `--quick` runs a selection in about
+a minute: the rewards, the command line and the files that it reads. `--tests-only` runs the tests alone;
 `--research` runs those of the studies alone, in `.venv-research`; `--lowest` the tests with the lowest version of each
 dependency that pyproject.toml allows, in `.venv-lowest`, with Python 3.11.
 The tests run in two processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
@@ -13,9 +14,10 @@ import sys
 
 import _venv  # ends a Python that is too old
 
-REQUIREMENTS = ["-e .[service,cli,plots]"]  # never the trainer extra: it brings torch
+REQUIREMENTS = ["-e .[service,cli,plots,files]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
 PROCESSES = "2"  # more would help on few machines: the longest tests start processes of their own
+QUICK = [f"tests/unit/{name}" for name in ("test_dare.py", "test_golden.py", "test_cli.py", "files")]
 CHECKS = (
     ("ruff check", ["ruff", "check", "."]),
     ("ruff format", ["ruff", "format", "--check", "."]),
@@ -28,7 +30,7 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] in (["-h"], ["--help"]):
         print(__doc__)
         return 0
-    options = {"--tests-only", "--research", "--lowest"} & set(arguments)
+    options = {"--quick", "--tests-only", "--research", "--lowest"} & set(arguments)
     arguments = [argument for argument in arguments if argument not in options]
     if "--research" in options:
         python = _venv.ensure("research", [*REQUIREMENTS, "-e ./research"], groups=["test"])
@@ -37,6 +39,8 @@ def main(arguments: list[str]) -> int:
         python = _venv.ensure("lowest", [*REQUIREMENTS, *lowest()], groups=["test"])
         return _module(python, ["pytest", "-n", PROCESSES, *arguments])
     python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
+    if "--quick" in options:
+        return _module(python, ["pytest", "-n", PROCESSES, *QUICK, *arguments])
     failed = []
     for title, command in () if "--tests-only" in options else CHECKS:
         _venv.say(f"== {title}")
@@ -55,7 +59,7 @@ def lowest() -> list[str]:
 
     project = tomllib.loads((_venv.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    bounds = [*project["dependencies"], *extras["service"], *extras["cli"], *extras["plots"]]
+    bounds = [*project["dependencies"], *extras["service"], *extras["cli"], *extras["plots"], *extras["files"]]
     return [bound.partition(";")[0].replace(">=", "==") for bound in bounds]
 
 

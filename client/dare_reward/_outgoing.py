@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
 from .wire import MEDIA_TYPES, pack
 
-__all__ = ["Part", "Sending", "parts", "plain", "split_address"]
+__all__ = ["Part", "Sending", "parts", "plain", "service_address", "split_address"]
 
 JSON = Mapping[str, Any]
 
@@ -76,6 +76,27 @@ def split_address(url: str) -> SplitResult:
     if not known:
         raise RequestError(f"the address of the reward service is like http://127.0.0.1:8000, not {url!r}", code="url")
     return parts
+
+
+def service_address(url: str) -> tuple[str, str | None]:
+    """The service's base address, and the token in its query: addresses of its route and of OpenRLHF's flag work too.
+
+    RequestError for anything else in the query.
+    """
+    parts = split_address(url)
+    try:
+        query = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except ValueError:
+        query = {parts.query: ""}
+    token = query.pop("token", None)
+    if query:
+        raise RequestError(
+            f"the address has {min(query)[:64]!r} in its query; pass settings as arguments, not in the address",
+            code="url",
+        )
+    path = parts.path.rstrip("/")
+    route = next((r for r in ("/v1/reward", "/get_reward", "/reward") if path.endswith(r)), "")
+    return urlunsplit((parts.scheme, parts.netloc, path.removesuffix(route), "", "")), token
 
 
 def parts(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib.metadata import entry_points
 
 from ._version import __version__
-from .errors import DareError
+from .errors import DareError, unknown_name
 
 __all__ = ["main"]
 
@@ -23,13 +23,16 @@ GROUP = "dare_reward.commands"
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 done but some input could not be scored, 2 wrong use or nothing could be done."""
     parser = argparse.ArgumentParser("dare-reward", description="Rewards for label-free reinforcement learning.")
-    parser.add_argument("--version", action="version", version=f"dare-reward {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"dare-reward {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
         entry.load()(subparsers)
-    if (argv or sys.argv[1:])[:1] == ["study"] and "study" not in subparsers.choices:
-        parser.error("study comes with the package in research/ of a checkout: pip install -e . -e research")
-    arguments = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
+    if words and not words[0].startswith("-") and words[0] not in subparsers.choices:
+        parser.error(_unknown(words[0], list(subparsers.choices)))
+    arguments = parser.parse_args(words)
     try:
         return int(arguments.run(arguments))
     except DareError as error:
@@ -38,5 +41,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` closed the pipe; Python would complain once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        print(f"dare-reward {arguments.command}: {_words(error)}", file=sys.stderr)  # noqa: T201
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _unknown(word: str, known: Sequence[str]) -> str:
+    if word == "study":
+        return "study comes with the package in research/ of a checkout: pip install -e . -e research"
+    return f"{unknown_name('command', word, known)} (known: {', '.join(known)})"
+
+
+def _words(error: OSError) -> str:
+    """What the system refused, and of which file."""
+    why = error.strerror or str(error) or type(error).__name__
+    return why if error.filename is None else f"{error.filename}: {why}"

@@ -25,7 +25,7 @@ from typing import Any, Literal, Self
 import httpx
 
 from ._deadline import Deadline, install
-from ._outgoing import Part, Sending, parts, plain, split_address
+from ._outgoing import Part, Sending, parts, plain, service_address, split_address
 from ._reply_check import read_json
 from ._request import LIMITS
 from ._scoring import score
@@ -35,10 +35,10 @@ from .answers import ANSWERS_VERSION
 from .configured import is_own, request_config_id
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
-from .methods import methods
+from .methods import OTHER_NAMES, methods
 from .reply import Asked, CrossedReplyError, Reply, check_fit
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["AsyncClient", "Client", "environment_token"]
 
 logger = logging.getLogger("dare_reward")
 
@@ -129,6 +129,8 @@ class _Base:
     ) -> None:
         """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
 
+        url           of the service, with or without its route /reward and ?token=
+        token         of the service, if it has one
         timeout       seconds of one whole try, from the connection to the last byte of the reply
         retries       further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
                       Retry-After
@@ -141,16 +143,15 @@ class _Base:
                       refuse longer replies; by default 1 MiB, and for each method asked 32 times the request
         transport     an httpx transport, for tests and proxies
         """
-        parts = split_address(url)
-        self.url = parts.geturl().rstrip("/")
+        self.url, given = service_address(url)
         self.timeout = timeout
         self.retries = retries
         self.fallback = fallback
         self.allow_change = allow_change
         self.sending = Sending(text=send_text, tokens=send_tokens)
         self.max_reply_bytes = max_reply_bytes
-        self._host = parts.hostname or ""
-        self._token = token
+        self._host = split_address(self.url).hostname or ""
+        self._token = token or given
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: _Limits | None = None
@@ -200,7 +201,7 @@ class _Base:
     ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
         update, params = Update.split(plain(options))
-        labels = {**labels, **update.asked()}
+        labels, method = {**labels, **update.asked()}, OTHER_NAMES.get(method, method)
         try:
             limits = yield from self._learn_limits()
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
@@ -289,9 +290,12 @@ class _Base:
         if self._limits is None:
             response = yield from self._insist(Send("GET", "/info"))
             try:
-                self._limits = _limits(read_json(response.content)["settings"])
+                content = read_json(response.content)
+                self._limits = _limits(content["settings"])
             except (ReplyError, ValueError, KeyError, TypeError, AttributeError):
                 raise ReplyError(f"{self.url}/info is not that of a reward service: is the address right?") from None
+            if self._token and content.get("auth") is False:
+                logger.warning("%s has no token: anybody can use it, and ours is ignored (DARE_TOKEN)", self.url)
         return self._limits
 
     def _check_pins(self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: Reply) -> None:
@@ -502,6 +506,11 @@ class _Body:
     def whole(self) -> _Response:
         response, send = self._response, self._send
         return _Response(response.status_code, response.headers, bytes(self._held), send.request_id)
+
+
+def environment_token(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The token in DARE_TOKEN; of several, which a service may have, the first."""
+    return next(iter(environment.get("DARE_TOKEN", "").split()), None)
 
 
 def _new_client(**options: Any) -> httpx.Client:

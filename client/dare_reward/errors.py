@@ -117,6 +117,16 @@ def unknown_value(what: str, value: str, known: Iterable[str]) -> str:
     return f"unknown {what}{_likely(value, known)}; known: {', '.join(known)}"
 
 
+def misspelt_variables(known: Iterable[str], given: Iterable[str], *, prefix: str = "DARE_") -> list[str]:
+    """A sentence for each variable of `given` that nothing reads and whose name is close to one of `known`."""
+    names = {name.removeprefix(prefix): name for name in known}
+    found = sorted(name for name in given if name.startswith(prefix) and name.removeprefix(prefix) not in names)
+    near = {name: difflib.get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=0.6) for name in found}
+    return [
+        f"the variable {name[:64]} is not read; did you mean {names[best[0]]}?" for name, best in near.items() if best
+    ]
+
+
 def _likely(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(near)}?" if near else ""

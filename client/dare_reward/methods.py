@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
@@ -191,6 +191,10 @@ class Method:
         return self.run(groups, self.resolve(params))
 
 
+# What people call a method: accepted wherever a method is named; the reply has the method's own name.
+OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"majority": "ttrl", "majority_vote": "ttrl"})
+
+
 @cache
 def methods() -> Mapping[str, Method]:
     """Every method by name: dare and its presets, then in the order of their modules."""
@@ -204,9 +208,11 @@ def methods() -> Mapping[str, Method]:
 
 def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
     try:
-        return methods()[name]
+        return methods()[OTHER_NAMES.get(name, name)]
     except KeyError:
-        raise RequestError(unknown_value("method", name, methods()), loc=loc, code="method") from None
+        raise RequestError(
+            unknown_value("method", name.lower(), [*methods(), *OTHER_NAMES]), loc=loc, code="method"
+        ) from None
 
 
 def specs(method: Method, *, shadow: Sequence[str] = ()) -> tuple[Spec, ...]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from dare_reward.files.output import write_files
+
 __all__ = ["SUMS", "Place", "read", "write", "write_sums"]
 
 SUMS = "SHA256SUMS"
@@ -70,9 +72,7 @@ def write(path: Path, text: str) -> None:
     if path.exists() and read(path) == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(gzip.compress(text.encode(), 9, mtime=0) if path.suffix == ".gz" else text.encode())
-    part.replace(path)
+    write_files({path: gzip.compress(text.encode(), 9, mtime=0) if path.suffix == ".gz" else text.encode()}, force=True)
 
 
 def write_sums(folder: Path) -> Path:

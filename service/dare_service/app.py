@@ -15,11 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.methods import Method, settle, specs
+from dare_reward.errors import RequestError
+from dare_reward.methods import Method, find, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi
-from .auth import Hosts, authorise, hide_token
+from .auth import Hosts, authorise, has_token, hide_token
 from .body import Admission, Form, Lease, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
@@ -29,7 +30,7 @@ from .problems import STOPPING, response, stopping
 from .request_url import query
 from .reward_request import Call, RequestScorer, ScoredRequest, decode, embed, judge
 from .run_notices import Runs
-from .settings import Settings
+from .settings import Settings, SettingsError
 from .single_process import join_refusal
 from .workers import Workers, unless_gone
 
@@ -48,6 +49,7 @@ class State:
     workers: Workers = field(default_factory=Workers)
     openrlhf: OpenRLHF = field(init=False)
     rollouts: Rollouts = field(init=False)
+    runs: Runs = field(init=False)
     scorer: RequestScorer = field(init=False)
     draining: bool = False
 
@@ -55,11 +57,11 @@ class State:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.scorer = RequestScorer.of(self.settings)
-        runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
+        self.runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
         if refusal:
-            runs.line("", "join_refused", refusal)
-        self.openrlhf = OpenRLHF(self.settings, self.metrics, self.workers, runs, refusal)
-        self.rollouts = Rollouts(self.settings, self.metrics, self.workers, runs, refusal)
+            self.runs.line("", "join_refused", refusal)
+        self.openrlhf = OpenRLHF(self.settings, self.metrics, self.workers, self.runs, refusal)
+        self.rollouts = Rollouts(self.settings, self.metrics, self.workers, self.runs, refusal)
         self.metrics.watch("openrlhf", self.openrlhf.join)
         self.metrics.watch("rollouts", self.rollouts.join)
 
@@ -101,7 +103,7 @@ async def _post(scope: Scope, receive: Receive, send: Send) -> None:
 def create_app(settings: Settings | None = None) -> FastAPI:
     """The application; its state is `app.state.dare`."""
     settings = settings or Settings()
-    settle(settings.method, settings.default_params)  # a bad default must fail at start, not at the first request
+    _check_defaults(settings)
     state = State(settings)
     app = Application(
         title="dare-reward",
@@ -128,6 +130,17 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
     app.add_middleware(Observe, metrics=state.metrics, routes=routes, hosts=Hosts(settings))
     return app
+
+
+def _check_defaults(settings: Settings) -> None:
+    """A bad default must fail at the start, not at the first request."""
+    name = "DARE_METHOD"
+    try:
+        find(settings.method)
+        name = "DARE_PARAMS"
+        settle(settings.method, settings.default_params)
+    except RequestError as error:
+        raise SettingsError(f"{name}: {error.message}") from None
 
 
 async def reward(request: Request) -> Response:
@@ -162,7 +175,9 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
     _observe(state, outcome.reply, kind, len(body), outcome)
     request.scope["state"]["notes"].update(outcome.notes)
-    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing})
+    errors = sum(group.error is not None for group in outcome.reply.groups)
+    told = {"Dare-Group-Errors": str(errors)} if errors else {}
+    return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing, **told})
 
 
 def _reply_form(request: Request) -> str:
@@ -173,6 +188,10 @@ def _reply_form(request: Request) -> str:
 
 def _admit(request: Request, state: State) -> None:
     authorise(request, state.settings)
+    if not state.settings.tokens and has_token(request):
+        state.runs.warn(
+            "", "token_ignored", "a client sent a token, but this service has none: set DARE_TOKEN to use it"
+        )
     if state.draining:
         raise stopping()
 
@@ -273,6 +292,7 @@ async def info(request: Request) -> Response:
         "answers_version": ANSWERS_VERSION,
         "auth": bool(state.settings.tokens),
         "settings": settings,
+        "warnings": state.runs.warnings,
     }
     return Response(to_json(content), media_type="application/json")
 

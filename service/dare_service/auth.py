@@ -16,7 +16,7 @@ from fastapi import Request
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["Hosts", "authorise", "hide_token"]
+__all__ = ["Hosts", "authorise", "has_token", "hide_token"]
 
 Scope = MutableMapping[str, Any]
 
@@ -104,6 +104,11 @@ def authorise(request: Request, settings: Settings) -> None:
             code="token",
             headers={"WWW-Authenticate": "Bearer"},
         )
+
+
+def has_token(request: Request) -> bool:
+    """Whether the caller sent one, right or wrong."""
+    return "authorization" in request.headers or "token" in request.scope["state"]
 
 
 def _query_token(request: Request) -> bytes:

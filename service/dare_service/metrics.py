@@ -72,6 +72,12 @@ class Metrics:
             "Rollouts of OpenRLHF whose label means nothing; they train without a label",
             registry=r,
         )
+        self.warnings = Counter(
+            "dare_warnings_total",
+            "Runs in which something was found that the log and GET /info explain",
+            ["event"],
+            registry=r,
+        )
         Gauge("dare_build_info", "Always 1", ["version"], registry=r).labels(__version__).set(1)
 
     def observe_groups(self, reply: Reply) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,19 +17,28 @@ from .middleware import logger
 __all__ = ["Runs"]
 
 REMEMBERED = 1024
+PAUSE = 2.0  # seconds without a rollout that end a phase; a client comes back within one
 
 
 @dataclass(slots=True)
 class _Run:
+    """phase counts the stretches in which some rollout waited; filled: the keys of this phase's full groups."""
+
     live: Counter[str] = field(default_factory=Counter)
     said: set[str] = field(default_factory=set)
+    warning: str = ""
+    phase: int = 0
+    idle_since: float = 0.0
+    filled: set[str] = field(default_factory=set)
 
 
 class Runs:
     """Runs by name, the most recently used ones."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
         self._metrics = metrics
+        self._clock = clock
+        self._warnings: dict[str, dict[str, Any]] = {}
         self._runs: OrderedDict[str, _Run] = OrderedDict()
 
     def say(self, run: str, event: str, why: str, **fields: Any) -> bool:
@@ -60,10 +70,45 @@ class Runs:
             }
             logger.info("group", extra={"fields": fields})
 
-    @contextmanager
-    def live(self, run: str, address: str) -> Iterator[None]:
-        """A request of that address waits. A second one under the run is flagged: two jobs must not mix silently."""
+    def warn(self, run: str, event: str, why: str, **fields: Any) -> None:
+        """What a user should change: a line and a count, the first time in the run, and an entry of `GET /info`."""
+        if self.say(run, event, why, **fields):
+            self._run(run).warning = why
+            self._metrics.warnings.labels(event).inc()
+            entry = self._warnings.setdefault(event, {"event": event, "why": why, "runs": 0})
+            entry["runs"] += 1
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        """Each event with its first sentence and the number of runs in which it was found; runs are not named."""
+        return list(self._warnings.values())
+
+    def warning(self, run: str) -> str:
+        """The run's last warning, or nothing."""
+        return self._run(run).warning
+
+    def filled_again(self, run: str, group: str, phase: int) -> bool:
+        """A group of the run is full, whose first rollout came in `phase`: was its key full in that phase before?
+
+        A trainer that waits for its rewards leaves a pause between its steps, so a phase lies within one step.
+        """
         known = self._run(run)
+        if phase != known.phase:
+            return False
+        again = group in known.filled
+        known.filled.add(group)
+        return again
+
+    @contextmanager
+    def live(self, run: str, address: str) -> Iterator[int]:
+        """A request of that address waits; yields the run's phase.
+
+        A second address under the run is flagged: two jobs must not mix silently.
+        """
+        known = self._run(run)
+        if not known.live and self._clock() - known.idle_since > PAUSE:
+            known.phase += 1
+            known.filled.clear()
         if (
             known.live
             and address not in known.live
@@ -77,11 +122,12 @@ class Runs:
             self._metrics.join_addresses.labels("run").inc()
         known.live[address] += 1
         try:
-            yield
+            yield known.phase
         finally:
             known.live[address] -= 1
             if not known.live[address]:
                 del known.live[address]
+                known.idle_since = self._clock()
 
     def _run(self, name: str) -> _Run:
         known = self._runs.setdefault(name, _Run())

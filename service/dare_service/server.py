@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
 import logging
 import math
 import os
@@ -23,7 +24,7 @@ from .app import State, create_app
 from .middleware import JSONLines, logger
 from .problems import response
 from .receipts import Connection, notice_the_dead
-from .settings import Settings, SettingsError
+from .settings import Settings, SettingsError, unread
 
 __all__ = ["serve"]
 
@@ -140,6 +141,7 @@ def serve(settings: Settings) -> int:
     )
     _open_files()
     listener = _bind(settings)
+    _warn(settings, app.state.dare)
     _backlog(settings)
     server = Server(config, app.state.dare)
     gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
@@ -148,6 +150,22 @@ def serve(settings: Settings) -> int:
     code = 0 if server.started else 3
     _end_threads(app.state.dare, code)
     return code
+
+
+def _warn(settings: Settings, state: State) -> None:
+    """What an operator may not have meant."""
+    if sentences := unread():
+        state.runs.warn("", "setting_ignored", " ".join(sentences))
+    if not settings.tokens and not _is_loopback(settings.host):
+        why = f"{settings.host} is reached from other machines, and anybody there may use it: set DARE_TOKEN"
+        state.runs.warn("", "no_token", why)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _end_threads(state: State, code: int) -> None:
@@ -202,9 +220,10 @@ def _bind(settings: Settings) -> socket.socket:
         notice_the_dead(listener)
         listener.bind((settings.host, settings.port))
         listener.listen(settings.backlog)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         listener.close()
-        raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None
+        why = getattr(error, "strerror", None) or "this is no name of a host"
+        raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None
     return listener
 
 

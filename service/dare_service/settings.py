@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dare_reward._request import Limits
-from dare_reward.errors import DareError
+from dare_reward.errors import DareError, misspelt_variables
 from dare_reward.methods import read_line
 
-__all__ = ["Settings", "SettingsError", "from_environment"]
+__all__ = ["Settings", "SettingsError", "from_environment", "unread"]
 
 MIB = 1 << 20
+ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 
 
 class SettingsError(DareError, ValueError):
@@ -161,9 +162,12 @@ class Settings:
 
     @property
     def default_params(self) -> Mapping[str, Any]:
-        value = json.loads(self.params)
+        try:
+            value = json.loads(self.params)
+        except (ValueError, RecursionError):
+            value = None
         if not isinstance(value, dict):
-            raise SettingsError("DARE_PARAMS must be a JSON object")
+            raise SettingsError('DARE_PARAMS must be a JSON object, such as {"alpha": 0.5}')
         return value
 
 
@@ -176,11 +180,18 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
             values[f.name] = _convert(f.name, text, type(f.default))
     values |= _line(values)
     settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
     if settings.token and not settings.tokens:
         raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
     for name in ("head_timeout", "body_idle", "max_head_bytes"):
         if not getattr(settings, name):
             raise SettingsError(f"DARE_{name.upper()} must be above 0")
+    if settings.port > 65535:
+        raise SettingsError("DARE_PORT (--port) must be 0 to 65535")
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
     if not settings.join_min_share < 1:
@@ -191,7 +202,16 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
         raise SettingsError(
             f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
         )
-    return settings
+
+
+def unread(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """A sentence for each `DARE_*` variable that no part of the project reads."""
+    own = [f"DARE_{f.name.upper()}" for f in fields(Settings)]
+    foreign = [n for n in environment if n in ELSEWHERE or n.startswith(("DARE_AGENT_", "DARE_TEST_"))]
+    given = [n for n in environment if n.startswith("DARE_") and n not in {*own, *foreign}]
+    near = misspelt_variables(own, given)
+    hinted = {sentence.split()[2] for sentence in near}
+    return [*near, *(f"the variable {n[:64]} is not read." for n in sorted(given) if n[:64] not in hinted)]
 
 
 def _line(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -264,6 +264,46 @@ def test_trl_without_a_trainer(service):
         DareReward(URL, num_generations=3)(["p"] * 8, texts)
 
 
+def test_what_is_logged_beside_the_rewards(service):
+    logged = {}
+    texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}", "no idea"]
+    entropies = [[0.2], [0.4], [2.0], [9.0]]
+    DareReward(URL, num_generations=4, tau=0.3)(
+        ["p"] * 4, texts, token_entropies=entropies, log_metric=logged.__setitem__
+    )
+    assert logged["dare/answered"] == 0.75
+    assert logged["dare/entropy"] == pytest.approx((0.2 + 0.4 + 2.0) / 3)
+    assert logged["dare/pruned"] == 0.25
+
+
+def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(service, caplog):
+    scorer = common.Scorer.of(URL, method="ttrl")
+    silent = common.group("g", [{"text": "no idea", "finish_reason": "stop"}] * 3 + [{"text": "", "answer": None}])
+    for _ in range(9):
+        scorer.score([silent])
+    warned = [
+        r.getMessage() for r in caplog.records if "without an answer" in r.getMessage() and r.levelname == "WARNING"
+    ]
+    assert [w.split()[0] for w in warned] == ["4", "8", "16", "32"]
+    assert "no box and no other announced answer" in warned[0]
+    caplog.clear()
+    common.Scorer.of(URL, method="ttrl", tie="first").score([common.group("g", rollouts("112"))])
+    assert not [r for r in caplog.records if r.levelname == "WARNING" and "without an answer" in r.getMessage()]
+
+
+def test_a_label_column_that_is_not_there_is_named_before_anything_is_worked_out(service):
+    with pytest.raises(RequestError, match="unknown column of the dataset 'anser'; did you mean answer"):
+        DareReward(URL, num_generations=1, label="anser")(["p"], ["\\boxed{1}"], answer=["1"])
+    assert not service.bodies
+
+
+def test_a_misspelt_address_variable_is_named(monkeypatch):
+    monkeypatch.delenv("DARE_URL", raising=False)
+    monkeypatch.setenv("DARE_ULR", URL)
+    with pytest.raises(RequestError, match="DARE_ULR is not read; did you mean DARE_URL"):
+        common.from_environment("verl")
+
+
 def test_trl_extras_of_a_rollout_func(service):
     reward = DareReward(URL, num_generations=2)
     texts = ["\\boxed{1}", "\\boxed{2}"]

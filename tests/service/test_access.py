@@ -185,3 +185,15 @@ def test_a_backlog_that_the_kernel_cuts_is_said(tmp_path, caplog):
         _backlog(Settings(backlog=8192), somaxconn)
         assert ("somaxconn" in str([r.__dict__ for r in caplog.records])) is said
     _backlog(Settings(), tmp_path / "absent")
+
+
+@pytest.mark.parametrize("way", [{"url": "/reward?token=zzz"}, {"headers": {"authorization": "Bearer zzz"}}])
+def test_a_token_for_a_service_without_one_is_warned_of_once(make_service, caplog, way):
+    service = make_service()
+    body = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}
+    assert service.get("/info").json()["warnings"] == []
+    for _ in range(2):
+        assert service.post(body, **way).status_code == 200
+    (warning,) = service.get("/info").json()["warnings"]
+    assert warning["event"] == "token_ignored"
+    assert [r.message for r in caplog.records].count("token_ignored") == 1

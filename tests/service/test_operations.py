@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import pytest
 
+from dare_reward.errors import misspelt_variables
 from dare_reward.groups import Ragged
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
@@ -332,7 +333,12 @@ def test_serve_says_what_is_wrong_with_a_setting(tmp_path):
     taken.bind(("127.0.0.1", 0))
     for result, word in (
         (serve(DARE_PORT="x"), "DARE_PORT"),
-        (serve(DARE_METHOD="dre"), "unknown method"),
+        (serve(DARE_PORT="80000"), "DARE_PORT (--port) must be 0 to 65535"),
+        (serve("--port", "80000"), "DARE_PORT (--port) must be 0 to 65535"),
+        (serve("--host", "a" * 70 + ".b", "--port", "0"), "cannot listen"),
+        (serve(DARE_METHOD="dre"), "DARE_METHOD: unknown method"),
+        (serve(DARE_PARAMS="alpha=1"), "DARE_PARAMS must be a JSON object"),
+        (serve(DARE_PARAMS='{"aplha": 1}'), "DARE_PARAMS: "),
         (serve(DARE_TOKEN=" "), "DARE_TOKEN"),
         (serve(DARE_HEAD_TIMEOUT="0"), "DARE_HEAD_TIMEOUT must be above 0"),
         (serve("--port", str(taken.getsockname()[1])), "cannot listen"),
@@ -342,6 +348,36 @@ def test_serve_says_what_is_wrong_with_a_setting(tmp_path):
         assert word in result.stderr
         assert len(result.stderr.splitlines()) == 1
     taken.close()
+
+
+def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(start_server):
+    with start_server(DARE_HOST="0.0.0.0", DARE_MAXGROUPS="5", DARE_WORKERS="2", DARE_AGENT_RUN="x") as (url, process):
+        port = url.rpartition(":")[2]
+        found = httpx.get(f"http://127.0.0.1:{port}/info").json()["warnings"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        lines = [json.loads(x) for x in process.stderr.read().splitlines()]
+    why = [x["why"] for x in lines if x["level"] == "warning"]
+    assert any("the variable DARE_MAXGROUPS is not read; did you mean DARE_MAX_GROUPS?" in x for x in why)
+    assert any("DARE_WORKERS" in x for x in why)
+    assert any("set DARE_TOKEN" in x for x in why)
+    assert not any("DARE_AGENT_RUN" in x for x in why)
+    assert {w["event"] for w in found} == {"setting_ignored", "no_token"}
+
+
+def test_a_service_on_loopback_with_known_settings_warns_of_nothing(start_server):
+    with start_server(DARE_MAX_GROUPS="5") as (url, process):
+        assert httpx.get(f"{url}/info").json()["warnings"] == []
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        events = {json.loads(x)["event"] for x in process.stderr.read().splitlines()}
+    assert not events & {"setting_ignored", "no_token"}
+
+
+def test_no_setting_of_the_service_looks_like_a_mistake_to_a_client():
+    names = [f"DARE_{f.name.upper()}" for f in fields(Settings)]
+    assert misspelt_variables(["DARE_URL", "DARE_TOKEN"], names) == []
+    assert misspelt_variables(["DARE_URL", "DARE_TOKEN"], ["DARE_ULR", "DARE_TOKENS", "OTHER"]) != []
 
 
 def test_serve_without_its_extra_says_so(tmp_path):

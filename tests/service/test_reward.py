@@ -241,3 +241,11 @@ def test_real_floats_survive(service):
     body = service.post({"groups": [{"rollouts": rollouts}]}).json()
     assert [s["uncertainty"] for s in body["groups"][0]["support"]] == values
     assert json.loads(json.dumps(values)) == values
+
+
+def test_groups_in_error_are_counted_in_a_header(service):
+    """The status stays 200, because stacks check for it; a script that looks at headers sees them."""
+    good, bad = {"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}, {"rollouts": [{"answer": "1"}]}
+    assert "dare-group-errors" not in service.post({"groups": [good]}).headers
+    found = service.post({"groups": [bad, good, bad]})
+    assert (found.status_code, found.headers["dare-group-errors"]) == (200, "2")

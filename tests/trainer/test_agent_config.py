@@ -3,7 +3,7 @@
 import pytest
 
 from dare_reward.errors import ConfigError, RequestError
-from dare_trainer.agent.config import FILE, AgentConfig, read_config, write_config
+from dare_trainer.agent.config import FILE, AgentConfig, config_text, read_config
 
 
 def test_file_then_environment(tmp_path):
@@ -41,8 +41,8 @@ def test_what_is_written_is_read(tmp_path):
         temperature=0.7,
         token="secret",
     )
-    path = write_config(config, tmp_path)
-    assert "secret" not in path.read_text()
+    (tmp_path / FILE).write_text(config_text(config))
+    assert "secret" not in config_text(config)
     found = read_config(tmp_path, {})
     assert (found.url, found.run, dict(found.params), found.temperature) == (
         config.url,
@@ -84,7 +84,7 @@ def test_shadow_methods(tmp_path, text):
     found = read_config(tmp_path, {})
     assert found.shadow == ("ttrl", "scrl")
     assert read_config(tmp_path, {"DARE_AGENT_SHADOW": "rent"}).shadow == ("rent",)
-    write_config(found, tmp_path)
+    (tmp_path / FILE).write_text(config_text(found))
     assert read_config(tmp_path, {}) == found
 
 
@@ -107,3 +107,16 @@ def test_one_group_a_call_is_no_batch():
     with pytest.raises(RequestError, match="one group a call"):
         AgentConfig(method="gmae")
     assert AgentConfig(method="gmae", params={"calibration": "none"}).every_param["calibration"] == "none"
+
+
+def test_one_token_variable_and_the_old_one_with_a_warning(tmp_path, caplog):
+    assert read_config(tmp_path, {"DARE_TOKEN": "new old"}).token == "new"
+    assert not caplog.records
+    assert read_config(tmp_path, {"DARE_AGENT_TOKEN": "x"}).token == "x"
+    assert "DARE_AGENT_TOKEN is the old name of DARE_TOKEN" in caplog.text
+    assert read_config(tmp_path, {"DARE_AGENT_TOKEN": "own", "DARE_TOKEN": "new"}).token == "new"
+
+
+def test_a_misspelt_variable_is_warned_of(tmp_path, caplog):
+    assert read_config(tmp_path, {"DARE_AGENT_METHDO": "ttrl"}).method == "dare"
+    assert "DARE_AGENT_METHDO is not read; did you mean DARE_AGENT_METHOD?" in caplog.text

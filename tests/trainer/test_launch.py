@@ -203,7 +203,7 @@ def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
     ((command_line, options),) = started
     assert command_line[1:3] == ["-m", "openrlhf.cli.train_ppo_ray"]
     assert command_line[-2:] == ["--train.seed", "7"]
-    assert options["env"]["DARE_AGENT_TOKEN"] == "secret"
+    assert options["env"]["DARE_TOKEN"] == "secret"
     agent = tmp_path / "runs" / "aime24-qwen3-1.7b" / "agent"
     assert command_line[command_line.index("--train.agent_func_path") + 1] == str(agent / "agent.py")
     found = read_config(agent, {})
@@ -398,3 +398,21 @@ def test_a_parameter_of_the_urls_own_name_keeps_its_method():
     url = plan(find_recipe("aime24-qwen3-1.7b"), launch)[0]["reward.remote_url"]
     query = parse_qs(urlsplit(url).query)
     assert (query["group_size"], query["gmae.group_size"]) == (["32"], ["16"])
+
+
+def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys):
+    source, out = tmp_path / "aime.json", tmp_path / "data"
+    source.write_text(json.dumps([{"problem": "1+1?", "answer": "2"}]))
+    command = ["data", "prepare", "aime24", "--from", str(source), "--out", str(out)]
+    assert main(command) == 0
+    assert main(command) == 0  # the same content is no loss
+    (out / "aime24-eval.jsonl").write_text("edited by hand")
+    source.write_text(json.dumps([{"problem": "1+2?", "answer": "3"}]))
+    before = (out / "aime24.jsonl").read_text()
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "add --force" in capsys.readouterr().err
+    assert (out / "aime24.jsonl").read_text() == before
+    assert (out / "aime24-eval.jsonl").read_text() == "edited by hand"
+    assert main([*command, "--force"]) == 0
+    assert "1+2?" in (out / "aime24-eval.jsonl").read_text()

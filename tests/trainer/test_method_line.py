@@ -8,7 +8,7 @@ import pytest
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
 from dare_reward.methods import read_line
-from dare_trainer.agent.config import AgentConfig, read_config, write_config
+from dare_trainer.agent.config import FILE, AgentConfig, config_text, read_config
 
 LINE = "method=calibrated_vote&exponent=-4&eps=0.01"
 METHOD, PARAMS = read_line(LINE)
@@ -21,12 +21,12 @@ def test_the_agent_by_variable_and_by_file(tmp_path):
     (tmp_path / "dare_agent.toml").write_text(f'params = "{LINE}"\n')
     found = read_config(tmp_path, {})
     assert (found.method, dict(found.params)) == (METHOD, PARAMS)
-    write_config(found, tmp_path)
+    (tmp_path / FILE).write_text(config_text(found))
     assert read_config(tmp_path, {}) == found
 
 
 def test_the_variable_wins_over_the_file_and_contradicts_another_variable(tmp_path):
-    write_config(AgentConfig(method="ttrl"), tmp_path)
+    (tmp_path / FILE).write_text(config_text(AgentConfig(method="ttrl")))
     assert read_config(tmp_path, {"DARE_AGENT_PARAMS": LINE}).method == METHOD
     with pytest.raises(ConfigError, match="leave method out"):
         read_config(tmp_path, {"DARE_AGENT_PARAMS": LINE, "DARE_AGENT_METHOD": "dare"})

@@ -60,7 +60,8 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     assert replies[1]["error"]["code"] == "missing_entropy"
     for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "missing_entropy=")):
         assert any(x.startswith(f"line {number}: ") and word in x for x in err.splitlines())
-    assert len(err.splitlines()) == 5
+    assert len(err.splitlines()) == 6
+    assert err.splitlines()[-1].startswith("3 groups, 4 rollouts, 0 without an answer, ")
 
 
 def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, capsys):
@@ -192,7 +193,7 @@ def test_a_closed_pipe_is_no_traceback(tmp_path):
 def test_the_progress_bar_is_for_terminals_only(tmp_path, capsys, monkeypatch):
     file = write(tmp_path, *[{**GOOD, "group_id": str(i)} for i in range(200)])
     assert main(["score", file]) == 0
-    assert capsys.readouterr().err == ""
+    assert len(capsys.readouterr().err.splitlines()) == 1
     pytest.importorskip("tqdm")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert main(["score", file]) == 0
@@ -222,4 +223,31 @@ def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, caps
     assert "pip install -e . -e research" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["stud"])
-    assert "invalid choice: 'stud'" in capsys.readouterr().err
+    assert "unknown command 'stud'" in capsys.readouterr().err
+
+
+def test_a_misspelt_command_is_suggested(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["scroe", "x"])
+    assert ended.value.code == 2
+    assert "unknown command 'scroe'; did you mean score" in capsys.readouterr().err
+
+
+def test_help_is_a_command_too(capsys):
+    for words, shown in ((["help"], "COMMAND"), (["help", "score"], "--out"), (["-V"], dare_reward.__version__)):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        assert shown in capsys.readouterr().out
+
+
+def test_majority_is_another_name_of_ttrl(tmp_path, capsys):
+    file = write(tmp_path, GOOD)
+    assert main(["score", file, "--method", "majority"]) == 0
+    found = capsys.readouterr().out
+    assert main(["score", file, "--method", "ttrl"]) == 0
+    assert found == capsys.readouterr().out
+    one, other = (dare_reward.estimate([GOOD], method=m) for m in ("majority_vote", "ttrl"))
+    assert (one.method, one.config_id, one.groups) == (other.method, other.config_id, other.groups)
+    assert main(["score", file, "--method", "TTRLL"]) == 2
+    assert "did you mean ttrl" in capsys.readouterr().err

@@ -25,6 +25,7 @@ import dare_reward.client
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
 from dare_reward._outgoing import Sending, parts
 from dare_reward._scoring import estimate
+from dare_reward.client import environment_token
 from dare_reward.methods import methods
 from dare_reward.wire import unpack
 from dare_service.app import create_app
@@ -1151,3 +1152,21 @@ def test_groups_with_a_method_of_their_own_are_pinned_one_by_one():
             local = estimate(sent, method="ttrl")
             assert (found.groups, found.config_id) == (local.groups, local.config_id)
     assert len(c._pins) == 4
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://h:1/p", "http://h:1/p/", "http://h:1/p/reward", "http://h:1/p/v1/reward/", "http://h:1/p/get_reward"],
+)
+def test_an_address_may_have_the_route_and_the_token(address):
+    assert Client(address).url == "http://h:1/p"
+    client = Client(f"{address}?token=a%20b")
+    assert (client.url, client._token) == ("http://h:1/p", "a b")
+    assert Client(f"{address}?token=a", token="b")._token == "b"
+    with pytest.raises(RequestError, match="'method' in its query"):
+        Client(f"{address}?method=dare")
+
+
+def test_the_token_of_the_environment_is_the_first_of_several():
+    assert environment_token({"DARE_TOKEN": " new old "}) == "new"
+    assert environment_token({}) is environment_token({"DARE_TOKEN": " "}) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,33 @@ import numpy as np
 
 from .._segments import Floats
 from ..errors import ConfigError
+from ..files.output import check_free, whole_file
 from ..groups import Groups
 from .auroc import group_auroc
 
-__all__ = ["draw"]
+__all__ = ["draw", "prepare_figures"]
 
 Numbers = Mapping[str, Any]
 RIGHT, WRONG = "#2b7a4b", "#b5442e"
 
 
-def draw(folder: Path, numbers: Numbers, groups: Groups, correct_R: Floats) -> list[Path]:
-    """Write the figures that the data allow and return their paths. ConfigError without matplotlib."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise ConfigError("figures need matplotlib: pip install 'dare-reward[plots]'") from None
+FIGURES = ("accuracy", "direction", "information", "entropy", "auroc")
+
+
+def prepare_figures(folder: Path, *, force: bool = False) -> None:
+    """Make the folder. ConfigError without matplotlib, RequestError if a figure is there and `force` is not set."""
+    _figure_class()
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise ConfigError(f"{folder}: you may not write there")
+    for name in FIGURES:
+        check_free(folder / f"{name}.png", force=force)
+
+
+def draw(folder: Path, numbers: Numbers, groups: Groups, correct_R: Floats, *, force: bool = False) -> list[Path]:
+    """Write the figures that the data allow and return their paths. Errors are those of `prepare_figures`."""
+    prepare_figures(folder, force=force)
+    new_figure = _figure_class()
     entropy_R = groups.column("mean_entropy")
     usable_R = groups.valid_R & ~np.isnan(entropy_R) & ~np.isnan(correct_R)
     auroc_P = group_auroc(groups, entropy_R, correct_R)
@@ -35,15 +48,23 @@ def draw(folder: Path, numbers: Numbers, groups: Groups, correct_R: Floats) -> l
         "entropy": (bool(usable_R.any()), lambda axes: _entropy(axes, entropy_R[usable_R], correct_R[usable_R] > 0)),
         "auroc": (bool((~np.isnan(auroc_P)).any()), lambda axes: _auroc(axes, auroc_P[~np.isnan(auroc_P)])),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, (possible, plot) in figures.items():
         if possible:
-            figure = Figure(figsize=(6, 4), layout="constrained")
+            figure = new_figure(figsize=(6, 4), layout="constrained")
             plot(figure.add_subplot())
-            figure.savefig(folder / f"{name}.png", dpi=150)
+            with whole_file(folder / f"{name}.png", force=force) as part:
+                figure.savefig(part, dpi=150)
             written.append(folder / f"{name}.png")
     return written
+
+
+def _figure_class() -> Any:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise ConfigError("figures need matplotlib: pip install 'dare-reward[plots]'") from None
+    return Figure
 
 
 def _any_gain(numbers: Numbers) -> bool:

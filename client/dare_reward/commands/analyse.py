@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dare_reward.analysis.plots import draw, prepare_figures
 from dare_reward.analysis.summary import summarise
 from dare_reward.commands.tables import table
 from dare_reward.methods import find
 
-from .group_lines import warn
+from .group_lines import add_file, warn
 from .labelled import finite, interval, read_labelled
 from .tables import number
 
@@ -27,12 +28,13 @@ def register(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "analyse", help="measure rewards against the truth on labelled rollouts"
     )
-    parser.add_argument("file", help="groups with `label` or `correct`, one a line; - for standard input")
+    add_file(parser, "groups with `label` or `correct`")
     parser.add_argument("--method", action="append", help=f"a method; may be repeated (default {', '.join(METHODS)})")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     parser.add_argument(
         "--plot", type=Path, metavar="DIR", help="write figures there; pip install 'dare-reward[plots]'"
     )
+    parser.add_argument("--force", action="store_true", help="replace figures that are there")
     parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
     parser.set_defaults(run=run)
 
@@ -42,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
     methods = tuple(arguments.method or METHODS)
     for name in methods:
         find(name)
-    data = read_labelled(arguments.file)
+    if arguments.plot is not None:
+        prepare_figures(arguments.plot, force=arguments.force)
+    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob")
     numbers = summarise(
         data.groups,
         data.correct_R,
@@ -53,10 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers))
     if arguments.plot is not None:
-        from dare_reward.analysis.plots import draw  # noqa: PLC0415  (matplotlib)
-
-        for path in draw(arguments.plot, numbers, data.groups, data.correct_R):
+        for path in draw(arguments.plot, numbers, data.groups, data.correct_R, force=arguments.force):
             warn(f"wrote {path}")
+    data.closing.say()
     return int(data.bad > 0)
 
 

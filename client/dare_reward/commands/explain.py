@@ -8,14 +8,17 @@ from typing import Any
 
 from dare_reward._request import READING, kind_of, option_tuple, read_answers
 from dare_reward._scoring import score
+from dare_reward.analysis.unanswered import reason
 from dare_reward.answers import classify
 from dare_reward.commands.tables import group_table, table
 from dare_reward.errors import RequestError
+from dare_reward.files.reader import Reader
 from dare_reward.methods import settle
 from dare_reward.openrlhf import COMPARING
 from dare_reward.reply import GroupReply
 
-from .group_lines import add_method, chosen_params, read_groups
+from .closing import Closing
+from .group_lines import add_file, add_method, chosen_params, read_groups
 
 __all__ = ["register"]
 
@@ -50,7 +53,7 @@ FLAGS: Mapping[str, str] = {
 
 def register(subparsers: Any) -> None:
     parser: argparse.ArgumentParser = subparsers.add_parser("explain", help="show how one group got its rewards")
-    parser.add_argument("file", help="groups, one a line; - for standard input")
+    add_file(parser, "groups")
     parser.add_argument("--group", required=True, help="its group_id (line-N for a group without one)")
     add_method(parser)
     parser.set_defaults(run=run)
@@ -59,7 +62,8 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 explained; 1 the group cannot be scored; 2 there is no such group."""
     params = chosen_params(arguments)[arguments.method]
-    group = _find(arguments.file, arguments.group)
+    closing = Closing()
+    group = _find(read_groups(arguments), arguments.file, arguments.group)
     reply = score([group], params, method=arguments.method)
     found = reply.groups[0]
     method, values = settle(arguments.method, params)
@@ -67,7 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     print("parameters: " + ", ".join(f"{k}={v}" for k, v in values.items()))
     print(f"config_id {reply.config_id[:12]}\n")
     print(group_table(found))
+    closing.add(group, found.valid)
     if found.error is not None:
+        closing.say()
         return 1
     for flag in found.flags or ():
         print(f"\n{flag}: {FLAGS.get(flag, '')}".rstrip(": "))
@@ -75,14 +81,15 @@ def run(arguments: argparse.Namespace) -> int:
     for line in _reasons(group, values):
         print(line)
     print("\n" + ", ".join(f"{k} {v:.4g}" for k, v in (found.diagnostics or {}).items() if isinstance(v, int | float)))
+    closing.say()
     return 0
 
 
-def _find(path: str, group_id: str) -> Mapping[str, Any]:
-    for number, group in read_groups(path):
+def _find(reader: Reader, path: str, group_id: str) -> Mapping[str, Any]:
+    for number, group in reader:
         if isinstance(group, RequestError):
             continue
-        if group["group_id"] == group_id or group_id == f"line-{number}":
+        if group["group_id"] == group_id or group_id == f"{reader.unit}-{number}":
             return group
     raise RequestError(f"{path} has no group {group_id!r}", code="group")
 
@@ -112,7 +119,7 @@ def _rollouts(group: Mapping[str, Any], found: GroupReply) -> str:
     rows = [
         [
             str(rollout.get("id", i)),
-            (answer if answer is not None else "(none)")[:40],
+            (answer if answer is not None else f"(none: {reason(rollout)})")[:48],
             "-" if value is None else f"{value:.6f}",
             "" if keep else "no",
         ]

@@ -1,18 +1,18 @@
-"""What the subcommands share: reading groups line by line, and `--param name=value`."""
+"""What the subcommands share: reading a file of groups, and `--param name=value`."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import IO, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dare_reward.errors import RequestError
+from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
+from dare_reward.reply import Problem
 
-__all__ = ["add_method", "chosen_params", "lines", "read_groups", "warn"]
+__all__ = ["add_file", "add_method", "chosen_params", "hinted", "read_groups", "warn"]
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
@@ -66,31 +66,31 @@ def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ())
     return params
 
 
-def lines(path: str) -> Iterator[tuple[int, str]]:
-    """The non-blank lines of a file (`-`: standard input) with their numbers."""
-    source: IO[str]
-    try:
-        source = sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
-    except OSError as error:
-        raise RequestError(f"{path}: {error.strerror}", code="file") from None
-    with source:
-        for number, line in enumerate(source, 1):
-            if line.strip():
-                yield number, line
+def add_file(parser: argparse.ArgumentParser, what: str) -> None:
+    """The argument `file` and how it is read."""
+    parser.add_argument(
+        "file", help=f"{what}: JSON lines, JSON or Parquet, also gzip or zstd; - for standard input (docs/cli.md)"
+    )
+    parser.add_argument(
+        "--entropy",
+        choices=("exact", "logprob"),
+        default="exact",
+        help="logprob: where entropies are missing, estimate them by the log-probabilities of the sampled tokens",
+    )
 
 
-def read_groups(path: str) -> Iterator[tuple[int, Mapping[str, Any] | RequestError]]:
-    """One group, or what is wrong with its line, for each line; a group without an id gets its line's."""
-    for number, line in lines(path):
-        try:
-            group = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            yield number, RequestError(f"not JSON: {error}", code="json")
-            continue
-        if not isinstance(group, dict):
-            yield number, RequestError("must be an object", code="type")
-            continue
-        yield number, {"group_id": f"line-{number}", **group}
+def read_groups(arguments: argparse.Namespace) -> Reader:
+    """The groups of the command's file."""
+    return Reader(arguments.file, logprobs=arguments.entropy == "logprob")
+
+
+def hinted(error: Problem, group: Mapping[str, Any]) -> RequestError:
+    """Why a group was not scored, with the flag of the command line that changes it."""
+    text = error.message
+    if error.code == "missing_entropy":
+        has = any(r.get("token_logprobs") for r in group["rollouts"])
+        text += "; here: -p missing_entropy=frequency" + (", or --entropy logprob" if has else "")
+    return RequestError(text, code=error.code)
 
 
 def warn(text: str) -> None:

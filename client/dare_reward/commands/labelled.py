@@ -14,9 +14,11 @@ from dare_reward._diagnostics import correctness
 from dare_reward._request import UNLIMITED, Prepared, prepare
 from dare_reward._segments import Floats, offsets
 from dare_reward.errors import RequestError
+from dare_reward.files.reader import Faults, Reader
 from dare_reward.groups import Groups
 
-from .group_lines import read_groups, warn
+from .closing import Closing
+from .group_lines import warn
 from .tables import number
 
 __all__ = ["Labelled", "finite", "interval", "read_labelled"]
@@ -24,34 +26,40 @@ __all__ = ["Labelled", "finite", "interval", "read_labelled"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Groups with their truth; `token_ids` is empty if no rollout has any; `bad` lines could not be read."""
+    """Groups with their truth; `token_ids` is empty if no rollout has any; `bad` places could not be read."""
 
     groups: Groups
     correct_R: Floats
     prompts: tuple[str | None, ...]
     token_ids: tuple[tuple[NDArray[Any], ...], ...]
     bad: int
+    closing: Closing
 
 
-def read_labelled(path: str) -> Labelled:
-    """Every good line of the file; a bad one is named on standard error. RequestError if none has a label."""
+def read_labelled(file: str, *, logprobs: bool = False) -> Labelled:
+    """Every good group of the file; what is wrong with it is said. RequestError if no group has a label."""
+    reader = Reader(file, logprobs=logprobs)
     groups: list[Mapping[str, Any]] = []
-    bad = 0
-    for number_, group in read_groups(path):
+    faults, closing = Faults(reader.unit, warn), Closing()
+    for number_, group in reader:
         fault = group if isinstance(group, RequestError) else _fault(group)
         if fault is None and not isinstance(group, RequestError):
             groups.append({**group, "group_id": f"{len(groups)}"})
-            continue
-        warn(f"line {number_}: {fault}")
-        bad += 1
+        elif fault is not None:
+            faults.add(number_, fault)
+    faults.say()
+    reader.say(warn)
     if not groups:
-        raise RequestError(f"{path}: no groups", code="empty")
+        raise RequestError(f"{file}: no groups", code="empty")
     prepared = _prepared(groups)
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
-        raise RequestError(f"{path}: no group has a label or `correct` flags", code="label")
+        raise RequestError(f"{file}: no group has a label or `correct` flags", code="label")
+    ends = offsets(prepared.groups.sizes_P).tolist()
+    for good, low, high in zip(groups, ends, ends[1:], strict=False):
+        closing.add(good, prepared.groups.valid_R[low:high].tolist())
     prompts = tuple(g.get("prompt") for g in groups)
-    return Labelled(prepared.groups, correct_R, prompts, _token_ids(prepared.groups), bad)
+    return Labelled(prepared.groups, correct_R, prompts, _token_ids(prepared.groups), len(faults), closing)
 
 
 def _token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:

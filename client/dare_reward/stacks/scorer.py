@@ -8,7 +8,6 @@ Everything that configures an adapter fits into one URL, because some stacks han
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,10 @@ import numpy as np
 
 from .._outgoing import split_address
 from ..advantages.update import Update, update_specs
-from ..errors import ConfigError, ReplyError, RequestError, UnavailableError
+from ..errors import ConfigError, ReplyError, RequestError, UnavailableError, misspelt_variables
 from ..inputs import Group
 from ..methods import find, require_scale, require_steps, specs
+from .report import logger, numbers, watch_answers
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -43,8 +43,6 @@ __all__ = [
     "spread",
     "with_estimate",
 ]
-
-logger = logging.getLogger("dare_reward.stacks")
 
 JSON = Mapping[str, Any]
 Rewards = list[list[float | None]]
@@ -158,6 +156,7 @@ class Scorer:
         return [[self._absent] * len(g["rollouts"]) for g in groups]
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
+        watch_answers(self, groups, reply)
         for g in reply.groups:
             if g.error is not None:
                 if self.on_error == "raise":
@@ -178,28 +177,30 @@ def from_environment(stack: str, **defaults: Any) -> Scorer:
     """The scorer of the address in DARE_URL."""
     url = os.environ.get("DARE_URL", "")
     if not url:
+        hints = "".join(f" ({sentence})" for sentence in misspelt_variables(["DARE_URL"], os.environ))
         raise RequestError(
-            f"{stack}: set DARE_URL to the address of the reward service, such as http://127.0.0.1:8000?method=dare"
+            f"{stack}: set DARE_URL to the address of the reward service, such as "
+            f"http://127.0.0.1:8000?method=dare{hints}"
         )
     return Scorer.of(url, **{k: v for k, v in defaults.items() if k not in dict(parse_qsl(urlsplit(url).query))})
 
 
 @cache
 def _client(scorer: Scorer, pid: int) -> Client:
-    from ..client import Client
+    from ..client import Client, environment_token
 
-    return Client(scorer.url, **dict(scorer.options))
+    return Client(scorer.url, **{"token": environment_token(), **dict(scorer.options)})
 
 
 _loops: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Scorer, AsyncClient]] = WeakKeyDictionary()
 
 
 def _async_client(scorer: Scorer) -> AsyncClient:
-    from ..client import AsyncClient
+    from ..client import AsyncClient, environment_token
 
     clients = _loops.setdefault(asyncio.get_running_loop(), {})
     if scorer not in clients:
-        clients[scorer] = AsyncClient(scorer.url, **dict(scorer.options))
+        clients[scorer] = AsyncClient(scorer.url, **{"token": environment_token(), **dict(scorer.options)})
     return clients[scorer]
 
 
@@ -277,12 +278,3 @@ def with_estimate(rollout: JSON) -> dict[str, Any]:
 
 def _informed(rollout: JSON) -> bool:
     return rollout.get("token_entropies") is not None or rollout.get("mean_entropy") is not None
-
-
-def numbers(reply: Reply | None) -> dict[str, float]:
-    """The diagnostics of a request that are numbers, for a stack's own log."""
-    if reply is None:
-        return {"abstained": 1.0}
-    values = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
-    rewards = [r for g in reply.groups if g.rewards for r in g.rewards]
-    return {**values, "abstained": 0.0, "reward": float(np.mean(rewards)) if rewards else 0.0}

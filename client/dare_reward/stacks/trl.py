@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
-from ..errors import RequestError
+from ..errors import RequestError, unknown_name
 from ..inputs import Group
 from .ranks import scored_together
-from .scorer import Scorer, group, numbers, silenced
+from .report import numbers
+from .scorer import Scorer, group, silenced
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
 __all__ = ["AsyncDareReward", "DareReward"]
@@ -57,6 +58,7 @@ class DareReward:
     def _rows(
         self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
+        self._check_label(columns)
         ids = columns.get("completion_ids") or [None] * len(completions)
         rows = [rollout(trainer, text_of(c), i) for c, i in zip(completions, ids, strict=True)]
         given = {k: columns[k] for k in EXTRAS if k in columns}
@@ -68,6 +70,11 @@ class DareReward:
             for row, value in zip(rows, column, strict=True):
                 row[FIELD.get(name, name)] = value
         return rows
+
+    def _check_label(self, columns: Mapping[str, Any]) -> None:
+        if self.label is not None and self.label not in columns:
+            known = [name for name, column in columns.items() if isinstance(column, list)]
+            raise RequestError(f"DareReward(label=...): {unknown_name('column of the dataset', self.label, known)}")
 
     def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Consecutive rows; after a group's own come its votes, which are scored and not trained."""

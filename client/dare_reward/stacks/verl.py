@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
-from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, numbers, spread
+from .report import numbers
+from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, spread
 
 if TYPE_CHECKING:
     from ..reply import Reply

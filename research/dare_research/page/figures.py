@@ -14,6 +14,7 @@ import numpy as np
 
 from dare_reward._segments import Floats
 from dare_reward.errors import ConfigError
+from dare_reward.files.output import whole_file
 
 from ..training.arms import ALL_ARMS
 from .dynamics import GAINS, reached
@@ -92,7 +93,8 @@ def draw_training(folder: Path, study: Study) -> list[Path]:
             figure = Figure(layout="constrained")
             FIGURES[name](figure, study)
             path = folder / f"training-{name}.svg"
-            figure.savefig(path, metadata={"Date": None})
+            with whole_file(path, force=True) as part:
+                figure.savefig(part, metadata={"Date": None})
             written.append(path)
     return written
 

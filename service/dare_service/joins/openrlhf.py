@@ -128,7 +128,8 @@ class OpenRLHF:
                 content = await self._joined(request, question, question.members[0])
             else:
                 content = await self._batch(request, question)
-        return Response(content, media_type="application/json")
+        warning = self._runs.warning(question.run)
+        return Response(content, media_type="application/json", headers={"Dare-Warning": warning} if warning else None)
 
     def _note_labels(self, run: str, members: Sequence[Member]) -> None:
         """Labels that mean nothing; a run does not end of them."""
@@ -183,24 +184,40 @@ class OpenRLHF:
         if member.index is not None and member.index >= size:
             raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
         request.scope["state"]["notes"]["joined"] = True
-        arrival = Arrival(
-            key=(config, "" if config.run else address, member.group),
-            size=size,
-            identity=member.identity,
-            rollout=(config, run, member),
-            index=member.index,
-            deadline=config.deadline,
-            patience=TRIES,
-            origin=address,
-            min_share=config.min_share,
-            weight=len(member.rollout["answer"] or "") + len(member.label.answer or ""),
+        with self._runs.live(run, address) as phase:
+            arrival = Arrival(
+                key=(config, "" if config.run else address, member.group),
+                size=size,
+                identity=member.identity,
+                rollout=(config, run, member, phase),
+                index=member.index,
+                deadline=config.deadline,
+                patience=TRIES,
+                origin=address,
+                min_share=config.min_share,
+                weight=len(member.rollout["answer"] or "") + len(member.label.answer or ""),
+            )
+            try:
+                return await waited(self.join, arrival, request, hold=self._settings.join_hold)
+            except RefusalError as refusal:
+                if refusal.code == "held":
+                    raise self._unfilled(run, refusal) from refusal.__cause__
+                raise
+
+    def _unfilled(self, run: str, refusal: RefusalError) -> RefusalError:
+        """The refusal with the likeliest reason why the group did not fill while its rollout was held."""
+        group: JoiningGroup = refusal.__cause__.group  # type: ignore[union-attr]
+        why = (
+            f"a prompt has {len(group.slots)} of group_size={group.size} rollouts after "
+            f"{self._settings.join_hold:g} s: unless the generation is that slow, group_size is not "
+            "--rollout.n_samples_per_prompt"
         )
-        with self._runs.live(run, address):
-            return await waited(self.join, arrival, request, hold=self._settings.join_hold)
+        self._runs.warn(run, "group_unfilled", why)
+        return RefusalError(refusal.status, f"{refusal.detail}; {why}", code=refusal.code, headers=refusal.headers)
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
         """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
-        config, run_name, _ = group.slots[0].arrival.rollout
+        config, run_name, *_ = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
@@ -228,7 +245,7 @@ class OpenRLHF:
 
     def closed(self, group: JoiningGroup) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
-        config, run, member = group.slots[0].arrival.rollout
+        config, run, member, phase = group.slots[0].arrival.rollout
         addresses = sorted({s.arrival.origin for s in group.slots})
         if len(addresses) > 1:
             self._metrics.join_addresses.labels("group").inc()
@@ -237,6 +254,13 @@ class OpenRLHF:
                 "mixed_group",
                 "siblings come from one actor, these did not: two jobs share a run's name",
                 addresses=addresses[:8],
+            )
+        if group.reason == "full" and not group.indexed and self._runs.filled_again(run, member.group, phase):
+            self._runs.warn(
+                run,
+                "prompt_repeated",
+                f"a prompt filled two groups of group_size={group.size} in one step: group_size is less than "
+                "--rollout.n_samples_per_prompt, or the data holds the prompt twice",
             )
         if group.reason != "full":
             self._metrics.join_fates.labels(group.fate).inc()

@@ -423,6 +423,47 @@ async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
     assert found[0]["extra_logs"]["members"] == [2.0]
 
 
+async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi, caplog):
+    async with asgi(join_hold=0.3, join_deadline=1.4) as (client, _):
+        bodies = [one(a) for a in (1, 2, 3)]
+        replies = await asyncio.gather(*(client.post("/reward?group_size=6&run=r", json=b) for b in bodies))
+        info, text = (await client.get("/info")).json(), (await client.get("/metrics")).text
+    for reply in replies:
+        assert reply.status_code == 503
+        assert "3 of group_size=6 rollouts after 0.3 s" in reply.json()["detail"]
+    (line,) = [r for r in caplog.records if r.message == "group_unfilled"]
+    assert line.fields["run"] == "r"
+    (warning,) = info["warnings"]
+    assert (warning["event"], warning["runs"]) == ("group_unfilled", 1)
+    assert 'dare_warnings_total{event="group_unfilled"} 1.0' in text
+
+
+async def test_a_prompt_in_two_full_groups_of_a_step_is_flagged(asgi, caplog):
+    async with asgi() as (client, _):
+        bodies = [one(a, prompt=p) for p in ("p1", "p2") for a in range(8)]
+        url = "/reward?group_size=4&run=r"
+        first = await asyncio.gather(*(client.post(url, json=b) for b in bodies))
+        info, text = (await client.get("/info")).json(), (await client.get("/metrics")).text
+    assert {r.status_code for r in first} == {200}
+    assert [r.message for r in caplog.records].count("prompt_repeated") == 1
+    assert [w["event"] for w in info["warnings"]] == ["prompt_repeated"]
+    assert "group_size=4" in info["warnings"][0]["why"]
+    assert 'dare_warnings_total{event="prompt_repeated"} 1.0' in text
+    assert any("group_size is less than" in r.headers.get("dare-warning", "") for r in first)
+
+
+async def test_the_same_prompt_in_the_next_step_is_not_flagged(asgi, caplog):
+    async with asgi() as (client, state):
+        now = 0.0
+        state.runs._clock = lambda: now
+        for _ in range(3):
+            await together(
+                client, "/reward?group_size=4&run=r", [one(a, prompt=p) for p in ("p1", "p2") for a in range(4)]
+            )
+            now += 10.0  # training
+    assert "prompt_repeated" not in {r.message for r in caplog.records}
+
+
 async def test_held_rollouts_get_503_at_once_when_the_service_stops(asgi, until):
     async with asgi() as (client, state):
         task = asyncio.ensure_future(client.post("/reward?group_size=2&run=r", json=one(1)))

@@ -345,3 +345,15 @@ def test_the_paper_s_rows():
     assert (ttrl.average, ttrl.printed) == (pytest.approx(39.56), 41.5)
     assert found["Qwen3-1.7B", "DARE"].average == pytest.approx(48.62)
     assert dare.scores["aime24"] / ttrl.scores["aime24"] == pytest.approx(1.253, abs=5e-4)  # the headline
+
+
+@pytest.mark.parametrize("name", ["aime24.completions.jsonl", "report.json"])
+def test_files_of_somebody_else_are_not_replaced(tmp_path, capsys, name):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / name).write_text("years of work\n")
+    data = write(tmp_path / "aime24.json", [{"id": "1", "problem": "1+1?", "answer": "2"}])
+    asked = ["--url", "http://127.0.0.1:1/v1", "--model", "m", "--samples", "1"]
+    assert main(["evaluate", "--data", f"aime24={data}", "--out", str(folder), *asked]) == 2
+    assert name in capsys.readouterr().err
+    assert (folder / name).read_text() == "years of work\n"

@@ -7,6 +7,7 @@ OpenRLHF passes an agent nothing but a path.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tomllib
 from collections.abc import Mapping
@@ -17,12 +18,14 @@ from typing import Any, Final, Literal, get_args
 
 from dare_reward._shadow_methods import needs, read_names
 from dare_reward.answers import Kind
-from dare_reward.errors import ConfigError
+from dare_reward.errors import ConfigError, misspelt_variables
 from dare_reward.methods import find, read_line, require_rewards, require_steps, settle
 
 from ..launch.recipes import CARRIED
 
-__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "parse_setting", "read_config", "with_line", "write_config"]
+__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "config_text", "parse_setting", "read_config", "with_line"]
+
+logger = logging.getLogger("dare_trainer")
 
 ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
@@ -42,7 +45,7 @@ class AgentConfig:
     """A field `name` is set by `name` in the file and by `DARE_AGENT_NAME`.
 
     url            the reward service
-    token          its bearer token, if it wants one
+    token          its bearer token, if it wants one: DARE_TOKEN
     run            name of the run in the service's log
     method, params the estimator; every parameter is sent, so that the fallback computes the same. `params` is a JSON
                    object, or the line that `dare-reward calibrate` prints, which names the method too
@@ -118,13 +121,25 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
             if ENVIRONMENT + f.name.upper() in environment
         }
     )
+    _warn_of(environment)
+    if environment.get("DARE_TOKEN", "").split():
+        values["token"] = environment["DARE_TOKEN"].split()[0]
     known = {f.name for f in fields(AgentConfig)}
     if unknown := sorted(values.keys() - known):
         raise ConfigError(f"unknown setting {unknown[0]!r} in {path}; known: {', '.join(sorted(known))}")
     return replace(AgentConfig(), **{name: _convert(name, value) for name, value in values.items()})
 
 
-def write_config(config: AgentConfig, folder: Path) -> Path:
+def _warn_of(environment: Mapping[str, str]) -> None:
+    """Variables that are old or that nothing reads."""
+    if "DARE_AGENT_TOKEN" in environment:
+        logger.warning("DARE_AGENT_TOKEN is the old name of DARE_TOKEN; it works for one more release")
+    known = [ENVIRONMENT + f.name.upper() for f in fields(AgentConfig)]
+    for sentence in misspelt_variables([*known, f"{ENVIRONMENT}CONFIG"], environment, prefix=ENVIRONMENT):
+        logger.warning("%s", sentence)
+
+
+def config_text(config: AgentConfig) -> str:
     """The file that `read_config` reads, without defaults and without the token."""
     default = AgentConfig()
     lines = ["# Written by dare-reward train; DARE_AGENT_* variables win over this file."]
@@ -137,9 +152,7 @@ def write_config(config: AgentConfig, folder: Path) -> Path:
             tables = [f"[{f.name}]", *(f"{k} = {json.dumps(v)}" for k, v in value.items())]
         else:
             lines.append(f"{f.name} = {json.dumps(value)}")
-    path = folder / FILE
-    path.write_text("\n".join(lines + tables) + "\n", encoding="utf-8")
-    return path
+    return "\n".join(lines + tables) + "\n"
 
 
 def with_line(values: Mapping[str, Any]) -> dict[str, Any]:

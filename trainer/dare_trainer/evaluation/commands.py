@@ -18,6 +18,7 @@ from dare_reward.analysis.summary import powers
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
+from dare_reward.files.output import write_files
 
 from .benchmarks import BENCHMARKS, BenchmarkProblem, load
 from .completions import Cache, Sampling, collect
@@ -72,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         route=arguments.route,
         system=arguments.system,
     )
+    target = _own_report(arguments.out / "report.json")
     found = {}
     for name, path in map(_pair, arguments.data):
         problems = load(name, path, limit=arguments.limit)
@@ -85,10 +87,22 @@ def run(arguments: argparse.Namespace) -> int:
                 problems, [cache.of(p, sampling.samples) for p in problems], ks=powers(sampling.samples)
             )
     content = {"sampling": asdict(sampling), "benchmarks": found}
-    (arguments.out / "report.json").write_text(json.dumps(finite(content), indent=1) + "\n", encoding="utf-8")
+    write_files({target: json.dumps(finite(content), indent=1) + "\n"}, force=True)
     print(report(found, paper=arguments.paper))  # noqa: T201
     short = any(f.get("completions", 0) < f["problems"] * sampling.samples for f in found.values())
     return int(short)
+
+
+def _own_report(path: Path) -> Path:
+    """The report's place. RequestError if a file is there that is no report of this command."""
+    if path.exists():
+        try:
+            content = json.loads(path.read_bytes())
+        except ValueError:
+            content = None
+        if not (isinstance(content, dict) and {"sampling", "benchmarks"} <= content.keys()):
+            raise RequestError(f"{path} exists and is no report of this command; choose another --out", code="file")
+    return path
 
 
 def _pair(text: str) -> tuple[str, Path]:

@@ -20,6 +20,7 @@ __all__ = ["Cache", "Completion", "Sampling", "collect"]
 
 TRIES = 5
 PAUSE = 1.0  # seconds before the second try; doubles
+OPENING = b'{"sampling": '
 AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 TIMEOUT = httpx.Timeout(3600.0, connect=10.0)  # 3,072 tokens on a busy server take minutes
 
@@ -94,6 +95,8 @@ class Cache:
             try:
                 value = json.loads(line)
             except ValueError:
+                if not good and line[: len(OPENING)] != OPENING[: len(line)]:  # a file of somebody else is not cut
+                    raise ConfigError(f"{self.path} is no file of completions") from None
                 break
             if not line.endswith(b"\n"):
                 break

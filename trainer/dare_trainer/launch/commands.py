@@ -59,6 +59,7 @@ def register_train(subparsers: Any) -> None:
         metavar="VERSION",
         help="compose for this release; default: the installed one, else the newest known",
     )
+    parser.add_argument("--force", action="store_true", help="replace files of the agent that differ")
     parser.add_argument("--dry-run", action="store_true", help="print the command and do nothing")
     parser.add_argument("extra", nargs="*", help="after --: arguments for OpenRLHF as they are")
     parser.set_defaults(run=train)
@@ -89,7 +90,8 @@ def register_data(subparsers: Any) -> None:
     prepare.add_argument(
         "--from", dest="source", type=Path, required=True, metavar="FILE", help="JSON, JSON lines, CSV or Parquet"
     )
-    prepare.add_argument("--out", type=Path, default=Path("data"))
+    prepare.add_argument("--out", type=Path, default=Path("data"), help="folder of the files (default data)")
+    prepare.add_argument("--force", action="store_true", help="replace files that hold something else")
     parser.set_defaults(run=data)
 
 
@@ -135,8 +137,8 @@ def _train(arguments: argparse.Namespace) -> int:
             )
         check_labels(Path(flags[key]), str(flags.get("data.label_key", "label")))
     handshake(replace(config, start_timeout=10.0))
-    prepare_folder(flags, config)
-    environment = {**os.environ} | ({"DARE_AGENT_TOKEN": config.token} if config.token else {})
+    prepare_folder(flags, config, force=arguments.force)
+    environment = {**os.environ} | ({"DARE_TOKEN": config.token} if config.token else {})
     return subprocess.run([sys.executable, *words[1:]], check=False, env=environment).returncode  # noqa: S603
 
 
@@ -162,7 +164,8 @@ def _launch(arguments: argparse.Namespace) -> Any:
     from .flags import installed  # noqa: PLC0415
 
     given = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
-    token = {"token": os.environ["DARE_AGENT_TOKEN"]} if os.environ.get("DARE_AGENT_TOKEN") else {}
+    tokens = os.environ.get("DARE_TOKEN") or os.environ.get("DARE_AGENT_TOKEN") or ""  # the second is the old name
+    token = {"token": tokens.split()[0]} if tokens.split() else {}
     return Launch(
         url=arguments.reward_url or "http://127.0.0.1:8000",
         route=arguments.route,
@@ -207,7 +210,7 @@ def data(arguments: argparse.Namespace) -> int:
     from .data import prepare  # noqa: PLC0415
 
     try:
-        written = prepare(arguments.name, arguments.source, arguments.out)
+        written = prepare(arguments.name, arguments.source, arguments.out, force=arguments.force)
     except (DareError, OSError) as error:
         raise ConfigError(str(error)) from None
     _say(*(f"{arguments.out / name}: {count} prompts" for name, count in written.items()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -13,9 +12,10 @@ from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
 from dare_reward.errors import ConfigError
+from dare_reward.files.output import write_files
 from dare_reward.methods import find, require_scale
 
-from ..agent.config import AgentConfig, write_config
+from ..agent.config import FILE, AgentConfig, config_text
 from .flags import arguments, translate
 from .recipes import Recipe
 
@@ -121,14 +121,16 @@ def shell(words: Sequence[str]) -> str:
     return shlex.join(words)
 
 
-def prepare_folder(flags: Mapping[str, Any], config: AgentConfig) -> Path | None:
-    """Write the agent and its configuration where the flags point; None on the URL route."""
+def prepare_folder(flags: Mapping[str, Any], config: AgentConfig, *, force: bool = False) -> Path | None:
+    """Write the agent and its configuration where the flags point; None on the URL route.
+
+    The same command may run again, but a file there that says something else is not replaced unless `force` is set.
+    """
     target = flags.get("train.agent_func_path")
     if target is None:
         return None
     folder = Path(target).parent
     folder.mkdir(parents=True, exist_ok=True)
-    with files("dare_trainer.agent").joinpath("agent.py").open("rb") as source, Path(target).open("wb") as copy:
-        shutil.copyfileobj(source, copy)
-    write_config(config, folder)
+    agent = files("dare_trainer.agent").joinpath("agent.py").read_bytes()
+    write_files({Path(target): agent, folder / FILE: config_text(config)}, force=force)
     return folder

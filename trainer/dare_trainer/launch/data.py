@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from dare_reward.answers import extract, option_letters
 from dare_reward.errors import ConfigError, RequestError
+from dare_reward.files.output import write_files
 from dare_reward.openrlhf import Label, read_label, write_label
 
 from .recipes import benchmark_facts
@@ -47,8 +48,8 @@ class LabelledQuestion:
     options: int | None = None
 
 
-def prepare(name: str, source: Path, out: Path) -> dict[str, int]:
-    """Write the files; their names with the number of lines."""
+def prepare(name: str, source: Path, out: Path, *, force: bool = False) -> dict[str, int]:
+    """Write all files, or none if one of them holds something else; their names with the number of lines."""
     facts = benchmark_facts(name)
     questions = read_questions(read_rows(source), facts, str(source))
     out.mkdir(parents=True, exist_ok=True)
@@ -60,9 +61,11 @@ def prepare(name: str, source: Path, out: Path) -> dict[str, int]:
         f"{name}-raw-eval.jsonl": (questions, "eval", "{question}"),
         f"{name}-raw-probe.jsonl": (questions[:PROBE], "train", "{question}"),
     }
+    texts = {}
     for file, (chosen, split, instruction) in plans.items():
         lines = [json.dumps(_line(q, split, instruction, kind, name), ensure_ascii=False) for q in chosen]
-        (out / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        texts[out / file] = "\n".join(lines) + "\n"
+    write_files(texts, force=force, inputs=[source])
     return {file: len(chosen) for file, (chosen, *_) in plans.items()}
 
 

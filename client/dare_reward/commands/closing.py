@@ -1,0 +1,39 @@
+"""The last line of a command that reads groups: how much, how many rollouts without an answer and why, how long."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..analysis.unanswered import Unanswered
+
+__all__ = ["Closing"]
+
+
+class Closing:
+    """Counts groups while a command works, and says so on standard error at its end."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._seen = Unanswered()
+
+    def add(self, group: Mapping[str, Any], valid: Sequence[bool] | None) -> None:
+        """A group that was read; `valid` says which rollouts have an answer, None where it could not be scored."""
+        if valid is None:
+            self._seen.groups += 1
+        else:
+            self._seen.add(group["rollouts"], valid)
+
+    def say(self) -> None:
+        """The line; before it a warning, if more than half of the rollouts have no answer."""
+        seen, seconds = self._seen, time.monotonic() - self._began
+        if seen.most:
+            print(
+                f"WARNING: {seen}. Their rewards say nothing of their content: look at one of the texts",
+                file=sys.stderr,
+            )
+        groups = f"{seen.groups:,} {'group' if seen.groups == 1 else 'groups'}"
+        answers = f"{seen.rollouts:,} rollouts, {seen.count:,} without an answer{seen.why}"
+        print(f"{groups}, {answers}, {seconds:.1f} s", file=sys.stderr)

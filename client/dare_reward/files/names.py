@@ -1,0 +1,60 @@
+"""The names that other tools have for our inputs. A file may use them; a request over HTTP may not.
+
+Declared once: the reader goes by these tables, and docs/cli.md shows them. Our name wins over the others, and of
+these an earlier one over a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+
+__all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "named"]
+
+GROUP_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "group_id": ("prompt_id", "uid", "question_id", "problem_id", "task_id", "request_id", "custom_id", "id"),
+        "rollouts": ("responses", "completions", "outputs", "samples", "generations", "candidates"),
+        "label": ("ground_truth", "gold", "gold_answer", "target", "gts", "reference_answer", "expected_answer"),
+        "prompt": ("question", "problem", "query", "input", "prompts", "messages"),
+    }
+)
+ROLLOUT_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "text": (
+            "completion",
+            "response",
+            "output",
+            "generation",
+            "output_text",
+            "generated_text",
+            "content",
+            "message",
+        ),
+        "token_entropies": ("entropies", "token_entropy"),
+        "mean_entropy": ("entropy", "avg_entropy", "average_entropy"),
+        "token_logprobs": ("logprobs", "log_probs", "output_logprobs"),
+        "token_ids": ("completion_ids", "response_ids", "output_ids"),
+        "num_tokens": ("completion_tokens", "response_length", "output_length"),
+        "correct": ("is_correct",),
+        "finish_reason": ("stop_reason", "finish"),
+    }
+)
+# What tells the groups of a file with one rollout a line, the first that is there. `step` is always part of it.
+GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id", "prompt")
+
+
+def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """`record` by our names; which other name stood for which of ours; and the names that mean nothing here."""
+    fields, others = (GROUP_FIELDS, GROUP_NAMES) if group else (ROLLOUT_FIELDS, ROLLOUT_NAMES)
+    out = {name: value for name, value in record.items() if name in fields}
+    used: dict[str, str] = {}
+    for own, names in others.items():
+        if out.get(own) is None:
+            other = next((n for n in names if record.get(n) is not None), None)
+            if other is not None:
+                out[own], used[other] = record[other], own
+    return out, used, [name for name in record if name not in fields and name not in used]

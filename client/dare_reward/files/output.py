@@ -1,0 +1,82 @@
+"""Writing a file of the user: whole or not at all, and never over something that is there unless the user says so.
+
+The content goes to a temporary file beside the target, which takes the target's name at the end. Whatever interrupts
+the writing, an error or Ctrl-C, leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ..errors import RequestError
+
+__all__ = ["check_free", "text_file", "whole_file", "write_files"]
+
+
+def check_free(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
+    """The real path of the target. RequestError if it is one of `inputs`, or exists and `force` is not set."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise RequestError(f"{path} is a folder; name a file", code="file")
+    if not target.parent.is_dir():
+        raise RequestError(f"{path}: the folder {target.parent} does not exist", code="file")
+    if any(_same(target, other) for other in inputs):
+        raise RequestError(f"{path} is the file that is read; name another one", code="file")
+    if target.is_file() and not force:
+        raise RequestError(f"{path} exists; name another file, or add --force to replace it", code="file")
+    return target
+
+
+@contextmanager
+def whole_file(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Iterator[Path]:
+    """A path to write to, which becomes `path` at the end of the block and vanishes if the block raises.
+
+    A device or a pipe, such as /dev/stdout, is written to as it is. The suffix stays, for writers that go by it.
+    """
+    target = check_free(path, force=force, inputs=inputs)
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    part = target.with_name(f".{target.stem[:64]}.{secrets.token_hex(4)}.part{target.suffix}")
+    try:
+        yield part
+        check_free(path, force=force)  # somebody may have made it meanwhile
+        if target.exists():
+            shutil.copymode(target, part)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def text_file(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Iterator[IO[str]]:
+    """The same as an open text file."""
+    with whole_file(path, force=force, inputs=inputs) as part, part.open("w", encoding="utf-8", newline="\n") as file:
+        yield file
+
+
+def write_files(
+    contents: Mapping[Path, str | bytes], *, force: bool = False, inputs: Iterable[str | Path] = ()
+) -> None:
+    """Several files, of which none is written if one may not be. One that holds its content already is left alone."""
+    given = tuple(inputs)
+    encoded = {path: content.encode() if isinstance(content, str) else content for path, content in contents.items()}
+    wanted = {path: data for path, data in encoded.items() if not (path.is_file() and path.read_bytes() == data)}
+    for path in wanted:
+        check_free(path, force=force, inputs=given)
+    for path, data in wanted.items():
+        with whole_file(path, force=force, inputs=given) as part:
+            part.write_bytes(data)
+
+
+def _same(target: Path, other: str | Path) -> bool:
+    try:
+        return target.samefile(other)
+    except OSError:
+        return False

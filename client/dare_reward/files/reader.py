@@ -1,0 +1,125 @@
+"""Groups of rollouts from a file, whatever shape they have there, with one message per kind of mistake.
+
+reader = Reader(path)
+for number, group in reader: ...        # a group, or the RequestError of what stands there
+reader.say(print)                       # what it took for what, and what it left out
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..errors import RequestError, path
+from .content import Values, open_values
+from .shapes import Loose, Notes, estimate, shaped
+
+__all__ = ["Faults", "Reader"]
+
+KINDS = 10  # of mistakes, after which a file is given up
+Item = tuple[int, "dict[str, Any] | RequestError"]
+
+
+class Reader:
+    """The groups of a file (`-`: standard input). RequestError at once if it is of a kind that holds none.
+
+    logprobs   where a group has no entropies, estimate them by the log-probabilities of the sampled tokens; such a
+               group says entropy_source=logprob
+    """
+
+    def __init__(self, file: str, *, logprobs: bool = False) -> None:
+        self._values: Values = open_values(file)
+        self._logprobs = logprobs
+        self.notes = Notes()
+
+    @property
+    def unit(self) -> str:
+        """What groups are numbered by: line, row or entry."""
+        return self._values.unit
+
+    def __iter__(self) -> Iterator[Item]:
+        """A group without an id gets that of its place. Single rollouts become groups at the end of the file."""
+        try:
+            yield from self._groups()
+        finally:
+            self._values.close()
+
+    def _groups(self) -> Iterator[Item]:
+        loose: dict[str, tuple[int, dict[str, Any]]] = {}
+        for number, value in self._values.items:
+            if isinstance(value, RequestError):
+                yield number, value
+                continue
+            try:
+                for place, found in enumerate(shaped(value, self.notes, logprobs=self._logprobs)):
+                    if isinstance(found, Loose):
+                        _join(loose.setdefault(found.key, (number, found.group))[1], found)
+                    else:
+                        yield number, {"group_id": self._name(number, place), **found}
+            except RequestError as error:
+                yield number, error
+        for number, group in loose.values():
+            if self._logprobs:
+                estimate(group, self.notes)
+            yield number, {"group_id": self._name(number, 0), **group}
+
+    def _name(self, number: int, place: int) -> str:
+        return f"{self.unit}-{number}" + (f".{place + 1}" if place else "")
+
+    def say(self, tell: Callable[[str], None]) -> None:
+        """One line for the names that were taken for ours, one for what was left out, one for estimates."""
+        notes = self.notes
+        if notes.taken:
+            tell("read " + ", ".join(f"{other} as {own}" for other, own in notes.taken))
+        if notes.ignored:
+            names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
+            more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
+            tell(f"ignored {', '.join(names)}{more}: no inputs of a group or rollout")
+        if notes.estimated:
+            tell(f"estimated the entropies of {notes.estimated} groups by mean(-log p) of the sampled tokens (logprob)")
+
+
+def _join(group: dict[str, Any], found: Loose) -> None:
+    labels = {found.group.get("label"), group.get("label")} - {None}
+    if len(labels) > 1:
+        raise RequestError("its siblings have another label", code="conflict")
+    group.update({k: v for k, v in found.group.items() if k != "rollouts" and group.get(k) is None})
+    group["rollouts"].append(found.rollout)
+
+
+class Faults:
+    """Mistakes by their kind: the first of each with its place, and how many more there are like it."""
+
+    def __init__(self, unit: str, tell: Callable[[str], None]) -> None:
+        self._unit = unit
+        self._tell = tell
+        self._kinds: dict[str, tuple[int, str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return sum(self._counts.values())
+
+    def add(self, number: int, error: Exception) -> None:
+        """RequestError after ten kinds: such a file is no file of rollouts."""
+        text = _message(error)
+        kind = re.sub(r"\d+", "#", text)
+        self._kinds.setdefault(kind, (number, text))
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+        if len(self._kinds) > KINDS:
+            del self._kinds[kind]
+            self.say()
+            raise RequestError(f"more than {KINDS} kinds of mistakes: is this a file of rollouts?", code="file")
+
+    def say(self) -> None:
+        for kind, (number, text) in self._kinds.items():
+            more = self._counts[kind] - 1
+            self._tell(f"{self._unit} {number}: {text}" + (f" ({more:,} more like this)" if more else ""))
+
+
+def _message(error: Exception) -> str:
+    """Without the place in a request, of which a file's line is the only group."""
+    if not isinstance(error, RequestError):
+        return str(error)
+    loc = error.loc[2:] if error.loc[:1] == ("groups",) else error.loc
+    return f"{path(loc)}: {error.message}" if loc else error.message

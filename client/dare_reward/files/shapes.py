@@ -1,0 +1,274 @@
+"""From a value of a file to groups or single rollouts, in the shapes in which engines and trainers write them.
+
+a group              {"rollouts": [...]}, or a list of texts or objects under another name of `GROUP_NAMES`
+groups               {"groups": [...]}, the body of POST /reward
+vLLM                 a RequestOutput as a dictionary: {"request_id", "prompt", "outputs": [{"text", "logprobs"}, ...]}
+OpenAI               a chat or completions reply with n > 1: {"choices": [...]}, or a line of a batch's result
+TRL                  a completions table: {"step", "prompt", "completion", ...}, one rollout a row
+verl                 a rollout dump: {"input", "output", "gts", "step", ...}, one rollout a line
+a rollout            any object with a text or an answer
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import RequestError, unknown_name
+from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
+
+__all__ = ["Loose", "Notes", "estimate", "shaped"]
+
+JSON = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the reader did that the file does not say: names that it took for ours, and names that it left out."""
+
+    taken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    estimated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """One rollout that stands alone; `key` is what it shares with its siblings."""
+
+    key: str
+    group: dict[str, Any]
+    rollout: dict[str, Any]
+
+
+def shaped(value: Any, notes: Notes, *, logprobs: bool) -> Iterator[dict[str, Any] | Loose]:
+    """The groups or the rollout that a value holds. RequestError if it holds none.
+
+    logprobs   estimate a missing entropy by the mean of -log p of the sampled tokens
+    """
+    if not isinstance(value, Mapping):
+        raise RequestError(f"must be an object, not {_kind(value)}", code="type")
+    if isinstance(value.get("groups"), list):
+        for group in value["groups"]:
+            yield from shaped(group, notes, logprobs=logprobs)
+        return
+    value = _engine(value)
+    lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(value.get(n), list)]
+    if "rollouts" in value or lists:
+        yield _group(value, notes, logprobs=logprobs)
+    else:
+        yield _loose(value, notes, logprobs=logprobs)
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+
+def _engine(value: JSON) -> JSON:
+    """An engine's reply as a group; anything else as it is."""
+    if isinstance(value.get("response"), Mapping) and "custom_id" in value:
+        body = value["response"].get("body")
+        if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
+            raise RequestError("this request of the batch failed: it has no choices", code="engine")
+        return {"group_id": value["custom_id"], "rollouts": [_choice(c) for c in body["choices"]]}
+    if isinstance(value.get("choices"), list):
+        own = {k: v for k, v in value.items() if k in {*GROUP_FIELDS, "id"}}
+        return {**own, "rollouts": [_choice(c) for c in value["choices"]]}
+    outputs = value.get("outputs")
+    if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
+        own = {k: v for k, v in value.items() if k in GROUP_FIELDS or k in {"request_id", *GROUP_NAMES["label"]}}
+        return {**own, "rollouts": [_completion(o) for o in outputs]}
+    return value
+
+
+def _choice(choice: Any) -> dict[str, Any]:
+    """One of an OpenAI reply's choices."""
+    if not isinstance(choice, Mapping):
+        raise RequestError("choices must hold objects", code="engine")
+    message = choice.get("message")
+    text = message.get("content") if isinstance(message, Mapping) else choice.get("text")
+    out = {"text": text, "finish_reason": choice.get("finish_reason")}
+    logprobs = choice.get("logprobs")
+    if isinstance(logprobs, Mapping):
+        tokens = logprobs.get("content")
+        out["token_logprobs"] = (
+            [t.get("logprob") for t in tokens] if isinstance(tokens, list) else logprobs.get("token_logprobs")
+        )
+    return {k: v for k, v in out.items() if v is not None} | {"text": text}
+
+
+def _completion(output: JSON) -> dict[str, Any]:
+    """One CompletionOutput of vLLM; what it says of itself beside these keys is left out."""
+    kept = {k: output[k] for k in output.keys() & {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
+    rows, ids = output.get("logprobs"), output.get("token_ids")
+    if isinstance(rows, list) and isinstance(ids, list) and len(rows) == len(ids):
+        kept["token_logprobs"] = [_logprob(row, token) for row, token in zip(rows, ids, strict=True)]
+    return kept
+
+
+def _logprob(row: Any, token: Any) -> Any:
+    """The sampled token's, of {token id: {"logprob": x}} or {token id: x}."""
+    found = row.get(str(token), row.get(token)) if isinstance(row, Mapping) else row
+    return found.get("logprob") if isinstance(found, Mapping) else found
+
+
+# --- groups and rollouts ----------------------------------------------------------------------------------------------
+
+
+def _group(value: JSON, notes: Notes, *, logprobs: bool) -> dict[str, Any]:
+    group, used, rest = named(value, group=True)
+    rollouts = group.get("rollouts")
+    if not isinstance(rollouts, list):
+        return group  # what reads the group says what a list of rollouts is
+    members = [_member(r) for r in rollouts]
+    columns = [n for n in rest if _is_column(n, value[n], len(rollouts))]
+    for name in columns:
+        for member, entry in zip(members, value[name], strict=True):
+            if isinstance(member, dict):
+                member.setdefault(name, entry)
+    if "answer" in rest and "label" not in group:
+        group["label"], used["answer"] = value["answer"], "label"
+    _note(notes, used, [n for n in rest if n not in columns and n not in used])
+    group["rollouts"] = [_rollout(m, notes) for m in members]
+    return _finished(group, notes, logprobs=logprobs)
+
+
+def _is_column(name: str, value: Any, count: int) -> bool:
+    """A list beside the rollouts with an entry for each of them."""
+    known = name in ROLLOUT_FIELDS or any(name in names for names in ROLLOUT_NAMES.values())
+    return known and isinstance(value, list) and len(value) == count
+
+
+def _member(value: Any) -> Any:
+    """A rollout that is a text, or a list of messages, as an object."""
+    if isinstance(value, str):
+        return {"text": value}
+    return {"text": value} if _is_messages(value) else dict(value) if isinstance(value, Mapping) else value
+
+
+def _rollout(value: Any, notes: Notes) -> Any:
+    """A rollout by our names, with the values that other tools write."""
+    if not isinstance(value, Mapping):
+        return value  # what reads the group says what a rollout is
+    out, used, rest = named(value, group=False)
+    if rest and not {"answer", "text"} & out.keys():
+        raise RequestError(
+            f"a rollout has neither text nor answer: {unknown_name('field', str(rest[0]), ROLLOUT_FIELDS)}",
+            code="unknown_field",
+        )
+    _note(notes, used, rest)
+    if isinstance(out.get("text"), Mapping):
+        out["text"] = out["text"].get("content")
+    if _is_messages(out.get("text")):
+        out["text"] = _said(out["text"])
+    if isinstance(out.get("answer"), int | float) and not isinstance(out["answer"], bool):
+        out["answer"] = _number_text(out["answer"])
+    if isinstance(out.get("id"), int):
+        out["id"] = str(out["id"])
+    if out.get("correct") in {0, 1} and isinstance(out["correct"], int | float):
+        out["correct"] = bool(out["correct"])
+    return out
+
+
+def _finished(group: dict[str, Any], notes: Notes, *, logprobs: bool) -> dict[str, Any]:
+    for name in ("label", "group_id", "reference"):
+        value = group.get(name)
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = _number_text(value)
+        if name in group:
+            group[name] = value
+    if group.get("group_id") is None:
+        group.pop("group_id", None)
+    if _is_messages(group.get("prompt")):
+        group["prompt"] = "\n".join(str(m.get("content") or "") for m in group["prompt"])
+    if logprobs:
+        estimate(group, notes)
+    return group
+
+
+def estimate(group: dict[str, Any], notes: Notes) -> None:
+    """mean(-log p) of the sampled tokens, where no rollout has an entropy and every one has log-probabilities."""
+    rollouts = group["rollouts"]
+    if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
+        return
+    columns = [r.get("token_logprobs") for r in rollouts]
+    if not all(isinstance(c, list) and c and all(_is_number(x) for x in c) for c in columns):
+        return
+    for rollout, column in zip(rollouts, columns, strict=True):
+        mask = rollout.get("token_mask") or [True] * len(column)
+        own = [x for x, m in zip(column, mask, strict=False) if m] or column
+        rollout["mean_entropy"] = max(-math.fsum(own) / len(own), 0.0)
+        rollout.setdefault("num_tokens", len(own))
+        del rollout["token_logprobs"]
+        rollout.pop("token_mask", None)
+    group["entropy_source"] = "logprob"
+    notes.estimated += 1
+
+
+def _loose(value: JSON, notes: Notes, *, logprobs: bool) -> Loose:
+    own, used, rest = named(value, group=False)
+    shared, also, left = named(value, group=True)
+    if not {"text", "answer"} & own.keys():
+        keys = ", ".join(str(k)[:32] for k in list(value)[:8])
+        raise RequestError(f"neither rollouts nor a text; its keys are {keys}", code="unknown_field")
+    if "answer" in own and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
+        shared["label"] = shared.get("label", own.pop("answer"))
+        notes.taken["answer", "label"] += 1
+    name, key = _sibling_key(value, shared)
+    if name == "prompt" and own.keys() == {"answer"}:
+        raise RequestError("a prompt and an answer are a data set, and no rollout: a rollout has a text", code="data")
+    group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
+    if name != "prompt":
+        group["group_id"] = key
+    if "id" in value and name != "id":
+        own["id"] = value["id"]
+        also.pop("id", None)
+    _note(notes, used, [])
+    ignored = [n for n in rest if n in left and n not in {name, "step", "answer"}]
+    _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
+    step = value.get("step", value.get("global_step"))
+    return Loose(f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, logprobs=False), _rollout(own, Notes()))
+
+
+def _sibling_key(value: JSON, shared: JSON) -> tuple[str, str]:
+    for name in GROUPING:
+        found = shared.get("prompt") if name == "prompt" else value.get(name)
+        if found is not None and found != "":
+            return name, found if isinstance(found, str) else _number_text(found)
+    raise RequestError(
+        f"one rollout a line needs a key that its siblings share: one of {', '.join(GROUPING)}", code="missing"
+    )
+
+
+def _note(notes: Notes, used: Mapping[str, str], rest: Sequence[str]) -> None:
+    for other, own in used.items():
+        notes.taken[other, own] += 1
+    for name in rest:
+        notes.ignored[str(name)[:64]] += 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number_text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _is_messages(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
+
+
+def _said(messages: Sequence[JSON]) -> str | None:
+    """What the assistant said last."""
+    said = [m.get("content") for m in messages if m.get("role") == "assistant"]
+    return said[-1] if said and isinstance(said[-1], str | None) else None

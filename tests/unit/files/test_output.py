@@ -1,0 +1,156 @@
+"""No command destroys a file: what is there stays unless the user says so, and nothing is ever half written."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dare_reward.cli import main
+from dare_reward.errors import RequestError
+from dare_reward.files.output import text_file, whole_file, write_files
+
+GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
+
+
+@pytest.fixture
+def rollouts(tmp_path, monkeypatch):
+    monkeypatch.delenv("DARE_URL", raising=False)
+    file = tmp_path / "rollouts.jsonl"
+    file.write_text(json.dumps(GOOD) + "\n")
+    return file
+
+
+def test_a_command_never_writes_over_what_it_reads(rollouts, tmp_path, capsys):
+    before = rollouts.read_bytes()
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(rollouts)
+    for out in (rollouts, link, tmp_path / "." / "rollouts.jsonl"):
+        for force in ([], ["--force"]):
+            assert main(["score", str(rollouts), "--out", str(out), *force]) == 2
+            assert "is the file that is read" in capsys.readouterr().err
+    assert rollouts.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.jsonl", "rollouts.jsonl"]
+
+
+def test_an_existing_file_needs_force(rollouts, tmp_path, capsys):
+    out = tmp_path / "mine.txt"
+    out.write_text("years of work")
+    assert main(["score", str(rollouts), "--out", str(out)]) == 2
+    assert "add --force" in capsys.readouterr().err
+    assert out.read_text() == "years of work"
+    assert main(["score", str(rollouts), "--out", str(out), "--force"]) == 0
+    assert json.loads(out.read_text())["group_id"] == "g"
+
+
+def test_what_ends_without_a_result_leaves_the_old_file(rollouts, tmp_path, capsys):
+    out, bad = tmp_path / "out.jsonl", tmp_path / "bad.jsonl"
+    out.write_text("old")
+    bad.write_text("{\n")
+    assert main(["score", str(bad), "--out", str(out), "--force"]) == 2
+    assert "was not written" in capsys.readouterr().err
+    assert out.read_text() == "old"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_ctrl_c_leaves_the_old_file(tmp_path):
+    """A reader that has written a part of its output and waits for more input is interrupted."""
+    out = tmp_path / "out.jsonl"
+    out.write_text("old")
+    code = "import sys; from dare_reward.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "score", "-", "--out", str(out), "--force", "--local"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        for i in range(200):
+            process.stdin.write(json.dumps({**GOOD, "group_id": str(i)}).encode() + b"\n")
+        process.stdin.flush()
+        while not list(tmp_path.glob(".out.*.part.jsonl")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.stdin.close()
+        assert process.wait() == 130
+        assert b"Traceback" not in process.stderr.read()
+    assert out.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+@pytest.mark.parametrize("out", ["nowhere/x.jsonl", "."])
+def test_a_place_that_cannot_be_written_is_one_sentence(rollouts, tmp_path, capsys, out):
+    assert main(["score", str(rollouts), "--out", str(tmp_path / out)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+
+
+def test_a_device_is_written_to_as_it_is(rollouts):
+    assert main(["score", str(rollouts), "--out", os.devnull]) == 0
+    assert Path(os.devnull).is_char_device()
+
+
+def test_an_error_of_the_system_is_one_sentence(rollouts, capsys, monkeypatch):
+    def fail(*_):
+        raise PermissionError(13, "Permission denied", "/somewhere/x")
+
+    monkeypatch.setattr("dare_reward.commands.score.read_groups", fail)
+    assert main(["score", str(rollouts)]) == 2
+    assert capsys.readouterr().err == "dare-reward score: /somewhere/x: Permission denied\n"
+
+
+def test_the_mode_of_a_replaced_file_and_the_target_of_a_link_stay(tmp_path):
+    target, link = tmp_path / "t", tmp_path / "l"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    with text_file(link, force=True) as file:
+        file.write("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_appears_meanwhile_is_not_replaced(tmp_path):
+    target = tmp_path / "t"
+
+    def race():
+        with whole_file(target) as part:
+            part.write_text("ours")
+            target.write_text("theirs")
+
+    with pytest.raises(RequestError, match="exists"):
+        race()
+    assert target.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_several_files_are_written_all_or_none(tmp_path):
+    one, two = tmp_path / "1", tmp_path / "2"
+    two.write_text("mine")
+    with pytest.raises(RequestError, match="--force"):
+        write_files({one: "a", two: "b"})
+    assert not one.exists()
+    write_files({one: "a", two: "mine"})  # what is the same already is no loss
+    assert (one.read_text(), two.read_text()) == ("a", "mine")
+
+
+def test_figures_are_refused_before_the_work_and_replaced_by_force(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    file, folder = tmp_path / "r.jsonl", tmp_path / "figures"
+    rollouts = [{"answer": str(i % 2), "mean_entropy": 0.1 + i / 10, "correct": i % 2 == 0} for i in range(6)]
+    file.write_text("".join(json.dumps({"prompt": f"q{i}", "rollouts": rollouts}) + "\n" for i in range(4)))
+    folder.mkdir()
+    (folder / "auroc.png").write_text("mine")
+    assert main(["analyse", str(file), "--plot", str(folder)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "auroc.png exists" in err
+    assert (folder / "auroc.png").read_text() == "mine"
+    assert main(["analyse", str(file), "--plot", str(folder), "--force"]) == 0
+    assert (folder / "auroc.png").read_bytes()[:4] == b"\x89PNG"
+    (tmp_path / "occupied").write_text("")
+    capsys.readouterr()
+    assert main(["analyse", str(file), "--plot", str(tmp_path / "occupied" / "x")]) == 2
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)

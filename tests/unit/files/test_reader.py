@@ -1,0 +1,251 @@
+"""The forms in which people have rollouts: each gives the rewards of the same rollouts in our own form."""
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from dare_reward import estimate
+from dare_reward.cli import main
+from dare_reward.errors import RequestError
+from dare_reward.files.names import GROUP_NAMES, ROLLOUT_NAMES
+from dare_reward.files.reader import Reader
+from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "arithmetic_m64.jsonl"
+GROUPS = [json.loads(line) for line in EXAMPLE.read_text().splitlines()][:4]
+
+
+def lines(values):
+    return "".join(json.dumps(v) + "\n" for v in values)
+
+
+def flat(key):
+    """One rollout a line, siblings not next to each other."""
+    rows = []
+    for i in range(64):
+        for g in GROUPS:
+            shared = {"prompt": g["prompt"], "label": int(g["label"])}
+            rows.append({**shared, **({key: g["group_id"]} if key != "prompt" else {}), **g["rollouts"][i]})
+    return rows
+
+
+def parquet(rows):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+def zstd(data):
+    return pytest.importorskip("zstandard").ZstdCompressor().compress(data)
+
+
+PLAIN = lines(GROUPS).encode()
+FORMS = {
+    "one group a line": lambda: PLAIN,
+    "a BOM": lambda: b"\xef\xbb\xbf" + PLAIN,
+    "carriage returns and blank lines": lambda: PLAIN.replace(b"\n", b"\r\n\r\n"),
+    "the HTTP body on a line": lambda: json.dumps({"groups": GROUPS}).encode(),
+    "the HTTP body over many lines": lambda: json.dumps({"groups": GROUPS}, indent=1).encode(),
+    "an array on a line": lambda: json.dumps(GROUPS).encode(),
+    "an array over many lines": lambda: json.dumps(GROUPS, indent=2).encode(),
+    "gzip": lambda: gzip.compress(PLAIN),
+    "gzip of an array": lambda: gzip.compress(json.dumps(GROUPS, indent=1).encode()),
+    "zstd": lambda: zstd(PLAIN),
+    "Parquet of groups": lambda: parquet(GROUPS),
+    "Parquet of rollouts": lambda: parquet(flat("uid")),
+    "a rollout a line by group_id": lambda: lines(flat("group_id")).encode(),
+    "a rollout a line by prompt_id": lambda: lines(flat("prompt_id")).encode(),
+    "a rollout a line by uid": lambda: lines(flat("uid")).encode(),
+    "a rollout a line by prompt": lambda: lines(flat("prompt")).encode(),
+    "an array of rollouts": lambda: json.dumps(flat("uid"), indent=1).encode(),
+    "lists beside each other": lambda: lines(
+        {
+            "id": i,
+            "question": g["prompt"],
+            "ground_truth": int(g["label"]),
+            "responses": [r["text"] for r in g["rollouts"]],
+            "entropies": [r["token_entropies"] for r in g["rollouts"]],
+            "is_correct": [int(r["correct"]) for r in g["rollouts"]],
+        }
+        for i, g in enumerate(GROUPS)
+    ).encode(),
+    "messages": lambda: lines(
+        {
+            "messages": [{"role": "user", "content": g["prompt"]}],
+            "gold": g["label"],
+            "completions": [
+                {"message": [{"role": "assistant", "content": r["text"]}], "token_entropies": r["token_entropies"]}
+                for r in g["rollouts"]
+            ],
+        }
+        for g in GROUPS
+    ).encode(),
+    "vLLM": lambda: lines(
+        {
+            "request_id": i,
+            "prompt": g["prompt"],
+            "prompt_token_ids": [1],
+            "ground_truth": g["label"],
+            "finished": True,
+            "outputs": [
+                {"index": k, "text": r["text"], "finish_reason": "stop", "token_entropies": r["token_entropies"]}
+                for k, r in enumerate(g["rollouts"])
+            ],
+        }
+        for i, g in enumerate(GROUPS)
+    ).encode(),
+    "TRL's completions": lambda: lines(
+        {"step": 3, "prompt": r["prompt"], "completion": r["text"], "token_entropies": r["token_entropies"], "reward": 0.5}
+        for r in flat("prompt")
+    ).encode(),
+    "verl's rollouts": lambda: lines(
+        {"input": r["prompt"], "output": r["text"], "entropies": r["token_entropies"], "gts": r["label"], "step": 7}
+        for r in flat("prompt")
+    ).encode(),
+}  # fmt: skip
+
+
+def rewards(groups):
+    return [g.rewards for g in estimate(groups).groups]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return rewards(GROUPS)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_rewards(form, expected, tmp_path):
+    file = tmp_path / "rollouts"
+    file.write_bytes(FORMS[form]())
+    found = list(Reader(str(file)))
+    assert not [g for _, g in found if isinstance(g, RequestError)]
+    assert rewards([g for _, g in found]) == expected
+    assert all("label" not in g or isinstance(g["label"], str) for _, g in found)
+
+
+@pytest.mark.parametrize("form", ["gzip", "an array over many lines", "a rollout a line by uid"])
+def test_standard_input_takes_them_too(form, expected, monkeypatch):
+    class Standard:
+        buffer = io.BufferedReader(io.BytesIO(FORMS[form]()))
+
+    monkeypatch.setattr("sys.stdin", Standard)
+    assert rewards([g for _, g in Reader("-")]) == expected
+
+
+@pytest.mark.parametrize("form", ["vLLM", "verl's rollouts", "Parquet of rollouts"])
+def test_what_convert_writes_needs_no_conversion(form, expected, tmp_path, capsys):
+    file, out = tmp_path / "in", tmp_path / "out.jsonl"
+    file.write_bytes(FORMS[form]())
+    assert main(["convert", str(file), "--out", str(out)]) == 0
+    assert "4 groups, 256 rollouts, " in capsys.readouterr().err
+    assert rewards([json.loads(line) for line in out.read_text().splitlines()]) == expected
+    reader = Reader(str(out))
+    assert rewards([g for _, g in reader]) == expected
+    assert not reader.notes.taken
+    assert not reader.notes.ignored
+
+
+def test_openai_replies_with_several_choices(tmp_path):
+    def reply(texts):
+        choices = [
+            {"index": i, "message": {"role": "assistant", "content": t}, "finish_reason": "stop"}
+            for i, t in enumerate(texts)
+        ]
+        return {"id": "chatcmpl-1", "object": "chat.completion", "model": "m", "choices": choices, "usage": {}}
+
+    texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
+    file = tmp_path / "replies.jsonl"
+    batch = {"id": "b", "custom_id": "q1", "response": {"status_code": 200, "body": reply(texts)}, "error": None}
+    old = {"id": "cmpl", "choices": [{"text": t, "logprobs": {"token_logprobs": [-0.5]}} for t in texts]}
+    file.write_text(
+        lines([reply(texts), batch, old, {"custom_id": "q2", "response": {"body": {}}, "error": {"code": 1}}])
+    )
+    found = [g for _, g in Reader(str(file))]
+    assert [g["group_id"] for g in found[:3]] == ["chatcmpl-1", "q1", "cmpl"]
+    assert all([r["text"] for r in g["rollouts"]] == texts for g in found[:3])
+    assert isinstance(found[3], RequestError)
+
+
+def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
+    outputs = [
+        {"text": "\\boxed{1}", "token_ids": [5, 6], "logprobs": [{"5": {"logprob": -0.1}, "9": {"logprob": -3}}, {"6": {"logprob": -0.3}}]},
+        {"text": "\\boxed{2}", "token_ids": [7], "logprobs": [{"7": {"logprob": -0.6}}]},
+    ]  # fmt: skip
+    file = tmp_path / "v.jsonl"
+    file.write_text(lines([{"request_id": "0", "outputs": outputs}]))
+    ((_, group),) = Reader(str(file))
+    assert "mean_entropy" not in group["rollouts"][0]
+    assert "entropy_source" not in group
+    assert main(["score", str(file), "--table"]) == 1
+    assert "--entropy logprob" in capsys.readouterr().err
+    ((_, group),) = Reader(str(file), logprobs=True)
+    assert group["entropy_source"] == "logprob"
+    assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx([0.2, 0.6])
+    assert main(["score", str(file), "--table", "--entropy", "logprob"]) == 0
+    out, err = capsys.readouterr()
+    assert "entropies logprob" in out
+    assert "mean(-log p)" in err
+    exact = {"rollouts": [{"answer": "1", "mean_entropy": 0.5, "token_logprobs": [-9.0]}]}
+    file.write_text(lines([exact]))
+    ((_, group),) = Reader(str(file), logprobs=True)
+    assert (group["rollouts"][0]["mean_entropy"], group.get("entropy_source")) == (0.5, None)
+
+
+def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path):
+    """A flat export names the truth `answer`: it must not become what a rollout says."""
+    file = tmp_path / "x.jsonl"
+    rows = [{"question": "1+1?", "answer": "2", "response": f"\\boxed{{{a}}}"} for a in (3, 3, 2)]
+    file.write_text(lines(rows))
+    ((_, group),) = Reader(str(file))
+    assert group["label"] == "2"
+    assert rewards([{**group, "rollouts": [{**r, "mean_entropy": 0.1} for r in group["rollouts"]]}])[0][0] > 0
+    assert all("answer" not in r for r in group["rollouts"])
+
+
+def test_names_are_said_once_and_unknown_ones_are_one_warning(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    file.write_text(lines({"prompt_id": i, "dataset": "d", "responses": ["\\boxed{1}"] * 2} for i in range(30)))
+    assert main(["score", str(file), "--method", "ttrl"]) == 0
+    err = capsys.readouterr().err.splitlines()
+    assert err[0] == "read prompt_id as group_id, responses as rollouts"
+    assert err[1].startswith("ignored dataset (30)")
+    assert len(err) == 3
+
+
+def test_the_tables_of_names_speak_of_inputs_only():
+    assert set(GROUP_NAMES) <= set(GROUP_FIELDS)
+    assert set(ROLLOUT_NAMES) <= set(ROLLOUT_FIELDS)
+    for names, fields in ((GROUP_NAMES, GROUP_FIELDS), (ROLLOUT_NAMES, ROLLOUT_FIELDS)):
+        every = [other for others in names.values() for other in others]
+        assert len(every) == len(set(every))
+        assert not set(every) & set(fields)
+
+
+def test_siblings_with_two_labels_are_named(tmp_path):
+    file = tmp_path / "x.jsonl"
+    file.write_text(lines({"uid": "a", "text": "\\boxed{1}", "label": label} for label in ("1", "2")))
+    errors = [g for _, g in Reader(str(file)) if isinstance(g, RequestError)]
+    assert [e.message for e in errors] == ["its siblings have another label"]
+
+
+def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    texts = ["<think>so 4", "the", "\\boxed{", "", "\\boxed{4}"]
+    file.write_text(
+        lines(
+            [
+                {"rollouts": [{"text": t} for t in texts]},
+                {"rollouts": [{"text": "long", "finish_reason": "length"}] * 4},
+            ]
+        )
+    )
+    assert main(["score", str(file), "--method", "ttrl"]) == 0
+    err = capsys.readouterr().err.splitlines()
+    assert err[0].startswith("WARNING: 8 of 9 rollouts without an answer (mostly: cut off at the length limit)")
+    assert err[1].startswith("2 groups, 9 rollouts, 8 without an answer (mostly: cut off at the length limit), ")
