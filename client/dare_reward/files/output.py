@@ -21,7 +21,10 @@ __all__ = ["check_free", "text_file", "whole_file", "write_files"]
 
 
 def check_free(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
-    """The real path of the target. RequestError if it is one of `inputs` (`-`: standard input), or exists without `force`."""
+    """The real path of the target.
+
+    RequestError if it is one of `inputs` (`-`: standard input), or if it exists and `force` is not set.
+    """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise RequestError(f"{path} is a folder; name a file", code="file")
