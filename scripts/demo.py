@@ -55,6 +55,8 @@ def main() -> int:
         if server.poll() is None:
             server.send_signal(signal.SIGTERM)
         server.wait()
+        if server.stdout:
+            server.stdout.close()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,10 @@ __all__ = ["check_free", "text_file", "whole_file", "write_files"]
 
 
 def check_free(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
-    """The real path of the target. RequestError if it is one of `inputs`, or exists and `force` is not set."""
+    """The real path of the target.
+
+    RequestError if it is one of `inputs` (`-`: standard input), or if it exists and `force` is not set.
+    """
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise RequestError(f"{path} is a folder; name a file", code="file")
@@ -77,6 +81,8 @@ def write_files(
 
 def _same(target: Path, other: str | Path) -> bool:
     try:
+        if str(other) == "-":
+            return os.path.samestat(target.stat(), os.fstat(sys.stdin.fileno()))
         return target.samefile(other)
     except OSError:
         return False

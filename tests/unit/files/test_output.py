@@ -37,6 +37,17 @@ def test_a_command_never_writes_over_what_it_reads(rollouts, tmp_path, capsys):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.jsonl", "rollouts.jsonl"]
 
 
+def test_nor_over_the_file_that_standard_input_is(rollouts):
+    code = "import sys; from dare_reward.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "score", "-", "--out", str(rollouts), "--force", "--local"]
+    before = rollouts.read_bytes()
+    with rollouts.open("rb") as file:
+        done = subprocess.run(command, stdin=file, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "is the file that is read" in done.stderr
+    assert rollouts.read_bytes() == before
+
+
 def test_an_existing_file_needs_force(rollouts, tmp_path, capsys):
     out = tmp_path / "mine.txt"
     out.write_text("years of work")

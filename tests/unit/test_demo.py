@@ -1,0 +1,47 @@
+"""scripts/demo.py: the address it ends with is one that answers."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def demo(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    spec = importlib.util.spec_from_file_location("demo", ROOT / "scripts" / "demo.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module._venv, "ensure", lambda *_: Path(sys.executable))
+    monkeypatch.delenv("DARE_URL", raising=False)
+    return module
+
+
+def test_the_demo_gives_an_address_only_while_it_serves(demo, monkeypatch):
+    said = []
+    monkeypatch.setattr(demo._venv, "say", said.append)
+    monkeypatch.setattr(sys, "argv", ["demo.py", "examples/arithmetic_m64.jsonl"])
+    assert demo.main() == 0
+    assert "http://" in said[0]
+    assert "http://" not in said[-1]
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(said[0].partition("POST ")[2].split()[0])
+
+
+def test_the_kept_demo_gives_the_address_while_it_answers(demo, monkeypatch):
+    asked = []
+
+    def say(text):
+        if "Ctrl-C" in text:
+            url = next(word for word in text.split() if word.startswith("http://"))
+            asked.append(httpx.get(f"{url}/health").status_code)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo._venv, "say", say)
+    monkeypatch.setattr(sys, "argv", ["demo.py", "--keep", "examples/arithmetic_m64.jsonl"])
+    assert demo.main() == 0
+    assert asked == [200]
