@@ -36,7 +36,7 @@ _THINK = (
     ("[unused16]", "[unused17]"),
 )
 # What a template writes before the reply and nowhere else.
-_REPLY = ("[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
+_REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # A base model that has answered often goes on with the next question of an imagined list.
 _QUESTION = re.compile(
     r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
@@ -62,10 +62,16 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             if not mark and not open_think:
                 return None
             text = after if mark else before
+        for mark in _REPLY:
+            if text.rfind(mark) >= 0:
+                text = text.rpartition(mark)[2]
+                break
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
         if any(text.rfind(mark) >= 0 for mark in _END_ENDS) and (end := _END.search(text)):
             text = text[: end.start()]
+    elif _REPLY[1] in text:
+        return text.rpartition(_REPLY[1])[2]
     elif "[" not in text and "◁" not in text:
         return text
     return _after_thinking(text, open_think=open_think)
@@ -84,9 +90,6 @@ def questions(text: str) -> list[int]:
 
 
 def _after_thinking(text: str, *, open_think: bool) -> str | None:
-    for mark in _REPLY:
-        if text.rfind(mark) >= 0:
-            return text.rpartition(mark)[2]
     for opening, closing in _THINK:
         end = text.rfind(closing)
         if end >= 0:

@@ -86,6 +86,7 @@ _BESIDE = re.compile(
     r"|next\s|last\s|a\s|each\s){0,3}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
+_GIVEN = re.compile(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
 _BY_DOING = re.compile(
     r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
 )
@@ -175,9 +176,15 @@ def stated_value(sentence: str) -> str | None:
     chosen = _chosen(said, values)
     if chosen is None:
         return None
-    content = last_side(chosen.content)
+    content = _side(last_side(chosen.content))
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
+
+
+def _side(content: str) -> str:
+    """The value of `x^2 = 4`, of which x is not the name; `x = 2` keeps its name."""
+    left, equals, right = content.partition("=")
+    return right.strip() if equals and "=" not in right and not _NAME.fullmatch(left.strip()) else content
 
 
 def _concluding(said: str) -> str:
@@ -223,6 +230,8 @@ def _several(said: str, values: list[_Value], value: _Value) -> bool:
 def _beside(said: str, values: list[_Value], value: _Value) -> bool:
     """Whether `value` only says when, with what or of which."""
     before = said[max(0, value.start - 80) : value.start]
+    if "=" in value.content and _GIVEN.search(before):
+        return True
     if _BESIDE.search(before) or _BY_DOING.search(before):
         return True
     earlier = [v for v in values if v.end <= value.start]
