@@ -55,6 +55,8 @@ _SUBJECT = re.compile(
 )
 _CUT_OFF = re.compile(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = re.compile(r",\s(?:it|they)\Z")  # "Together, they found 665"
+_DOLLARS = re.compile(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
+_RESULT = re.compile(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which\b|but\b)[^\W\d_]+){0,3}\s*\Z")
 _WORDED = re.compile(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
@@ -155,9 +157,9 @@ def concluding_value(text: str) -> str | None:
     None where that sentence has no end, so that the text may have been cut off, or where it is not sure.
     """
     line = text.rstrip().rpartition("\n")[2].strip()
-    if not line.endswith(_ENDS) and not ("=" in line and _WORDED.search(line)):
+    if not line.endswith(_ENDS) and not (_WORDED.search(line) and _RESULT.search(line)):
         return None
-    if line.count("$") % 2 or line.count("\\(") != line.count("\\)"):
+    if len(_DOLLARS.findall(line)) % 2 or line.count("\\(") != line.count("\\)"):
         return None
     last = _SENTENCES.split(line)[-1]
     return None if _HEDGES.search(last) else stated_value(last.rstrip(". "))
@@ -224,7 +226,7 @@ def _several(said: str, values: list[_Value], value: _Value) -> bool:
     after = next((v for v in values if v.start > value.start), None)
     if after is None or _beside(said, values, after):
         return False
-    return re.search(r"\band\b|,", said[value.end : after.start]) is not None
+    return re.search(r"\b(?:and|or)\b|,", said[value.end : after.start]) is not None
 
 
 def _beside(said: str, values: list[_Value], value: _Value) -> bool:
