@@ -265,6 +265,8 @@ def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
         if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
             continue
+        if names_species(match["letter"], text[match.end("letter") : match.end() + 40]):
+            continue
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
         if _LIKELY.search(before) and not _DOUBT.search(before):
             yield Said(match.start(), match.end("close"), match["letter"])

@@ -57,11 +57,10 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         )  # written by something that took the first two characters for a backspace
     if "<" in text:
         if _CHANNEL in text:
-            before, mark, after = text.rpartition(_HARMONY)
-            after = after.partition(_MESSAGE)[2]
-            if not mark and not open_think:
+            _, final, after = text.rpartition(_HARMONY)
+            if not final and not open_think:
                 return None
-            text = after if mark else before
+            text = after.partition(_MESSAGE)[2] if final else text
         for mark in _REPLY:
             if text.rfind(mark) >= 0:
                 text = text.rpartition(mark)[2]
