@@ -141,7 +141,12 @@ def test_unmarked_texts_vote_as_asked():
     assert extract(text) == Extraction(None, "none")
     assert extract(text, unmarked="sentence") == Extraction("800", "sentence")
     assert extract(text, unmarked="number") == Extraction("800", "fallback")
-    for doubtful in ("If it rains, he spends $800.", "He might need 5 of them.", "so 3 + 4 = 7 and then", "we get $x = 5"):
+    for doubtful in (
+        "If it rains, he spends $800.",
+        "He might need 5 of them.",
+        "so 3 + 4 = 7 and then",
+        "we get $x = 5",
+    ):
         assert extract(doubtful, unmarked="sentence").answer is None, doubtful
     assert extract(text, unmarked="sentence", closed_only=True).answer is None
     assert extract("It could be B.", kind="choice", unmarked="sentence").answer is None
@@ -150,7 +155,7 @@ def test_unmarked_texts_vote_as_asked():
 def test_fallback_is_the_old_name_of_unmarked():
     with pytest.warns(DeprecationWarning, match="unmarked='number'"):
         assert extract("so we get 5", fallback=True) == Extraction("5", "fallback")
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="unmarked"):
         assert extract("so we get 5", fallback=False) == Extraction(None, "none")
 
 

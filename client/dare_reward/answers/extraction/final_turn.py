@@ -56,24 +56,25 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
     if "<" in text:
-        if _CHANNEL in text:
-            _, final, after = text.rpartition(_HARMONY)
-            if not final and not open_think:
-                return None
-            text = after.partition(_MESSAGE)[2] if final else text
-        for mark in _REPLY:
-            if text.rfind(mark) >= 0:
-                text = text.rpartition(mark)[2]
-                break
+        if _CHANNEL in text and _HARMONY not in text and not open_think:
+            return None
+        text = _reply(text)
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
         if any(text.rfind(mark) >= 0 for mark in _END_ENDS) and (end := _END.search(text)):
             text = text[: end.start()]
-    elif _REPLY[1] in text:
-        return text.rpartition(_REPLY[1])[2]
     elif "[" not in text and "◁" not in text:
         return text
+    else:
+        text = _reply(text)
     return _after_thinking(text, open_think=open_think)
+
+
+def _reply(text: str) -> str:
+    """What follows the mark that a template writes before the reply."""
+    if _CHANNEL in text and _HARMONY in text:
+        text = text.rpartition(_HARMONY)[2].partition(_MESSAGE)[2]
+    return next((text.rpartition(mark)[2] for mark in _REPLY if text.rfind(mark) >= 0), text)
 
 
 def questions(text: str) -> list[int]:

@@ -76,7 +76,8 @@ _BOLD = re.compile(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = re.compile(r"[^*\d]{0,40}(?:\*\*|\Z)")
 _SO = re.compile(r"(?:\A|[\s,;.])(?:so|thus|hence|therefore|then)\b(?!\sthat),?\s", re.IGNORECASE)
 _LINK = re.compile(
-    r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only|also"
+    r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only"
+    r"|also"
     r"|a total of|an average of|at)\s)*+(?:US)?[-\\$€£¥*\s(]*\Z",
     re.IGNORECASE,
 )
@@ -93,7 +94,8 @@ _BY_DOING = re.compile(
     r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
 )
 _CLAUSE = re.compile(
-    r"\b(?:after|because|since|so that|if|unless|when|while|where|who|that|which)\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
+    r"\b(?:after|because|since|so that|if|unless|when|while|where|who|that|which)"
+    r"\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
 _OF = re.compile(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
