@@ -146,8 +146,8 @@ def test_masks_travel_with_tokens_and_inside_means():
 @pytest.mark.parametrize("change", [None, lambda request, _: lost(request)])
 def test_numpy_parameters_travel(change):
     c = client(change, retries=0, fallback="local")
-    reply = c.reward(groups(), alpha=np.float32(0.25), vocab_size=np.int64(50), fallback=np.bool_(True))
-    assert reply.config_id == estimate([], alpha=0.25, vocab_size=50, fallback=True).config_id
+    reply = c.reward(groups(), alpha=np.float32(0.25), vocab_size=np.int64(50), open_think=np.bool_(True))
+    assert reply.config_id == estimate([], alpha=0.25, vocab_size=50, open_think=True).config_id
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_parameters_and_methods():
 
 
 @pytest.mark.parametrize(
-    "params", [{"fallback": True}, {"mode": "ttrl_official"}, {"truncated": "as_is"}, {"open_think": True}]
+    "params", [{"unmarked": "number"}, {"mode": "ttrl_official"}, {"truncated": "as_is"}, {"open_think": True}]
 )
 def test_answers_are_read_by_the_parameters_that_the_operator_set(params):
     texts = ("so it must be 7", "so \\boxed{8}", "<think> so \\boxed{9}")

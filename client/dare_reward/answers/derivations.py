@@ -29,6 +29,7 @@ _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+(?=\{)")
 _WORD = re.compile(r"[A-Za-z]{2}")
 _WORDS = re.compile(r"[A-Za-z]{3,}")
 _SPACE = re.compile(r"\\(?:[,;:! ]|q?quad(?![a-z]))|~|\\\\|&")
+_APART = re.compile(r",\s+(?=[^,=]{1,40}=)")  # two equations
 _SENTENCES = re.compile(r"(?<=[.!])\s+(?=[A-Z$\\])")
 _IF = re.compile(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
 _SAYS = re.compile(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
@@ -44,14 +45,17 @@ def conclusion(s: str) -> str | None:
     """What a derivation, cleaned, ends with; None where it is none, or where nothing can be said to end it."""
     if "\\" not in s and "$" not in s and not _WORD.search(s):
         return None
-    last = _IMPLIES.split(s)[-1]
-    if last != s and last.strip(" .$"):
-        return _stated(last) if _TEXT.search(last) else last.strip(" ,;.")
     if rows := _ROWS.search(s):
-        found = [row for row in _ROW.split(rows["rows"]) if row.strip(" &.,")]
-        last = found[-1].replace("&", "").strip(" .,") if found else ""
-        return _stated(last) if _TEXT.search(last) else last or None
-    return _stated(s)
+        found = [row for row in _ROW.split(rows["rows"]) if row.strip(" \n&.,")]
+        last = found[-1].replace("&", "").strip(" \n.,") if found else ""
+        return _ended(last) or (None if _TEXT.search(last) else last or None)
+    return _ended(s)
+
+
+def _ended(s: str) -> str | None:
+    """What follows the last implication of `s`, or what its words state."""
+    last = _IMPLIES.split(s)[-1]
+    return last.strip(" ,;.") or None if last != s and not _TEXT.search(last) else _stated(last)
 
 
 def _stated(s: str) -> str | None:

@@ -189,7 +189,7 @@ def _plain_words(s: str) -> Reading | None:
     if (value := spoken_number(lower)) is not None:
         return Reading("exact", str(value))
     amount, _, unit = lower.rpartition(" ")
-    if is_unit(unit) and (value := spoken_number(amount)) is not None:
+    if is_unit(unit) and unit != "second" and (value := spoken_number(amount)) is not None:
         return Reading("exact", str(value), frozenset({f"unit={unit_of(unit)}"}))
     if lower in _EMPTY:
         return read([Token("op", "empty")], DEFAULT)

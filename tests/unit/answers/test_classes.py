@@ -51,8 +51,8 @@ def test_an_empty_group_and_one_without_answers():
     assert classify([None, "", r"\boxed{}", "  "]) == Classes((-1,) * 4, (), ())
 
 
-def test_the_representative_is_frequent_then_short_then_first():
-    assert classify(["1/2", "0.5", r"\frac{1}{2}", r"\frac{1}{2}"]).answers == (r"\frac{1}{2}",)
+def test_the_representative_is_plain_then_short_then_first():
+    assert classify(["1/2", "0.5", r"\frac{1}{2}", r"\frac{1}{2}"]).answers == ("0.5",)
     assert classify([r"\frac12", "1/2", "0.5"]).answers == ("0.5",)
     assert classify(["1/2", "2/4", "0.5", ".50"]).answers == (".50",)
 

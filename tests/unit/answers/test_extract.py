@@ -73,18 +73,18 @@ def test_source(text, source):
 
 def test_fallback_is_off_unless_asked_for_and_marked():
     assert extract("so we get 1,234.") == Extraction(None, "none")
-    assert extract("so we get 1,234.", fallback=True) == Extraction("1,234", "fallback")
-    assert extract("so we get -3.5 or", fallback=True) == Extraction("-3.5", "fallback")
-    assert extract("it could be B", kind="choice", fallback=True) == Extraction("B", "fallback")
-    assert extract("B is out. A good one, I say", kind="choice", fallback=True) == Extraction("B", "fallback")
-    assert extract("it must be Z", kind="choice", fallback=True) == Extraction(None, "none")
-    assert extract("we get 5", kind="text", fallback=True) == Extraction(None, "none")
-    assert extract("The answer is 5. 6 7", fallback=True) == Extraction("5", "phrase")
+    assert extract("so we get 1,234.", unmarked="number") == Extraction("1,234", "fallback")
+    assert extract("so we get -3.5 or", unmarked="number") == Extraction("-3.5", "fallback")
+    assert extract("it could be B", kind="choice", unmarked="number") == Extraction("B", "fallback")
+    assert extract("B is out. A good one, I say", kind="choice", unmarked="number") == Extraction("B", "fallback")
+    assert extract("it must be Z", kind="choice", unmarked="number") == Extraction(None, "none")
+    assert extract("we get 5", kind="text", unmarked="number") == Extraction(None, "none")
+    assert extract("The answer is 5. 6 7", unmarked="number") == Extraction("5", "phrase")
 
 
 def test_a_cut_off_text_is_never_guessed_from():
-    assert extract("so we get 5", fallback=True, closed_only=True) == Extraction(None, "none")
-    assert extract("so B", kind="choice", fallback=True, closed_only=True) == Extraction(None, "none")
+    assert extract("so we get 5", unmarked="number", closed_only=True) == Extraction(None, "none")
+    assert extract("so B", kind="choice", unmarked="number", closed_only=True) == Extraction(None, "none")
 
 
 def test_open_thinking_counts_only_if_allowed():
@@ -125,12 +125,15 @@ def test_a_balanced_box_gives_its_content(content, before, after):
     assert found == Extraction(f"x{content}y".strip(), "box")
 
 
-@given(st.text(), st.sampled_from(KINDS), st.booleans(), st.booleans(), st.booleans())
-def test_any_text_gives_a_piece_of_it_or_none(text, kind, closed_only, fallback, open_think):
-    found = extract(text, kind=kind, closed_only=closed_only, fallback=fallback, open_think=open_think)
+UNMARKED = ("none", "sentence", "number")
+
+
+@given(st.text(), st.sampled_from(KINDS), st.booleans(), st.sampled_from(UNMARKED), st.booleans())
+def test_any_text_gives_a_piece_of_it_or_none(text, kind, closed_only, unmarked, open_think):
+    found = extract(text, kind=kind, closed_only=closed_only, unmarked=unmarked, open_think=open_think)
     assert (found.answer is None) == (found.source == "none")
     assert found.answer is None or found.answer.strip()
-    assert found == extract(text, kind=kind, closed_only=closed_only, fallback=fallback, open_think=open_think)
+    assert found == extract(text, kind=kind, closed_only=closed_only, unmarked=unmarked, open_think=open_think)
 
 
 PIECES = [
@@ -141,9 +144,9 @@ PIECES = [
 ]  # fmt: skip
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.sampled_from(KINDS), st.booleans())
-def test_any_mixture_of_markers_is_read_without_error(text, kind, fallback):
-    found = extract(text, kind=kind, fallback=fallback)
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.sampled_from(KINDS), st.sampled_from(UNMARKED))
+def test_any_mixture_of_markers_is_read_without_error(text, kind, unmarked):
+    found = extract(text, kind=kind, unmarked=unmarked)
     assert found.answer is None or found.answer.strip()
     if kind == "choice" and found.answer is not None:
         assert found.answer in "ABCDEFGHIJ"

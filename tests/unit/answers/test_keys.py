@@ -73,7 +73,7 @@ def texts(s):
 )
 def test_golden_keys(raw, key):
     """Keys are compared over time and machines: a change here is a new ANSWERS_VERSION."""
-    assert ANSWERS_VERSION == "1"
+    assert ANSWERS_VERSION == "2"
     assert canonical(raw) == key
 
 
@@ -113,7 +113,7 @@ def test_the_length_budget():
     ("inside", "outside"),
     [
         ("2100!", "2101!"),
-        (r"\binom{3000}{2}", r"\binom{3001}{2}"),
+        (r"\binom{5000}{2}", r"\binom{5001}{2}"),
         ("2^{19999}", "2^{20401}"),
         ("e^{1999}", "e^{2001}"),
         (r"\sin(10^{12})", r"\sin(10^{12}+1)"),

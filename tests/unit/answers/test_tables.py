@@ -430,7 +430,6 @@ def test_no_durations(text):
         ("March 15, 2024", "d:2024-3-15"), ("March the 15th, 2024", "d:2024-3-15"), ("15th of March 2024", "d:2024-3-15"),
         ("the 1st of May", "d:-5-1"), ("May 2nd", "d:-5-2"), ("3rd June 1999", "d:1999-6-3"), ("3/15/2024", "d:3/15/2024"),
         ("03/05/2024", "d:3/5/2024"), ("2024-03-15", "d:2024-3-15"), ("March 2024", "d:month 2024-3-1"), ("Mar. 2024", "d:month 2024-3-1"),
-        ("5th", "t:5th"), (r"5\text{th}", "t:5th"), (r"21^{\text{st}}", "t:21st"), (r"2^{nd}", "t:2nd"), (r"3 \mathrm{rd}", "t:3rd"),
         ("Dec 31", "d:-12-31"), ("Jan 1", "d:-1-1"),
     ],
 )  # fmt: skip
@@ -507,7 +506,7 @@ def test_names_of_values(named):
 
 def test_budgets_at_their_limits():
     at = {
-        "factorial": ("2100!", "2101!"), "binomial": (r"\binom{3000}{2}", r"\binom{3001}{2}"),
+        "factorial": ("2100!", "2101!"), "binomial": (r"\binom{5000}{2}", r"\binom{5001}{2}"),
         "items": (";".join(["7"] * 500), ";".join(["7"] * 501)),
         "cells": (r"\begin{pmatrix}" + r"\\".join(["&".join("1" * 20)] * 20) + r"\end{pmatrix}",
                   r"\begin{pmatrix}" + r"\\".join(["&".join("1" * 20)] * 20 + ["&".join("1" * 20)]) + r"\end{pmatrix}"),
@@ -547,7 +546,7 @@ def test_budgets_at_their_limits():
         ("x=1, x=2", "{1;2}", "name=x"), ("x=1, 2", "{1;2}", "name=x"), ("x=1 or 2", "{1;2}", "name=x"), ("x=y=3", "(3;3)", "name=(x,y)"), ("x^2=4", "{-2;2}", "name=x"),
         ("x^2-3x+2=0", "{1;2}", "name=x"), (r"x=\pm 2", "{-2;2}", "name=x"), (r"\pm 2", "{-2;2}", ""), (r"1\pm 2", "{-1;3}", ""), (r"1, \pm 2", "{-2;1;2}", ""),
         (r"\mp 2, 1", "{-2;1;2}", ""), (r"\pm1\pm2", "{-1;-3;1;3}", ""), (r"\pm1\mp2", "{-1;1}", ""), ("(x,y)=(1,2),(2,1)", "{(1;2);(2;1)}", "name=(x,y)"),
-        ("[3]", "[3]", ""), ("3:45", "3:45", ""), ("3:45 pm", "3:45", "unit=pm"), ("3:45 p.m.", "3:45", "unit=pm"), ("03:45 AM", "3:45", "unit=am"), ("1:2:4", "1:2:4", ""),
+        ("3:45", "3:45", ""), ("3:45 pm", "3:45", "unit=pm"), ("3:45 p.m.", "3:45", "unit=pm"), ("03:45 AM", "3:45", "unit=am"), ("1:2:4", "1:2:4", ""),
         (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", "matrix[1,2/3,4]", ""), (r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", "det[1,2/3,4]", ""),
         (r"2\begin{pmatrix}1\\3\end{pmatrix}", "matrix[2/6]", ""), (r"\frac12\begin{pmatrix}1&4\end{pmatrix}", "matrix[1/2,2]", ""), (r"2*\begin{pmatrix}1\end{pmatrix}", "matrix[2]", ""),
         ("1F_{16}", "1F", "unit=base 16"), ("1A_{12}", "1A", "unit=base 12"), ("x=1, y=2 or x=3, y=4", "{(1;2)#name=(x,y);(3;4)#name=(x,y)}", ""),
@@ -566,7 +565,7 @@ def test_values_of_structures(text, value, tag):
 @each(
     ("text", "value", "tag"),
     [
-        ("x=5", "5", "name=x"), ("5=x", "5", "name=x"), ("2x=10", "5", "name=x"), ("2x+1=x+6", "5", "name=x"), ("x-5=0", "5", "name=x"), ("3=3", "3", ""),
+        ("x=5", "5", "name=x"), ("5=x", "5", "name=x"), ("2x=10", "5", "name=x"), ("2x+1=x+6", "5", "name=x"), ("x-5=0", "5", "name=x"), ("3=6/2", "3", ""), ("[3]", "3", "name=[]"), ("5th", "5", "unit=th"), (r"5\text{th}", "5", "unit=th"), (r"21^{\text{st}}", "21", "unit=th"),
         ("x=2+3=5", "5", "name=x"), ("2+3=5", "5", ""), ("=5", "5", ""), (r"x\approx 5", "5", "name=x"), (r"\frac{1}{2}\approx 0.5", "1/2", ""), ("x^2-10x+25=0", "5", "name=x"),
         (r"x\equiv 12\pmod 7", "5", "name=x|unit=mod 7"), (r"12 \mod 7", "5", "unit=mod 7"), (r"12\pmod{7}", "5", "unit=mod 7"), ("5 or 10/2", "5", ""), ("3:4", "3/4", "unit=ratio"),
         ("101_2", "101", "unit=base 2"), ("-101_2", "-101", "unit=base 2"), ("0011_2", "11", "unit=base 2"), ("101_{36}", "101", "unit=base 36"), ("10°30'", "21/2", "unit=deg"),

@@ -462,10 +462,10 @@ def test_announced_by_kind(text, kind, answer):
     ],
 )  # fmt: skip
 def test_fallbacks(text, kind, answer):
-    found = extract(text, kind=kind, fallback=True)
+    found = extract(text, kind=kind, unmarked="number")
     assert found.answer == answer
     assert found.source == ("fallback" if answer else "none")
-    assert extract(text + r" \boxed{", kind=kind, closed_only=True, fallback=True).answer is None
+    assert extract(text + r" \boxed{", kind=kind, closed_only=True, unmarked="number").answer is None
 
 
 @each("word", ["or", "and", "oder", "und", "ou", "et", "o", "y", "或", "和", "или"])

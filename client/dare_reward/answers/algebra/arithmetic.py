@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ..unreadable import Unreadable
+from ..unreadable import Cancelled, Unreadable
 from .numbers import (
+    BASE_DIGITS,
     MAX_BITS,
     NOISE,
     Value,
@@ -23,6 +24,7 @@ from .numbers import (
 __all__ = ["add", "add2", "div", "exp", "ln", "log", "log10", "mul", "neg", "power", "product", "root", "sqrt", "zero"]
 
 
+_UNSEEN = 40  # bits of what is left that have to be seen before it is called zero
 _LOWEST = 650  # bits: what is smaller is beyond even the further digits of a faint part
 
 
@@ -41,7 +43,7 @@ def add2(a: Value, b: Value) -> Value:
     out = a + b
     ctx = context()
     _note_sizes(ctx.mag(a), ctx.mag(b), exact=exact)
-    noise = ctx.mpf(10) ** -NOISE
+    noise = ctx.mpf(10) ** -(NOISE + ctx.dps - BASE_DIGITS)
     if hasattr(out, "_mpc_"):
         re, im = out.real, out.imag
         if abs(re) <= noise * max(abs(ctx.re(a)), abs(ctx.re(b))):
@@ -49,7 +51,11 @@ def add2(a: Value, b: Value) -> Value:
         if abs(im) <= noise * max(abs(ctx.im(a)), abs(ctx.im(b))):
             im = ctx.zero
         return ctx.mpc(re, im) if im else zero(re)
-    return 0 if abs(out) <= noise * max(abs(a), abs(b)) else out
+    if abs(out) > noise * max(abs(a), abs(b)):
+        return out
+    if max(ctx.mag(a), ctx.mag(b)) > ctx.prec - _UNSEEN:
+        raise Cancelled(int(max(ctx.mag(a), ctx.mag(b))))
+    return 0
 
 
 def _note_sizes(a: float, b: float, *, exact: bool) -> None:

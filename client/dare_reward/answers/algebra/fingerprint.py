@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from ..hashes import hashed, short
 from ..kinds import KeyKind
-from ..unreadable import Unreadable
+from ..unreadable import Cancelled, Unreadable
 from .branches import bends_far_away, doubted, folds, jumps, winds
 from .evaluate import evaluate
 from .nodes import Node, Op, variables
@@ -68,7 +68,10 @@ def _beside(name: str, index: int) -> Value:
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
     """(kind, value) of the expression's key."""
     work.faint = False
-    values = values_at(node)
+    try:
+        values = values_at(node)
+    except Cancelled as lost:
+        return _cancelled_key(node, lost)
     size = max(magnitude(v) for v in values)
     if work.faint and not significant and (found := _faint_key(node, size)) is not None:
         return found
@@ -80,6 +83,15 @@ def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
     if kind == "fingerprint" and 1 < len(set(values)) < len(values):
         value += "/" + ",".join(sorted(variables(node)))  # of |x|/x only the sign of x is seen, which is that of y
     return kind, value
+
+
+def _cancelled_key(node: Node, lost: Cancelled) -> tuple[KeyKind, str]:
+    """The key of what large numbers leave, 2^1006 sqrt(2^2010 + 2) - 2^2011, from as many digits more as they have."""
+    more = 100 * (lost.bits // 300 + 1)
+    if more > MAX_LOG:
+        raise lost
+    values = values_at(node, BASE_DIGITS + more)
+    return "fingerprint", short("~~" + ";".join(digits(v, BASE_DIGITS) for v in values))
 
 
 def _large_key(node: Node, value: Value, size: int) -> tuple[KeyKind, str]:

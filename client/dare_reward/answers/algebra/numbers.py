@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from ..unreadable import Unreadable
+from ..unreadable import Cancelled, Unreadable
 
 __all__ = [
     "BASE_DIGITS",
@@ -210,7 +210,10 @@ def computed(value: Value) -> Any:
     if isinstance(value, Fraction):
         if value.numerator.bit_length() > MAX_MAG * 2 or value.denominator.bit_length() > MAX_MAG * 2:
             raise Unreadable("too large")
-        return ctx.mpf(value.numerator) / value.denominator
+        out = ctx.mpf(value.numerator) / value.denominator
+        if value.denominator.bit_length() > ctx.prec and ctx.isint(out):
+            raise Cancelled(value.denominator.bit_length())  # 1 + 2^-2009 is not 1
+        return out
     if isinstance(value, int) and value.bit_length() > MAX_MAG:
         raise Unreadable("too large")
     return ctx.convert(value)

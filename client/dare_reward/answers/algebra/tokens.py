@@ -266,7 +266,9 @@ def _argument(s: str, i: int, name: str, out: list[Token], *, space: bool) -> tu
         if m is None:
             raise Unreadable("a set without a name")
         letter = m[1] or m[2]
-        out.append(Token("set" if letter in _SETS else "let" if len(letter) == 1 else "word", letter, space))
+        if letter not in _SETS and letter not in {"E", "P"}:  # an expectation, a probability
+            raise Unreadable("a set without a name")
+        out.append(Token("set" if letter in _SETS else "let", letter, space))
     else:
         m = _ENVIRONMENT.match(s, i)
         if m is None:

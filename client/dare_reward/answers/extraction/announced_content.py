@@ -320,7 +320,8 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
             return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
         if NUMBER.match(lead) or _ABOUT.search(lead):
             return None
-        if _NAME.fullmatch(first[2]) and not _EQUALS.match(said, first[1]):
+        linked = 0 <= tail_link(said[: first[0]], start) == first[0]
+        if _NAME.fullmatch(first[2]) and not linked and not _EQUALS.match(said, first[1]):
             return None  # "The largest $n$ is 34": the value comes later
         link = tail_link(said, start)
         first = next((span for span in inside if 0 <= link <= span[0]), first)

@@ -108,7 +108,7 @@ _AT = re.compile(
     r"(?![^\W_\u0590-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’](?!(?:d|t)[ıiuü]r(?![a-z]))[A-Za-z])[*_$}]*+"
     r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
-# With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The answer to the last step is **B. 3 m**."
+# With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**."
 _STATED = re.compile(
     r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
     r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)\s\w))"
@@ -264,6 +264,8 @@ def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
         if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
+            continue
+        if names_species(match["letter"], text[match.end("letter") : match.end() + 40]):
             continue
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
         if _LIKELY.search(before) and not _DOUBT.search(before):

@@ -35,7 +35,8 @@ _AFFIRM = re.compile(
 _AFFIRM_OPTION = re.compile(
     r"\b(?:[Oo]ption|[Cc]hoice)\s\(?(?P<letter>[A-Z])\)?[*_]*+(?:\s\([^()\n]{1,80}\))?,?"
     r"\s(?:is|seems|appears to be|would be)\s(?:therefore |thus |clearly |indeed |also )?(?:the )?"
-    r"(?:most |single |only )?(?:correct|right|best|closest|appropriate|likely|plausible|suitable|accurate|reasonable)\b"
+    r"(?:most |single |only )?(?:correct|right|best|closest|appropriate|likely|plausible|suitable|accurate|reasonable"
+    r")\b"
     r"(?!\s(?:if|when|except|but))"
 )
 # With the option's text between: "(C) 0.25 is the closest value".

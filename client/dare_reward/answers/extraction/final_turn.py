@@ -36,7 +36,7 @@ _THINK = (
     ("[unused16]", "[unused17]"),
 )
 # What a template writes before the reply and nowhere else.
-_REPLY = ("[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
+_REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # A base model that has answered often goes on with the next question of an imagined list.
 _QUESTION = re.compile(
     r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
@@ -56,19 +56,25 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
             "\boxed", "\\boxed"
         )  # written by something that took the first two characters for a backspace
     if "<" in text:
-        if _CHANNEL in text:
-            before, mark, after = text.rpartition(_HARMONY)
-            after = after.partition(_MESSAGE)[2]
-            if not mark and not open_think:
-                return None
-            text = after if mark else before
+        if _CHANNEL in text and _HARMONY not in text and not open_think:
+            return None
+        text = _reply(text)
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
         if any(text.rfind(mark) >= 0 for mark in _END_ENDS) and (end := _END.search(text)):
             text = text[: end.start()]
     elif "[" not in text and "◁" not in text:
         return text
+    else:
+        text = _reply(text)
     return _after_thinking(text, open_think=open_think)
+
+
+def _reply(text: str) -> str:
+    """What follows the mark that a template writes before the reply."""
+    if _CHANNEL in text and _HARMONY in text:
+        text = text.rpartition(_HARMONY)[2].partition(_MESSAGE)[2]
+    return next((text.rpartition(mark)[2] for mark in _REPLY if text.rfind(mark) >= 0), text)
 
 
 def questions(text: str) -> list[int]:
@@ -84,9 +90,6 @@ def questions(text: str) -> list[int]:
 
 
 def _after_thinking(text: str, *, open_think: bool) -> str | None:
-    for mark in _REPLY:
-        if text.rfind(mark) >= 0:
-            return text.rpartition(mark)[2]
     for opening, closing in _THINK:
         end = text.rfind(closing)
         if end >= 0:

@@ -55,6 +55,8 @@ _SUBJECT = re.compile(
 )
 _CUT_OFF = re.compile(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
 _WHO = re.compile(r",\s(?:it|they)\Z")  # "Together, they found 665"
+_DOLLARS = re.compile(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
+_RESULT = re.compile(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which\b|but\b)[^\W\d_]+){0,3}\s*\Z")
 _WORDED = re.compile(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
@@ -74,7 +76,8 @@ _BOLD = re.compile(r"\*\*\s*(?:\$|\\\()?\s*\Z")
 _BOLD_END = re.compile(r"[^*\d]{0,40}(?:\*\*|\Z)")
 _SO = re.compile(r"(?:\A|[\s,;.])(?:so|thus|hence|therefore|then)\b(?!\sthat),?\s", re.IGNORECASE)
 _LINK = re.compile(
-    r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only|also"
+    r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only"
+    r"|also"
     r"|a total of|an average of|at)\s)*+(?:US)?[-\\$€£¥*\s(]*\Z",
     re.IGNORECASE,
 )
@@ -86,11 +89,13 @@ _BESIDE = re.compile(
     r"|next\s|last\s|a\s|each\s){0,3}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
+_GIVEN = re.compile(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
 _BY_DOING = re.compile(
     r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
 )
 _CLAUSE = re.compile(
-    r"\b(?:after|because|since|so that|if|unless|when|while|where|who|that|which)\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
+    r"\b(?:after|because|since|so that|if|unless|when|while|where|who|that|which)"
+    r"\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
 _OF = re.compile(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
@@ -154,9 +159,9 @@ def concluding_value(text: str) -> str | None:
     None where that sentence has no end, so that the text may have been cut off, or where it is not sure.
     """
     line = text.rstrip().rpartition("\n")[2].strip()
-    if not line.endswith(_ENDS) and not ("=" in line and _WORDED.search(line)):
+    if not line.endswith(_ENDS) and not (_WORDED.search(line) and _RESULT.search(line)):
         return None
-    if line.count("$") % 2 or line.count("\\(") != line.count("\\)"):
+    if len(_DOLLARS.findall(line)) % 2 or line.count("\\(") != line.count("\\)"):
         return None
     last = _SENTENCES.split(line)[-1]
     return None if _HEDGES.search(last) else stated_value(last.rstrip(". "))
@@ -175,9 +180,15 @@ def stated_value(sentence: str) -> str | None:
     chosen = _chosen(said, values)
     if chosen is None:
         return None
-    content = last_side(chosen.content)
+    content = _side(last_side(chosen.content))
     unit = unit_after(said[chosen.end :].lstrip("*")) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
+
+
+def _side(content: str) -> str:
+    """The value of `x^2 = 4`, of which x is not the name; `x = 2` keeps its name."""
+    left, equals, right = content.partition("=")
+    return right.strip() if equals and "=" not in right and not _NAME.fullmatch(left.strip()) else content
 
 
 def _concluding(said: str) -> str:
@@ -217,12 +228,14 @@ def _several(said: str, values: list[_Value], value: _Value) -> bool:
     after = next((v for v in values if v.start > value.start), None)
     if after is None or _beside(said, values, after):
         return False
-    return re.search(r"\band\b|,", said[value.end : after.start]) is not None
+    return re.search(r"\b(?:and|or)\b|,", said[value.end : after.start]) is not None
 
 
 def _beside(said: str, values: list[_Value], value: _Value) -> bool:
     """Whether `value` only says when, with what or of which."""
     before = said[max(0, value.start - 80) : value.start]
+    if "=" in value.content and _GIVEN.search(before):
+        return True
     if _BESIDE.search(before) or _BY_DOING.search(before):
         return True
     earlier = [v for v in values if v.end <= value.start]

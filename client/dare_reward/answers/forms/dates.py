@@ -20,7 +20,7 @@ _MONTH_ONLY = re.compile(r"([A-Za-z]{3,9})\.?,?\s(\d{4})")
 _ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 _ORDINAL = re.compile(
-    r"(\d{1,9})\s?\^?\{?(?:\\(?:text|textrm|mathrm|rm))?\s?\{?\s?(?:st|nd|rd|th)(?![a-z])\}{0,2}"
+    r"(\d{1,9})(?!\s(?:st|nd|rd|th))\s?\^?\{?(?:\\(?:text|textrm|mathrm|rm))?\s?\{?\s?(?:st|nd|rd|th)(?![a-z])\}{0,2}"
     r"(?:(?:\\[ ,;])?\s?(?:\\text\s?\{)?\s?([a-z]{3,12})\}?)?"
 )
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,9})?)\s?([a-z]{1,9})\.?"

@@ -225,7 +225,7 @@ def _bracketed(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
     if not commas:
         if opener == "[" and closer == "]":
             inner = read(body, rules, depth + 1)
-            if [t.kind for t in body if t.text not in {"-", "+"}] == ["num"]:
+            if inner.kind == "exact" and not inner.tags:
                 return tagged(inner, "name=[]")  # the only item of a list: 11 in [11]
             return Reading("structured", short(f"[{encoded(inner)}]"))
         if opener == "(" and any(
