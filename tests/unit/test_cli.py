@@ -226,6 +226,25 @@ def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, caps
     assert "unknown command 'stud'" in capsys.readouterr().err
 
 
+def test_a_misspelt_variable_is_warned_of(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("DARE_ULR", "http://127.0.0.1:1")
+    assert main(["score", write(tmp_path, GOOD)]) == 0
+    assert "the variable DARE_ULR is not read; did you mean DARE_URL?" in capsys.readouterr().err
+
+
+def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def refuse(groups, **_):
+        asked.append(len(groups))
+        raise dare_reward.RefusedError(401, {"detail": "send the token"})
+
+    monkeypatch.setattr("dare_reward.commands.score.estimate", refuse)
+    assert main(["score", write(tmp_path, *[GOOD] * 9)]) == 2
+    assert asked == [9]
+    assert capsys.readouterr().err == "dare-reward score: 401: send the token\n"
+
+
 def test_a_misspelt_command_is_suggested(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["scroe", "x"])

@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 
 from dare_reward._scoring import estimate
 from dare_reward.commands.tables import group_table
-from dare_reward.errors import DareError, RefusedError, RequestError
+from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
 from dare_reward.files.content import line_count
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Faults, Reader
@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Score the file; see EPILOG for the exit codes."""
     names = [n.strip() for n in (arguments.compare or "").split(",") if n.strip()]
     params = chosen_params(arguments, methods=names)
+    for sentence in misspelt_variables(["DARE_URL", "DARE_TOKEN"], os.environ):
+        warn(sentence)
     with ExitStack() as stack:
         scorers = {m: _scorer(arguments, m, own, stack) for m, own in params.items()}
         out = sys.stdout
