@@ -446,15 +446,19 @@ def read_answers(
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
 
 
-def read_spans(groups: Sequence[JSON], **reading: Any) -> list[list[Span | None]]:
+def read_spans(
+    groups: Sequence[JSON], silent_R: Bools, effort: Effort, reading: Mapping[str, Any]
+) -> list[list[Span | None]]:
     """[start, end) of each rollout's answer in its text, None where there is no text that it is read from.
 
-    `reading` holds the keyword parameters of `read_answers` that a request sets.
+    `silent_R` marks rollouts without a token; `reading` holds the parameters of `read_answers` that a request sets.
     """
+    silent = iter(silent_R.tolist())
 
     def span(rollout: JSON, group: JSON) -> Span | None:
-        if "answer" in rollout or not rollout.get("text") or rollout.get("num_tokens") == 0:
+        if next(silent) or "answer" in rollout or not rollout.get("text"):
             return None
+        effort.check(("groups",))
 
         def read(text: str) -> str | None:
             kind, options = kind_of(group), option_tuple(group)
@@ -576,8 +580,12 @@ def _verdicts(
             for i in np.flatnonzero(same).tolist():
                 words[i].add(verdict)
         for i, on_answer in enumerate(words):
-            if len(on_answer) > 1:
-                raise RequestError("holds two verdicts on one answer", loc=("groups", p, "verdicts"), code="conflict")
+            if {True, False} <= on_answer:
+                raise RequestError(
+                    "holds true and false for two spellings of one answer: give one verdict",
+                    loc=("groups", p, "verdicts"),
+                    code="conflict",
+                )
             said[i] = next((float(v) for v in on_answer if v is not None), said[i])
         out.append(said[np.array(found.index, np.int64)])
         at += size

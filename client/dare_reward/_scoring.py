@@ -80,7 +80,7 @@ def score(
     effort = effort or Effort(limits.steps)
     chosen, values = settle(method, params, shadow=shadow, seed=seed)
     base = Configured(chosen, values)
-    plan = plan_of(groups, base, params, seed)
+    plan = plan_of(groups, base, params, seed, most=limits.groups)
     for configured in plan.configured:
         update.check(configured.method, configured.values, groups=_count(groups))
     plan.check(update)
@@ -97,7 +97,8 @@ def score(
         return reply
     if isinstance(groups, Groups):
         raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
-    return with_spans(reply, read_spans(groups, **{k: values[k] for k in READING}))
+    silent_R = prepared.groups.column("num_tokens") == 0
+    return with_spans(reply, read_spans(groups, silent_R, effort, {k: values[k] for k in READING}))
 
 
 def _count(groups: Sequence[JSON] | Groups) -> int:

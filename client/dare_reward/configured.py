@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ._request import ANSWER_SPECS
+from ._request import ANSWER_SPECS, renamed
 from ._segments import Bools
 from .advantages.update import Update
 from .errors import RequestError
@@ -74,20 +74,24 @@ class Plan:
                     )
 
 
-def plan_of(groups: Sequence[JSON] | Groups, base: Configured, params: Mapping[str, Any], seed: int | None) -> Plan:
-    """What each group asks for, by the request's configuration and the `params` that it was settled from."""
+def plan_of(
+    groups: Sequence[JSON] | Groups, base: Configured, params: Mapping[str, Any], seed: int | None, *, most: int
+) -> Plan:
+    """What each of at most `most` groups asks for; `base` is the request's own, settled from `params`."""
     if isinstance(groups, Groups) or not isinstance(groups, Sequence) or not any(map(is_own, groups)):
         return Plan((base,))
+    if len(groups) > most:  # it will be refused for that, so nothing is settled for it
+        return Plan((base,))
     found: dict[str, int] = {}
+    by_id: dict[str, int] = {}
     configured: list[Configured] = []
     at_P = []
     for p, group in enumerate(groups):
         key = _key(group, p) if is_own(group) else ""
         if key not in found:
             one = _settled(group, p, base, params, seed) if key else base
-            same = next((i for i, c in enumerate(configured) if c.id == one.id), None)
-            found[key] = len(configured) if same is None else same
-            if same is None:
+            found[key] = by_id.setdefault(one.id, len(configured))
+            if found[key] == len(configured):
                 configured.append(one)
         at_P.append(found[key])
     return Plan(tuple(configured), tuple(at_P))
@@ -117,14 +121,14 @@ def _key(group: JSON, p: int) -> str:
 
 
 def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], seed: int | None) -> Configured:
-    own = dict(group.get("params") or {})
+    own, params = dict(renamed(group.get("params") or {})), renamed(params)
     if answers := sorted(ANSWERS & own.keys()):
         raise RequestError(
             f"{answers[0]} says how answers are read, which is one for the whole request: set it there",
             loc=("groups", p, "params"),
             code="parameter",
         )
-    name = group.get("method") or base.method.name
+    name = base.method.name if group.get("method") is None else group["method"]
     given = params if name == base.method.name else {k: v for k, v in params.items() if k in ANSWERS}
     try:
         return Configured(*settle(find(name).name, {**given, **own}, seed=seed))

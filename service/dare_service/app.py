@@ -28,7 +28,7 @@ from .metrics import Metrics
 from .middleware import Observe
 from .problems import STOPPING, response, stopping
 from .request_url import query
-from .reward_request import Call, RequestScorer, ScoredRequest, decode, embed, judge
+from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
 from .run_notices import Runs
 from .settings import Settings, SettingsError
 from .single_process import join_refusal
@@ -167,10 +167,10 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     wanted = _reply_form(request)
     call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted)
     groups, receive = state.workers.groups, request.receive
-    decoded = await unless_gone(groups, partial(decode, state.scorer, call), receive)
-    if decoded.lacks_embeddings:
-        decoded = await unless_gone(state.workers.embeddings, partial(embed, state.scorer, decoded), receive)
-    outcome = await unless_gone(groups, partial(judge, state.scorer, call, decoded), receive)
+    outcome = await unless_gone(groups, partial(work, state.scorer, call), receive)
+    if isinstance(outcome, DecodedRequest):
+        decoded = await unless_gone(state.workers.embeddings, partial(embed, state.scorer, outcome), receive)
+        outcome = await unless_gone(groups, partial(judge, state.scorer, call, decoded), receive)
     spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
     timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
     _observe(state, outcome.reply, kind, len(body), outcome)

@@ -22,8 +22,9 @@ MOST = 180  # per byte of the worst body: an empty object and a comma
 OWN = 4  # times its own bytes that a body may take in any case
 PIECE = 1 << 16  # bytes that are looked at in one go, while other threads wait
 
-# A string, or what a piece has of one that ends in the next.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+# Up to a string that does not end in its piece. Looked for once, because each of its escaped quotes looks like a start.
+_WHOLE = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[^"]*+', re.DOTALL)
 
 
 def check_json(body: bytes | bytearray, budget: int) -> None:
@@ -56,9 +57,11 @@ def _without_strings(body: bytes | bytearray) -> Iterator[tuple[bytes, int]]:
     """The body piece by piece: what stands outside of strings, and how many strings ended."""
     rest = b""
     for start in range(0, len(body), PIECE):
-        bare, strings = _STRING.subn(b"", rest + body[start : start + PIECE])
-        bare, quote, inside = bare.partition(b'"')
+        piece = rest + body[start : start + PIECE]
+        found = _WHOLE.match(piece)
+        end = len(piece) if found is None else found.end()
+        bare, strings = _STRING.subn(b"", piece[:end])
         # Of a string that goes on in the next piece only its state matters: whether its last character is escaped.
-        escaped = (len(inside) - len(inside.rstrip(b"\\"))) % 2
-        rest = quote + b"\\" * escaped
+        inside = piece[end + 1 :]
+        rest = piece[end : end + 1] + b"\\" * ((len(inside) - len(inside.rstrip(b"\\"))) % 2)
         yield bare, strings

@@ -27,7 +27,7 @@ from .json_size import check_frame, check_json
 from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 
-__all__ = ["Call", "DecodedRequest", "RequestScorer", "ScoredRequest", "decode", "embed", "judge"]
+__all__ = ["Call", "DecodedRequest", "RequestScorer", "ScoredRequest", "embed", "judge", "work"]
 
 UPDATE = {s.name: s for s in update_specs()}
 QUERY_KEYS = ("detail", "token", "method", *UPDATE, "shadow", "seed")
@@ -66,6 +66,12 @@ class RequestScorer:
     def of(cls, settings: Settings) -> RequestScorer:
         url, model, token = settings.embeddings_url, settings.embeddings_model, settings.embeddings_token
         return cls(settings, parser(settings.limits), Embedder(url, model, token=token) if url else None)
+
+
+def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest | ScoredRequest:
+    """All in one go, so that only the requests in work are held decoded; but for one that needs embeddings first."""
+    decoded = decode(scorer, call, watch)
+    return decoded if decoded.lacks_embeddings else judge(scorer, call, decoded, watch)
 
 
 def decode(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest:

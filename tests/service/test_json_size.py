@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from growth import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,6 +34,11 @@ def test_pieces_change_nothing(tree, piece):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_size, "PIECE", piece)
         assert json_memory(body) == len(body) + counted(tree)
+
+
+def test_a_long_text_of_escaped_quotes_is_read_once():
+    """Each of them looks like the start of a string that does not end in its piece."""
+    assert_linear(lambda text: json_memory(text.encode()), lambda n: '{"a":"' + '\\"' * n + '"}', 30_000)
 
 
 def test_what_is_surely_small_is_not_looked_at(monkeypatch):

@@ -11,6 +11,7 @@ from dare_reward.inputs import FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
+from dare_service.settings import SettingsError
 
 RNG = np.random.default_rng(7)
 
@@ -207,9 +208,9 @@ def test_the_server_s_defaults(make_service):
 
 
 def test_a_bad_default_fails_at_start(make_service):
-    with pytest.raises(dare_reward.RequestError):
+    with pytest.raises(SettingsError, match="DARE_METHOD"):
         make_service(method="dre")
-    with pytest.raises(dare_reward.RequestError):
+    with pytest.raises(SettingsError, match=r"DARE_PARAMS.*alpha"):
         make_service(params='{"alpha": 2}')
 
 

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 import dare_reward
+from dare_reward import configured
+from dare_reward._scoring import score
+from dare_reward.advantages.update import Update
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, config_id, find, methods, settle
 
@@ -162,3 +165,34 @@ def test_a_reply_of_a_mixed_request_travels(full_groups):
     assert dare_reward.Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
     assert dare_reward.Reply.from_frame(reply.to_frame()) == reply
     assert find("spine").experimental
+
+
+def test_each_configuration_is_settled_once(monkeypatch):
+    calls = []
+    real = configured.config_id
+    monkeypatch.setattr(configured, "config_id", lambda *a: calls.append(a) or real(*a))
+    sent = [{"group_id": str(i), "params": {"alpha": i / 200}, "rollouts": [{"answer": "1"}]} for i in range(100)]
+    reply = dare_reward.estimate(sent * 1, method="dare", missing_entropy="frequency")
+    assert len({g.config_id for g in reply.groups}) == 100
+    assert len(calls) <= 4 * 100
+
+
+def test_the_old_name_of_a_reading_parameter_is_the_whole_request_s_too():
+    sent = [{"params": {"fallback": True}, "rollouts": [{"text": "5"}]}]
+    with pytest.warns(DeprecationWarning, match="unmarked"), pytest.raises(RequestError, match="how answers are read"):
+        dare_reward.estimate(sent, method="ttrl")
+
+
+def test_spans_know_of_silent_rollouts_in_columns():
+    sent = [{"rollouts": [{"text": "so \\boxed{5}"}, {"text": "so \\boxed{5}"}]}]
+    columns = {"num_tokens": np.array([0, 4])}
+    reply = score(sent, {}, method="ttrl", columns=columns, update=Update(spans=True))
+    assert [span is None for span in reply.groups[0].answer_spans] == [True, False]
+
+
+def test_null_is_no_verdict_whatever_the_spelling():
+    sent = [{"rollouts": [{"answer": "1"}, {"answer": "2"}], "verdicts": {"1": True, "1.0": None}}]
+    assert dare_reward.estimate(sent, method="ttrl").groups[0].error is None
+    sent[0]["verdicts"]["1.0"] = False
+    with pytest.raises(RequestError, match="true and false for two spellings"):
+        dare_reward.estimate(sent, method="ttrl")

@@ -46,7 +46,11 @@ def test_a_group_without_any_verdict_lacks_an_input():
 
 @pytest.mark.parametrize(
     ("verdicts", "words"),
-    [([True], "an object of true"), ({"1": "yes"}, "an object of true"), ({"1/2": True, "0.5": False}, "two verdicts")],
+    [
+        ([True], "an object of true"),
+        ({"1": "yes"}, "an object of true"),
+        ({"1/2": True, "0.5": False}, "true and false for two spellings"),
+    ],
 )
 def test_what_is_refused(verdicts, words):
     with pytest.raises(RequestError, match=words) as caught:

@@ -42,7 +42,7 @@ __all__ = ["METHODS", "gmae"]
 Tie = Literal["split", "all", "none"]
 Spectrum = NDArray[np.complex128]
 
-CACHED = 1 << 14  # vote counts of groups; an entry is a few hundred bytes
+CACHED = 1 << 11  # vote counts of groups; an entry is some hundred bytes, 0.1 MB for a thousand different answers
 DIGITS = 14  # of p: what is smaller is rounding, and answers that win equally often have equal p
 NOTHING = 1e-9  # rms of a batch's advantages below which there is nothing to scale
 BLOCK = 1 << 18  # complex numbers at a time
