@@ -41,6 +41,7 @@ __all__ = [
     "methods",
     "missing_inputs",
     "read_line",
+    "require_every_rollout",
     "require_rewards",
     "require_scale",
     "require_steps",
@@ -131,6 +132,7 @@ class Method:
     advantages  beside rewards it has advantages of its own, for `advantage=NAME` with its name
     keeps_scale  how far its rewards lie apart says how much a prompt counts: to divide by a group's deviation undoes it
     whole_batch  when its own advantages are over all groups of a step
+    selects  it says itself which rollouts of a group to train on
     defaults  what a preset changes in the function's own defaults
     cost      what the inputs cost to produce, in words for the documentation
     unverified  what could not be checked, in words for the documentation
@@ -149,6 +151,7 @@ class Method:
     advantages: bool = False
     keeps_scale: bool = False
     whole_batch: WholeBatch | None = None
+    selects: bool = False
     defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     cost: str = "none: answers are there anyway"
     unverified: str = ""
@@ -308,6 +311,21 @@ def require_steps(method: Method, params: Mapping[str, Any], *, consumer: str) -
             f"where it would weigh all prompts alike: {whole.remedy}",
             loc=("params",),
             code="whole_batch",
+        )
+
+
+def require_every_rollout(
+    method: Method,
+    *,
+    consumer: str,
+    remedy: str = "use verl, slime with its post-process, or a method without a selection, such as ttrl",
+) -> None:
+    """RequestError if `consumer`, which trains on every rollout, cannot follow the method's selection."""
+    if method.selects:
+        raise RequestError(
+            f"{method.name} trains on a selection of rollouts, and {consumer} trains on every rollout: {remedy}",
+            loc=("method",),
+            code="selection",
         )
 
 

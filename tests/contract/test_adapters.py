@@ -541,6 +541,18 @@ def test_stacks_that_make_advantages_refuse_ours(option, monkeypatch):
         easyr1._scorer(f"{URL}?method=gmae&{option}")
 
 
+def test_stacks_that_train_on_every_rollout_refuse_a_method_that_selects(service, monkeypatch):
+    """Its rewards alone are those of ttrl: the run would train on what ddrl leaves out."""
+    url = f"{URL}?method=ddrl"
+    monkeypatch.setenv("DARE_URL", url)
+    for made in (lambda: DareReward(url), swift.DareORM, lambda: easyr1._scorer(url)):
+        with pytest.raises(RequestError, match=r"ddrl trains on a selection.*such as ttrl"):
+            made()
+    with pytest.raises(RequestError, match=r"ddrl trains on a selection.*--custom-reward-post-process-path"):
+        asyncio.run(slime.reward(SimpleNamespace(rm_url=url), step()[:5]))
+    assert not service.bodies
+
+
 def trl_trainer(**args):
     accelerator = SimpleNamespace(process_index=0, num_processes=1)
     trainer = SimpleNamespace(

@@ -121,6 +121,14 @@ def test_advantages_are_over_what_is_selected(answers):
     np.testing.assert_allclose([a for a in found.advantages if a is not None], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(("method", "options"), [("gmae", {"advantage": "gmae", "calibration": "none"}), ("cocov", {})])
+def test_a_methods_own_advantages_are_not_over_a_selection(method, options):
+    """They are over all trained rollouts; a selection would only hide some of them."""
+    with pytest.raises(RequestError, match=f"selection=ddrl cannot go with {method}'s own advantages") as caught:
+        score([*"aabc"], method, selection="ddrl", **options)
+    assert (caught.value.loc, caught.value.code) == (("selection",), "conflict")
+
+
 def test_fixed_needs_rewards_of_zero_and_one():
     with pytest.raises(RequestError, match="0 and 1"):
         score([*"aab"], "empo", advantage="fixed")

@@ -67,6 +67,7 @@ class Update:
 
     def check(self, method: Method, params: Mapping[str, Any], *, groups: int) -> None:
         """RequestError if the options do not go with the method, its parameters and the number of groups."""
+        self._check_selection(method)
         if self.own is not None:
             if self.own != method:
                 raise RequestError(
@@ -88,6 +89,17 @@ class Update:
         elif method.output == "rewards" and (self.reshape or self.adv_clip):
             name = "reshape" if self.reshape else "adv_clip"
             raise RequestError("there are no advantages: set advantage too", loc=(name,), code="conflict")
+
+    def _check_selection(self, method: Method) -> None:
+        if self.selection is None:
+            return
+        if self.own is not None or method.output == "advantages":
+            raise RequestError(
+                f"selection={self.selection} cannot go with {method.name}'s own advantages, which are over all trained "
+                "rollouts: leave out selection, or choose a method that gives rewards and another advantage",
+                loc=("selection",),
+                code="conflict",
+            )
 
     def over_request(self, method: Method | None, params: Mapping[str, Any]) -> str:
         """What to do instead where the groups of a step cannot come in one request; empty if they can."""

@@ -78,6 +78,7 @@ METHODS = (
         paper="arXiv:2604.21327",
         evidence="verified against official code",
         advantages=True,
+        selects=True,
         unverified="the paper's own text; its third part, supervised training after RL",
     ),
 )

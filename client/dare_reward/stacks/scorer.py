@@ -22,7 +22,7 @@ from .._outgoing import split_address
 from ..advantages.update import Update, update_specs
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError, misspelt_variables
 from ..inputs import Group
-from ..methods import find, require_scale, require_steps, specs
+from ..methods import find, require_every_rollout, require_scale, require_steps, specs
 from .report import logger, numbers, watch_answers
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Scorer:
             raise ConfigError(
                 f"{stack} computes advantages itself, of every rollout, from rewards: leave out {', '.join(refused)}"
             )
+        require_every_rollout(find(self.method), consumer=stack)
         return self
 
     def one_group(self, stack: str) -> Scorer:

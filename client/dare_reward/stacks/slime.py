@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Final
 
 from ..errors import ConfigError, RequestError
+from ..methods import find, require_every_rollout
 from .scorer import Scorer, certain, group, groups_by
 
 __all__ = ["advantages", "dynamic_filter", "reward"]
@@ -88,6 +89,9 @@ def _of_group(args: Any) -> Scorer:
                 f"slime takes {names} from a whole step: add --custom-reward-post-process-path {POST_PROCESS}"
             )
         return replace(scorer, update=tuple((k, v) for k, v in asked.items() if k == "settled"))
+    if process != POST_PROCESS:
+        remedy = f"add --custom-reward-post-process-path {POST_PROCESS}, with advantage=... in --rm-url"
+        require_every_rollout(find(scorer.method), consumer="slime without a post-process", remedy=remedy)
     estimator = getattr(args, "advantage_estimator", "")
     divides = estimator in {"grpo", "gspo"} and bool(getattr(args, "grpo_std_normalization", False))
     scorer.check_scale(

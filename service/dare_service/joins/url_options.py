@@ -16,7 +16,15 @@ from dare_reward._shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
 from dare_reward.inputs import Mode, Source
-from dare_reward.methods import Method, find, require_rewards, require_steps, settle, specs
+from dare_reward.methods import (
+    Method,
+    find,
+    require_every_rollout,
+    require_rewards,
+    require_steps,
+    settle,
+    specs,
+)
 from dare_reward.params import Param, Spec, parameters
 
 from ..settings import Settings
@@ -153,6 +161,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     given = _pairs(query)
     method = find(given.pop("method", settings.method))
     require_rewards(method, consumer=route.consumer)
+    require_every_rollout(method, consumer=route.consumer)
     _check_inputs(method, method.requires, route.carried)
     shadow = read_names(given.get("shadow", ""))
     others = [find(name, loc=("query", "shadow")) for name in shadow]

@@ -88,13 +88,20 @@ def test_what_is_wrong_is_named_with_what_is_accepted(query, words):
 def test_methods_that_need_more_than_single_rollouts_carry_are_refused_by_name(needed_params):
     carried = {"answer", "mean_entropy", "num_tokens", "label"}
     for method in methods().values():
-        if set(method.requires) <= carried and method.output == "rewards":
+        if set(method.requires) <= carried and method.output == "rewards" and not method.selects:
             alone = {"calibration": "none"} if method.whole_batch else {}
             query = urlencode({"method": method.name, **needed_params(method.name), **alone})
             assert openrlhf(query, SETTINGS).method == method.name
         else:
             with pytest.raises(RequestError, match=method.name):
                 openrlhf(f"method={method.name}", SETTINGS)
+
+
+@pytest.mark.parametrize("read", [openrlhf, explicit])
+def test_a_method_with_a_selection_that_nobody_follows_is_refused(read):
+    with pytest.raises(RequestError, match=r"ddrl trains on a selection.*such as ttrl") as caught:
+        read("method=ddrl", SETTINGS)
+    assert caught.value.code == "selection"
 
 
 def test_a_parameter_of_the_urls_own_name_is_the_methods_by_its_name():

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, get_args
 from dare_reward._shadow_methods import needs, read_names
 from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, misspelt_variables
-from dare_reward.methods import find, read_line, require_rewards, require_steps, settle
+from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle
 
 from ..launch.recipes import CARRIED
 
@@ -90,6 +90,7 @@ class AgentConfig:
         if self.votes_per_prompt < 0:
             raise ConfigError("votes_per_prompt must be 0 or more")
         require_rewards(find(self.method), consumer="OpenRLHF")
+        require_every_rollout(find(self.method), consumer="OpenRLHF")
         require_steps(*settle(self.method, self.params, shadow=self.shadow), consumer="OpenRLHF's agent")
         for name in self.shadow:
             if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:
