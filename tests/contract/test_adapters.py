@@ -502,6 +502,16 @@ def test_slime_removes_what_is_not_selected(service):
         assert gains[5 * g : 5 * g + 5] == [0.0 if a is None else a for a in one.advantages]
 
 
+def test_slime_gives_groups_to_drop_equal_rewards(service):
+    """Without the dynamic filter nothing else keeps an unsettled vote out of the training."""
+    votes = [sample(i, a) for i, a in enumerate("1112")]
+    url = f"{URL}?method=empo"
+    assert len(set(asyncio.run(slime.reward(SimpleNamespace(rm_url=url), votes)))) == 2
+    assert asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{url}&settled=0.9"), votes)) == [0.0] * 4
+    equal = [sample(i, 5) for i in range(4)]
+    assert asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{url}&settled=0.9"), equal)) == [1.0] * 4
+
+
 def test_slime_filters_groups_that_carry_nothing(service):
     args = SimpleNamespace(rm_url=f"{URL}?method=ttrl&settled=0.9")
     kept = {}
