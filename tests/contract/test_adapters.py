@@ -489,6 +489,15 @@ def test_slime_takes_advantages_of_a_whole_step(service):
     assert "advantage" not in service.bodies[1]
 
 
+def test_slime_without_the_service_has_no_advantages_or_ends(service):
+    service.down = True
+    post = {"custom_reward_post_process_path": slime.POST_PROCESS}
+    found = slime.advantages(SimpleNamespace(rm_url=f"{GMAE}&on_error=zero", **post), step())
+    assert found == ([0.0] * 15, [0.0] * 15)
+    with pytest.raises(UnavailableError):
+        slime.advantages(SimpleNamespace(rm_url=GMAE, **post), step())
+
+
 def test_slime_removes_what_is_not_selected(service):
     args = SimpleNamespace(
         rm_url=f"{URL}?method=ddrl&advantage=ddrl&n_train=2", custom_reward_post_process_path=slime.POST_PROCESS

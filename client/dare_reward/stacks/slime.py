@@ -47,6 +47,8 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     from the loss (`remove_sample`).
     """
     scorer = _scorer(_url(args))
+    if "advantage" not in dict(scorer.update):
+        raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
     members = groups_by(s.group_index for s in samples)
     rows = [[samples[i] for i in at] for at in members.values()]
     sent = [
@@ -54,9 +56,9 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
         for name, own in zip(members, rows, strict=True)
     ]
     found, reply = scorer.score(sent)
-    if reply is None or any(g.error is None and g.advantages is None for g in reply.groups):
-        raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
     rewards, gains = [0.0] * len(samples), [0.0] * len(samples)
+    if reply is None:  # on_error=zero
+        return rewards, gains
     for at, own, one in zip(members.values(), found, reply.groups, strict=True):
         for place, i in enumerate(at):
             rewards[i] = own[place] or 0.0
