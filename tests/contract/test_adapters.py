@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import importlib
 import json
 import pickle
@@ -636,12 +637,23 @@ def test_verl_sessions():
     assert verl.session_update(names, members, None, None).gains == {}
 
 
+class Estimator(str, enum.Enum):
+    GRPO = "grpo"
+    RLOO = "rloo"
+
+
 @pytest.mark.parametrize(
     ("algorithm", "divides"),
     [
         ({"adv_estimator": "grpo"}, True),
         ({"adv_estimator": "grpo", "norm_adv_by_std_in_grpo": False}, False),
         ({"adv_estimator": "rloo"}, False),
+        ({"adv_estimator": "grpo_passk"}, True),
+        ({"adv_estimator": "grpo_passk", "norm_adv_by_std_in_grpo": False}, False),
+        ({"adv_estimator": "grpo_vectorized", "norm_adv_by_std_in_grpo": False}, True),
+        ({"adv_estimator": "gdpo", "norm_adv_by_std_in_grpo": False}, True),
+        ({"adv_estimator": Estimator.GRPO}, True),
+        ({"adv_estimator": Estimator.RLOO}, False),
     ],
 )
 def test_verl_is_seen_to_divide(algorithm, divides):
@@ -649,7 +661,7 @@ def test_verl_is_seen_to_divide(algorithm, divides):
     scorer = common.Scorer.of(f"{URL}?method=gmae")
     if divides:
         with pytest.raises(RequestError, match="norm_adv_by_std_in_grpo=false"):
-            scorer.check_scale("verl", divides=divides, remedy="set algorithm.norm_adv_by_std_in_grpo=false")
+            scorer.check_scale("verl", divides=divides, remedy=verl.SCALE)
     common.Scorer.of(GMAE).check_scale("verl", divides=divides, remedy="")
 
 
