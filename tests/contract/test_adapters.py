@@ -400,6 +400,13 @@ def test_easyr1(service):
         wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a"]}))
 
 
+def test_easyr1_refuses_what_must_keep_its_scale(service):
+    rows = [{"response": "\\boxed{1}", "response_length": 2, "ground_truth": "2"}]
+    with pytest.raises(RequestError, match=r"EasyR1's grpo divides.*undoes gmae: choose another method"):
+        easyr1.reward(rows, url=f"{URL}?method=gmae")
+    assert not service.bodies
+
+
 def test_easyr1_validates_by_the_rules_of_the_training():
     row = {"response": "<think>so \\boxed{5}", "response_length": 9, "ground_truth": "5"}
     assert easyr1.reward([row], url=URL) == [{"overall": 0.0, "accuracy": 0.0}]
@@ -637,7 +644,7 @@ def test_verl_sessions():
     assert verl.session_update(names, members, None, None).gains == {}
 
 
-class Estimator(str, enum.Enum):
+class Estimator(str, enum.Enum):  # noqa: UP042 - as in verl
     GRPO = "grpo"
     RLOO = "rloo"
 
