@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import importlib
 import json
 import pickle
@@ -399,6 +400,13 @@ def test_easyr1(service):
         wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a"]}))
 
 
+def test_easyr1_refuses_what_must_keep_its_scale(service):
+    rows = [{"response": "\\boxed{1}", "response_length": 2, "ground_truth": "2"}]
+    with pytest.raises(RequestError, match=r"EasyR1's grpo divides.*undoes gmae: choose another method"):
+        easyr1.reward(rows, url=f"{URL}?method=gmae")
+    assert not service.bodies
+
+
 def test_easyr1_validates_by_the_rules_of_the_training():
     row = {"response": "<think>so \\boxed{5}", "response_length": 9, "ground_truth": "5"}
     assert easyr1.reward([row], url=URL) == [{"overall": 0.0, "accuracy": 0.0}]
@@ -489,6 +497,15 @@ def test_slime_takes_advantages_of_a_whole_step(service):
     assert "advantage" not in service.bodies[1]
 
 
+def test_slime_without_the_service_has_no_advantages_or_ends(service):
+    service.down = True
+    post = {"custom_reward_post_process_path": slime.POST_PROCESS}
+    found = slime.advantages(SimpleNamespace(rm_url=f"{GMAE}&on_error=zero", **post), step())
+    assert found == ([0.0] * 15, [0.0] * 15)
+    with pytest.raises(UnavailableError):
+        slime.advantages(SimpleNamespace(rm_url=GMAE, **post), step())
+
+
 def test_slime_removes_what_is_not_selected(service):
     args = SimpleNamespace(
         rm_url=f"{URL}?method=ddrl&advantage=ddrl&n_train=2", custom_reward_post_process_path=slime.POST_PROCESS
@@ -500,6 +517,16 @@ def test_slime_removes_what_is_not_selected(service):
         kept = [i for i in range(5) if not given[5 * g + i].remove_sample]
         assert kept == sorted(one.select)
         assert gains[5 * g : 5 * g + 5] == [0.0 if a is None else a for a in one.advantages]
+
+
+def test_slime_gives_groups_to_drop_equal_rewards(service):
+    """Without the dynamic filter nothing else keeps an unsettled vote out of the training."""
+    votes = [sample(i, a) for i, a in enumerate("1112")]
+    url = f"{URL}?method=empo"
+    assert len(set(asyncio.run(slime.reward(SimpleNamespace(rm_url=url), votes)))) == 2
+    assert asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{url}&settled=0.9"), votes)) == [0.0] * 4
+    equal = [sample(i, 5) for i in range(4)]
+    assert asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{url}&settled=0.9"), equal)) == [1.0] * 4
 
 
 def test_slime_filters_groups_that_carry_nothing(service):
@@ -617,12 +644,23 @@ def test_verl_sessions():
     assert verl.session_update(names, members, None, None).gains == {}
 
 
+class Estimator(str, enum.Enum):  # noqa: UP042 - as in verl
+    GRPO = "grpo"
+    RLOO = "rloo"
+
+
 @pytest.mark.parametrize(
     ("algorithm", "divides"),
     [
         ({"adv_estimator": "grpo"}, True),
         ({"adv_estimator": "grpo", "norm_adv_by_std_in_grpo": False}, False),
         ({"adv_estimator": "rloo"}, False),
+        ({"adv_estimator": "grpo_passk"}, True),
+        ({"adv_estimator": "grpo_passk", "norm_adv_by_std_in_grpo": False}, False),
+        ({"adv_estimator": "grpo_vectorized", "norm_adv_by_std_in_grpo": False}, True),
+        ({"adv_estimator": "gdpo", "norm_adv_by_std_in_grpo": False}, True),
+        ({"adv_estimator": Estimator.GRPO}, True),
+        ({"adv_estimator": Estimator.RLOO}, False),
     ],
 )
 def test_verl_is_seen_to_divide(algorithm, divides):
@@ -630,7 +668,7 @@ def test_verl_is_seen_to_divide(algorithm, divides):
     scorer = common.Scorer.of(f"{URL}?method=gmae")
     if divides:
         with pytest.raises(RequestError, match="norm_adv_by_std_in_grpo=false"):
-            scorer.check_scale("verl", divides=divides, remedy="set algorithm.norm_adv_by_std_in_grpo=false")
+            scorer.check_scale("verl", divides=divides, remedy=verl.SCALE)
     common.Scorer.of(GMAE).check_scale("verl", divides=divides, remedy="")
 
 

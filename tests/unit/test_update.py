@@ -129,6 +129,20 @@ def test_a_methods_own_advantages_are_not_over_a_selection(method, options):
     assert (caught.value.loc, caught.value.code) == (("selection",), "conflict")
 
 
+@pytest.mark.parametrize("advantage", [None, "fixed", "ddrl"])
+def test_a_method_that_selects_takes_no_other_selection(advantage):
+    """It would select of a group without answers what `on_all_invalid` leaves out."""
+    with pytest.raises(RequestError, match="ddrl selects by itself, which selection=ddrl would replace") as caught:
+        score([None, None], "ddrl", selection="ddrl", advantage=advantage)
+    assert (caught.value.loc, caught.value.code) == (("selection",), "conflict")
+
+
+def test_a_method_selects_exactly_if_its_entry_says_so(full_groups, needed_params):
+    for method in methods().values():
+        reply = dare_reward.estimate(full_groups(count=1), method=method.name, **needed_params(method.name))
+        assert (reply.groups[0].select is not None) == method.selects, method.name
+
+
 def test_fixed_needs_rewards_of_zero_and_one():
     with pytest.raises(RequestError, match="0 and 1"):
         score([*"aab"], "empo", advantage="fixed")

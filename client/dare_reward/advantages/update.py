@@ -93,6 +93,13 @@ class Update:
     def _check_selection(self, method: Method) -> None:
         if self.selection is None:
             return
+        if method.selects:
+            raise RequestError(
+                f"{method.name} selects by itself, which selection={self.selection} would replace: leave out "
+                "selection, or choose another method",
+                loc=("selection",),
+                code="conflict",
+            )
         if self.own is not None or method.output == "advantages":
             raise RequestError(
                 f"selection={self.selection} cannot go with {method.name}'s own advantages, which are over all trained "

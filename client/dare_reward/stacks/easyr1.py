@@ -18,7 +18,7 @@ from typing import Any
 from dare_reward.answers import Kind
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import AnswerRules, Label
-from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, say_once, silenced, spread
+from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, silenced, spread
 
 __all__ = ["REWARD_NAME", "REWARD_TYPE", "install", "reward"]
 
@@ -46,17 +46,16 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: Kind = "math") -
         for u, at in members.items()
     ]
     rewards, reply = _scorer(url).score(groups)
-    if reply is not None and "centre_only" in reply.flags:
-        say_once(
-            f"{reply.method}: EasyR1 must not divide by a group's deviation, which undoes the method (centre_only)"
-        )
     rewards = silenced(rewards, reply, 0.0)
     return [{"overall": value} for value in certain(spread(rewards, members.values(), len(inputs)))]
 
 
 @cache
 def _scorer(url: str) -> Scorer:
-    return Scorer.of(url).certain("EasyR1").rewards_only("EasyR1")
+    scorer = Scorer.of(url).certain("EasyR1").rewards_only("EasyR1")
+    # EasyR1's default, and no setting of it leaves the division out. A reward function is not told the estimator.
+    scorer.check_scale("EasyR1's grpo", divides=True, remedy="choose another method, such as ttrl, or another stack")
+    return scorer
 
 
 def _rollout(row: dict[str, Any]) -> dict[str, Any]:

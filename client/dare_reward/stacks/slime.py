@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..errors import ConfigError, RequestError
 from ..methods import find, require_every_rollout
-from .scorer import Scorer, certain, group, groups_by
+from .scorer import Scorer, certain, group, groups_by, silenced
 
 __all__ = ["advantages", "dynamic_filter", "reward"]
 
@@ -25,7 +25,7 @@ DROP: Final = "dare_drop"  # in a sample's metadata
 
 
 async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
-    """One reward per sample of one group, in order."""
+    """One reward per sample of one group, in order; equal ones for a group that is to be dropped."""
     if not isinstance(samples, Sequence) or any(isinstance(s, Sequence) for s in samples):
         raise RequestError(
             "slime called the reward without a whole group of samples: add --group-rm, and no generation that fans out"
@@ -33,7 +33,8 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
     one = group(str(samples[0].group_index), [_rollout(s) for s in samples], label=_text(samples[0].label))
-    (rewards,), reply = await _of_group(args).score_async([one])
+    found, reply = await _of_group(args).score_async([one])
+    (rewards,) = silenced(found, reply, 0.0)
     for sample in samples:
         sample.metadata = {**(getattr(sample, "metadata", None) or {}), DROP: reply and reply.groups[0].drop}
     return certain(rewards)
@@ -46,6 +47,8 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     from the loss (`remove_sample`).
     """
     scorer = _scorer(_url(args))
+    if "advantage" not in dict(scorer.update):
+        raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
     members = groups_by(s.group_index for s in samples)
     rows = [[samples[i] for i in at] for at in members.values()]
     sent = [
@@ -53,9 +56,9 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
         for name, own in zip(members, rows, strict=True)
     ]
     found, reply = scorer.score(sent)
-    if reply is None or any(g.error is None and g.advantages is None for g in reply.groups):
-        raise ConfigError(f"{POST_PROCESS} needs advantage=... in --rm-url, such as advantage=gmae with method=gmae")
     rewards, gains = [0.0] * len(samples), [0.0] * len(samples)
+    if reply is None:  # on_error=zero
+        return rewards, gains
     for at, own, one in zip(members.values(), found, reply.groups, strict=True):
         for place, i in enumerate(at):
             rewards[i] = own[place] or 0.0

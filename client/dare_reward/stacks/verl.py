@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["TESTED", "SessionUpdate", "drop_votes", "final_rows", "install", "score_batch", "session_update"]
 
 TESTED: Final = "0.9"
+SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
 FIELDS: Final = ["uid", "responses", "response_mask", "entropy", "rollout_log_probs", "reward_model"]
 
 
@@ -46,9 +47,7 @@ def install(scorer: Scorer, trained: int | None = None) -> None:
         return
 
     def compute_advantage(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
-        scorer.check_scale(
-            "verl", divides=_divides(self.config.algorithm), remedy="set algorithm.norm_adv_by_std_in_grpo=false"
-        )
+        scorer.check_scale("verl", divides=_divides(self.config.algorithm), remedy=SCALE)
         logged, update = score_batch(scorer, self, batch, trained)
         metrics.update(logged)
         kept = batch if update.trained is None else drop_votes(self, batch, metrics, update.trained)
@@ -92,7 +91,11 @@ def session_update(
 
 def _divides(algorithm: Any) -> bool:
     """verl's advantages are divided by the deviation of their group."""
-    return str(algorithm.get("adv_estimator")) == "grpo" and bool(algorithm.get("norm_adv_by_std_in_grpo", True))
+    given = algorithm.get("adv_estimator")
+    name = getattr(given, "value", given)
+    if name in {"grpo_vectorized", "gdpo"}:  # verl does not hand them its setting
+        return True
+    return name in {"grpo", "grpo_passk"} and bool(algorithm.get("norm_adv_by_std_in_grpo", True))
 
 
 def score_batch(
