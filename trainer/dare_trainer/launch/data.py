@@ -18,13 +18,14 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from dare_reward.answers import extract, option_letters
 from dare_reward.errors import ConfigError, RequestError
+from dare_reward.files.content import open_values
 from dare_reward.files.output import write_files
 from dare_reward.openrlhf import Label, read_label, write_label
 
@@ -84,24 +85,23 @@ def check_labels(source: Path, key: str = "label") -> int:
 
 
 def read_rows(source: Path) -> list[Mapping[str, Any]]:
+    """The objects of a file of JSON, JSON lines, CSV or Parquet."""
     if not source.is_file():
         raise ConfigError(f"{source}: no such file")
-    suffix = source.suffix.lower()
     try:
-        if suffix == ".parquet":
-            return list(import_module("pyarrow.parquet").read_table(source).to_pylist())
-        text = source.read_text(encoding="utf-8-sig")
-        if suffix == ".csv":
-            return list(csv.DictReader(io.StringIO(text, newline="")))
-        lines = [] if text.lstrip().startswith("[") else text.split("\n")  # JSON may hold U+2028
-        found = [json.loads(line) for line in lines if line.strip()] if lines else json.loads(text)
-    except ModuleNotFoundError:
-        raise ConfigError(f"{source}: reading Parquet needs pyarrow (pip install pyarrow)") from None
-    except (ValueError, csv.Error) as error:
+        if source.suffix.lower() == ".csv":
+            rows: list[Any] = list(csv.DictReader(io.StringIO(source.read_text(encoding="utf-8-sig"), newline="")))
+        else:
+            with closing(open_values(str(source))) as values:
+                found = [value for _, value in values.items]
+            rows = [row for value in found for row in (value if isinstance(value, list) else [value])]
+    except (RequestError, ValueError, csv.Error) as error:
         raise ConfigError(f"{source}: {error}") from None
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found) or not found:
+    if wrong := next((row for row in rows if isinstance(row, RequestError)), None):
+        raise ConfigError(f"{source}: {wrong}")
+    if not rows or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(f"{source}: must hold at least one object per question")
-    return found
+    return rows
 
 
 def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], source: str) -> list[LabelledQuestion]:
