@@ -143,6 +143,16 @@ def test_a_method_selects_exactly_if_its_entry_says_so(full_groups, needed_param
         assert (reply.groups[0].select is not None) == method.selects, method.name
 
 
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [({"selection_size": 2}, "selection"), ({"ear_floor": 0.5}, "reshape"), ({"ear_floor": None}, "reshape")],
+)
+def test_an_option_of_an_option_that_is_not_set_is_refused(options, missing):
+    with pytest.raises(RequestError, match=f"there is no {missing}: set {missing} too") as caught:
+        score([*"aabc"], advantage="grpo", **options)
+    assert (caught.value.loc, caught.value.code) == (tuple(options), "conflict")
+
+
 def test_fixed_needs_rewards_of_zero_and_one():
     with pytest.raises(RequestError, match="0 and 1"):
         score([*"aab"], "empo", advantage="fixed")

@@ -67,6 +67,7 @@ class Update:
 
     def check(self, method: Method, params: Mapping[str, Any], *, groups: int) -> None:
         """RequestError if the options do not go with the method, its parameters and the number of groups."""
+        self._check_unused()
         self._check_selection(method)
         if self.own is not None:
             if self.own != method:
@@ -89,6 +90,11 @@ class Update:
         elif method.output == "rewards" and (self.reshape or self.adv_clip):
             name = "reshape" if self.reshape else "adv_clip"
             raise RequestError("there are no advantages: set advantage too", loc=(name,), code="conflict")
+
+    def _check_unused(self) -> None:
+        for name, of in (("selection_size", "selection"), ("ear_floor", "reshape")):
+            if name in self.asked() and getattr(self, of) is None:
+                raise RequestError(f"there is no {of}: set {of} too", loc=(name,), code="conflict")
 
     def _check_selection(self, method: Method) -> None:
         if self.selection is None:
