@@ -205,7 +205,7 @@ def test_the_services_advantages_reach_the_trainer(trainer, advantage, service):
     for p, group in enumerate(replies("gmae", advantage="gmae")):
         for s, gain in enumerate(group.advantages):
             assert found[f"uid_{p}_{s}"] == pytest.approx(gain, abs=1e-6)
-    assert len({round(a, 6) for a in found.values()}) > 4
+    assert len({round(a, 6) for a in found.values()}) >= 3
 
 
 def test_the_selected_rollouts_are_trained(trainer, advantage, service, monkeypatch):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dare_reward.analysis.calibrate import calibrate
 
@@ -21,6 +22,7 @@ from .pretrain import finish, grow, solved
 __all__ = ["EXAMINED", "digest", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
 
 JSON = dict[str, Any]
+T = TypeVar("T")
 EXAMINED = 1_000_003  # seeds of evaluations, far from those of training
 CALIBRATED = 2_000_003  # and of the labelled rollouts
 TEMPERATURES = (0.7, 1.3)
@@ -80,6 +82,11 @@ def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path)
     return [record, {"record": "preflight", "id": f"preflight/{name}", **place, "tries": tries}]
 
 
+def _spread(prompts: Sequence[T], share: float, *, least: int) -> Sequence[T]:
+    """That share of the prompts, evenly spread, and no fewer than a step takes: of fewer no step would be made."""
+    return prompts[:: max(1, min(round(1 / share), len(prompts) // least))]
+
+
 def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     """Train one arm from its base; the record of the run."""
     _one_thread()
@@ -101,7 +108,7 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     figures = train(
         model,
         tokenizer,
-        [p for _, p in problems["adapted"]][:: round(1 / arm.share)],
+        _spread([p for _, p in problems["adapted"]], arm.share, least=cell.settings.prompts),
         arm,
         cell.settings,
         seed=cell.seed,
