@@ -72,7 +72,9 @@ def test_ctrl_c_leaves_the_old_file(tmp_path):
     """A reader that has written a part of its output and waits for more input is interrupted."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
-    code = "import sys; from dare_reward.cli import main; sys.exit(main())"
+    # A shell starts what runs in its background with the signal ignored, and Python then leaves it so.
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heed}; import sys; from dare_reward.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "score", "-", "--out", str(out), "--force", "--local"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         for i in range(200):
