@@ -17,6 +17,7 @@ from .middleware import logger
 __all__ = ["Runs"]
 
 REMEMBERED = 1024
+FILLED = 1 << 14  # groups of a step that are remembered: a trainer that never pauses has one step without end
 PAUSE = 2.0  # seconds without a rollout that end a phase; a client comes back within one
 
 
@@ -96,6 +97,8 @@ class Runs:
         if phase != known.phase:
             return False
         again = group in known.filled
+        if len(known.filled) >= FILLED:
+            known.filled.clear()
         known.filled.add(group)
         return again
 

@@ -14,7 +14,9 @@ from dare_reward import estimate
 from dare_reward._shadow_methods import LOGS as SHADOW_LOGS
 from dare_reward.openrlhf import UNKNOWN, keys_of
 from dare_service.app import create_app
+from dare_service.metrics import Metrics
 from dare_service.problems import STOPPING
+from dare_service.run_notices import FILLED, Runs
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -652,3 +654,12 @@ async def test_what_the_route_cannot_train_on_or_compare_with_is_422(asgi, query
         reply = await client.post(f"/reward?group_size=2&{query}", json=one(1))
     assert reply.status_code == 422
     assert words in reply.json()["detail"]
+
+
+def test_a_trainer_that_never_pauses_takes_no_more_memory():
+    runs = Runs(Metrics())
+    with runs.live("r", "a") as phase:
+        for i in range(3 * FILLED):
+            assert not runs.filled_again("r", str(i), phase)
+        assert runs.filled_again("r", str(3 * FILLED - 1), phase)
+    assert len(runs._run("r").filled) <= FILLED
