@@ -113,7 +113,7 @@ def logs_table(route: Literal["url", "agent"]) -> Iterator[tuple[str, ...]]:
 
 def shadow_table() -> Iterator[tuple[str, ...]]:
     """The keys that OpenRLHF logs of a shadow method."""
-    from dare_reward._shadow_methods import LOGS  # noqa: PLC0415
+    from dare_reward._scoring.shadow_methods import LOGS  # noqa: PLC0415
 
     yield "key", "meaning"
     yield from ((f"`shadow_METHOD_{name}`", meaning) for name, meaning in LOGS.items())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._scoring import estimate
+from ._scoring.score import estimate
 from ._version import __version__
 from .errors import (
     ConfigError,

@@ -12,8 +12,8 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 import numpy as np
 
-from ._array_inputs import Columns, full_mask, read_columns
-from ._request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers, renamed
+from ._scoring.array_inputs import Columns, full_mask, read_columns
+from ._scoring.request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers, renamed
 from .errors import RequestError
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field

@@ -27,8 +27,8 @@ import httpx
 from ._deadline import Deadline, install
 from ._outgoing import Part, Sending, parts, plain, service_address, split_address
 from ._reply_check import read_json
-from ._request import LIMITS
-from ._scoring import score
+from ._scoring.request import LIMITS
+from ._scoring.score import score
 from ._version import __version__
 from .advantages.update import Update
 from .answers import ANSWERS_VERSION

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ._request import ANSWER_SPECS, renamed
+from ._scoring.request import ANSWER_SPECS, renamed
 from ._segments import Bools
 from .advantages.update import Update
 from .errors import RequestError

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 
-from ._request import ANSWER_SPECS, renamed
+from ._scoring.request import ANSWER_SPECS, renamed
 from ._segments import Bools, Floats, Ints, offsets
 from .answers import ANSWERS_VERSION
 from .errors import GroupError, RequestError, unknown_value

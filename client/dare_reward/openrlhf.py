@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from ._request import READING, read_answers
-from ._shadow_methods import UNKNOWN
-from ._shadow_methods import log_names as shadow_log_names
-from ._shadow_methods import logs as shadow_logs
+from ._scoring.request import READING, read_answers
+from ._scoring.shadow_methods import UNKNOWN
+from ._scoring.shadow_methods import log_names as shadow_log_names
+from ._scoring.shadow_methods import logs as shadow_logs
 from .answers import Kind, classify, grade, option_letters
 from .errors import ConfigError, RequestError
 from .inputs import GROUP_FIELDS

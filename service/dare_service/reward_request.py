@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import Reply
-from dare_reward._scoring import score
-from dare_reward._shadow_methods import read_names
+from dare_reward._scoring.score import score
+from dare_reward._scoring.shadow_methods import read_names
 from dare_reward.advantages.update import Update, update_specs
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort

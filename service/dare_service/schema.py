@@ -13,7 +13,7 @@ from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
 from typing_extensions import TypedDict
 
-from dare_reward._request import LIMITS, Limits
+from dare_reward._scoring.request import LIMITS, Limits
 from dare_reward.advantages.update import update_specs
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.params import Spec

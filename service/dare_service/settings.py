@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from dare_reward._request import Limits
+from dare_reward._scoring.request import Limits
 from dare_reward.errors import DareError, misspelt_variables
 from dare_reward.methods import read_line
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward._array_inputs import read_columns
+from dare_reward._scoring.array_inputs import read_columns
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups, Ragged
 from dare_reward.inputs import FIELDS

@@ -24,7 +24,7 @@ import dare_reward
 import dare_reward.client
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
 from dare_reward._outgoing import Sending, parts
-from dare_reward._scoring import estimate
+from dare_reward._scoring.score import estimate
 from dare_reward.client import environment_token
 from dare_reward.methods import methods
 from dare_reward.wire import unpack

@@ -8,7 +8,7 @@ import pytest
 
 import dare_reward
 from dare_reward import configured
-from dare_reward._scoring import score
+from dare_reward._scoring.score import score
 from dare_reward.advantages.update import Update
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, config_id, find, methods, settle

@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack
 from typing import Any
 
-from dare_reward._request import UNLIMITED, prepare
+from dare_reward._scoring.request import UNLIMITED, prepare
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Faults

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from dare_reward._request import READING, kind_of, option_tuple, read_answers
-from dare_reward._scoring import score
+from dare_reward._scoring.request import READING, kind_of, option_tuple, read_answers
+from dare_reward._scoring.score import score
 from dare_reward.analysis.unanswered import reason
 from dare_reward.answers import classify
 from dare_reward.commands.tables import group_table, table

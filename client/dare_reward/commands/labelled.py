@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dare_reward._diagnostics import correctness
-from dare_reward._request import UNLIMITED, Prepared, prepare
+from dare_reward._scoring.diagnostics import correctness
+from dare_reward._scoring.request import UNLIMITED, Prepared, prepare
 from dare_reward._segments import Floats, offsets
 from dare_reward.errors import RequestError
 from dare_reward.files.reader import Faults, Reader

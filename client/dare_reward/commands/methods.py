@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from dare_reward._request import ANSWER_SPECS
+from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.advantages import ADVANTAGES, Advantage
 from dare_reward.commands.tables import table
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import IO, Any, cast
 
-from dare_reward._scoring import estimate
+from dare_reward._scoring.score import estimate
 from dare_reward.commands.tables import group_table
 from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
 from dare_reward.files.content import line_count

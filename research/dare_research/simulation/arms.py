@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dare_reward._scoring import pseudo_label
+from dare_reward._scoring.score import pseudo_label
 from dare_reward._segments import Bools, Floats
 from dare_reward.analysis import normalised
 from dare_reward.groups import Groups

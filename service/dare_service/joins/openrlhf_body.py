@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from dare_reward._request import Limits
+from dare_reward._scoring.request import Limits
 from dare_reward.errors import RequestError
 from dare_reward.inputs import FIELDS, GROUP_FIELDS
 from dare_reward.openrlhf import AnswerRules, Label, Split, read_label

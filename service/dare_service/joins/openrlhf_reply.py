@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from dare_reward._request import Limits
-from dare_reward._scoring import score
+from dare_reward._scoring.request import Limits
+from dare_reward._scoring.score import score
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find

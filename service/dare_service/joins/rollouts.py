@@ -19,8 +19,8 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic_core import from_json, to_json
 
-from dare_reward._request import READING, Limits, read_answers, read_numbers
-from dare_reward._scoring import score
+from dare_reward._scoring.request import READING, Limits, read_answers, read_numbers
+from dare_reward._scoring.score import score
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
-from dare_reward._shadow_methods import needs, read_names
+from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
 from dare_reward.inputs import Mode, Source

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dare_reward import _diagnostics as diagnostics
+from dare_reward._scoring import diagnostics
 from dare_reward.analysis import (
     direction_gain,
     direction_of_counts,

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
-from dare_reward._shadow_methods import needs, read_names
+from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, misspelt_variables
 from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__
-from dare_reward._scoring import score
+from dare_reward._scoring.score import score
 from dare_reward.errors import ConfigError, DareError, ReplyError
 from dare_reward.methods import config_id
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._diagnostics import correctness
-from dare_reward._request import UNLIMITED, prepare
+from dare_reward._scoring.diagnostics import correctness
+from dare_reward._scoring.request import UNLIMITED, prepare
 from dare_reward.analysis import majority_at_k, mean_interval, pass_at_k_interval
 
 from .benchmarks import BenchmarkProblem

@@ -16,9 +16,8 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
-from ._array_inputs import Columns, Where, check_types, read_columns
-from ._segments import Bools, Floats, Ints, offsets
-from .answers import (
+from .._segments import Bools, Floats, Ints, offsets
+from ..answers import (
     Classes,
     Extraction,
     Kind,
@@ -31,13 +30,14 @@ from .answers import (
     official_key,
     option_letters,
 )
-from .answers.classes import classes_of, grades
-from .answers.effort import Effort
-from .answers.rules import Rules
-from .errors import LimitError, RequestError, unknown_name
-from .groups import Groups, View
-from .inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
-from .params import Param, parameters, resolve
+from ..answers.classes import classes_of, grades
+from ..answers.effort import Effort
+from ..answers.rules import Rules
+from ..errors import LimitError, RequestError, unknown_name
+from ..groups import Groups, View
+from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
+from ..params import Param, parameters, resolve
+from .array_inputs import Columns, Where, check_types, read_columns
 
 __all__ = [
     "ANSWER_SPECS",

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._request import Prepared
-from ._segments import Bools, Floats, offsets
-from .analysis.auroc import group_auroc
-from .analysis.leader import leader_probabilities
-from .analysis.overlap import KINDS, every_overlap
-from .analysis.passk import pass_at_k
-from .answers.classes import grades
-from .answers.effort import Effort
-from .groups import Groups
+from .._segments import Bools, Floats, offsets
+from ..analysis.auroc import group_auroc
+from ..analysis.leader import leader_probabilities
+from ..analysis.overlap import KINDS, every_overlap
+from ..analysis.passk import pass_at_k
+from ..answers.classes import grades
+from ..answers.effort import Effort
+from ..groups import Groups
+from .request import Prepared
 
 __all__ = [
     "correctness",

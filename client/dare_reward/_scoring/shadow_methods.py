@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ._segments import Floats
-from .advantages import grpo_population
-from .groups import Groups
-from .methods import Estimate, Method
+from .._segments import Floats
+from ..advantages import grpo_population
+from ..groups import Groups
+from ..methods import Estimate, Method
 
 __all__ = [
     "LOGS",

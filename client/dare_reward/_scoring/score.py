@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ._array_inputs import Columns
-from ._diagnostics import correctness, describe_groups
-from ._reply_writer import Judged, ScoredPart, with_spans, write
-from ._request import ANSWER_SPECS, LIMITS, READING, Limits, Prepared, of_arrays, prepare, read_spans
-from ._segments import Bools, Floats
-from .advantages.update import AS_THEY_ARE, Update
-from .answers.effort import Effort
-from .configured import Configured, plan_of
-from .errors import RequestError
-from .groups import Groups
-from .inputs import Group
-from .methods import Estimate, find, settle
-from .reply import Reply
+from .._segments import Bools, Floats
+from ..advantages.update import AS_THEY_ARE, Update
+from ..answers.effort import Effort
+from ..configured import Configured, plan_of
+from ..errors import RequestError
+from ..groups import Groups
+from ..inputs import Group
+from ..methods import Estimate, find, settle
+from ..reply import Reply
+from .array_inputs import Columns
+from .diagnostics import correctness, describe_groups
+from .reply_writer import Judged, ScoredPart, with_spans, write
+from .request import ANSWER_SPECS, LIMITS, READING, Limits, Prepared, of_arrays, prepare, read_spans
 
 __all__ = ["estimate", "pseudo_label", "score"]
 
