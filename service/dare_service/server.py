@@ -123,8 +123,9 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings) -> int:
     """Bind, say where, and serve until told to stop."""
-    _log(settings)
     app = create_app(settings)
+    listener = _bind(settings)
+    _log(settings)  # from here on the process is a server's: what a wrong setting ends has changed nothing
     _steady()
     config = uvicorn.Config(
         app,
@@ -140,7 +141,6 @@ def serve(settings: Settings) -> int:
         server_header=False,
     )
     _open_files()
-    listener = _bind(settings)
     _warn(settings, app.state.dare)
     _backlog(settings)
     server = Server(config, app.state.dare)

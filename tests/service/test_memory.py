@@ -27,6 +27,7 @@ from dare_service.settings import Settings
 MIB = 1 << 20
 BESIDE, TIMES = 64 * MIB, 4
 MOST = Settings().max_request_rollouts
+SOME = MOST // 4  # what one rollout of a kind costs beside so many empty ones: some 250 MB if it were made dense
 TOKENS = 2000
 USUAL = {
     "answer": "12",
@@ -49,7 +50,7 @@ def repeated(count, item, size=1024):
 
 
 def one_of_each():
-    """Every array input in one rollout of the greatest request; the others are empty."""
+    """Every array input in one rollout of a great request; the others are empty."""
     shapes = {"scalar": 1, "tokens": [0] * TOKENS, "list": [1] * TOKENS, "vector": [0] * 4000}
     given = {name: shapes.get(f.shape, [[0, 0]] * TOKENS) for name, f in FIELDS.items()}
     given["token_mask"] = [True] * TOKENS
@@ -58,7 +59,7 @@ def one_of_each():
     second = {"second_group": [{"answer": "1"}], "teacher_group": [{"answer": "1"}], "label": "1", "reference": "1"}
     rollouts = [{}] * 1023
     groups = [{"rollouts": [{"answer": "1", **given}, *rollouts], **second}]
-    return dumped({"groups": [*groups, *[{"rollouts": [{}, *rollouts]}] * (MOST // 1024 - 1)]})
+    return dumped({"groups": [*groups, *[{"rollouts": [{}, *rollouts]}] * (SOME // 1024 - 1)]})
 
 
 def ids(lengths, distinct):

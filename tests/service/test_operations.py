@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import pytest
 
+from dare_reward.cli import main
 from dare_reward.errors import misspelt_variables
 from dare_reward.groups import Ragged
 from dare_reward.reply import Reply
@@ -321,33 +322,38 @@ def test_work_that_outlasts_the_grace_period_does_not_keep_the_process(start_ser
             assert process.wait(60) == 0  # the work itself takes minutes
 
 
-def test_serve_says_what_is_wrong_with_a_setting(tmp_path):
-    def serve(*arguments, **environment):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | environment
-        code = "import sys; from dare_reward.cli import main; sys.exit(main())"
-        return subprocess.run(
-            [sys.executable, "-c", code, "serve", *arguments], env=env, capture_output=True, text=True, timeout=120
-        )
+TAKEN = object()  # a port that is in use
 
-    taken = socket.socket()
-    taken.bind(("127.0.0.1", 0))
-    for result, word in (
-        (serve(DARE_PORT="x"), "DARE_PORT"),
-        (serve(DARE_PORT="80000"), "DARE_PORT (--port) must be 0 to 65535"),
-        (serve("--port", "80000"), "DARE_PORT (--port) must be 0 to 65535"),
-        (serve("--host", "a" * 70 + ".b", "--port", "0"), "cannot listen"),
-        (serve(DARE_METHOD="dre"), "DARE_METHOD: unknown method"),
-        (serve(DARE_PARAMS="alpha=1"), "DARE_PARAMS must be a JSON object"),
-        (serve(DARE_PARAMS='{"aplha": 1}'), "DARE_PARAMS: "),
-        (serve(DARE_TOKEN=" "), "DARE_TOKEN"),
-        (serve(DARE_HEAD_TIMEOUT="0"), "DARE_HEAD_TIMEOUT must be above 0"),
-        (serve("--port", str(taken.getsockname()[1])), "cannot listen"),
-        (serve("--host", "256.1.1.1", "--port", "0"), "cannot listen"),
-    ):
-        assert result.returncode == 2
-        assert word in result.stderr
-        assert len(result.stderr.splitlines()) == 1
-    taken.close()
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "word"),
+    [
+        ([], {"DARE_PORT": "x"}, "DARE_PORT"),
+        ([], {"DARE_PORT": "80000"}, "DARE_PORT (--port) must be 0 to 65535"),
+        (["--port", "80000"], {}, "DARE_PORT (--port) must be 0 to 65535"),
+        ([], {"DARE_METHOD": "dre"}, "DARE_METHOD: unknown method"),
+        ([], {"DARE_PARAMS": "alpha=1"}, "DARE_PARAMS must be a JSON object"),
+        ([], {"DARE_PARAMS": '{"aplha": 1}'}, "DARE_PARAMS: "),
+        ([], {"DARE_TOKEN": " "}, "DARE_TOKEN"),
+        ([], {"DARE_HEAD_TIMEOUT": "0"}, "DARE_HEAD_TIMEOUT must be above 0"),
+        (["--host", "256.1.1.1", "--port", "0"], {}, "cannot listen"),
+        (["--host", "a" * 70 + ".b", "--port", "0"], {}, "cannot listen"),
+        (["--port", TAKEN], {}, "cannot listen"),
+    ],
+)
+def test_serve_says_what_is_wrong_with_a_setting(arguments, environment, word, monkeypatch, capsys):
+    for name in [name for name in os.environ if name.startswith("DARE_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+        code = main(["serve", *(port if argument is TAKEN else argument for argument in arguments)])
+    said = capsys.readouterr().err
+    assert code == 2
+    assert word in said
+    assert len(said.splitlines()) == 1
 
 
 def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(start_server):

@@ -10,7 +10,7 @@ from dare_reward.cli import main
 
 GROUP = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
 LINE = json.dumps(GROUP)
-MANY = 200
+MANY = 40
 
 
 def group(**more):
