@@ -2,7 +2,7 @@
 
 Makes its own virtual environment (.venv-demo), starts the service on a free loopback port, sends it a shipped file of
 grouped rollouts over HTTP and prints, for each group, the table of answers with votes, uncertainty, probability, bonus,
-pruning and reward. `--keep` leaves the service running until Ctrl-C; `--port N` chooses its port.
+pruning and reward. If the file has labels, the last sentence says whether entropy beats the vote on it. `--keep` leaves the service running until Ctrl-C; `--port N` chooses its port.
 """
 
 import argparse
@@ -42,6 +42,7 @@ def main() -> int:
         result = subprocess.run(
             [command, "score", arguments.file, "--url", url, "--table"], check=False, cwd=_venv.ROOT
         )
+        _venv.say(verdict(command, arguments.file))
         if arguments.keep:
             _venv.say(f"The service runs until Ctrl-C: {url}   its documentation: {url}/docs")
             server.wait()
@@ -57,6 +58,13 @@ def main() -> int:
         server.wait()
         if server.stdout:
             server.stdout.close()
+
+
+def verdict(command: str, file: str) -> str:
+    """What `preflight` says of the file against the vote; a file without labels has no verdict."""
+    said = subprocess.run([command, "preflight", file], check=False, cwd=_venv.ROOT, capture_output=True, text=True)
+    lines = [line for line in said.stdout.splitlines() if line.startswith("verdict: ")]
+    return f"DARE against the vote, by the labels of this file: {lines[0][9:]}\n" if lines else ""
 
 
 if __name__ == "__main__":
