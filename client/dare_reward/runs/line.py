@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from .._scoring.array_inputs import read_columns
-from .._scoring.request import Prepared, kind_of, option_tuple
+from .._scoring.request import kind_of, option_tuple
+from .._scoring.score import ScoredGroups
 from .._segments import Floats, Ints, offsets
 from ..answers.classes import grades
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS
-from ..reply import GroupReply, Reply
+from ..reply import GroupReply, Reply, group_json
 
-__all__ = ["ASKED", "LINE", "VERSION", "LineField", "RunRecord", "asked_for", "lines", "of_groups", "of_prepared"]
+__all__ = ["ASKED", "LINE", "VERSION", "LineField", "RunRecord", "asked_for", "lines", "of_groups", "of_scored"]
 
 JSON = Mapping[str, Any]
 VERSION: Final = 1
@@ -33,47 +36,48 @@ class LineField:
     meaning: str
 
 
-# Every line has these keys, null where there is nothing to say; keys after `seconds` are left out instead.
+# Every line has these keys, null where there is nothing to say; those after `error` are left out instead.
 LINE: Final = (
     LineField("v", "line", "version of this table: 1"),
     LineField("time", "group", "when it was scored, UTC in ISO 8601 with milliseconds"),
     LineField("run", "group", "the request's `run`"),
     LineField("step", "group", "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen"),
-    LineField("group_id", "group", "the group's id; not unique in a run"),
     LineField("kind", "group", "how answers compare: math, choice, text or exact"),
-    LineField("method", "group", "what scored it; null with an `error`"),
-    LineField("config_id", "group", "what scored it, with every parameter: equal ids are equal rules"),
     LineField("label", "group", "the right answer, where one was sent"),
-    LineField("pseudo_label", "group", "the kept answer with the greatest reward"),
-    LineField("answers", "rollout", "the answer, in the spelling that stands for its class; null: none"),
-    LineField("rewards", "rollout", "the reward; null as a whole if the method gives advantages"),
-    LineField("advantages", "rollout", "the advantage, where asked for; null for a rollout that only votes"),
-    LineField("keep", "rollout", "false: its answer was pruned"),
-    LineField("valid", "rollout", "false: it has no answer"),
     LineField("trained", "rollout", "false: it only votes"),
     LineField("correct", "rollout", "it is right, where a label or `correct` was sent"),
     LineField("mean_entropies", "rollout", "mean token entropy in nats"),
     LineField("num_tokens", "rollout", "number of generated tokens"),
+    LineField("seconds", "group", "what its request took: scoring, or from the client's call to the reply"),
+    LineField("group_id", "group", "the group's id, which a later step may use again"),
+    LineField("method", "group", "what scored it; null with an `error`"),
+    LineField("config_id", "group", "what scored it, with every parameter: equal ids are equal rules"),
+    LineField("rewards", "rollout", "the reward; null as a whole if the method gives advantages"),
+    LineField("keep", "rollout", "false: its answer was pruned"),
+    LineField("valid", "rollout", "false: it has no answer"),
+    LineField("answers", "rollout", "the answer, in the spelling that stands for its class; null: none"),
+    LineField("answer_spans", "rollout", "[start, end) of the answer in the text, where asked for"),
+    LineField("advantages", "rollout", "the advantage, where asked for; null for a rollout that only votes"),
     LineField("select", "group", "rollouts to train on, where a selection was asked for"),
     LineField("drop", "group", "why the group carries nothing"),
+    LineField("pseudo_label", "group", "the kept answer with the greatest reward"),
     LineField("entropy_source", "group", "exact, topk, logprob; none: entropies did not enter the rewards"),
-    LineField("support", "group", "the distinct answers with their votes and numbers, as in the reply"),
-    LineField("flags", "group", "as in the reply"),
-    LineField("diagnostics", "group", "as in the reply; `shadow` in it says what other methods would have said"),
+    LineField("support", "group", "the distinct answers with their votes and numbers"),
+    LineField("second_rewards", "group", "those of the second group's rollouts, from methods on paired groups"),
+    LineField("second_advantages", "group", "likewise"),
+    LineField("token_mask", "group", "always null: masks are not kept"),
+    LineField("flags", "group", "what is unusual about it"),
+    LineField("diagnostics", "group", "its numbers; `shadow` in it says what other methods would have said"),
     LineField("error", "group", "code and message of a group that could not be scored"),
-    LineField("seconds", "group", "what scoring took, for all groups of its request"),
     LineField("inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent"),
     LineField("prompt", "group", "the prompt, if asked for and sent"),
     LineField("texts", "rollout", "the text, if asked for and sent"),
     LineField("token_entropies", "rollout", "entropy of each generated token in nats, if asked for and sent"),
 )
 ASKED: Final = ("prompt", "texts", "token_entropies")
-SAID: Final = (
-    "method", "config_id", "pseudo_label", "answers", "rewards", "advantages", "keep", "valid", "select", "drop",
-    "entropy_source", "flags", "diagnostics",
-)  # fmt: skip
-SUPPORT: Final = ("answer", "key", "count", "uncertainty", "p_hat", "p", "bonus", "reward", "kept")
-OWN: Final = frozenset({"mean_entropy", "num_tokens"})  # inputs that have keys of their own
+# Inputs that have keys of their own.
+OWN: Final = MappingProxyType({"mean_entropy": "mean_entropies", "num_tokens": "num_tokens"})
+COLUMNS: Final = ("trained", "correct", *OWN.values())
 EXTRA: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar" and f.name not in OWN)
 DECIMALS: Final = 4  # of a token's entropy
 
@@ -93,7 +97,9 @@ class RunRecord:
     """What is written of one request, as columns over its rollouts; of token arrays only what was asked for.
 
     correct_R   1 right, 0 wrong, NaN unknown
-    asked       the optional keys by name: a value for each group
+    texts       prompt and texts, if asked for: a value for each group
+    tokens      the groups with their token entropies, if asked for
+    encoded     the replies as JSON objects, where they have been written already, without token masks
     """
 
     run: str | None
@@ -106,45 +112,44 @@ class RunRecord:
     correct_R: Floats
     trained_R: Sequence[bool]
     columns: Mapping[str, Floats]
-    asked: Mapping[str, Sequence[Any]]
+    texts: Mapping[str, Sequence[Any]]
+    tokens: Groups | None
+    encoded: Sequence[bytes] | None = None
 
     @property
     def weight(self) -> int:
         """About as many bytes as it holds while it waits."""
-        texts = sum(len(t or "") for group in self.asked.get("texts", ()) for t in group or ())
-        prompts = sum(len(t or "") for t in self.asked.get("prompt", ()))
-        tokens = sum(a.nbytes for group in self.asked.get("token_entropies", ()) for a in group or ())
+        texts = sum(len(t or "") for group in self.texts.get("texts", ()) for t in group or ())
+        prompts = sum(len(t or "") for t in self.texts.get("prompt", ()))
+        tokens = 0 if self.tokens is None else self.tokens.ragged("token_entropies").values.nbytes
         return 512 * sum(self.sizes) + texts + prompts + tokens
 
 
-def of_prepared(
-    prepared: Prepared,
-    correct_R: Floats,
-    reply: Reply,
+def of_scored(
+    scored: ScoredGroups,
     groups: Sequence[JSON],
     *,
     asked: frozenset[str] = frozenset(),
     run: str | None = None,
     step: int | None = None,
-    seconds: float = 0.0,
+    encoded: Sequence[bytes] | None = None,
 ) -> RunRecord:
     """Of groups that were scored in this process; `groups` are those of the request, for its texts."""
-    arrays = prepared.groups
-    optional = _texts(groups, asked)
-    if "token_entropies" in asked and arrays.has("token_entropies").any():
-        optional["token_entropies"] = _tokens(arrays)
+    prepared, arrays = scored.prepared, scored.prepared.groups
     return RunRecord(
         run=run,
         step=step,
-        seconds=seconds,
-        replies=reply.groups,
+        seconds=scored.seconds,
+        replies=scored.reply.groups,
         sizes=arrays.sizes_P.tolist(),
         kinds=prepared.kinds,
         labels=prepared.labels,
-        correct_R=correct_R,
+        correct_R=scored.correct_R,
         trained_R=arrays.trains_R.tolist(),
         columns=_columns(arrays.columns),
-        asked=optional,
+        texts=_texts(groups, asked),
+        tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
+        encoded=None if any(g.token_mask is not None for g in scored.reply.groups) else encoded,
     )
 
 
@@ -161,12 +166,6 @@ def of_groups(
     sizes = [len(g["rollouts"]) for g in groups]
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
     arrays = read_columns(rollouts, {}, lambda i: ("rollouts", i))
-    optional = _texts(groups, asked)
-    if "token_entropies" in asked and isinstance(arrays.get("token_entropies"), Ragged):
-        nobody = np.full(len(rollouts), -1, np.int64)
-        optional["token_entropies"] = _tokens(
-            Groups(np.array(sizes, np.int64), nobody, np.zeros(len(sizes), np.int64), (), arrays)
-        )
     rights = [_right(g, r) for g, r in zip(groups, reply.groups, strict=True)]
     return RunRecord(
         run=run,
@@ -179,11 +178,12 @@ def of_groups(
         correct_R=np.concatenate(rights) if rights else np.zeros(0),
         trained_R=[bool(r.get("trained", True)) for g in groups for r in g["rollouts"]],
         columns=_columns(arrays),
-        asked=optional,
+        texts=_texts(groups, asked),
+        tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
     )
 
 
-READ: Final = OWN | set(EXTRA) | {f.name for f in FIELDS.values() if f.per_token}
+READ: Final = OWN.keys() | set(EXTRA) | {f.name for f in FIELDS.values() if f.per_token}
 
 
 def _right(group: JSON, reply: GroupReply) -> Floats:
@@ -209,14 +209,22 @@ def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[
     return out
 
 
-def _tokens(arrays: Groups) -> list[list[Any]]:
+def _tokens(sizes_P: Ints, arrays: Mapping[str, Any], asked: frozenset[str]) -> Groups | None:
+    """Groups with nothing but the token entropies, if they were asked for and sent."""
+    if "token_entropies" not in asked or not isinstance(arrays.get("token_entropies"), Ragged):
+        return None
+    own = {name: arrays[name] for name in ("token_entropies", "token_mask") if name in arrays}
+    nobody = np.full(int(sizes_P.sum()), -1, np.int64)
+    return Groups(sizes_P, nobody, np.zeros(len(sizes_P), np.int64), (), own)
+
+
+def _token_rows(groups: Groups | None) -> list[list[float]]:
     """The entropies of each rollout's generated tokens, rounded."""
-    kept = arrays.generated("token_entropies")
-    ends = offsets(kept.lengths)
-    flat = np.round(kept.values.astype(np.float64), DECIMALS)
-    rows = [flat[ends[i] : ends[i + 1]] for i in range(len(kept.lengths))]
-    starts = offsets(arrays.sizes_P)
-    return [rows[starts[p] : starts[p + 1]] for p in range(len(arrays.sizes_P))]
+    if groups is None:
+        return []
+    kept = groups.generated("token_entropies")
+    ends = offsets(kept.lengths).tolist()
+    return [np.round(kept.values[a:b].astype(np.float64), DECIMALS).tolist() for a, b in itertools.pairwise(ends)]
 
 
 def _columns(arrays: Mapping[str, Any]) -> dict[str, Floats]:
@@ -224,63 +232,56 @@ def _columns(arrays: Mapping[str, Any]) -> dict[str, Floats]:
     return {name: arrays[name] for name in (*sorted(OWN), *EXTRA) if isinstance(arrays.get(name), np.ndarray)}
 
 
-def lines(record: RunRecord, time: float) -> Iterator[dict[str, Any]]:
-    """A line for each group of the record, scored at `time` (seconds since 1970)."""
+def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> Iterator[bytes]:
+    """A line for each group of the record, scored at `time` (seconds since 1970), without its line break."""
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     starts = offsets(np.array(record.sizes, np.int64)).tolist()
-    trained = list(record.trained_R)
+    tokens = _token_rows(record.tokens)
+    columns: dict[str, list[Any]] = {"trained": list(record.trained_R), "correct": _values(record.correct_R, bool)}
+    inputs: dict[str, list[Any]] = {}
+    for name, column in record.columns.items():
+        if name in OWN:
+            columns[OWN[name]] = _values(column, int if name == "num_tokens" else float)
+        else:
+            inputs[name] = _values(column, float)
     for p, reply in enumerate(record.replies):
         part = slice(starts[p], starts[p + 1])
-        said = {name: getattr(reply, name) for name in SAID}
-        line = {
+        own = {
             "v": VERSION,
             "time": stamp,
             "run": record.run,
             "step": record.step,
-            "group_id": reply.group_id,
             "kind": record.kinds[p],
             "label": record.labels[p],
-            **said,
-            "trained": trained[part],
-            "correct": _bools(record.correct_R[part]),
-            "mean_entropies": _numbers(record.columns.get("mean_entropy"), part),
-            "num_tokens": _counts(record.columns.get("num_tokens"), part),
-            "support": None if reply.support is None else [_support(s) for s in reply.support],
-            "error": None if reply.error is None else {"code": reply.error.code, "message": reply.error.message},
+            **{name: _known(columns[name][part]) if name in columns else None for name in COLUMNS},
             "seconds": round(record.seconds, 6),
-            **_further(record, part),
         }
-        yield line | {name: _plain(values[p]) for name, values in record.asked.items() if values[p] is not None}
+        further: dict[str, Any] = {}
+        if known := {n: values for n, column in inputs.items() if (values := _known(column[part])) is not None}:
+            further["inputs"] = known
+        if any(tokens[part]):
+            further["token_entropies"] = tokens[part]
+        further |= {name: values[p] for name, values in record.texts.items() if values[p] is not None}
+        if record.encoded is None:
+            yield encode({**own, **group_json(reply), "token_mask": None, **further})
+        else:
+            yield _joined(encode(own), record.encoded[p], *([encode(further)] if further else []))
 
 
-def _support(row: Any) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in SUPPORT}
+def _values(column: Floats, kind: type[float | int | bool]) -> list[Any]:
+    """The entries of a column; None where it has none."""
+    absent = np.isnan(column)
+    if not absent.any():
+        return column.astype(kind).tolist()
+    filled = np.where(absent, 0, column).astype(kind).tolist()
+    return [None if gone else x for gone, x in zip(absent.tolist(), filled, strict=True)]
 
 
-def _further(record: RunRecord, part: slice) -> dict[str, Any]:
-    found = {name: _numbers(record.columns.get(name), part) for name in EXTRA if name in record.columns}
-    known = {name: values for name, values in found.items() if values is not None}
-    return {"inputs": known} if known else {}
+def _known(values: list[Any]) -> list[Any] | None:
+    """A group's entries; None where all are."""
+    return values if values.count(None) < len(values) else None
 
 
-def _numbers(column: Floats | None, part: slice) -> list[float | None] | None:
-    """The entries of a group, None where missing; None where all are."""
-    if column is None:
-        return None
-    own = [None if x != x else x for x in column[part].tolist()]  # noqa: PLR0124  (NaN is what differs from itself)
-    return None if all(x is None for x in own) else own
-
-
-def _counts(column: Floats | None, part: slice) -> list[int | None] | None:
-    own = _numbers(column, part)
-    return own if own is None else [None if x is None else int(x) for x in own]
-
-
-def _bools(column: Floats) -> list[bool | None] | None:
-    own = _numbers(column, slice(None))
-    return own if own is None else [None if x is None else bool(x) for x in own]
-
-
-def _plain(value: Any) -> Any:
-    """Arrays of token entropies as lists; a text as it is."""
-    return [x.tolist() if isinstance(x, np.ndarray) else x for x in value] if isinstance(value, list) else value
+def _joined(*objects: bytes) -> bytes:
+    """JSON objects as one."""
+    return b"{" + b",".join(o[1:-1] for o in objects) + b"}"

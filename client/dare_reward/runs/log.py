@@ -16,7 +16,7 @@ import threading
 import time
 import zlib
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -186,6 +186,15 @@ class RunLog:
         if full:
             self._warn("run_log_full", "groups come faster than the run log is written, and some are left out of it")
 
+    def add_made(self, make: Callable[[], RunRecord], groups: int) -> None:
+        """`add` what `make` returns; if it raises, its groups count as failed."""
+        try:
+            record = make()
+        except Exception as error:  # noqa: BLE001  (a log never ends what it is a log of)
+            self._fail(groups, f"{groups} groups could not be logged: {type(error).__name__}: {error}")
+        else:
+            self.add(record)
+
     def flush(self, seconds: float = 10.0) -> bool:
         """Wait until what was added is written or counted as failed; False if that takes longer."""
         with self._more:
@@ -258,10 +267,7 @@ class RunLog:
         for _ in range(len(self._queue)):
             when, record = self._queue[0]
             run = folder_of(record.run)
-            for line in lines(record, when):
-                text = self._encoded(line)
-                if text is None:
-                    continue
+            for text in self._lines(record, when):
                 texts.setdefault(run, []).append(text)
                 sizes[run] = sizes.get(run, 0) + len(text)
                 if sizes[run] >= MEMBER:
@@ -273,13 +279,15 @@ class RunLog:
         for run, own in texts.items():
             self._write(run, own)
 
-    def _encoded(self, line: Mapping[str, Any]) -> bytes | None:
+    def _lines(self, record: RunRecord, when: float) -> Iterator[bytes]:
+        """The record's lines; what cannot be encoded counts as failed, with what comes after it."""
+        done = 0
         try:
-            return self.encode(line)
-        except Exception as error:  # noqa: BLE001  (whatever a line holds, the next ones are written)
-            self.counts.failed += 1
-            self._warn("run_log_failed", f"a group could not be written to the run log: {type(error).__name__}")
-            return None
+            for text in lines(record, when, self.encode):
+                yield text
+                done += 1
+        except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
+            self._fail(len(record.replies) - done, f"groups could not be logged: {type(error).__name__}: {error}")
 
     def _write(self, run: str, texts: list[bytes]) -> None:
         """One member with these lines."""
@@ -288,8 +296,7 @@ class RunLog:
         try:
             self._segment(run, now).write(data, now)
         except OSError as error:
-            self.counts.failed += len(texts)
-            self._warn("run_log_failed", f"groups are missing in the run log {self.folder}: {error.strerror or error}")
+            self._fail(len(texts), f"groups are missing in the run log: {error.strerror or error}")
         else:
             self.counts.flushed += len(texts)
 
@@ -329,6 +336,10 @@ class RunLog:
                 oldest.path.unlink()
             with suppress(OSError):
                 oldest.path.parent.rmdir()  # if nothing else is in it
+
+    def _fail(self, groups: int, why: str) -> None:
+        self.counts.failed += groups
+        self._warn("run_log_failed", why)
 
     def _warn(self, event: str, why: str) -> None:
         if event not in self._told:
