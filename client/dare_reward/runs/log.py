@@ -295,8 +295,9 @@ class RunLog:
         data = zlib.compress(b"\n".join(texts) + b"\n", LEVEL, wbits=31)
         try:
             self._segment(run, now).write(data, now)
-        except OSError as error:
-            self._fail(len(texts), f"groups are missing in the run log: {error.strerror or error}")
+        except Exception as error:  # noqa: BLE001  (a full disk, mostly; whatever it is, the thread goes on)
+            why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            self._fail(len(texts), f"groups are missing in the run log: {why}")
         else:
             self.counts.flushed += len(texts)
 
