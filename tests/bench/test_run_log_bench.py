@@ -13,7 +13,7 @@ from dare_reward.runs import read_run
 
 pytestmark = pytest.mark.bench
 JSON = {"content-type": "application/json"}
-ROUNDS, BLOCK = 16, 8
+ROUNDS, BLOCK = 10, 4
 CODE = "import os, sys; os.environ['DARE_RUN_LOG'] = sys.argv[1]; from dare_reward.cli import main; sys.exit(main(sys.argv[2:]))"
 
 
@@ -21,9 +21,11 @@ CODE = "import os, sys; os.environ['DARE_RUN_LOG'] = sys.argv[1]; from dare_rewa
 def pair(start_server, unused_port, tmp_path_factory):
     """A service without and one with a run log, and the folder."""
     folder = tmp_path_factory.mktemp("runs")
-    with start_server([sys.executable, "-c", CODE, "", "serve", "--port", unused_port()]) as off:
-        with start_server([sys.executable, "-c", CODE, str(folder), "serve", "--port", unused_port()]) as on:
-            yield off, on, folder
+    off_command, on_command = (
+        [sys.executable, "-c", CODE, where, "serve", "--port", unused_port()] for where in ("", str(folder))
+    )
+    with start_server(off_command) as off, start_server(on_command) as on:
+        yield off, on, folder
 
 
 def body(groups, rollouts):

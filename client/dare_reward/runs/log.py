@@ -349,6 +349,6 @@ class RunLog:
 
 
 @cache
-def run_log_of(folder: Path, asked: frozenset[str] = frozenset()) -> RunLog:
+def run_log_of(folder: Path, asked: frozenset[str]) -> RunLog:
     """The one writer of this process for a folder, which every client that logs there shares."""
     return RunLog(folder, asked)

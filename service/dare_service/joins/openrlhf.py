@@ -240,7 +240,9 @@ class OpenRLHF:
             config = replace(config, on_deadline="neutral")
 
         def work() -> tuple[Scored[bytes], bool]:
-            observe, early = partial(self._observe, run_name, phase), group.reason != "full"
+            early = group.reason != "full"
+            given = not (early and config.on_deadline == "neutral")
+            observe = partial(self._observe, run_name, phase, logged=given)
             (found,), entropies = score_groups(
                 config, [members], self._limits, observe, Effort(), early=early, waits=waits
             )
@@ -252,10 +254,18 @@ class OpenRLHF:
         return scored
 
     def _observe(
-        self, run_name: str, step: int | None, scored: ScoredGroups, bodies: Sequence[Mapping[str, Any]]
+        self,
+        run_name: str,
+        step: int | None,
+        scored: ScoredGroups,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        logged: bool = True,
     ) -> None:
+        """`logged`: the rewards are given to the rollouts."""
         self._metrics.observe_groups(scored.reply)
-        self._recorder.scored(scored, bodies, run=run_name, step=step)
+        if logged:
+            self._recorder.scored(scored, bodies, run=run_name, step=step)
 
     def _note_entropies(self, run_name: str, config: Configuration, entropies: bool) -> None:
         if not entropies:

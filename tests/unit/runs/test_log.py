@@ -7,16 +7,17 @@ import threading
 from pathlib import Path
 
 import pytest
+from kills import kill_at
 
 import dare_reward
-from dare_reward.runs import read_run
 from dare_reward.runs import log as module
+from dare_reward.runs import read_run
 from dare_reward.runs.line import of_groups
 from dare_reward.runs.log import RunLog, folder_of
 from dare_reward.runs.reader import SEGMENT, segments
-from kills import kill_at
 
 GROUPS = [{"group_id": "q", "rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2}]}]
+OPEN_FILES = Path("/proc/self/fd")
 REPLY = dare_reward.estimate(GROUPS)
 
 
@@ -92,7 +93,7 @@ def test_a_run_s_name_stays_inside_the_folder(make_log, tmp_path, run):
     log, _ = make_log(tmp_path / "in")
     add(log, record(run))
     assert [line["run"] for line in read_run(tmp_path / "in" / name)] == [run]
-    assert os.listdir(tmp_path) == ["in"]
+    assert [p.name for p in tmp_path.iterdir()] == ["in"]
 
 
 def test_long_names_that_differ_late_differ():
@@ -231,9 +232,9 @@ def test_old_segments_go(make_log, tmp_path):
 def test_many_runs_hold_few_files_open(make_log, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "OPEN", 3)
     log, _ = make_log()
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(OPEN_FILES.iterdir()))
     add(log, *(record(f"r{i}") for i in range(20)))
-    assert len(os.listdir("/proc/self/fd")) <= before + 3
+    assert len(list(OPEN_FILES.iterdir())) <= before + 3
     assert log.status["flushed"] == 20
     assert len(list(read_run(tmp_path))) == 20
 
