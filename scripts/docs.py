@@ -128,6 +128,14 @@ def names_table() -> Iterator[tuple[str, ...]]:
         yield from ((f"`{own}`", what, ", ".join(f"`{n}`" for n in others)) for own, others in table_.items())
 
 
+def line_table() -> Iterator[tuple[str, ...]]:
+    """The keys of a run log's lines."""
+    from dare_reward.runs.line import LINE  # noqa: PLC0415
+
+    yield "key", "of a", "meaning"
+    yield from ((f"`{f.name}`", f.of, f.meaning) for f in LINE)
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -135,6 +143,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "agent": partial(logs_table, "agent"),
     "shadow": shadow_table,
     "names": names_table,
+    "line": line_table,
 }
 
 
