@@ -41,7 +41,7 @@ from ..problems import RefusalError
 from ..request_url import address, query_string
 from ..run_notices import Runs
 from ..settings import Settings
-from ..workers import Watch, Workers, run, unless_gone
+from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone
 from .held_request import waited
 from .join import Arrival, Conflict, Join, JoiningGroup, Scored
 from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
@@ -50,7 +50,6 @@ from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
 
-INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event loop: 3 ms at most
 ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
 
 
