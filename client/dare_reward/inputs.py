@@ -98,7 +98,7 @@ class AnsweredRollout(TypedDict, total=False):
     answer: Annotated[Text, Input("final answer; wins over text; null: no answer", sent=False)]
     text: Annotated[Text, Input("generated text, from which the answer is extracted", sent=False)]
     finish_reason: Annotated[Text, Input("length: cut off, see the parameter truncated")]
-    meta: Annotated[Mapping[str, Any], _META]
+    meta: Annotated[Mapping[str, Any] | None, _META]
 
 
 class Rollout(AnsweredRollout, total=False):
@@ -164,7 +164,8 @@ class Group(TypedDict, total=False):
     entropy_mode: Annotated[Mode | None, Input("distribution that they are of")]
     method: Annotated[Text, Input("the group's own method; default: the request's")]
     params: Annotated[
-        Mapping[str, Any], Input("parameters of it: beside the request's if it has the request's method, else alone")
+        Mapping[str, Any] | None,
+        Input("parameters of it: beside the request's if it has the request's method, else alone"),
     ]
     verdicts: Annotated[
         Verdicts, Input("an external check's word on answers: true, false, or null where it could not tell")
@@ -172,7 +173,7 @@ class Group(TypedDict, total=False):
     rollouts: Required[Annotated[Sequence[Rollout], Input("")]]
     second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
     teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]
-    meta: Annotated[Mapping[str, Any], _META]
+    meta: Annotated[Mapping[str, Any] | None, _META]
 
 
 # --- the declarations, for those who make something of them ---------------------------------------------------------
@@ -192,6 +193,7 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
         Options: "options",
         Verdicts: "verdicts",
         Mapping[str, Any]: "object",
+        Mapping[str, Any] | None: "object",
         Sequence[Rollout]: "rollouts",
         Sequence[AnsweredRollout] | None: "rollouts",
     }
@@ -236,8 +238,8 @@ class Field:
             "options": "a list of letters or their number",
             "verdicts": "an object of true, false or null by answer",
         }
-        low = "" if self.ge is None else f" >= {self.ge:g}"
-        high = "" if self.le is None else f"{' and' if low else ''} <= {self.le:g}"
+        low = "" if self.ge is None else f" >= {self.ge:.10g}"
+        high = "" if self.le is None else f"{' and' if low else ''} <= {self.le:.10g}"
         return nouns[self.type] + low + high
 
     @property

@@ -135,6 +135,8 @@ class Method:
     selects  it says itself which rollouts of a group to train on
     defaults  what a preset changes in the function's own defaults
     cost      what the inputs cost to produce, in words for the documentation
+    steps     what its own computation takes of a request's budget, for each group, in steps of about 5 us; None: passes
+              over the arrays, which are not counted
     unverified  what could not be checked, in words for the documentation
     """
 
@@ -155,6 +157,7 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     cost: str = "none: answers are there anyway"
     unverified: str = ""
+    steps: Callable[[Groups, Mapping[str, Any]], Iterable[int]] | None = None
 
     @property
     def specs(self) -> tuple[Spec, ...]:

@@ -64,12 +64,12 @@ class Spec:
             words = "true or false"
         else:
             low = (
-                f"{'>' if self.ge is None else '>='} {self.gt if self.ge is None else self.ge:g}"
+                f"{'>' if self.ge is None else '>='} {self.gt if self.ge is None else self.ge:.10g}"
                 if self.bounded_below
                 else ""
             )
             high = (
-                f"{'<' if self.le is None else '<='} {self.lt if self.le is None else self.le:g}"
+                f"{'<' if self.le is None else '<='} {self.lt if self.le is None else self.le:.10g}"
                 if self.bounded_above
                 else ""
             )

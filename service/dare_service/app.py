@@ -82,24 +82,25 @@ class Application(FastAPI):
     """The token leaves the scope here, outside of everything that an instrumentation wraps.
 
     The posts that score go past the routing of FastAPI, which only describes them: it costs more than the join of a
-    rollout does. They take the usual way where somebody has added a middleware.
+    rollout does. They take the usual way where somebody has added a middleware or traces FastAPI.
     """
+
+    _posts: ASGIApp | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         hide_token(scope)
-        await super().__call__(scope, receive, send)
+        if self._posts is not None and scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in POSTS:
+            scope["app"] = self
+            await self._posts(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
-        routed = super().build_middleware_stack()
-        if len(self.user_middleware) != 1:
-            return routed
-        posts = Observe(_post, **cast("Any", self.user_middleware[0].kwargs))
-
-        async def stack(scope: Scope, receive: Receive, send: Send) -> None:
-            direct = scope["type"] == "http" and scope["method"] == "POST" and scope["path"] in POSTS
-            await (posts if direct else routed)(scope, receive, send)
-
-        return stack
+        # Whether spans are wanted is asked once, at the start: FastAPI asks the environment at every request.
+        telemetry = getattr(self, "_native_telemetry", None)
+        if len(self.user_middleware) == 1 and not (telemetry and telemetry.enabled()):
+            self._posts = Observe(_post, **cast("Any", self.user_middleware[0].kwargs))
+        return super().build_middleware_stack()
 
 
 async def _post(scope: Scope, receive: Receive, send: Send) -> None:

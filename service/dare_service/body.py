@@ -128,10 +128,11 @@ async def _collect(
     buffer, more = bytearray(), True
     while more:
         message = await receive()
-        progress()
         if message["type"] == "http.disconnect":
             raise Disconnected
         chunk, more = message.get("body", b""), message.get("more_body", False)
+        if more:
+            progress()
         if size is not None and len(buffer) + len(chunk) > size:
             raise RefusalError(400, f"more than the {size} bytes that Content-Length states", code="content_length")
         if len(buffer) + len(chunk) > kind.limit:

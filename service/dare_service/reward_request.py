@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import Reply
@@ -25,7 +24,7 @@ from .body import Form
 from .embeddings import Embedder
 from .json_size import check_frame, check_json
 from .run_recorder import RunRecorder
-from .schema import REQUEST_KEYS, parser
+from .schema import REQUEST_KEYS, Parser
 from .settings import Settings
 
 __all__ = ["Call", "DecodedRequest", "RequestScorer", "ScoredRequest", "embed", "judge", "work"]
@@ -60,14 +59,15 @@ class RequestScorer:
     """What scoring a body needs and a request does not bring."""
 
     settings: Settings
-    parser: TypeAdapter[dict[str, Any]]
+    parser: Parser
     embedder: Embedder | None
     recorder: RunRecorder
 
     @classmethod
     def of(cls, settings: Settings, recorder: RunRecorder) -> RequestScorer:
         url, model, token = settings.embeddings_url, settings.embeddings_model, settings.embeddings_token
-        return cls(settings, parser(settings.limits), Embedder(url, model, token=token) if url else None, recorder)
+        embedder = Embedder(url, model, token=token) if url else None
+        return cls(settings, Parser.of(settings.limits), embedder, recorder)
 
 
 def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest | ScoredRequest:
@@ -88,7 +88,7 @@ def decode(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Deco
         text, columns = frame.request, frame.columns
     check_json(text, budget)
     watch()
-    content = scorer.parser.validate_json(text)
+    content = scorer.parser.read(text)
     unknown = next((key for key in content if key not in REQUEST_KEYS), None)
     if unknown is not None:
         known = ", ".join(sorted(REQUEST_KEYS))

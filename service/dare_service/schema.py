@@ -2,15 +2,20 @@
 
 They are typed dictionaries, because the base layer takes groups as dictionaries and a model object per rollout would
 only be unpacked again. Unknown keys are kept by the parser and refused by the base layer, which names the first one:
-pydantic would list every one of a hostile body's hundred thousand.
+pydantic would list every one of a hundred thousand in a hostile body. So are arrays, which the base layer checks as
+columns.
+
+Nothing else runs while pydantic does. So it checks the groups one by one, and other threads run between two of them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Required
 
-from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
+from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter, ValidationError
 from pydantic import Field as Rule
+from pydantic_core import InitErrorDetails, from_json
 from typing_extensions import TypedDict
 
 from dare_reward._scoring.request import LIMITS, Limits
@@ -19,7 +24,9 @@ from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Fi
 from dare_reward.params import Spec
 from dare_reward.reply import Reply
 
-__all__ = ["REQUEST_KEYS", "components", "parser"]
+from .problems import RefusalError
+
+__all__ = ["REQUEST_KEYS", "Parser", "components"]
 
 
 # What a request says beside its groups.
@@ -50,14 +57,19 @@ _SETTINGS |= {spec.name: _option(spec) for spec in update_specs()}
 REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
 
 
-def _input(field: Field, rollouts: Any = None, limit: int = 0) -> Any:
-    """The model of one input; `rollouts` is that of its rollouts, if it has any, and `limit` how many there may be."""
+def _input(field: Field, rollouts: Any = None, limit: int = 0, *, arrays: bool = True) -> Any:
+    """The model of one input; `rollouts` is that of its rollouts, if it has any, and `limit` how many there may be.
+
+    arrays   with the rules of their entries; without, any list is one
+    """
     described = [Rule(description=field.doc)] if field.doc else []
     if field.type == "rollouts":
         rules = [FailFast(), Rule(min_length=1 if field.required else None, max_length=limit), *described]
         return Required[_with(_list(rollouts), *rules)] if field.required else _with(_list(rollouts) | None, *rules)
     value = _value(field)
     if field.ragged or field.shape == "vector":
+        if not arrays:
+            return _list(Any) | None
         if field.shape == "matrix":
             value = Annotated[_list(value), Rule(min_length=1, fail_fast=True)]
         return Annotated[_list(value) | None, Rule(description=field.doc, fail_fast=True)]
@@ -100,27 +112,62 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
     return out
 
 
-def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict[str, Any]]:
+Extra = Literal["allow", "forbid"]
+
+
+def _group(extra: Extra, limits: Limits) -> Any:
+    rules = extra == "forbid"
     answered = _dictionary("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, extra)
-    rollout = _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, extra)
-    group = _dictionary(
-        "Group",
-        {f.name: _input(f, rollout if f.required else answered, limits.rollouts) for f in GROUP_FIELDS.values()},
-        extra,
-    )
+    rollout = _dictionary("Rollout", {f.name: _input(f, arrays=rules) for f in ROLLOUT_FIELDS.values()}, extra)
+    fields = GROUP_FIELDS.values()
+    keys = {f.name: _input(f, rollout if f.required else answered, limits.rollouts) for f in fields}
+    return _dictionary("Group", keys, extra)
+
+
+def _request(group: Any, extra: Extra, limits: Limits) -> TypeAdapter[dict[str, Any]]:
     groups = Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]]
     return TypeAdapter(_dictionary("RewardRequest", {**_SETTINGS, "groups": groups}, extra))
 
 
-def parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
-    """What parses a body. Lengths are limited here too, so that a long list is refused before it is built."""
-    return _body("allow", limits)
+@dataclass(frozen=True, slots=True, eq=False)
+class Parser:
+    """What reads a body. Lengths are limited here too, so that a long list is refused before it is checked."""
+
+    request: TypeAdapter[dict[str, Any]]
+    group: TypeAdapter[dict[str, Any]]
+
+    @classmethod
+    def of(cls, limits: Limits) -> Parser:
+        return cls(_request(Any, "allow", limits), TypeAdapter(_group("allow", limits)))
+
+    def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
+        """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the models."""
+        try:
+            content = from_json(bytes(text) if isinstance(text, memoryview) else text)
+        except ValueError as error:
+            raise RefusalError(400, f"not JSON: {error}", code="json") from None
+        content = _checked(self.request, content, ())
+        groups = content["groups"]
+        for p, group in enumerate(groups):
+            groups[p] = _checked(self.group, group, ("groups", p))
+        return content
+
+
+def _checked(model: TypeAdapter[dict[str, Any]], value: Any, at: tuple[str | int, ...]) -> dict[str, Any]:
+    try:
+        return model.validate_python(value)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        lines = [
+            InitErrorDetails(type=e["type"], loc=(*at, *e["loc"]), input=None, ctx=e.get("ctx", {})) for e in found
+        ]
+        raise ValidationError.from_exception_data(error.title, lines, input_type="json", hide_input=True) from None
 
 
 def components() -> tuple[dict[str, Any], dict[str, Any]]:
     """JSON schemas for OpenAPI, by name: of the request body and of the reply (with what they refer to)."""
     template = "#/components/schemas/{model}"
-    request = _body("forbid", LIMITS).json_schema(ref_template=template)
+    request = _request(_group("forbid", LIMITS), "forbid", LIMITS).json_schema(ref_template=template)
     reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
     reply["required"].remove("answers_version")  # with detail=rewards there is none
     return request, reply

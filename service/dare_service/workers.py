@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 
 from .body import Disconnected
 
-__all__ = ["Workers", "run", "unless_gone"]
+__all__ = ["INLINE_BYTES", "Workers", "run", "unless_gone"]
 
 T = TypeVar("T")
 
 Watch = Callable[[], None]
+
+INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event loop: 3 ms at most
 
 
 class Workers:

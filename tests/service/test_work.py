@@ -9,18 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import estimate
+from dare_reward._scoring.request import LIMITS
 from dare_reward.answers.classes import key_of
 from dare_service.app import create_app
 from dare_service.body import Disconnected
 from dare_service.joins import openrlhf_body
-from dare_service.joins.openrlhf import INLINE_BYTES
 from dare_service.middleware import logger
 from dare_service.reward_request import _dumped
+from dare_service.schema import Parser
 from dare_service.settings import Settings
-from dare_service.workers import unless_gone
+from dare_service.workers import INLINE_BYTES, unless_gone
 
 pytestmark = pytest.mark.anyio
 HARD = [rf"\sqrt{{\tan(\binom{{\pi}}{{a}})+|(a)^{{{i}.1}}-\Gamma(i)|}}" for i in range(6)]
@@ -229,3 +231,23 @@ def test_single_rollouts_have_a_line_a_group(make_service, caplog, name):
     told = lines[0].fields
     assert (told["rollouts"], told["group_size"], told["reason"], told["fate"]) == (1, 1, "full", "scored")
     assert told["run"] in {"a", "r"}
+
+
+def test_a_body_is_checked_group_by_group(monkeypatch):
+    """Nothing else runs while a model is checked: its largest piece is one group, and no array of numbers."""
+    sizes = []
+    real = TypeAdapter.validate_python
+
+    def noted(self, value, **options):
+        sizes.append(len(value["rollouts"]) if "rollouts" in value else 0)
+        return real(self, value, **options)
+
+    monkeypatch.setattr(TypeAdapter, "validate_python", noted)
+    content = {"groups": [{"rollouts": [{"answer": "1"}] * n} for n in (3, 5)]}
+    assert Parser.of(LIMITS).read(to_json(content)) == content
+    assert sizes == [0, 3, 5]
+
+
+def test_entries_of_arrays_are_left_to_the_base_layer():
+    content = {"groups": [{"rollouts": [{"answer": "1", "token_entropies": ["x"]}]}]}
+    assert Parser.of(LIMITS).read(to_json(content)) == content

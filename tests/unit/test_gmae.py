@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dare_reward
-from dare_reward.errors import RequestError
+from dare_reward import estimate
+from dare_reward._scoring.request import Limits
+from dare_reward.errors import LimitError, RequestError
 from dare_reward.estimators.gmae import _marginal
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "new_methods.json").read_text())
@@ -228,3 +230,26 @@ def test_centring_alone_comes_near_the_advantages():
     apart = [1 - np.corrcoef(own, other)[0, 1] for other in (near, far)]
     assert apart[0] < 0.005
     assert apart[1] > 5 * apart[0]
+
+
+# 990 rollouts, each number of votes from 1 to 44 once: among the dearest groups that a request may hold.
+DEAR = [{"answer": str(n)} for n in range(1, 45) for _ in range(n)]
+CHEAP = [{"answer": str(i % 5)} for i in range(64)]
+
+
+def test_its_work_is_counted_before_it_is_done(monkeypatch):
+    begun = []
+    monkeypatch.setattr("dare_reward.estimators.gmae._marginal", lambda *key: begun.append(key))
+    groups = [{"rollouts": CHEAP}, {"rollouts": DEAR}]
+    with pytest.raises(LimitError, match="steps") as error:
+        estimate(groups, method="gmae", group_size=495, limits=Limits(steps=50_000))
+    assert error.value.loc == ("groups", 1)
+    halves = [{"rollouts": [{**r, "trained": i % 2 == 0} for i, r in enumerate(g["rollouts"])]} for g in groups]
+    with pytest.raises(LimitError, match="steps"):
+        estimate(halves, method="ttrl", shadow=["gmae"], limits=Limits(steps=50_000))
+    assert not begun
+
+
+def test_a_step_of_a_training_run_is_far_below_the_services_budget():
+    groups = [{"rollouts": CHEAP}] * 128
+    assert estimate(groups, method="gmae", group_size=32, limits=Limits(steps=200_000)).groups[0].rewards

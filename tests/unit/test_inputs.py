@@ -12,7 +12,7 @@ from dare_reward._outgoing import Sending, parts
 from dare_reward._scoring.request import LIMITS, prepare
 from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
-from dare_service.schema import components, parser
+from dare_service.schema import Parser, components
 
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
 BAD = {"bool": 1, "text": 1, "choice": "x", "options": -1, "rollouts": []}
@@ -39,11 +39,25 @@ def test_an_input_of_a_group_is_taken_and_sent(field):
     value = own.get(field.name) or good(field)
     sent = group(**{field.name: value}, **({"kind": "choice"} if field.name == "options" else {}))
     assert dare_reward.estimate([sent], method="ttrl").groups[0].error is None
-    parser(LIMITS).validate_json(json.dumps({"groups": [sent]}))
+    Parser.of(LIMITS).read(json.dumps({"groups": [sent]}).encode())
     head = {"method": "ttrl", "params": {}}
     (part,) = parts([sent], head, sending=Sending(), max_groups=9, json_bytes=1 << 20, frame_bytes=1 << 20)
     arrived = json.loads(part.content)["groups"][0]
     assert (field.name in arrived) == field.sent
+
+
+@pytest.mark.parametrize("field", PER_GROUP, ids=lambda f: f.name)
+def test_null_is_the_same_in_process_and_over_http(field):
+    sent, refused = group(**{field.name: None}), []
+    for read in (
+        lambda: dare_reward.estimate([sent], method="ttrl"),
+        lambda: Parser.of(LIMITS).read(json.dumps({"groups": [sent]}).encode()),
+    ):
+        try:
+            read()
+        except (RequestError, ValidationError):
+            refused.append(read)
+    assert len(refused) == (0 if field.nullable else 2)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int, float])
@@ -72,7 +86,7 @@ def test_a_range_is_the_same_in_process_over_http_and_for_arrays(field, side):
     assert found.loc == ("groups", 0, field.name)
     assert field.rule in found.message
     with pytest.raises(ValidationError):
-        parser(LIMITS).validate_python({"groups": [group(**{field.name: value})]})
+        Parser.of(LIMITS).read(json.dumps({"groups": [group(**{field.name: value})]}).encode())
     if side in {"below", "above"}:
         with pytest.raises(RequestError, match=field.name):
             one_group(columns_P={field.name: np.array([float(value)])})

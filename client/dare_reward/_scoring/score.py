@@ -132,8 +132,11 @@ def scored(
     for configured, where_P in plan.parts(len(prepared.group_ids)):
         part = prepared if where_P.all() else prepared.take(where_P)
         right_R = correct_R if where_P.all() else correct_R[where_P[prepared.groups.group_R]]
-        shadows = {name: _judge(Configured(find(name), _defaults(name, seed)), part, right_R) for name in shadow}
-        parts.append(ScoredPart(where_P, configured.id, part, _judge(configured, part, right_R), shadows))
+        asked = [configured, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
+        for one in asked:
+            _count_steps(one, part.groups, where_P, effort)
+        own, *others = [_judge(one, part, right_R) for one in asked]
+        parts.append(ScoredPart(where_P, configured.id, part, own, dict(zip(shadow, others, strict=True))))
     reply = write(prepared, parts, correct_R, update=update, base=base)
     if update.spans:
         if isinstance(groups, Groups):
@@ -170,6 +173,15 @@ def _defaults(name: str, seed: int | None) -> dict[str, Any]:
     method = find(name)
     given = {"seed": seed} if seed is not None and any(s.name == "seed" for s in method.specs) else {}
     return method.resolve(given)
+
+
+def _count_steps(configured: Configured, groups: Groups, where_P: Bools, effort: Effort) -> None:
+    """LimitError before a method begins that would take more than the request may."""
+    count = configured.method.steps
+    if count is not None:
+        places = np.flatnonzero(where_P).tolist()
+        for place, steps in zip(places, count(groups, configured.values), strict=True):
+            effort.spend(steps, ("groups", place))
 
 
 def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Judged:

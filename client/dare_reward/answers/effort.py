@@ -1,7 +1,7 @@
-"""What one request may cost: steps of reading answers, counted from group to group.
+"""What one request may cost: steps of reading answers and of methods that compute much, counted from group to group.
 
-A step is what `algebra` counts, about five microseconds. The count is the same on every machine and whatever the cache
-of answers holds.
+A step is what `algebra` counts, about five microseconds. The count is the same on every machine and whatever the caches
+hold.
 """
 
 from __future__ import annotations
@@ -32,13 +32,18 @@ class Effort:
         self._begun = work.spent
         self.watch = watch
 
+    def spend(self, steps: int, loc: Sequence[str | int]) -> None:
+        """Before something is done for the place `loc` that takes so many steps."""
+        work.spent += steps
+        self.check(loc)
+
     def check(self, loc: Sequence[str | int]) -> None:
         """After something was done for the place `loc`."""
         self.watch()
         spent = work.spent - self._begun
         if spent > self._limit:
             raise LimitError(
-                f"the answers up to here take {spent} steps to read; at most {self._limit} in one request "
+                f"the request takes {spent} steps up to here; at most {self._limit} in one request "
                 "(DARE_MAX_REQUEST_STEPS): split it by group",
                 loc=loc,
                 code="steps",

@@ -25,8 +25,7 @@ always lists as long as `query`, always floats, always the same keys. What they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -45,7 +44,7 @@ from ..request_url import address, query_string
 from ..run_notices import Runs
 from ..run_recorder import RunRecorder
 from ..settings import Settings
-from ..workers import Watch, Workers, run, unless_gone
+from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone
 from .held_request import waited
 from .join import Arrival, Conflict, Join, JoiningGroup, Scored
 from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
@@ -54,7 +53,6 @@ from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
 
-INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event loop: 3 ms at most
 ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
 
 
@@ -99,7 +97,7 @@ class OpenRLHF:
     async def read(self, request: Request, body: bytes | bytearray) -> Question:
         """The body as members of groups; nothing of it is kept."""
         address = request.client.host if request.client else ""
-        with self._told(address):
+        with _Told(self._runs, address):
             config = openrlhf(query_string(request), self._settings)
             run = config.run or f"@{address}"
             members, columns = await self._members(request, body, config)
@@ -138,7 +136,7 @@ class OpenRLHF:
 
     async def answer(self, request: Request, question: Question) -> Response:
         """The reply, when it is known."""
-        with self._told(question.address):
+        with _Told(self._runs, question.address):
             if len(question.members) == 1 and question.members[0].label.split == "train":
                 content = await self._joined(request, question, question.members[0])
             else:
@@ -152,18 +150,6 @@ class OpenRLHF:
             self._metrics.ignored_labels.inc(len(problems))
             why = f"a label means nothing, and its rollouts train without one: {problems[0]}"
             self._runs.say(run, "label_ignored", why)
-
-    @contextmanager
-    def _told(self, address: str) -> Iterator[None]:
-        """Refusals are told to our log too: the client logs no more than their status."""
-        try:
-            yield
-        except Conflict as error:
-            self._runs.say(f"@{address}", "refused conflict", str(error))
-            raise RefusalError(409, str(error), code="conflict") from None
-        except RequestError as error:
-            self._runs.say(f"@{address}", f"refused {error.code}", str(error))
-            raise
 
     async def _batch(self, request: Request, question: Question) -> bytes:
         """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
@@ -319,6 +305,26 @@ def _weight(member: Member) -> int:
     """Bytes that a rollout holds while it waits, beside what every rollout does."""
     texts = (member.rollout["answer"], member.rollout.get("text"), member.label.answer, member.prompt)
     return sum(len(text or "") for text in texts)
+
+
+class _Told:
+    """Refusals are told to our log too: the client logs no more than their status."""
+
+    __slots__ = ("_address", "_runs")
+
+    def __init__(self, runs: Runs, address: str) -> None:
+        self._runs = runs
+        self._address = address
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Conflict):
+            self._runs.say(f"@{self._address}", "refused conflict", str(error))
+            raise RefusalError(409, str(error), code="conflict") from None
+        if isinstance(error, RequestError):
+            self._runs.say(f"@{self._address}", f"refused {error.code}", str(error))
 
 
 def _group_size(request: Request, config: Configuration) -> int:

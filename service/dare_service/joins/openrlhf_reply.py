@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from dare_reward._scoring.request import Limits
@@ -27,10 +27,13 @@ def rules_of(config: Configuration) -> AnswerRules:
     return AnswerRules(dict(config.params), config.kind, config.options)
 
 
+_log_names = lru_cache(maxsize=64)(partial(keys_of, "url"))
+
+
 def reply(config: Configuration, found: Sequence[RolloutOutcome]) -> dict[str, Any]:
     out: dict[str, Any] = {"rewards": [o.reward for o in found], "scores": [o.score for o in found]}
     if config.extra_logs == "on":
-        out["extra_logs"] = {name: [o.logs[name] for o in found] for name in keys_of("url", config.shadow)}
+        out["extra_logs"] = {name: [o.logs[name] for o in found] for name in _log_names(config.shadow)}
     return out
 
 

@@ -32,14 +32,13 @@ from ..request_url import query_string
 from ..run_notices import Runs
 from ..run_recorder import RunRecorder
 from ..settings import Settings
-from ..workers import Workers, run
+from ..workers import INLINE_BYTES, Workers, run
 from .held_request import waited
 from .join import Arrival, Conflict, Differs, Join, JoiningGroup, Scored
 from .url_options import Configuration, differences, explicit
 
 __all__ = ["Rollouts"]
 
-INLINE_BYTES = 8 << 10  # below it a rollout is read on the event loop
 FIELDS = ("run", "group_id", "group_size", "index", "rollout")
 NAMED = 20  # missing indices in an error
 
