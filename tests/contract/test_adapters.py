@@ -23,7 +23,7 @@ import dare_reward
 from dare_reward.advantages.update import update_specs
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.openrlhf import AnswerRules
-from dare_reward.stacks import easyr1, slime, swift, verl
+from dare_reward.stacks import easyr1, slime, swift, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_masks import outside_answer
 from dare_reward.stacks.ranks import scored_together
@@ -787,6 +787,17 @@ def gloo(monkeypatch, parts: Sequence[list[int]]):
     monkeypatch.setitem(sys.modules, "accelerate", module)
     monkeypatch.setitem(sys.modules, "accelerate.utils", utils)
     yield
+
+
+def test_verl_filters_by_votes_where_a_method_can():
+    """While verl samples there are no entropies, and no step to take advantages over."""
+    found = verl_filter.by_votes(common.Scorer.of(f"{URL}?method=dare&alpha=0.3&advantage=grpo&settled=0.9"))
+    assert dict(found.params) == {"alpha": 0.3, "missing_entropy": "frequency"}
+    assert dict(found.update) == {"settled": 0.9}
+    assert verl_filter.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
+    for method in ("rent", "scrl", "deepconf"):
+        with pytest.raises(ConfigError, match=f"{method} needs more than answers"):
+            verl_filter.by_votes(common.Scorer.of(f"{URL}?method={method}"))
 
 
 def test_ranks_of_different_size(monkeypatch):
