@@ -120,11 +120,6 @@ def train(
 if __name__ == "__main__":
     import os
 
-    given = json.loads(sys.argv[1])
-    result = train(
-        Path(given.pop("model")),
-        given.pop("url"),
-        out=Path(given["out"]),
-        **{k: v for k, v in given.items() if k != "out"},
-    )
-    Path(given["out"], f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(result))
+    (model, url, out), runs = sys.argv[1:4], json.loads(sys.argv[4])
+    results = [train(Path(model), url, out=Path(out), **given) for given in runs]
+    Path(out, f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(results))
