@@ -12,16 +12,20 @@ import subprocess
 import sys
 import types
 from collections.abc import Sequence
+from itertools import accumulate
 from types import SimpleNamespace
 
 import httpx
 import pytest
+import tokenizers
 
 import dare_reward
 from dare_reward.advantages.update import update_specs
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
-from dare_reward.stacks import easyr1, slime, swift, verl
+from dare_reward.openrlhf import AnswerRules
+from dare_reward.stacks import easyr1, slime, swift, verl, verl_filter
 from dare_reward.stacks import scorer as common
+from dare_reward.stacks.answer_masks import outside_answer
 from dare_reward.stacks.ranks import scored_together
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
@@ -558,8 +562,9 @@ def test_slime_says_what_to_set(service):
 @pytest.mark.parametrize("option", ["advantage=gmae", "selection=ddrl", "reshape=ear"])
 def test_stacks_that_make_advantages_refuse_ours(option, monkeypatch):
     name = option.partition("=")[0]
-    with pytest.raises(ConfigError, match=f"leave out {name}"):
-        DareReward(f"{URL}?method=gmae&{option}")
+    if name != "selection":  # TRL leaves a rollout without a reward out of its advantages
+        with pytest.raises(ConfigError, match=f"leave out {name}"):
+            DareReward(f"{URL}?method=gmae&{option}")
     monkeypatch.setenv("DARE_URL", f"{URL}?method=gmae&{option}")
     with pytest.raises(ConfigError, match=f"leave out {name}"):
         swift.DareORM()
@@ -612,6 +617,101 @@ def test_trl_abstains_from_groups_to_drop(service):
     assert reward(["p"] * 8, texts) == [None] * 4 + [1.0] * 4, (
         "3 to 1 is not settled; one answer has no variance anyway"
     )
+
+
+def test_trl_gives_no_reward_to_what_is_not_selected(service):
+    answers = "11231455"
+    reward = DareReward(URL, num_generations=8, method="ttrl", selection="ddrl", selection_size=4)
+    rollouts = [{"answer": a} for a in answers]
+    (group,) = dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", selection="ddrl", selection_size=4).groups
+    texts = [f"\\boxed{{{a}}}" for a in answers]
+    found = reward(["p"] * 8, texts)
+    assert found == [r if i in group.select else None for i, r in enumerate(group.rewards)]
+    assert sum(r is not None for r in found) == 4
+    votes = [[{"text": "\\boxed{1}"}]] * 8
+    with pytest.raises(RequestError, match="use extra=0"):
+        reward(["p"] * 8, texts, vote_only=votes)
+
+
+# --- masks of answers ------------------------------------------------------------------------------------------------
+
+
+class ByteLevel:
+    """A fast tokenizer as transformers has them, with an end token that decoding skips."""
+
+    is_fast, all_special_ids = True, (0,)
+
+    def __init__(self, texts, size=300):
+        self.inner = tokenizers.Tokenizer(tokenizers.models.BPE())
+        self.inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self.inner.decoder = tokenizers.decoders.ByteLevel()
+        alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=size, initial_alphabet=alphabet, special_tokens=["<end>"], show_progress=False
+        )
+        self.inner.train_from_iterator(texts, trainer)
+
+    def __call__(self, text, *, add_special_tokens, return_offsets_mapping, verbose):
+        encoded = self.inner.encode(text)
+        return {"input_ids": encoded.ids, "offset_mapping": encoded.offsets}
+
+    def decode(self, ids, *, skip_special_tokens):
+        return self.inner.decode(list(ids), skip_special_tokens=skip_special_tokens)
+
+
+def outside_bytes(text, answer, tokens):
+    """Which tokens share no byte with the answer: in a byte-level vocabulary each letter of a token is a byte."""
+    ends = list(accumulate(map(len, tokens)))
+    assert ends[-1] == len(text.encode())
+    low = len(text[: text.index(answer or "")].encode())
+    high = low + len((answer or "").encode())
+    return [not (end - len(t) < high and end > low) for t, end in zip(tokens, ends, strict=True)]
+
+
+SAID = ["ответ: \\boxed{§π½}🙂", "nothing", "so \\boxed{12}, 12"]
+
+
+@pytest.mark.parametrize("generated", ["as the tokenizer writes it", "byte by byte"])
+def test_the_answers_tokens_are_masked(generated):
+    """A policy may write its text in other tokens than the tokenizer would; no character is cut in two."""
+    tokenizer, rules = ByteLevel(SAID), AnswerRules({})
+    writer = tokenizer if generated == "as the tokenizer writes it" else ByteLevel(SAID, size=257)
+    for text, answer in zip(SAID, ["§π½", None, "12"], strict=True):
+        ids = writer.inner.encode(text).ids
+        mask, lost = outside_answer({"text": text}, [*ids, 0], tokenizer=tokenizer, rules=rules)
+        assert mask == [*outside_bytes(text, answer, [tokenizer.inner.id_to_token(i) for i in ids]), True]
+        assert all(mask) == (answer is None)
+        assert not lost
+
+
+def test_an_answer_without_a_place_is_trained_and_told():
+    tokenizer = ByteLevel(SAID)
+    rules = AnswerRules({}, kind="text")
+    text = "Answer: five"
+    said = {"text": text}
+    assert outside_answer(said, [1, 2], tokenizer=tokenizer, rules=rules) == ([True, True], True), "ids of another text"
+    assert outside_answer({"text": "nothing"}, [1], tokenizer=tokenizer, rules=AnswerRules({})) == ([True], False)
+
+
+def test_adapters_without_masks_refuse_them(monkeypatch):
+    url = f"{URL}?method=ttrl&train_on=reasoning"
+    monkeypatch.setenv("DARE_URL", url)
+    for made in (swift.DareORM, lambda: easyr1._scorer(url), lambda: slime._scorer(url)):
+        with pytest.raises(ConfigError, match="this adapter masks no tokens"):
+            made()
+    with pytest.raises(RequestError, match="train_on=reasoning masks"):
+        common.Scorer.of(f"{URL}?spans=true")
+    with pytest.raises(RequestError, match="train_on must be one of all, reasoning"):
+        common.Scorer.of(f"{URL}?train_on=thoughts")
+
+
+def test_trl_says_what_masks(service):
+    reward = DareReward(URL, num_generations=2, method="ttrl", train_on="reasoning")
+    with pytest.raises(RequestError, match=r"rollout_func=VoteRollout\(extra=0\)"):
+        reward(["p"] * 2, ["\\boxed{1}"] * 2)
+    logged = {}
+    reward(["p"] * 2, ["\\boxed{1}"] * 2, no_span=[True, False], log_metric=logged.__setitem__)
+    assert logged["dare/no_span"] == 0.5
 
 
 def test_easyr1_gives_groups_to_drop_equal_rewards(service):
@@ -687,6 +787,17 @@ def gloo(monkeypatch, parts: Sequence[list[int]]):
     monkeypatch.setitem(sys.modules, "accelerate", module)
     monkeypatch.setitem(sys.modules, "accelerate.utils", utils)
     yield
+
+
+def test_verl_filters_by_votes_where_a_method_can():
+    """While verl samples there are no entropies, and no step to take advantages over."""
+    found = verl_filter.by_votes(common.Scorer.of(f"{URL}?method=dare&alpha=0.3&advantage=grpo&settled=0.9"))
+    assert dict(found.params) == {"alpha": 0.3, "missing_entropy": "frequency"}
+    assert dict(found.update) == {"settled": 0.9}
+    assert verl_filter.by_votes(common.Scorer.of(f"{URL}?method=gmae&advantage=gmae")).update == ()
+    for method in ("rent", "scrl", "deepconf"):
+        with pytest.raises(ConfigError, match=f"{method} needs more than answers"):
+            verl_filter.by_votes(common.Scorer.of(f"{URL}?method={method}"))
 
 
 def test_ranks_of_different_size(monkeypatch):

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.errors import ReplyError, RequestError
+from dare_reward.errors import ConfigError, ReplyError, RequestError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
@@ -56,11 +57,11 @@ def reward(plugin, monkeypatch):
     return make
 
 
-def samples(*, infos=None, twice=False):
+def samples(*, infos=None, twice=False, rows=ROWS):
     from swift.rl_core.data import GRPOSample
 
     out = []
-    for i, (prompt, answer) in enumerate(ROWS):
+    for i, (prompt, answer) in enumerate(rows):
         messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": f"so \\boxed{{{answer}}}"}]
         out.append(
             GRPOSample(
@@ -81,12 +82,12 @@ def compute(function, given):
     return compute_rewards_per_func(given, [function], [None], torch.device("cpu"))[:, 0].tolist()
 
 
-def offline(entropies=None, **params):
-    out = [0.0] * len(ROWS)
+def offline(entropies=None, rows=ROWS, **params):
+    out = [0.0] * len(rows)
     for prompt in ("p0", "p1"):
-        at = [i for i, row in enumerate(ROWS) if row[0] == prompt]
+        at = [i for i, row in enumerate(rows) if row[0] == prompt]
         rollouts = [
-            {"answer": ROWS[i][1], **({"mean_entropy": entropies[i], "num_tokens": 2} if entropies else {})} for i in at
+            {"answer": rows[i][1], **({"mean_entropy": entropies[i], "num_tokens": 2} if entropies else {})} for i in at
         ]
         for i, r in zip(
             at,
@@ -167,3 +168,47 @@ def test_the_plugin_shadows_no_package():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env={**os.environ})
     assert "dare_reward" not in done.stdout.splitlines()[-1]
     assert done.returncode == 0
+
+
+# --- ms-swift's own advantages ---------------------------------------------------------------------------------------
+
+
+def advantages(function, given, scale):
+    """Of its GRPO, over groups by prompt; and the spread by which its dynamic sampling leaves groups out."""
+    import torch
+    from swift.rl_core.advantage import compute_advantages_dynamic
+    from swift.rl_core.grpo_algorithm import compute_rewards_per_func, compute_std_for_dynamic_sampling
+
+    table, weights = compute_rewards_per_func(given, [function], [None], torch.device("cpu")), torch.ones(1)
+    prompts, requests = [s.prompt_id for s in given], [s.request_id for s in given]
+    gains, _ = compute_advantages_dynamic(table, weights, prompts, requests, scale_rewards=scale)
+    at = sorted(range(len(given)), key=lambda i: prompts[i])
+    spread = compute_std_for_dynamic_sampling(table[at], weights, len(given) // 2)
+    return gains.tolist(), dict(zip((prompts[i] for i in at), spread.tolist(), strict=True))
+
+
+def test_gmae_keeps_its_weights(reward, service):
+    """Centred by prompt and divided by the batch: the chances of gmae, which weigh prompts by how sure the vote is."""
+    rows = [(p, "3" if i == 1 else a) for i, (p, a) in enumerate(ROWS)] + [("p0", "5"), ("p1", "1")]
+    found, _ = advantages(reward(f"{service.url}?method=gmae&group_size=3"), samples(rows=rows), "batch")
+    chances = np.array(offline(method="gmae", group_size=3, rows=rows))
+    prompts = np.array([prompt for prompt, _ in rows])
+    means = np.array([chances[prompts == p].mean() for p in prompts])
+    assert found == pytest.approx((chances - means) / (chances.std(ddof=1) + 1e-4), rel=1e-5, abs=1e-6)
+    assert len({round(g, 5) for g in found}) == 4
+
+
+def test_a_group_to_drop_is_what_dynamic_sampling_leaves_out(reward, service):
+    found, spread = advantages(reward(f"{service.url}?method=ttrl"), samples(), "group")
+    assert all(found)
+    assert all(spread.values())
+    found, spread = advantages(reward(f"{service.url}?method=ttrl&settled=0.9"), samples(), "group")
+    assert found == [0.0] * len(ROWS)
+    assert spread == {"p0": 0.0, "p1": 0.0}
+
+
+@pytest.mark.parametrize("option", ["selection=ddrl", "train_on=reasoning", "advantage=grpo"])
+def test_what_ms_swift_has_no_place_for_is_refused(reward, service, option):
+    """It adds up None as 0, and a reward function reaches neither its masks nor its advantages."""
+    with pytest.raises(ConfigError, match="leave out"):
+        reward(f"{service.url}?method=ttrl&{option}")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dare_reward
@@ -126,12 +127,122 @@ def test_bodies_are_the_recorded_ones(train, service):
     servers.compare_or_record("trl", trl.__version__, bodies, service.url)
 
 
+# --- the trainer's own tensors ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bytewise(tmp_path_factory):
+    """A model whose tokenizer splits characters."""
+    pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
+    import byte_level
+    import tiny as module
+
+    tokens = byte_level.tokenizer()
+    return module.save(tmp_path_factory.mktemp("bytes"), module.untrained(tokens), tokens)
+
+
+@pytest.fixture
+def said(bytewise, tmp_path):
+    """A run whose policy says `byte_level`'s texts: what each row of its losses held, with the loss's gradient.
+
+    (text, answer) -> a list over steps of (advantage, token ids, gradient by the log-probability of each token).
+    """
+    import byte_level
+    import train_trl
+
+    texts = byte_level.MIXED + byte_level.AGREED
+    rows = {}
+
+    def speak(trainer):
+        tokens, forward, loss = trainer._tokenizer, trainer._get_per_token_logps_and_entropies, trainer._compute_loss
+        spoken = [[*tokens(text)["input_ids"], tokens.eos_token_id] for text, _ in texts]
+        kept = []
+
+        def watched(*given, **options):
+            out = forward(*given, **options)
+            if out[0].requires_grad:
+                out[0].retain_grad()
+                kept.append(out[0])
+            return out
+
+        def compute_loss(model, inputs):
+            out = loss(model, inputs)
+            kept[-1].register_hook(lambda gradient: note(inputs, gradient.tolist()))
+            return out
+
+        def note(inputs, gradients):
+            found = zip(inputs["completion_ids"].tolist(), inputs["advantages"].tolist(), gradients, strict=True)
+            for ids, advantage, gradient in found:
+                end = ids.index(tokens.eos_token_id) + 1
+                assert not any(gradient[end:]), "padding"
+                row = texts[spoken.index(ids[:end])]
+                rows.setdefault(row, []).append((advantage, tokens.convert_ids_to_tokens(ids[:end]), gradient[:end]))
+
+        trainer._get_per_token_logps_and_entropies, trainer._compute_loss = watched, compute_loss
+        trainer._generate_single_turn = lambda ids, *_: (spoken, None)
+
+    def run(url, **given):
+        rows.clear()
+        result = train_trl.train(
+            bytewise, url, out=tmp_path, steps=2, votes=0, chat=False, width=48, prepare=speak, **given
+        )
+        return rows, result
+
+    return run
+
+
+def test_the_answers_tokens_have_no_gradient(said, service):
+    """Neither by the policy's loss nor, where all agree, by its KL term; every other token has one."""
+    import byte_level
+
+    rows, result = said(f"{service.url}?method=ttrl&train_on=reasoning", beta=0.1)
+    assert rows.keys() == {*byte_level.MIXED, *byte_level.AGREED}
+    for (text, answer), steps in rows.items():
+        (_, tokens, first), (advantage, _, gradient) = steps
+        expected = [*byte_level.outside(tokens[:-1], text, answer), True]
+        assert all(expected) == (answer is None)
+        assert (advantage == 0) == (answer == "€5¥")
+        if advantage:
+            assert [g != 0 for g in first] == expected
+        assert [g != 0 for g in gradient] == expected
+    assert [entry["dare/no_span"] for entry in result["log"][:2]] == [0.0, 0.0]
+
+
+def test_the_methods_and_the_selections_advantages(said, service):
+    """gmae by its own weights, where TRL divides by the batch; ddrl's selection, by what TRL makes of no reward."""
+    import byte_level
+
+    groups = [{"rollouts": [{"text": t} for t, _ in own]} for own in (byte_level.MIXED, byte_level.AGREED)]
+
+    def offline(**options):
+        replies = dare_reward.estimate(groups, **options).groups
+        taken = [
+            [r if g.select is None or i in g.select else math.nan for i, r in enumerate(g.rewards)] for g in replies
+        ]
+        return np.array(taken)
+
+    rows, _ = said(f"{service.url}?method=gmae&group_size=3", scale_rewards="batch")
+    chances = offline(method="gmae", group_size=3)
+    gains = (chances - chances.mean(1, keepdims=True)) / (chances.std(ddof=1) + 1e-4)
+    expected = dict(zip(byte_level.MIXED + byte_level.AGREED, gains.ravel(), strict=True))
+    assert {row: steps[0][0] for row, steps in rows.items()} == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert len({round(float(a), 6) for a in gains.ravel()}) == 4
+
+    rows, _ = said(f"{service.url}?method=ttrl&selection=ddrl&selection_size=2", scale_rewards="none")
+    taken = offline(method="ttrl", selection="ddrl", selection_size=2)
+    assert np.isnan(taken).sum() == 4
+    gains = np.nan_to_num(taken - np.nanmean(taken, axis=1, keepdims=True))
+    expected = dict(zip(byte_level.MIXED + byte_level.AGREED, gains.ravel(), strict=True))
+    assert {row: steps[0][0] for row, steps in rows.items()} == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    assert any(gains.ravel())
+
+
 # --- two ranks -------------------------------------------------------------------------------------------------------
 
 
-def two_ranks(tiny, out, url, **given):
+def two_ranks(tiny, out, url, *runs):
     """torchrun on two processes; 6 rows a rank and groups of 4, so that the middle group is on both."""
-    arguments = json.dumps({"model": str(tiny), "url": url, "out": str(out), "batch": 6, "steps": 2, **given})
+    runs = json.dumps([{"batch": 6, "steps": 2, **given} for given in runs])
     command = [
         sys.executable,
         "-m",
@@ -142,30 +253,31 @@ def two_ranks(tiny, out, url, **given):
         str(out),
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(
-        [*command, str(HERE / "train_trl.py"), arguments], env=environment, capture_output=True, text=True, timeout=180
-    )
+    arguments = [str(HERE / "train_trl.py"), str(tiny), url, str(out), runs]
+    return subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, timeout=240)
 
 
-@pytest.mark.parametrize(("trainer", "asynchronous"), [("grpo", False), ("rloo", True)])
-def test_groups_split_over_two_ranks(tiny, service, tmp_path, trainer, asynchronous):
-    done = two_ranks(tiny, tmp_path, service.url, trainer=trainer, asynchronous=asynchronous)
+def test_groups_split_over_two_ranks(tiny, service, tmp_path):
+    """Both trainers, one after the other in the same two processes: starting these takes longer than the runs."""
+    runs = ({"trainer": "grpo"}, {"trainer": "rloo", "asynchronous": True})
+    done = two_ranks(tiny, tmp_path, service.url, *runs)
     assert done.returncode == 0, done.stderr[-2000:]
-    ranks = [json.loads((tmp_path / f"rank{r}.json").read_text())["calls"] for r in (0, 1)]
-    whole = [
-        {**a, **{k: a[k] + b[k] for k in ("texts", "truncated", "entropy", "rewards", "votes")}}
-        for a, b in zip(*ranks, strict=True)
-    ]
-    assert [len(c["texts"]) for c in whole] == [12, 12]
-    assert differ(whole)
-    for call in whole:
-        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
+    ranks = [json.loads((tmp_path / f"rank{r}.json").read_text()) for r in (0, 1)]
+    for parts in zip(*ranks, strict=True):
+        whole = [
+            {**a, **{k: a[k] + b[k] for k in ("texts", "truncated", "entropy", "rewards", "votes")}}
+            for a, b in zip(*(part["calls"] for part in parts), strict=True)
+        ]
+        assert [len(c["texts"]) for c in whole] == [12, 12]
+        assert differ(whole)
+        for call in whole:
+            assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
 
 
 def test_a_bad_reply_ends_both_ranks(tiny, tmp_path):
     """Rank 0 alone talks to the service; its error must not leave rank 1 waiting."""
     with servers.forged(servers.short) as (url, _):
-        done = two_ranks(tiny, tmp_path, url)
+        done = two_ranks(tiny, tmp_path, url, {})
     assert done.returncode != 0
     assert done.stderr.count("3 rewards for 4 rollouts") >= 2
 

@@ -15,20 +15,28 @@ SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 def make(folder: Path) -> Path:
     """Save model and tokenizer to `folder`; the model is trained for seconds until it writes boxed digits."""
+    tokens = tokenizer()
+    model = untrained(tokens)
+    _teach(model, tokens)
+    return save(folder, model, tokens)
+
+
+def save(folder: Path, model, tokens) -> Path:
+    model.save_pretrained(folder)
+    tokens.save_pretrained(folder)
+    return folder
+
+
+def untrained(tokens):
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(0)
-    tokens = tokenizer()
     config = Qwen3Config(
         vocab_size=len(tokens), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
         head_dim=16, max_position_embeddings=256, tie_word_embeddings=False, eos_token_id=tokens.eos_token_id, pad_token_id=tokens.pad_token_id, bos_token_id=None,
     )  # fmt: skip
-    model = Qwen3ForCausalLM(config)
-    _teach(model, tokens)
-    model.save_pretrained(folder)
-    tokens.save_pretrained(folder)
-    return folder
+    return Qwen3ForCausalLM(config)
 
 
 def tokenizer():

@@ -70,9 +70,9 @@ class Async(Recording, AsyncDareReward):
 
 def train(
     model: Path, url: str, *, trainer: str = "grpo", asynchronous: bool = False, steps: int = 3, batch: int = 8, evaluate: bool = False,
-    chat: bool = True, votes: int = 0, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, **settings: Any,
+    chat: bool = True, votes: int | None = None, prepare: Callable[[Any], None] = lambda trainer: None, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, **settings: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Train; return the calls, the log and the final step."""
+    """Train; return the calls, the log and the final step. `prepare` gets the trainer before it starts."""
     import tiny
     from datasets import Dataset
     from transformers import TrainerCallback
@@ -97,10 +97,10 @@ def train(
 
     arguments = config(
         output_dir=str(out / "run"), use_cpu=True, bf16=False, per_device_train_batch_size=batch, per_device_eval_batch_size=6, num_generations=M,
-        num_generations_eval=2, max_completion_length=16, max_steps=steps, logging_steps=1, save_strategy="no", report_to=[], learning_rate=1e-3,
+        num_generations_eval=2, max_completion_length=settings.pop("width", 16), max_steps=steps, logging_steps=1, save_strategy="no", report_to=[], learning_rate=1e-3,
         temperature=0.9, gradient_checkpointing=False, seed=3, disable_tqdm=True, **settings,
     )  # fmt: skip
-    more = {"rollout_func": VoteRollout(votes)} if votes else {}
+    more = {"rollout_func": VoteRollout(votes)} if votes is not None else {}
     run = kind(
         model=str(model),
         reward_funcs=function,
@@ -110,6 +110,7 @@ def train(
         callbacks=[OnStep()],
         **more,
     )
+    prepare(run)
     run.train()
     if evaluate:
         run.evaluate()
@@ -119,11 +120,6 @@ def train(
 if __name__ == "__main__":
     import os
 
-    given = json.loads(sys.argv[1])
-    result = train(
-        Path(given.pop("model")),
-        given.pop("url"),
-        out=Path(given["out"]),
-        **{k: v for k, v in given.items() if k != "out"},
-    )
-    Path(given["out"], f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(result))
+    (model, url, out), runs = sys.argv[1:4], json.loads(sys.argv[4])
+    results = [train(Path(model), url, out=Path(out), **given) for given in runs]
+    Path(out, f"rank{os.environ.get('RANK', '0')}.json").write_text(json.dumps(results))

@@ -136,6 +136,17 @@ def test_advantages_sum_to_zero_and_chances_follow_votes(answers):
 
 
 @settings(max_examples=30)
+@given(data=st.data(), answers=ANSWERS)
+def test_the_order_of_the_rollouts_does_not_matter(data, answers):
+    """Even where answers are tied: `tie=split` is the mean over all orders."""
+    order = data.draw(st.permutations(range(len(answers))))
+    plain = score(answers, group_size=(len(answers) + 1) // 2)
+    found = score([answers[i] for i in order], group_size=(len(answers) + 1) // 2)
+    for ours, whole in ((found.rewards, plain.rewards), (found.advantages, plain.advantages)):
+        close(ours, [whole[i] for i in order])
+
+
+@settings(max_examples=30)
 @given(answers=st.lists(st.sampled_from("aaabbcd"), min_size=3, max_size=9))
 def test_sub_groups_of_two_are_vote_shares(answers):
     """p = 1/2 + (n - 1)/(2(N - 1)): after normalisation, EMPO."""

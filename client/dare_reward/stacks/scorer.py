@@ -51,6 +51,7 @@ OPTIONS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 ON_ERROR: Final = ("raise", "abstain", "zero")
+TRAIN_ON: Final = ("all", "reasoning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Scorer:
 
     on_error    when the service stays away and no fallback is allowed: raise; abstain (None); zero
     update      what is asked beside rewards: advantage, selection and the like (`dare_reward.advantages.update`)
+    train_on    all: every generated token; reasoning: not the final answer's (`dare_reward.stacks.answer_masks`)
     run         name of the run, in the service's log and in a run log
     """
 
@@ -68,18 +70,22 @@ class Scorer:
     options: tuple[tuple[str, Any], ...]
     on_error: Literal["raise", "abstain", "zero"]
     update: tuple[tuple[str, Any], ...] = ()
+    train_on: Literal["all", "reasoning"] = "all"
     run: str | None = None
 
     @classmethod
     def of(cls, url: str, **settings: Any) -> Scorer:
         """`url` with settings in its query, or as keywords (these win): method, the method's parameters, run,
-        on_error, and the client's timeout, retries, fallback, token, run_log and run_log_texts."""
+        on_error, train_on, and the client's timeout, retries, fallback, token, run_log and run_log_texts."""
         parts = split_address(url)
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
-        method, on_error = given.pop("method", "dare"), given.pop("on_error", "raise")
-        run = given.pop("run", None)
-        if on_error not in ON_ERROR:
-            raise RequestError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}", code="parameter")
+        method, run = given.pop("method", "dare"), given.pop("run", None)
+        on_error = _one_of(ON_ERROR, "on_error", given.pop("on_error", "raise"))
+        train_on = _one_of(TRAIN_ON, "train_on", given.pop("train_on", "all"))
+        if "spans" in given:
+            raise RequestError(
+                "an adapter returns no spans: train_on=reasoning masks the answers' tokens", code="parameter"
+            )
         options = {k: OPTIONS[k](given.pop(k)) for k in OPTIONS if given.get(k) is not None}
         if (output := find(method).output) != "rewards":
             raise ConfigError(f"{method} gives {output}; a reward function can only return rewards")
@@ -88,13 +94,14 @@ class Scorer:
         parsed = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
         update, params = Update.split(parsed)
         if unknown := parsed.keys() - known.keys():
-            names = ", ".join((*known, "method", "run", "on_error", *OPTIONS))
+            names = ", ".join((*known, "method", "run", "on_error", "train_on", *OPTIONS))
             raise RequestError(
                 f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         asked = tuple(update.asked().items())
-        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, asked, run)
+        kept = tuple(options.items())
+        return cls(base, method, tuple(sorted(params.items())), kept, on_error, asked, train_on, run)
 
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
@@ -122,9 +129,14 @@ class Scorer:
             )
         return self
 
-    def rewards_only(self, stack: str) -> Scorer:
+    def every_token(self, stack: str) -> Scorer:
+        """This, for a stack whose adapter masks no tokens."""
+        if self.train_on != "all":
+            raise ConfigError(f"{stack}: this adapter masks no tokens: leave out train_on={self.train_on}")
+        return self
+
+    def rewards_only(self, stack: str, *, takes: frozenset[str] = frozenset({"settled"})) -> Scorer:
         """This, for a stack that makes the advantages itself and trains on every rollout."""
-        takes = {"settled"}
         if refused := [name for name, _ in self.update if name not in takes]:
             raise ConfigError(
                 f"{stack} computes advantages itself, of every rollout, from rewards: leave out {', '.join(refused)}"
@@ -179,6 +191,12 @@ class Scorer:
     @property
     def _absent(self) -> float | None:
         return 0.0 if self.on_error == "zero" else None
+
+
+def _one_of(choices: Sequence[str], name: str, given: Any) -> Any:
+    if given not in choices:
+        raise RequestError(f"{name} must be one of {', '.join(choices)}, not {given!r}", code="parameter")
+    return given
 
 
 def from_environment(stack: str, **defaults: Any) -> Scorer:

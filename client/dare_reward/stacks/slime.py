@@ -112,7 +112,7 @@ def _url(args: Any) -> str:
 
 @cache
 def _scorer(url: str) -> Scorer:
-    return Scorer.of(url).certain("slime")
+    return Scorer.of(url).certain("slime").every_token("slime")
 
 
 def _rollout(sample: Any) -> dict[str, Any]:

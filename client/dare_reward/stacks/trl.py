@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import RequestError, unknown_name
 from ..inputs import Group
 from .ranks import scored_together
 from .report import numbers
-from .scorer import Scorer, group, silenced
+from .scorer import Rewards, Scorer, group, silenced
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
+
+if TYPE_CHECKING:
+    from ..reply import Reply
 
 __all__ = ["AsyncDareReward", "DareReward"]
 
@@ -25,6 +28,10 @@ EXTRAS = (
     "token_self_certainty", "vote_only",
 )  # fmt: skip
 SCALE = 'set scale_rewards="batch" (or "none") in GRPOConfig'
+MASKS = (
+    "train_on=reasoning needs rollout_func=VoteRollout(extra=0) of dare_reward.stacks.trl_rollout (GRPOTrainer only)"
+)
+SELECTS = frozenset({"settled", "selection", "selection_size"})
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
 
@@ -35,13 +42,16 @@ class DareReward:
     entropy           forward: the trainer's own forward, unless a rollout_func brings entropies; none: votes alone
     label             a dataset column with the true answer, for diagnostics only
     kind              math, choice, text or exact
+
+    With `train_on="reasoning"` the trainer's rollout_func (`VoteRollout`) masks the answers' tokens. With
+    `selection="ddrl"` what is not selected has no reward (None), which TRL leaves out of a group's mean and advantages.
     """
 
     def __init__(
         self, url: str, *, num_generations: int | None = None, entropy: Literal["forward", "none"] = "forward",
         label: str | None = None, kind: str | None = None, **settings: Any,
     ) -> None:  # fmt: skip
-        self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings}).rewards_only("TRL")
+        self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings}).rewards_only("TRL", takes=SELECTS)
         self.num_generations, self.entropy, self.label, self.kind = num_generations, entropy, label, kind
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
@@ -59,6 +69,7 @@ class DareReward:
         self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         self._check_label(columns)
+        self._log_masks(columns)
         ids = columns.get("completion_ids") or [None] * len(completions)
         rows = [rollout(trainer, text_of(c), i) for c, i in zip(completions, ids, strict=True)]
         given = {k: columns[k] for k in EXTRAS if k in columns}
@@ -75,6 +86,14 @@ class DareReward:
         if self.label is not None and self.label not in columns:
             known = [name for name, column in columns.items() if isinstance(column, list)]
             raise RequestError(f"DareReward(label=...): {unknown_name('column of the dataset', self.label, known)}")
+
+    def _log_masks(self, columns: Mapping[str, Any]) -> None:
+        if self.scorer.train_on == "all":
+            return
+        if "no_span" not in columns:
+            raise RequestError(MASKS)
+        lost = columns["no_span"]
+        columns.get("log_metric", lambda *_: None)("dare/no_span", sum(lost) / max(len(lost), 1))
 
     def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Consecutive rows; after a group's own come its votes, which are scored and not trained."""
@@ -106,9 +125,9 @@ class DareReward:
     ) -> list[float | None]:
         for name, value in numbers(reply).items():
             columns.get("log_metric", lambda *_: None)(f"dare/{name}", value)
-        return [
-            reward for of_group in silenced([*map(list, rewards)], reply) for reward in of_group[: self._size(trainer)]
-        ]
+        size = self._size(trainer)
+        kept = _selected(silenced([*map(list, rewards)], reply), reply, size)
+        return [reward for of_group in kept for reward in of_group[:size]]
 
 
 class AsyncDareReward(DareReward):
@@ -125,6 +144,16 @@ class AsyncDareReward(DareReward):
         groups = self._groups(trainer, rows)
         scored = await self.scorer.score_async(groups, step=_step(columns))
         return self._report(trainer, columns, *scored)
+
+
+def _selected(rewards: Rewards, reply: Reply | None, size: int | None) -> Rewards:
+    """Rewards of what the reply selects; None for the others."""
+    out = []
+    for own, one in zip(rewards, reply.groups if reply else (), strict=reply is not None):
+        if one.select is not None and size is not None and len(own) > size:
+            raise RequestError("selection chooses among all votes, and TRL trains its own completions: use extra=0")
+        out.append([r if one.select is None or i in one.select else None for i, r in enumerate(own)])
+    return out if reply else rewards
 
 
 def _trainer(columns: Mapping[str, Any]) -> Any:

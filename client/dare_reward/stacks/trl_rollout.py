@@ -1,4 +1,5 @@
-"""TRL: token entropies by the trainer's own forward; `VoteRollout`, a rollout_func with completions that only vote."""
+"""TRL: token entropies by the trainer's own forward; `VoteRollout`, a rollout_func with completions that only vote, and
+with masks over the answers' tokens."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from ..errors import RequestError
+from ..openrlhf import AnswerRules
+from .answer_masks import outside_answer
 
 __all__ = ["FIELD", "VoteRollout", "forward_entropies", "prompt_ids_of", "rollout", "text_of"]
 
@@ -18,6 +21,9 @@ class VoteRollout:
 
     With num_generations=32 and extra=1 the label comes from 64 votes and 32 are trained, as in TTRL. They come from the
     trainer's own generation, whichever that is. GRPOTrainer only: RLOOTrainer has no rollout_func.
+
+    If a reward function of the trainer says train_on="reasoning", the tokens of the final answer are out of the loss
+    and of its KL term; TRL takes the mask as `env_mask`. `VoteRollout(extra=0)` does that alone.
 
     entropy    forward: by one more forward of the trainer; logprob: estimated by the log-probabilities of vLLM
     """
@@ -39,6 +45,7 @@ class VoteRollout:
             "logprobs": rounds[0][1],
             "vote_only": [[more[i] for more in votes] for i in range(len(prompts))],
             **informed[0],
+            **_masks(trainer, rounds[0][0]),
         }
 
     def _inform(
@@ -51,6 +58,21 @@ class VoteRollout:
                 "this generation gives no log-probabilities (only vLLM does): use VoteRollout(entropy='forward')"
             )
         return {"sampled_logprobs": logprobs}
+
+
+def _masks(trainer: Any, completions: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
+    """TRL's mask of the tokens to train, and for each rollout whether its answer's tokens could not be told."""
+    asking = [f for f in trainer.reward_funcs if getattr(getattr(f, "scorer", None), "train_on", "all") != "all"]
+    if not asking:
+        return {}
+    rules = AnswerRules(dict(asking[0].scorer.params), asking[0].kind or "math")
+    tokenizer = trainer._tokenizer  # noqa: SLF001
+    texts = tokenizer.batch_decode(completions, skip_special_tokens=True)
+    found = [
+        outside_answer(rollout(trainer, text, ids), list(ids), tokenizer=tokenizer, rules=rules)
+        for text, ids in zip(texts, completions, strict=True)
+    ]
+    return {"env_mask": [[int(k) for k in mask] for mask, _ in found], "no_span": [lost for _, lost in found]}
 
 
 def _votes(

@@ -7,7 +7,9 @@ whole groups and full-vocabulary entropies, and writes the rewards there. Withou
 
 DARE_TRAINED=32: of each prompt's rollouts the first 32 are trained, the others only vote (TTRL: 64 votes, 32 trained).
 With `selection=...` in the URL the selected ones are trained instead. With `advantage=...` the service's advantages
-take the place of verl's; those of a group that is to be dropped are 0.
+take the place of verl's; those of a group that is to be dropped are 0. With `train_on=reasoning` the tokens of the
+final answers are out of the loss. With algorithm.filter_groups, metric `dare`, verl samples other prompts for the
+groups that the votes alone say to drop.
 """
 
 from __future__ import annotations
@@ -20,13 +22,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
+from ..openrlhf import AnswerRules
+from .answer_masks import outside_answer
 from .report import numbers
 from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, spread
+from .verl_filter import by_votes, filter_groups, filters
+from .verl_rows import final_rows, number_of, padding_of, said, session_of
 
 if TYPE_CHECKING:
     from ..reply import Reply
 
-__all__ = ["TESTED", "SessionUpdate", "drop_votes", "final_rows", "install", "score_batch", "session_update"]
+__all__ = [
+    "TESTED",
+    "SessionUpdate",
+    "drop_votes",
+    "final_rows",
+    "install",
+    "mask_answers",
+    "score_batch",
+    "session_update",
+]
 
 TESTED: Final = "0.9"
 SCALE: Final = "set algorithm.adv_estimator=grpo and algorithm.norm_adv_by_std_in_grpo=false"
@@ -34,7 +49,7 @@ FIELDS: Final = ["uid", "responses", "response_mask", "entropy", "rollout_log_pr
 
 
 def install(scorer: Scorer, trained: int | None = None) -> None:
-    """Hook `PPOTrainer._compute_advantage`, once."""
+    """Hook `PPOTrainer._compute_advantage`, and what builds its replay buffer, once."""
     found = sys.modules["verl"].__version__
     if not found.startswith(f"{TESTED}."):
         raise ConfigError(
@@ -42,20 +57,30 @@ def install(scorer: Scorer, trained: int | None = None) -> None:
         )
     from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
-    original = PPOTrainer._compute_advantage  # noqa: SLF001
+    original, build = PPOTrainer._compute_advantage, PPOTrainer._build_replay_buffer  # noqa: SLF001
     if getattr(original, "scorer", None) is not None:
         return
 
     def compute_advantage(self: Any, batch: Any, metrics: dict[str, Any]) -> Any:
         scorer.check_scale("verl", divides=_divides(self.config.algorithm), remedy=SCALE)
+        _check_masks(scorer, self)
         logged, update = score_batch(scorer, self, batch, trained)
         metrics.update(logged)
         kept = batch if update.trained is None else drop_votes(self, batch, metrics, update.trained)
         out = original(self, kept, metrics)
-        return put_advantages(out, update.gains) if update.gains else out
+        if update.gains:
+            out = put_advantages(out, update.gains)
+        return out if scorer.train_on == "all" else mask_answers(scorer, self, out, metrics)
+
+    def build_replay_buffer(self: Any) -> Any:
+        asked, buffer = filters(self.config), build(self)
+        if asked and getattr(buffer, "filter_groups_metric", None):  # a sampler of the user's own filters by itself
+            filter_groups(by_votes(scorer), self, buffer, trained)
+        return buffer
 
     compute_advantage.scorer = scorer  # type: ignore[attr-defined]
     PPOTrainer._compute_advantage = compute_advantage  # noqa: SLF001
+    PPOTrainer._build_replay_buffer = build_replay_buffer  # noqa: SLF001
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +99,7 @@ def session_update(
     names: Sequence[str], members: Mapping[str, Sequence[int]], reply: Reply | None, trained: int | None
 ) -> SessionUpdate:
     """By the reply to the groups `members`, whose entries number the sessions `names`."""
-    on = None if trained is None else frozenset(name for name in names if _number(name) < trained)
+    on = None if trained is None else frozenset(name for name in names if number_of(name) < trained)
     chosen: set[str] = set()
     gains: dict[str, float] = {}
     selects = False
@@ -109,22 +134,15 @@ def score_batch(
     import transfer_queue as tq
     from verl.utils import tensordict_utils as tu
 
-    if (trainer.config.algorithm.get("filter_groups") or {}).get("enable"):
-        raise ConfigError(
-            "algorithm.filter_groups filters by rewards before there are any: disable it, or do not use DARE_URL"
-        )
+    filters(trainer.config)
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=FIELDS)
     columns = {k: data[k].unbind() for k in ("responses", "response_mask", "entropy", "rollout_log_probs") if k in data}
-    padding = [
-        bool(tag.get("is_padding")) or not int(m.sum())
-        for tag, m in zip(batch.tags, columns["response_mask"], strict=True)
-    ]
-    last = final_rows(batch.keys, padding)
+    last = final_rows(batch.keys, padding_of(batch, columns["response_mask"]))
     at = list(last.values())
     members = groups_by(data["uid"][i] for i in at)
     labels = [_label(data, at[rows[0]]) for rows in members.values()]
     rollouts = [
-        _rollout(trainer, columns, i) | {"trained": trained is None or _number(key) < trained}
+        _rollout(trainer, columns, i) | {"trained": trained is None or number_of(key) < trained}
         for key, i in last.items()
     ]
     rewards, reply = scorer.score(
@@ -134,7 +152,7 @@ def score_batch(
     scores = []
     for key, response in zip(batch.keys, columns["responses"], strict=True):
         scores.append(torch.zeros(len(response), dtype=torch.float32))
-        scores[-1][-1] = of_session.get(_session(key), 0.0)
+        scores[-1][-1] = of_session.get(session_of(key), 0.0)
     fields = tu.get_tensordict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
     logged = {f"dare/{name}": value for name, value in numbers(reply).items()}
@@ -152,11 +170,49 @@ def put_advantages(batch: Any, gains: Mapping[str, float]) -> Any:
     masks, fields = data["response_mask"].unbind(), {}
     for name in names:
         rows = [
-            mask.to(torch.float32) * gains[_session(key)] if _session(key) in gains else row.to(torch.float32)
+            mask.to(torch.float32) * gains[session_of(key)] if session_of(key) in gains else row.to(torch.float32)
             for key, mask, row in zip(batch.keys, masks, data[name].unbind(), strict=True)
         ]
         fields[name] = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
     return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
+
+
+def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, Any]) -> Any:
+    """Take the tokens of the final answers out of the masks that verl's losses read, after the advantages are made: an
+    estimator that sums rewards backwards would stop at them."""
+    import torch
+    import transfer_queue as tq
+    from verl.utils import tensordict_utils as tu
+
+    data = tq.kv_batch_get(
+        keys=batch.keys, partition_id=batch.partition_id, select_fields=["responses", "response_mask"]
+    )
+    responses, masks = data["responses"].unbind(), list(data["response_mask"].unbind())
+    rules, lost = AnswerRules(dict(scorer.params)), []
+    for i in final_rows(batch.keys, padding_of(batch, masks)).values():
+        ids = responses[i].tolist()
+        keep, untold = outside_answer(said(trainer, responses[i]), ids, tokenizer=trainer.tokenizer, rules=rules)
+        masks[i] = masks[i] * torch.tensor(keep, dtype=masks[i].dtype, device=masks[i].device)
+        lost.append(untold)
+    metrics["dare/no_span"] = sum(lost) / max(len(lost), 1)
+    fields = dict.fromkeys(("response_mask", "loss_mask"), torch.nested.as_nested_tensor(masks, layout=torch.jagged))
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=tu.get_tensordict(fields))
+
+
+def _check_masks(scorer: Scorer, trainer: Any) -> None:
+    """ConfigError where a part of verl would still learn the answers' tokens, or not learn what it should."""
+    if scorer.train_on == "all":
+        return
+    if trainer.config.algorithm.use_kl_in_reward:
+        raise ConfigError(
+            "train_on=reasoning cannot leave the answers out of a KL term in the reward: set "
+            "algorithm.use_kl_in_reward=false and actor_rollout_ref.actor.use_kl_loss=true"
+        )
+    if trainer.use_critic:
+        raise ConfigError(
+            "train_on=reasoning would leave the critic untrained at the answers' tokens: choose an adv_estimator "
+            "without a critic, such as grpo"
+        )
 
 
 def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: frozenset[str]) -> Any:
@@ -164,7 +220,9 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: froze
     import transfer_queue as tq
 
     kept = [
-        k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding") and _session(k) in trained
+        k
+        for k, tag in zip(batch.keys, batch.tags, strict=True)
+        if not tag.get("is_padding") and session_of(k) in trained
     ]
     ranks = max(trainer.actor_rollout_wg._dispatch_info["actor"]) + 1  # noqa: SLF001
     multiple = trainer._get_required_batch_multiple(ranks)  # noqa: SLF001
@@ -177,32 +235,10 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: froze
     return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
 
 
-def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
-    """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.
-
-    In the order of the sessions, not of the rows, which verl shuffles: a tie goes to the answer that was seen first.
-    """
-    order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
-    found = {_session(keys[i]): i for i in order}
-    return dict(sorted(found.items(), key=lambda item: _number(item[0])))
-
-
-def _session(key: str) -> str:
-    return key.rsplit("_", 1)[0]
-
-
-def _number(session: str) -> int:
-    return int(session.rsplit("_", 1)[1])
-
-
 def _rollout(trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
     """Text, mask, and entropies: the full vocabulary's, else (rollout_correction.bypass_mode) the log-probabilities."""
-    response, limit = columns["responses"][i], trainer.config.data.max_response_length
-    row = {
-        "text": trainer.tokenizer.decode(response.tolist(), skip_special_tokens=True),
-        "finish_reason": "length" if len(response) >= limit else "stop",
-        "token_mask": columns["response_mask"][i].bool().cpu().numpy(),
-    }
+    row = said(trainer, columns["responses"][i])
+    row["token_mask"] = columns["response_mask"][i].bool().cpu().numpy()
     for name, field in (("token_entropies", "entropy"), ("logprobs", "rollout_log_probs")):
         if field in columns:
             return row | {name: columns[field][i].float().cpu().numpy()}

@@ -1,0 +1,43 @@
+"""verl's rows: which of them is a session's last output, and what it says. Keys are {uid}_{session}_{index}."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["final_rows", "number_of", "padding_of", "said", "session_of", "uid_of"]
+
+
+def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
+    """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.
+
+    In the order of the sessions, not of the rows, which verl shuffles: a tie goes to the answer that was seen first.
+    """
+    order = sorted((i for i, pad in enumerate(padding) if not pad), key=lambda i: int(keys[i].rsplit("_", 1)[1]))
+    found = {session_of(keys[i]): i for i in order}
+    return dict(sorted(found.items(), key=lambda item: number_of(item[0])))
+
+
+def padding_of(batch: Any, masks: Sequence[Any]) -> list[bool]:
+    """Which rows verl added to fill the batch."""
+    return [bool(tag.get("is_padding")) or not int(m.sum()) for tag, m in zip(batch.tags, masks, strict=True)]
+
+
+def said(trainer: Any, response: Any) -> dict[str, Any]:
+    """Text and how it ended."""
+    return {
+        "text": trainer.tokenizer.decode(response.tolist(), skip_special_tokens=True),
+        "finish_reason": "length" if len(response) >= trainer.config.data.max_response_length else "stop",
+    }
+
+
+def session_of(key: str) -> str:
+    return key.rsplit("_", 1)[0]
+
+
+def number_of(session: str) -> int:
+    return int(session.rsplit("_", 1)[1])
+
+
+def uid_of(key: str) -> str:
+    return key.split("_", 1)[0]

@@ -1,0 +1,35 @@
+"""Answers of characters that are several bytes, and so several tokens, at both edges; and which tokens that is."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+SPECIAL = ("<|endoftext|>", "<|im_end|>")
+# What a policy says and its answer. The groups of four differ; in the second all agree, so that no advantage is left.
+MIXED = (("ответ: \\boxed{½π}🙂", "½π"), ("so \\boxed{12}, 12", "12"), ("\\boxed{½π}", "½π"), ("nothing", None))
+AGREED = tuple((f"{word} \\boxed{{€5¥}} {word}", "€5¥") for word in ("да", "yes", "はい", "oui"))
+
+
+def tokenizer():
+    """A byte-level BPE whose merges do not follow the edges of the answers."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=290, initial_alphabet=alphabet, special_tokens=list(SPECIAL), show_progress=False
+    )
+    inner.train_from_iterator([text for text, _ in MIXED + AGREED], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token=SPECIAL[0], eos_token=SPECIAL[1])
+
+
+def outside(tokens: list[str], text: str, answer: str | None) -> list[bool]:
+    """Which tokens share no byte with the answer in its box: in a byte-level vocabulary a letter of a token is a byte."""
+    ends = list(accumulate(map(len, tokens)))
+    assert ends[-1] == len(text.encode())
+    low = len(text.partition("{")[0].encode()) + 1
+    high = low + len((answer or "").encode())
+    return [not (end - len(token) < high and end > low) for token, end in zip(tokens, ends, strict=True)]
