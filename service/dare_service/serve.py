@@ -10,7 +10,7 @@ from dare_reward.commands.command import TRAINING, add_command
 
 __all__ = ["register"]
 
-NEEDED = {"fastapi", "uvicorn", "pydantic", "prometheus_client", "starlette", "uvloop", "httptools"}
+NEEDED = {"fastapi", "uvicorn", "pydantic", "prometheus_client", "starlette", "uvloop", "httptools", "fastapi_offline"}
 
 
 def register(subparsers: Any) -> None:
