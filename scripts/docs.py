@@ -136,6 +136,27 @@ def line_table() -> Iterator[tuple[str, ...]]:
     yield from ((f"`{f.name}`", f.of, f.meaning) for f in LINE)
 
 
+def commands_table() -> Iterator[tuple[str, ...]]:
+    """The commands of the package; `study` comes with another one."""
+    from dare_reward.cli import command_line  # noqa: PLC0415
+    from dare_reward.commands.command import GROUPS  # noqa: PLC0415
+
+    commands = sorted(command_line()[1].items(), key=lambda item: (GROUPS.index(item[1].group), item[0]))
+    yield "command", "what it does", "group"
+    yield from ((f"`dare-reward {name}`", c.summary, c.group) for name, c in commands if name != "study")
+
+
+def group_inputs_table() -> Iterator[tuple[str, ...]]:
+    """The inputs of methods that belong to a group, not to a rollout."""
+    from dare_reward.inputs import GROUP_FIELDS  # noqa: PLC0415
+    from dare_reward.methods import methods  # noqa: PLC0415
+
+    yield "field of the group", "methods that read it"
+    for name in GROUP_FIELDS:
+        if readers := [m.name for m in methods().values() if name in m.inputs and not m.defaults]:
+            yield f"`{name}`", ", ".join(f"`{r}`" for r in readers)
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -144,6 +165,8 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "shadow": shadow_table,
     "names": names_table,
     "line": line_table,
+    "commands": commands_table,
+    "group-inputs": group_inputs_table,
 }
 
 

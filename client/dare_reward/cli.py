@@ -1,7 +1,7 @@
 """The console script `dare-reward`. Subcommands come from the entry-point group `dare_reward.commands`.
 
-Each entry is a function that adds its parser to argparse's subparsers and sets `run`, which takes the parsed arguments
-and returns the exit code. So every package of the project brings its own, and none imports another.
+Each entry is a function that adds its parser with `commands.command.add_command` and sets `run`, which takes the parsed
+arguments and returns the exit code. So every package of the project brings its own, and none imports another.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
+from typing import Any
 
 from ._version import __version__
+from .commands import completion
+from .commands.command import Command, listing
 from .errors import DareError, unknown_name
 
 __all__ = ["main"]
@@ -22,17 +25,19 @@ GROUP = "dare_reward.commands"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 done but some input could not be scored, 2 wrong use or nothing could be done."""
-    parser = argparse.ArgumentParser("dare-reward", description="Rewards for label-free reinforcement learning.")
-    parser.add_argument("-V", "--version", action="version", version=f"dare-reward {__version__}")
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
-        entry.load()(subparsers)
+    parser, commands = command_line()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
-    if words and not words[0].startswith("-") and words[0] not in subparsers.choices:
-        parser.error(_unknown(words[0], list(subparsers.choices)))
-    arguments = parser.parse_args(words)
+    if words and not words[0].startswith("-") and words[0] not in commands:
+        parser.error(_unknown(words[0], list(commands)))
+    arguments, rest = parser.parse_known_args(words)
+    if arguments.command is None and not rest:
+        parser.print_help()
+        return 0
+    if rest:
+        arguments.parser.unknown(rest)
+    arguments.words = words
     try:
         return int(arguments.run(arguments))
     except DareError as error:
@@ -46,6 +51,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def command_line() -> tuple[argparse.ArgumentParser, dict[str, Command]]:
+    """The parser of the whole command line, and its commands by name."""
+    parser = Command(
+        prog="dare-reward",
+        usage="dare-reward COMMAND ...",
+        description="Rewards for reinforcement learning without labels, from the distribution of answers.",
+    )
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"dare-reward {__version__}", help="Print the version."
+    )
+    subparsers: Any = parser.add_subparsers(dest="command", metavar="COMMAND", prog=parser.prog, help=argparse.SUPPRESS)
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+        entry.load()(subparsers)
+    completion.register(subparsers, parser)
+    commands: dict[str, Command] = subparsers.choices
+    parser.epilog = f"{listing(commands)}\n\n`dare-reward help COMMAND` explains a command and shows examples."
+    return parser, commands
 
 
 def _unknown(word: str, known: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dare_reward.commands.command import AUTHORS, add_command
 from dare_reward.errors import RequestError
 
 from .calibration.report import calibration_page
@@ -34,26 +35,35 @@ QUICK_PROJECTS = ProjectSize(projects=3, labels=(16, 32), evaluated=20)
 
 
 def register(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("study", help="run a study of the paper's claims")
+    parser = add_command(
+        subparsers,
+        "study",
+        "Run a study of the paper's claims.",
+        group=AUTHORS,
+        notes="research/README.md says what each study asks and what it costs.",
+        examples=("dare-reward study simulate --quick --out /tmp/study", "dare-reward study train --list"),
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar="STUDY")
     for name, words, run in (
-        ("simulate", "test the paper's claims in its own latent-variable model", run_simulate),
-        ("calibrate", "count how often `dare-reward calibrate` ends below the vote in the same model", run_calibrate),
+        ("simulate", "Test the paper's claims in its own latent-variable model.", run_simulate),
+        ("calibrate", "Count how often `dare-reward calibrate` ends below the vote.", run_calibrate),
     ):
-        action: argparse.ArgumentParser = actions.add_parser(name, help=words, description=words)
+        action = add_command(actions, name, words, group=AUTHORS, examples=(f"dare-reward study {name} --quick",))
         add_out(action)
         action.add_argument(
-            "--quick", action="store_true", help="every code path on tiny sizes; the page means nothing"
+            "--quick", action="store_true", help="Run every code path on tiny sizes. The page means nothing."
         )
-        action.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="processes (default 2)")
-        action.add_argument("--seed", type=int, default=0)
+        action.add_argument(
+            "--workers", type=int, default=min(2, os.cpu_count() or 1), help="Processes to use (default: 2)."
+        )
+        action.add_argument("--seed", type=int, default=0, help="The seed of the study (default: 0).")
         action.set_defaults(run=run)
     add_train(actions)
     for name, words, run in (
-        ("pack", "compress what `study train` has appended; write its summary, the checksums and the page", run_pack),
-        ("report", "write the pages again from the results", run_report),
+        ("pack", "Compress what `study train` has appended, and write its summary, checksums and page.", run_pack),
+        ("report", "Write the pages again from the results.", run_report),
     ):
-        action = actions.add_parser(name, help=words, description=words)
+        action = add_command(actions, name, words, group=AUTHORS, examples=(f"dare-reward study {name}",))
         add_out(action)
         action.set_defaults(run=run)
 

@@ -31,13 +31,11 @@ from .request_url import query
 from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder
-from .settings import Settings, SettingsError
+from .settings import SECRET, Settings, SettingsError
 from .single_process import join_refusal
 from .workers import Workers, unless_gone
 
-__all__ = ["State", "create_app"]
-
-SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token", "run_log"})
+__all__ = ["SECRET", "State", "create_app"]
 
 
 @dataclass(slots=True, eq=False)
@@ -116,21 +114,21 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app = Application(
         title="dare-reward",
         version=__version__,
-        docs_url="/docs",
+        docs_url=None,  # openapi.install has one that asks no other host
         redoc_url=None,
         description=openapi.DESCRIPTION,
         redirect_slashes=False,  # a redirect would repeat the query, token included
     )
     app.state.dare = state
-    add = partial(app.add_api_route, response_model=None)
-    for route in ("/reward", "/v1/reward"):
-        add(route, reward, methods=["POST"], name=route, summary="Score groups of rollouts", **openapi.REWARD)
-    add("/get_reward", get_reward, methods=["POST"], summary="OpenRLHF's remote reward model", **openapi.OPENRLHF)
+    add = partial(app.add_api_route, response_model=None, response_class=Response)
+    for route, name in (("/reward", "score_groups"), ("/v1/reward", "score_groups_v1")):
+        add(route, reward, methods=["POST"], operation_id=name, summary="Score groups of rollouts", **openapi.REWARD)
+    add("/get_reward", get_reward, methods=["POST"], summary="Serve OpenRLHF's remote reward model", **openapi.OPENRLHF)
     add("/v1/rollouts", rollouts, methods=["POST"], summary="Join one rollout with its siblings", **openapi.ROLLOUTS)
-    add("/methods", list_methods, methods=["GET"], summary="The methods with their parameters")
-    add("/health", health, methods=["GET"], summary="Liveness probe")
+    add("/methods", list_methods, methods=["GET"], summary="List the methods and their parameters", **openapi.METHODS)
+    add("/health", health, methods=["GET"], summary="Liveness probe", **openapi.HEALTH)
     add("/ready", ready, methods=["GET"], summary="Readiness probe", **openapi.READY)
-    add("/info", info, methods=["GET"], summary="Versions and effective settings")
+    add("/info", info, methods=["GET"], summary="Show versions and effective settings", **openapi.INFO)
     add("/metrics", metrics, methods=["GET"], summary="Prometheus metrics", **openapi.METRICS)
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_route)
@@ -246,6 +244,7 @@ POSTS = {"/reward": reward, "/v1/reward": reward, "/get_reward": get_reward, "/v
 
 
 async def list_methods(request: Request) -> Response:
+    """Every estimator with its parameters, what it needs and costs, its paper, and how well it could be verified."""
     state: State = request.app.state.dare
     content = {"default": state.settings.method, "methods": [_describe(m) for m in methods().values()]}
     return Response(to_json(content), media_type="application/json")
@@ -282,10 +281,12 @@ def _describe(method: Method) -> dict[str, Any]:
 
 
 async def health() -> Response:
+    """200 while the process runs, also while it stops."""
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
 async def ready(request: Request) -> Response:
+    """200 while the service takes requests, 503 once it stops."""
     state: State = request.app.state.dare
     if state.draining:
         return response(503, STOPPING, headers={"Retry-After": "1"})
@@ -293,6 +294,7 @@ async def ready(request: Request) -> Response:
 
 
 async def info(request: Request) -> Response:
+    """Versions, effective settings and limits, and warnings of what you may not have meant. It holds no secret."""
     state: State = request.app.state.dare
     settings = {k: v for k, v in asdict(state.settings).items() if k not in SECRET}
     content = {
@@ -307,6 +309,7 @@ async def info(request: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
+    """Counters and histograms in Prometheus's text format."""
     state: State = request.app.state.dare
     return Response(state.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 

@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import Counter, Histogram
@@ -137,11 +138,11 @@ def _request_id(scope: Scope) -> str:
 
 
 class JSONLines(logging.Formatter):
-    """One JSON object a line."""
+    """One JSON object a line; the time is ISO 8601 in UTC, with milliseconds and zone."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S"),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "event": record.getMessage(),
         }

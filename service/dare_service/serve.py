@@ -6,16 +6,30 @@ import argparse
 import sys
 from typing import Any
 
+from dare_reward.commands.command import TRAINING, add_command
+
 __all__ = ["register"]
 
-NEEDED = {"fastapi", "uvicorn", "pydantic", "prometheus_client", "starlette", "uvloop", "httptools"}
+NEEDED = {"fastapi", "uvicorn", "pydantic", "prometheus_client", "starlette", "uvloop", "httptools", "fastapi_offline"}
 
 
 def register(subparsers: Any) -> None:
     """Entry point of the console script: add the subcommand. Imports nothing that the extra brings."""
-    parser: argparse.ArgumentParser = subparsers.add_parser("serve", help="start the reward service")
-    parser.add_argument("--host", help="address to bind (DARE_HOST; default 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port; 0: any free one (DARE_PORT; default 8000)")
+    parser = add_command(
+        subparsers,
+        "serve",
+        "Start the reward service.",
+        group=TRAINING,
+        notes="Every DARE_* variable of docs/operations.md is a setting. It needs pip install 'dare-reward[service]'.",
+        examples=(
+            "dare-reward serve",
+            "DARE_TOKEN=secret dare-reward serve --host 0.0.0.0 --port 8080",
+            "DARE_METHOD=ttrl DARE_LOG=info dare-reward serve --port 0  # any free port",
+        ),
+        exits="0 after SIGTERM or Ctrl-C, 2 for a wrong setting or a missing extra.",
+    )
+    parser.add_argument("--host", help="The address to listen on (DARE_HOST; default: 127.0.0.1).")
+    parser.add_argument("--port", type=int, help="The port, or 0 for any free one (DARE_PORT; default: 8000).")
     parser.set_defaults(run=run)
 
 

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import fields
 from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
@@ -20,7 +21,9 @@ from typing import Any
 
 import uvicorn
 
-from .app import State, create_app
+from dare_reward import __version__
+
+from .app import SECRET, State, create_app
 from .middleware import JSONLines, logger
 from .problems import response
 from .receipts import Connection, notice_the_dead
@@ -106,6 +109,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or []:
             print(f"dare-reward listens on {_address(listener)}", flush=True)
+            _log_start(self.state.settings, _address(listener))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """The first signal starts draining, a second one ends at once."""
@@ -143,13 +147,26 @@ def serve(settings: Settings) -> int:
     _open_files()
     _warn(settings, app.state.dare)
     _backlog(settings)
-    server = Server(config, app.state.dare)
+    server, began = Server(config, app.state.dare), time.monotonic()
     gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[listener]))
+    logger.info("stop", extra={"fields": {"seconds": round(time.monotonic() - began, 3)}})
     code = 0 if server.started else 3
     _end_threads(app.state.dare, code)
     return code
+
+
+def _log_start(settings: Settings, address: str) -> None:
+    """What runs, where, and which settings are not the default ones; no secret."""
+    default = Settings()
+    changed = {
+        f.name: getattr(settings, f.name)
+        for f in fields(settings)
+        if f.name not in SECRET and getattr(settings, f.name) != getattr(default, f.name)
+    }
+    started = {"version": __version__, "address": address, "auth": bool(settings.tokens), "method": settings.method}
+    logger.info("start", extra={"fields": {**started, "settings": changed}})
 
 
 def _warn(settings: Settings, state: State) -> None:

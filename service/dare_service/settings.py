@@ -13,10 +13,11 @@ from dare_reward.errors import DareError, RequestError, misspelt_variables
 from dare_reward.methods import read_line
 from dare_reward.runs.line import asked_for
 
-__all__ = ["Settings", "SettingsError", "from_environment", "unread"]
+__all__ = ["SECRET", "Settings", "SettingsError", "from_environment", "unread"]
 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
+SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token", "run_log"})  # never shown
 
 
 class SettingsError(DareError, ValueError):

@@ -16,7 +16,7 @@ from dare_reward import estimate
 from dare_reward.openrlhf import keys_of
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.launch.compose import Launch, plan, prepare_folder
-from dare_trainer.launch.flags import arguments, dialect, flags_of, translate
+from dare_trainer.launch.flags import NEWEST, RELEASE, arguments, dialect, flags_of, translate
 from dare_trainer.launch.recipes import table
 
 pytestmark = pytest.mark.openrlhf_loop
@@ -52,6 +52,10 @@ def live(quiet):
     service = module.Service().start()
     yield service.url
     service.kill()
+
+
+def test_the_flags_that_are_checked_against_are_the_newest_releases(released):
+    assert flags_of((released(RELEASE) / "openrlhf" / "cli" / "train_ppo_ray.py").read_text()) == NEWEST
 
 
 def call(source, what, url, folder):

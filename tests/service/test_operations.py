@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,7 +24,7 @@ from dare_reward.groups import Ragged
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
 from dare_service.body import RESERVE, Admission
-from dare_service.middleware import logger
+from dare_service.middleware import JSONLines, logger
 from dare_service.problems import RefusalError
 from dare_service.settings import Settings, SettingsError, from_environment
 
@@ -206,6 +207,59 @@ def test_every_setting_says_why_it_exists():
         assert len(f.metadata["why"]) > 20
 
 
+def test_the_docs_page_asks_no_other_host(service):
+    page = service.get("/docs").text
+    assert "//" not in re.sub(r"<!--.*?-->|// .*", "", page)
+    for path in re.findall(r'(?:href|src)="(docs/[^"]+)"', page):
+        found = service.get(f"/{path}")
+        assert found.status_code == 200
+        assert len(found.content) > 100_000
+    assert service.get("/docs/assets/../../app.py").status_code == 404
+    assert service.get("/docs/assets/nothing.js").status_code == 404
+
+
+def test_openapi_says_how_to_log_in_and_shows_an_example_of_each_body(service):
+    document = service.get("/openapi.json").json()
+    assert document["components"]["securitySchemes"].keys() == {"bearer", "token"}
+    tags = {tag["name"] for tag in document["tags"]}
+    for path, operations in document["paths"].items():
+        for verb, operation in operations.items():
+            assert set(operation["tags"]) < tags, path
+            assert re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", operation["operationId"])
+            assert (verb == "post") == ("security" in operation)
+            if verb == "post":
+                example = operation["requestBody"]["content"]["application/json"]["example"]
+                query = "?group_size=1&run=r" if path == "/get_reward" else ""
+                body = {**example, "group_size": 1} if path == "/v1/rollouts" else example
+                assert service.post(body, path + query).status_code == 200, path
+    post = document["paths"]["/reward"]["post"]
+    example = post["requestBody"]["content"]["application/json"]["example"]
+    shown = post["responses"]["200"]["content"]["application/json"]["example"]
+    (given,), (found,) = shown["groups"], service.post(example).json()["groups"]
+    assert given["rewards"] == pytest.approx(found["rewards"], abs=1e-4)
+    assert given.keys() <= found.keys()
+
+
+@pytest.mark.parametrize("path", ["/info", "/methods", "/health", "/ready"])
+def test_what_runs_is_as_openapi_describes_it(service, path):
+    jsonschema = pytest.importorskip("jsonschema_rs")
+    schema = service.get("/openapi.json").json()["paths"][path]["get"]["responses"]["200"]
+    reply = service.get(path).json()
+    content = schema["content"]["application/json"]["schema"]
+    assert jsonschema.is_valid(content, reply)
+    assert content["properties"].keys() == reply.keys()
+    if path == "/info":
+        assert content["properties"]["settings"]["properties"].keys() == reply["settings"].keys()
+    if path == "/methods":
+        assert content["properties"]["methods"]["items"]["properties"].keys() == reply["methods"][0].keys()
+
+
+def test_a_line_of_the_log_has_milliseconds_and_a_zone():
+    record = logging.LogRecord("dare_service", logging.INFO, "", 0, "request", (), None)
+    record.created = 1_700_000_000.1234
+    assert json.loads(JSONLines().format(record))["time"] == "2023-11-14T22:13:20.123+00:00"
+
+
 def test_openapi_is_the_committed_document(service):
     """scripts/docs.py writes it."""
     committed = json.loads((Path(__file__).parents[2] / "openapi.json").read_text())
@@ -291,6 +345,10 @@ def test_sigterm_drains_and_exits_zero(start_server):
         thread.join()
         assert seen["slow"].status_code == 200
         assert process.wait(60) == 0
+        entries = [json.loads(line) for line in process.stderr.read().splitlines()]
+        start = next(e for e in entries if e["event"] == "start")
+        assert (start["address"], start["auth"], start["settings"]) == (url, False, {"drain": 3.0})
+        assert entries[-1]["event"] == "stop"
 
 
 def test_a_second_signal_does_not_wait(start_server):

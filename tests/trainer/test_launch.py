@@ -111,7 +111,7 @@ def test_dialects():
     assert translate(flags, "0.9.1", old) == {
         "rollout_batch_size": 8, "remote_rm_url": "u", "generate_max_len": 3072, "prompt_max_len": 1024, "bf16": True,
     }  # fmt: skip
-    with pytest.raises(ConfigError, match=r"has no flag --data.max_len"):
+    with pytest.raises(ConfigError, match=r"unknown flag 'data.max_len"):
         translate(flags, "0.11.2", frozenset({"reward.remote_url"}))
     with pytest.raises(ConfigError, match=r"no counterpart"):
         translate({"ds.param_dtype": "bf16"}, "0.9.10")
@@ -168,7 +168,10 @@ def test_the_command_line(capsys):
         main(["train", "--recipe", "aime24-qwen2.5-math-1.5b", *url, "--dry-run", "--set", "rollout.batch_size=16"])
         == 0
     )
-    words = shlex.split(capsys.readouterr().out.splitlines()[1])
+    out, err = capsys.readouterr()
+    assert out.splitlines()[2].startswith("  --")  # a flag a line, which a shell reads as one command
+    assert "the flags were checked against 0.11.2" in err
+    words = shlex.split(out, comments=True)
     assert words[:3] == ["python", "-m", "openrlhf.cli.train_ppo_ray"]
     assert words[words.index("--rollout.batch_size") + 1] == "16"
     assert words[words.index("--train.agent_func_path") + 1].endswith("agent.py")
@@ -176,7 +179,13 @@ def test_the_command_line(capsys):
     assert "--reward-url is missing" in capsys.readouterr().err
     assert main(["train", "--table", "main"]) == 2
     assert main(["train", "--list"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(names())
+    out = capsys.readouterr().out
+    assert "740 recipes" in out
+    assert "qwen3-1.7b" in out
+    assert len(out.splitlines()) < 40
+    assert main(["train", "--list", "aime24", "qwen3-1.7b", "ttrl"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("aime24-qwen3-1.7b-ttrl  Qwen3-1.7B | TTRL | AIME 2024")
+    assert main(["train", "--list", "aime25"]) == 2
     assert main(["train", "--recipe", "aime24-qwen3-1.7b", *url]) == 2  # no OpenRLHF here
     assert "OpenRLHF is not installed" in capsys.readouterr().err
 
@@ -213,18 +222,38 @@ def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["main", "ablation", "large", "forms"])
 def test_a_table_lists_every_row(capsys, name):
     code = main(["train", "--table", name, "--dry-run"])
-    out = capsys.readouterr().out.splitlines()
+    out, err = capsys.readouterr()
+    out = out.splitlines()
     titles = [line for line in out if line.startswith("# ")]
     recipes = list(table(name))
     missing = sum(bool(r.unavailable) for r in recipes)
     assert len(titles) == len(recipes)
-    assert len(out) == 2 * len(recipes) - missing
+    commands = shlex.split("\n".join(out), comments=True)
+    assert commands.count("openrlhf.cli.train_ppo_ray") == len(recipes) - missing
     assert code == bool(missing)
+    assert (f"{missing} of {len(recipes)} rows cannot run" in err) == bool(missing)
     assert sum("evaluation only" in t for t in titles) == sum(not r.train for r in recipes)
 
 
 def test_methods_of_the_registry_are_used():
     assert {r.method for t in tables() for r in table(t) if not r.unavailable} <= methods().keys()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--set", "rollout.n_samples_per_promt=8"], "did you mean --rollout.n_samples_per_prompt"),
+        (["--set", "nonsense=8", "--openrlhf", "1.0"], "unknown flag of OpenRLHF '--nonsense'"),
+        (["--reward-url", "127.0.0.1:8000"], "write http://HOST:PORT"),
+        (["--recipe", "aime24"], "unknown recipe 'aime24'"),
+    ],
+)
+def test_what_no_release_has_is_refused_before_the_run(capsys, words, sentence):
+    url = ["--reward-url", "http://r:8000"]
+    assert main(["train", "--recipe", "aime24-qwen3-1.7b", *url, "--dry-run", *words]) == 2
+    out, err = capsys.readouterr()
+    assert sentence in err
+    assert not out
 
 
 # --- doctor ---------------------------------------------------------------------------------------------------------
@@ -295,6 +324,36 @@ def test_mathematics(tmp_path):
     assert read_label(evaluation[3]["label"]).split == "eval"
     assert raw[3]["input"] == "What is 3 + 1?"
     assert train[0]["datasource"] == "aime24"
+
+
+@pytest.mark.parametrize("key", ["question", "Problem", "PROMPT", "input"])
+def test_prompts_of_ones_own(tmp_path, capsys, key):
+    source = tmp_path / "mine.jsonl"
+    source.write_text(
+        json.dumps({key: "What is 1 + 1?"}) + "\n" + json.dumps({key: [{"role": "user", "content": "2?"}]})
+    )
+    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")]) == 0
+    assert "--set data.prompt_dataset=" in capsys.readouterr().out
+    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine-probe.jsonl", "mine.jsonl"]
+    first, second = lines(tmp_path / "data" / "mine.jsonl")
+    assert first["input"].startswith("What is 1 + 1?\nPlease reason")
+    assert second["input"].startswith("2?\n")
+    assert (read_label(first["label"]).answer, read_label(first["label"]).problem) == (None, "")
+
+
+def test_a_set_of_ones_own_with_answers_can_be_graded(tmp_path):
+    source = tmp_path / "gsm.json"
+    source.write_text(json.dumps([{"Question": "1 + 1?", "Answer": "It is <<1+1=2>>2.\n#### 2"}]))
+    assert prepare("gsm", source, tmp_path, as_is=True).keys() == {"gsm.jsonl", "gsm-eval.jsonl", "gsm-probe.jsonl"}
+    (line,) = lines(tmp_path / "gsm-eval.jsonl")
+    assert line["input"] == "1 + 1?"
+    assert (read_label(line["label"]).answer, read_label(line["label"]).split) == ("2", "eval")
+    options = tmp_path / "choice.json"
+    options.write_text(json.dumps([{"prompt": "Which?", "choices": ["this", "that"], "label": 1}]))
+    prepare("choice", options, tmp_path)
+    (line,) = lines(tmp_path / "choice.jsonl")
+    assert "A. this\nB. that" in line["input"]
+    assert read_label(line["label"]).answer == "B"
 
 
 def test_solutions_give_their_boxed_answer(tmp_path):
@@ -371,7 +430,7 @@ def test_choices_with_the_right_one_apart(tmp_path):
             "options must be a count from 1 to 26",
         ),
         ("mmlu-pro", "a.json", '[{"question": "?", "options": ["x"], "answer": "Q"}]', "is none of 1 options"),
-        ("aime25", "a.json", "[{}]", "unknown benchmark"),
+        ("aime25", "a.json", "[{}]", "question 1: no question"),
         ("aime24", "a.json", "{", "a.json"),
     ],
 )

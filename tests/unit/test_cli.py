@@ -1,7 +1,12 @@
 """The command line, as a user runs it."""
 
+import argparse
 import io
 import json
+import os
+import re
+import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -58,10 +63,11 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     replies = [json.loads(x) for x in out.splitlines()]
     assert [r["group_id"] for r in replies] == ["g", "line-7", "h"]
     assert replies[1]["error"]["code"] == "missing_entropy"
-    for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "missing_entropy=")):
+    for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "no entropy")):
         assert any(x.startswith(f"line {number}: ") and word in x for x in err.splitlines())
-    assert len(err.splitlines()) == 6
-    assert err.splitlines()[-1].startswith("3 groups, 4 rollouts, 0 without an answer, ")
+    assert len(err.splitlines()) == 7
+    assert err.splitlines()[-2].startswith("3 groups, 1 of them not scored, 4 rollouts, 0 without an answer, ")
+    assert err.splitlines()[-1].endswith("in.jsonl -p missing_entropy=frequency")
 
 
 def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, capsys):
@@ -132,7 +138,7 @@ def test_explain(capsys, tmp_path):
     out = capsys.readouterr().out
     for word in (
         "method dare",
-        "alpha=0.0",
+        "alpha=0.0, the others by default",
         "config_id",
         "pseudo-label 1",
         "rollout",
@@ -239,7 +245,7 @@ def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monk
         asked.append(len(groups))
         raise dare_reward.RefusedError(401, {"detail": "send the token"})
 
-    monkeypatch.setattr("dare_reward.commands.score.estimate", refuse)
+    monkeypatch.setattr("dare_reward.commands.scoring.estimate", refuse)
     assert main(["score", write(tmp_path, *[GOOD] * 9)]) == 2
     assert asked == [9]
     assert capsys.readouterr().err == "dare-reward score: 401: send the token\n"
@@ -270,3 +276,248 @@ def test_majority_is_another_name_of_ttrl(tmp_path, capsys):
     assert (one.method, one.config_id, one.groups) == (other.method, other.config_id, other.groups)
     assert main(["score", file, "--method", "TTRLL"]) == 2
     assert "did you mean ttrl" in capsys.readouterr().err
+
+
+# --- what a person sees on a terminal --------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def on_terminal(monkeypatch, *words, columns=80, code=0):
+    """What a command prints on a terminal of that width."""
+    screen = Terminal()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", screen)
+        assert main(list(words)) == code
+    return screen.getvalue()
+
+
+def plain(text):
+    return re.sub(r"\x1b\[\d+m", "", text)
+
+
+LONG = {
+    "group_id": "long",
+    "label": "7",
+    "rollouts": [{"text": f"{'and so on ' * 30}\\boxed{{{a}}}", "mean_entropy": 0.3} for a in ("7", "7", "x" * 90)]
+    + [
+        {"text": "no idea", "mean_entropy": 0.1},
+        {"text": "", "mean_entropy": 0.1},
+        {"text": "<think> hm", "mean_entropy": 0.1},
+        {"text": "so we", "mean_entropy": 0.1, "finish_reason": "length"},
+    ],
+}
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["score"],
+        ["explain", "--group", "long"],
+        ["explain"],
+        ["compare"],
+        ["analyse"],
+        ["methods"],
+        ["methods", "dare"],
+    ],
+    ids=" ".join,
+)
+def test_a_table_fits_the_terminal(tmp_path, monkeypatch, words, columns):
+    arguments = words if words[0] == "methods" else [words[0], write(tmp_path, LONG, GOOD), *words[1:]]
+    lines = plain(on_terminal(monkeypatch, *arguments, columns=columns)).splitlines()
+    assert len(lines) > 3
+    assert max(map(len, lines)) <= columns, max(lines, key=len)
+
+
+def test_wide_shows_every_column(monkeypatch):
+    narrow, wide = on_terminal(monkeypatch, "methods"), on_terminal(monkeypatch, "methods", "--wide")
+    assert "(--wide shows paper, evidence too)" in narrow
+    assert "arXiv:2601.21804" in wide
+    assert "--wide" not in wide
+
+
+def test_tables_on_a_terminal_and_lines_in_a_pipe(tmp_path, monkeypatch, capsys):
+    file = write(tmp_path, GOOD)
+    assert "p-hat" in on_terminal(monkeypatch, "score", file)
+    assert json.loads(on_terminal(monkeypatch, "score", file, "--json"))["group_id"] == "g"
+    assert main(["score", file]) == 0
+    assert json.loads(capsys.readouterr().out)["group_id"] == "g"
+
+
+def test_kept_and_pruned_have_colours_unless_they_are_unwanted(tmp_path, monkeypatch):
+    rollouts = [{"answer": "1", "mean_entropy": 0.1}] * 40 + [{"answer": "2", "mean_entropy": 0.9}]
+    file = write(tmp_path, {"rollouts": rollouts})
+    out = on_terminal(monkeypatch, "score", file)
+    assert "\x1b[32m   yes\x1b[0m" in out
+    assert "\x1b[31mpruned\x1b[0m" in out
+    monkeypatch.setattr("os.environ", {**os.environ, "NO_COLOR": "1"})
+    assert "\x1b" not in screen_of_no_color(monkeypatch, file)
+
+
+def screen_of_no_color(monkeypatch, file):
+    screen = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", screen)
+        assert main(["score", file]) == 0
+    return screen.getvalue()
+
+
+def test_explain_says_why_there_is_no_answer(tmp_path, capsys):
+    assert main(["explain", write(tmp_path, LONG), "--group", "long"]) == 0
+    out = capsys.readouterr().out
+    for word in (
+        "label 7: the pseudo-label is right, 2 of 7 rollouts are right",
+        "none: the text announces no answer",
+        "none: there is no text",
+        "none: its thinking never ends",
+        "none: it hit its length limit before it closed a box",
+        "end of the text",
+        "..." + (LONG["rollouts"][0]["text"])[-57:],
+    ):
+        assert word in out, word
+    assert main(["explain", write(tmp_path, LONG), "--group", "long", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [r["right"] for r in found["rollouts"]] == [True, True, *[False] * 5]
+    assert found["rollouts"][5]["no_answer_because"] == "its thinking never ends"
+    assert found["reply"]["pseudo_label"] == found["label"] == "7"
+
+
+def test_explain_says_why_answers_stayed_apart(tmp_path, capsys):
+    answers = ("12", "12 apples", "12 pears")
+    group = {"group_id": "a", "rollouts": [{"answer": a, "mean_entropy": 0.2} for a in answers]}
+    assert main(["explain", write(tmp_path, group), "--group", "a"]) == 0
+    out = capsys.readouterr().out
+    assert "12 apples and 12 pears stay apart: one value under other units or names" in out
+    assert "-p units=ignore" in out
+
+
+def test_the_strangest_groups(tmp_path, capsys):
+    overruled = {
+        "group_id": "overruled",
+        "label": "1",
+        "rollouts": [{"answer": "1", "mean_entropy": 0.9}] * 3 + [{"answer": "2", "mean_entropy": 0.01}] * 2,
+    }
+    sure = {"group_id": "sure", "rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 5}
+    silent = {"group_id": "silent", "rollouts": [{"text": "hm", "mean_entropy": 0.2}] * 5}
+    file = write(tmp_path, sure, overruled, silent)
+    assert main(["explain", file, "--strangest", "2"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("overruled: ") < out.index("silent: ")
+    assert "sure: " not in out
+    assert "- 2 won with 2 votes against 3 for 1" in out
+    assert "- the pseudo-label is wrong though 60% of the rollouts are right (label 1)" in out
+    assert "- 5 of 5 rollouts without an answer" in out
+    assert main(["explain", write(tmp_path, sure)]) == 0
+    assert "no group is strange" in capsys.readouterr().err
+    assert main(["explain", file, "--strangest", "0"]) == 2
+
+
+def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
+    file = str(EXAMPLES / "gsm8k_sample.jsonl")
+    for words in (["score", file], ["compare", file], ["explain", file], ["explain", file, "--group", "gsm8k-0"]):
+        assert main(words) == 1
+        last = capsys.readouterr().err.splitlines()[-1]
+        command = last.rpartition(": dare-reward ")[2]
+        assert main(shlex.split(command)) == 0, last
+        capsys.readouterr()
+    assert main(["analyse", file]) == 0
+    command = capsys.readouterr().err.splitlines()[-1].rpartition(": dare-reward ")[2]
+    assert main([*shlex.split(command), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["methods"]["dare"]["scored"] == 40
+
+
+def test_parameters_in_analyse_and_preflight(tmp_path, capsys):
+    texts = ("so it is 7", "it is 8", "7")
+    group = {"label": "7", "rollouts": [{"text": t, "mean_entropy": 0.1 + i / 9} for i, t in enumerate(texts)]}
+    file = write(tmp_path, *[{**group, "group_id": str(i)} for i in range(3)])
+    assert main(["analyse", file, "--json", "-p", "unmarked=number", "-p", "alpha=0"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["answered"] == 1.0
+    assert main(["preflight", file, "--json", "-p", "unmarked=number", "-p", "eps=0.5"]) == 1
+    assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 3
+    for command in ("analyse", "preflight", "calibrate"):
+        assert main([command, file, "-p", "alfa=1"]) == 2
+        assert "write NAME=VALUE" in capsys.readouterr().err
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+def every_command():
+    """Each command with its parser, nested ones too."""
+
+    def walk(name, parser):
+        inner = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        yield name, parser
+        for action in inner:
+            for key, sub in action.choices.items():
+                yield from walk(f"{name} {key}", sub)
+
+    return list(walk("dare-reward", cli.command_line()[0]))
+
+
+@pytest.mark.parametrize(("name", "parser"), every_command(), ids=lambda x: x if isinstance(x, str) else "")
+def test_every_help_is_a_sentence_and_every_example_is_understood(name, parser):
+    sentence = re.compile(r"[A-Z0-9-].*[.)]", re.DOTALL)
+    assert sentence.fullmatch(parser.summary), parser.summary
+    if name == "dare-reward":
+        return
+    assert parser.examples, f"{name} has no example"
+    for action in parser._actions:
+        if action.help != argparse.SUPPRESS and not isinstance(action, argparse._SubParsersAction):
+            assert sentence.fullmatch(action.help or ""), (name, action.dest, action.help)
+    for example in parser.examples:
+        words = shlex.split(re.split(r" \| (?!dare)| > ", example)[0].rpartition("| ")[2], comments=True)
+        words = words[words.index("dare-reward") + 1 :]
+        arguments, rest = cli.command_line()[0].parse_known_args(words)
+        assert not rest, (example, rest)
+        assert arguments.parser.prog.startswith(name), example
+
+
+def test_commands_of_users_and_authors_stand_apart(capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    users, authors = out.split("For authors of methods and studies:")
+    for command in ("score", "compare", "explain", "preflight", "serve", "train", "doctor", "data"):
+        assert f"  {command} " in users
+    for command in ("analyse", "evaluate"):
+        assert f"  {command} " in authors
+
+
+def test_python_m_is_the_same_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["dare-reward", "-V"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("dare_reward", run_name="__main__")
+    assert ended.value.code == 0
+    assert dare_reward.__version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["score", "x", "--tabel"], ["data", "prepare", "x", "--from", "y", "--forced"]])
+def test_a_misspelt_flag_is_suggested_in_two_lines(capsys, words):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert "did you mean --table" in first or "did you mean --force" in first
+    assert second.startswith("Try: dare-reward ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(capsys, shell):
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    out = capsys.readouterr().out
+    for word in ("compare", "strangest", "preflight"):
+        assert word in out
+
+
+def test_completion_without_its_library(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 2
+    assert "pip install 'dare-reward[cli]'" in capsys.readouterr().err

@@ -35,25 +35,27 @@ def rows(text):
 
 
 def test_methods_side_by_side(tmp_path, capsys):
-    assert main(["score", write(tmp_path, SPLIT, AGREED), "--compare", "dare,ttrl,empo"]) == 0
+    assert main(["compare", write(tmp_path, SPLIT, AGREED), "--methods", "dare, ttrl,empo"]) == 0
     found = rows(capsys.readouterr().out)
     assert ["dare", "2/2", "2", "1.0000", "1.0000", "0"] in found
     assert ["ttrl", "2/2", "2", "0.5000", "0.5000", "0"] in found
-    assert ["split", "2", "1", "1"] in found  # group, then the label of each method
+    assert ["split", "2", "(right)", "1", "(wrong)", "1", "(wrong)", "2"] in found  # winners by method, then the label
     assert not any(row[0] == "agreed" for row in found)
     pair = next(row for row in found if row[:2] == ["dare,", "ttrl"])
     assert pair[2:] == ["0.0000", "2", "1/2"]  # -1 on one group, 1 on the other
 
 
 def test_parameters_go_to_the_methods_that_have_them(tmp_path, capsys):
-    assert main(["score", write(tmp_path, SPLIT), "--compare", "dare,ttrl", "-p", "weight=none", "-p", "alpha=0"]) == 0
+    assert (
+        main(["compare", write(tmp_path, SPLIT), "--methods", "dare,ttrl", "-p", "weight=none", "-p", "alpha=0"]) == 0
+    )
     assert "agree on every pseudo-label" in capsys.readouterr().out
-    assert main(["score", write(tmp_path, SPLIT), "--compare", "dare,ttrl", "-p", "nosuch=1"]) == 2
+    assert main(["compare", write(tmp_path, SPLIT), "--methods", "dare,ttrl", "-p", "nosuch=1"]) == 2
 
 
 def test_bad_lines_and_groups_are_named(tmp_path, capsys):
     bare = {"group_id": "bare", "rollouts": [{"answer": "1"}]}
-    assert main(["score", write(tmp_path, SPLIT, "{", bare), "--compare", "dare,ttrl"]) == 1
+    assert main(["compare", write(tmp_path, SPLIT, "{", bare), "--methods", "dare,ttrl"]) == 1
     out, err = capsys.readouterr()
     assert "line 2" in err
     assert ["bare", "(missing_entropy)", "1"] in rows(out)
@@ -61,8 +63,8 @@ def test_bad_lines_and_groups_are_named(tmp_path, capsys):
 
 
 def test_unknown_and_experimental_methods_are_refused(tmp_path, capsys):
-    assert main(["score", write(tmp_path, SPLIT), "--compare", "dare,nosuch"]) == 2
-    assert main(["score", write(tmp_path, SPLIT), "--compare", "dare,t3rl"]) == 2
+    assert main(["compare", write(tmp_path, SPLIT), "--methods", "dare,nosuch"]) == 2
+    assert main(["compare", write(tmp_path, SPLIT), "--methods", "dare,t3rl"]) == 2
     assert "allow_experimental" in capsys.readouterr().err
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,23 +26,26 @@ from .passk import majority_at_k, pass_at_k_interval
 __all__ = ["powers", "same_prompt", "summarise", "summarise_method"]
 
 Numbers = dict[str, Any]
+NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 
 def summarise(
     groups: Groups,
     correct_R: Floats,
     *,
-    methods: Sequence[str],
+    methods: Sequence[str] | Mapping[str, Mapping[str, Any]],
     prompts: Sequence[Hashable | None] = (),
     token_ids: Sequence[Sequence[NDArray[Any]]] = (),
     seed: int = 0,
 ) -> Numbers:
     """Measures by section. Groups with unknown truth count in `data` only; intervals are 95% over prompts.
 
+    methods    names, or names with their parameters
     prompts    what the group answers, to find several groups of one prompt
     token_ids  token ids of each rollout of each group
     """
     known_P = known_groups(groups, correct_R)
+    chosen = methods if isinstance(methods, Mapping) else dict.fromkeys(methods, NO_PARAMS)
     out: Numbers = {
         "data": {
             "groups": len(groups.sizes_P),
@@ -53,7 +57,9 @@ def summarise(
         "accuracy": _accuracy(groups, correct_R, known_P, seed),
         "majority": {k: asdict(v) for k, v in _majority(groups, correct_R, seed).items()},
         "entropy": asdict(entropy_auroc(groups, correct_R, seed=seed)),
-        "methods": {name: summarise_method(groups, correct_R, name, seed=seed) for name in methods},
+        "methods": {
+            name: summarise_method(groups, correct_R, name, seed=seed, params=params) for name, params in chosen.items()
+        },
     }
     repeated = same_prompt(groups, prompts)
     if repeated:
@@ -67,9 +73,11 @@ def summarise(
     return out
 
 
-def summarise_method(groups: Groups, correct_R: Floats, name: str, *, seed: int = 0) -> Numbers:
+def summarise_method(
+    groups: Groups, correct_R: Floats, name: str, *, seed: int = 0, params: Mapping[str, Any] = NO_PARAMS
+) -> Numbers:
     """One method's rewards against the truth; groups that it cannot score are left out and counted."""
-    found = find(name)(groups)
+    found = find(name)(groups, **params)
     failed_P = np.zeros(len(groups.sizes_P), bool)
     failed_P[list(found.errors)] = True
     truth_R = np.where(failed_P[groups.group_R], np.nan, correct_R)

@@ -5,119 +5,142 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.analysis.plots import draw, prepare_figures
 from dare_reward.analysis.summary import summarise
-from dare_reward.commands.tables import table
-from dare_reward.methods import find
 
-from .group_lines import add_file, warn
+from .command import AUTHORS, add_command
+from .group_lines import add_file, add_param, chosen_params, warn
 from .labelled import finite, interval, read_labelled
-from .tables import number
+from .tables import Screen, add_wide, number, screen_of, table, wrapped
 
 __all__ = ["register"]
 
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
+READ = frozenset(s.name for s in ANSWER_SPECS)
+REMEDY, FREQUENCY = "To score them by votes alone:", "-p missing_entropy=frequency"
 Numbers = Mapping[str, Any]
 
 
 def register(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "analyse", help="measure rewards against the truth on labelled rollouts"
+    parser = add_command(
+        subparsers,
+        "analyse",
+        "Measure rewards against the truth on labelled rollouts.",
+        group=AUTHORS,
+        notes="docs/analysis.md explains every figure.",
+        examples=(
+            "dare-reward analyse rollouts.jsonl",
+            "dare-reward analyse rollouts.jsonl --method ttrl --method dare -p missing_entropy=frequency",
+            "dare-reward analyse rollouts.jsonl --plot figures",
+        ),
+        exits="0 everything read, 1 some lines not, 2 nothing labelled or wrong use.",
     )
-    add_file(parser, "groups with `label` or `correct`")
-    parser.add_argument("--method", action="append", help=f"a method; may be repeated (default {', '.join(METHODS)})")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    add_file(parser, "Groups with `label` or `correct`")
     parser.add_argument(
-        "--plot", type=Path, metavar="DIR", help="write figures there; pip install 'dare-reward[plots]'"
+        "-m", "--method", action="append", help=f"A method. You may repeat it (default: {', '.join(METHODS)})."
     )
-    parser.add_argument("--force", action="store_true", help="replace figures that are there")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+    add_param(parser, "Set a parameter of the methods that have it, or of how answers are read. You may repeat it.")
+    parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
+    parser.add_argument(
+        "--plot", type=Path, metavar="DIR", help="Write figures to this folder (pip install 'dare-reward[plots]')."
+    )
+    parser.add_argument("--force", action="store_true", help="Replace figures that exist.")
+    parser.add_argument("--seed", type=int, default=0, help="The seed of the bootstrap (default: 0).")
+    add_wide(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 all read; 1 some lines not; 2 nothing labelled or wrong use."""
-    methods = tuple(arguments.method or METHODS)
-    for name in methods:
-        find(name)
+    """`--help` says what the exit codes mean."""
+    params = chosen_params(arguments, methods=list(dict.fromkeys(arguments.method or METHODS)))
     if arguments.plot is not None:
         prepare_figures(arguments.plot, force=arguments.force)
-    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob")
+    reading = {k: v for own in params.values() for k, v in own.items() if k in READ}
+    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob", reading=reading)
     numbers = summarise(
         data.groups,
         data.correct_R,
-        methods=methods,
+        methods={m: {k: v for k, v in own.items() if k not in READ} for m, own in params.items()},
         prompts=data.prompts,
         token_ids=data.token_ids,
         seed=arguments.seed,
     )
-    print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers))
+    print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers, screen_of(arguments)))
     if arguments.plot is not None:
         for path in draw(arguments.plot, numbers, data.groups, data.correct_R, force=arguments.force):
             warn(f"wrote {path}")
     data.closing.say()
+    failed = [name for name, m in numbers["methods"].items() if not m["scored"]]
+    if failed and math.isnan(numbers["entropy"]["pooled"]):
+        own = shlex.join(["dare-reward", *arguments.words])
+        warn(f"{', '.join(failed)} scored nothing: the rollouts have no entropies. {REMEDY} {own} {FREQUENCY}")
     return int(data.bad > 0)
 
 
-def _text(numbers: Numbers) -> str:
+def _text(numbers: Numbers, on: Screen) -> str:
     data = numbers["data"]
     size = (
         f"{data['groups']} groups ({data['labelled']} labelled), {data['rollouts']} rollouts, "
         f"{data['answered']:.1%} with an answer, median {data['distinct_answers_median']:g} distinct answers a group"
     )
     parts = [
-        size,
-        "accuracy, mean over prompts with a 95% interval\n" + _accuracy(numbers["accuracy"]),
-        "majority vote\n" + _majority(numbers["majority"]),
-        "entropy: chance that a right rollout has less than a wrong one\n" + _entropy(numbers["entropy"]),
-        "rewards against the truth (MI in bits; gain is first order per unit step)\n" + _methods(numbers["methods"]),
+        wrapped(size, on),
+        "accuracy, mean over prompts with a 95% interval\n" + _accuracy(numbers["accuracy"], on),
+        "majority vote\n" + _majority(numbers["majority"], on),
+        "entropy: chance that a right rollout has less than a wrong one\n" + _entropy(numbers["entropy"], on),
+        wrapped("rewards against the truth (MI in bits; gain is first order per unit step)", on)
+        + "\n"
+        + _methods(numbers["methods"], on),
     ]
     if "correlation" in numbers:
-        parts.append("groups of the same prompt\n" + _plain(numbers["correlation"]))
+        parts.append("groups of the same prompt\n" + _plain(numbers["correlation"], on))
     if "overlap" in numbers:
-        parts.append("overlap of token ids, mean over pairs of rollouts\n" + _plain(numbers["overlap"]))
+        parts.append("overlap of token ids, mean over pairs of rollouts\n" + _plain(numbers["overlap"], on))
     return "\n\n".join(parts)
 
 
-def _accuracy(accuracy: Numbers) -> str:
+def _accuracy(accuracy: Numbers, on: Screen) -> str:
     rows = [[k, interval(found), interval(accuracy["majority"][k])] for k, found in accuracy["pass"].items()]
-    return table(("k", "pass@k", "maj@k"), rows)
+    return table(("k", "pass@k", "maj@k"), rows, on=on)
 
 
-def _majority(majority: Numbers) -> str:
+def _majority(majority: Numbers, on: Screen) -> str:
     words = {
         "agreement_bias": "mean(1[y = mode]) - mean(R)",
         "mode_bias": "mean(R(mode)) - mean(R)",
         "majority_ratio": "votes of the mode over M",
         "right_in_minority": "prompts whose right answer has votes but not the most",
     }
-    return table(("measure", "what", "value"), [[k, words[k], interval(v)] for k, v in majority.items()])
+    return table(("measure", "what", "value"), [[k, words[k], interval(v)] for k, v in majority.items()], on=on)
 
 
-def _entropy(entropy: Numbers) -> str:
+def _entropy(entropy: Numbers, on: Screen) -> str:
     rows = [
         ["within groups", interval(entropy["within"]), f"{entropy['within']['prompts']} prompts with both"],
         ["equally long ones", interval(entropy["controlled"]), f"{number(entropy['pairs'], 2)} of the pairs"],
         ["pooled", number(entropy["pooled"]), "measures how hard prompts are; for comparison"],
         ["length instead", interval(entropy["length"]), "chance that the right one is shorter"],
     ]
-    return table(("figure", "value", ""), rows)
+    return table(("figure", "value", ""), rows, on=on)
 
 
-def _methods(methods: Numbers) -> str:
+def _methods(methods: Numbers, on: Screen) -> str:
     rows = []
     for name, m in methods.items():
         cells = [number(m.get(k)) for k in ("bias", "variance", "mse", "within_variance", "correlation")]
         raw = m.get("information", {"bits": math.nan, "share": math.nan})
         seen = [number(raw["bits"]), number(raw["share"]), number(m["information_advantage"]["bits"])]
-        rows.append([name, str(m["scored"]), *cells, *seen, interval(m["direction_gain"], 4)])
+        rows.append([name, str(m["scored"]), interval(m["direction_gain"], 4), *cells, *seen])
     head = (
         "method",
         "groups",
+        "gain",
         "bias",
         "var",
         "MSE",
@@ -126,10 +149,11 @@ def _methods(methods: Numbers) -> str:
         "MI(R;r)",
         "/H(R)",
         "MI(R;A)",
-        "gain",
     )
-    return table(head, rows)
+    return table(head, rows, on=on)
 
 
-def _plain(values: Numbers) -> str:
-    return table(("measure", "value"), [[k, number(v) if isinstance(v, float) else str(v)] for k, v in values.items()])
+def _plain(values: Numbers, on: Screen) -> str:
+    return table(
+        ("measure", "value"), [[k, number(v) if isinstance(v, float) else str(v)] for k, v in values.items()], on=on
+    )

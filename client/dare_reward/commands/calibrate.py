@@ -10,79 +10,74 @@ from typing import Any
 
 from dare_reward.analysis.calibrate import DARE, GRID, LEVEL, METHOD, VOTE, Calibration
 from dare_reward.analysis.preflight import Preflight, preflight
-from dare_reward.commands.tables import table
+from dare_reward.commands.tables import PAPER, Screen, add_wide, screen_of, table, wrapped
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
 
+from .command import add_command
+from .group_lines import add_file, add_param, own_params
 from .labelled import finite, interval, read_labelled
 
 __all__ = ["register", "register_preflight", "report"]
 
+UNMEASURED = (
+    "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
+    "them from log-probabilities with --entropy logprob, or compare methods that need none: dare-reward compare FILE "
+    "--methods ttrl,empo"
+)
 WEIGHT = ("eps", "eps_scale", "u_floor")
-EPILOG = """Labels end here: training sees one number, and the reward stays a function of answers and entropies. Label
-prompts of the kind that you will train on, with rollouts of the policy that you will train; calibrate again when the
-policy has moved. Exit codes: 0 use, 1 the vote or undecided, 2 nothing could be measured."""
+NOTES = """Labels end here: training sees one number, and the reward stays a function of answers and entropies. Label
+prompts of the kind that you will train on, with rollouts of the policy that you will train. Calibrate again when the
+policy has moved."""
+EXITS = "0 use, 1 the vote or undecided, 2 nothing could be measured."
 
 
 def register(subparsers: Any) -> None:
-    words = "fit the exponent of calibrated_vote on labelled rollouts (16 to 100 prompts)"
+    words = "Fit the exponent of calibrated_vote on labelled rollouts of 16 to 100 prompts."
     _register(subparsers, "calibrate", words, report)
 
 
 def register_preflight(subparsers: Any) -> None:
-    words = "one verdict from labelled rollouts: use entropy, or the vote, or undecided"
+    words = "Give one verdict from labelled rollouts: use entropy, use the vote, or undecided."
     _register(subparsers, "preflight", words, _verdict)
 
 
-def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight], str]) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(name, help=words, description=words, epilog=EPILOG)
-    parser.add_argument("file", help="groups with `label` or `correct` and entropies, one a line; - for standard input")
-    parser.add_argument(
-        "-p",
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"of the weight: {', '.join(WEIGHT)}; may be repeated",
+def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight, Screen], str]) -> None:
+    examples = (
+        f"dare-reward {name} rollouts.jsonl",
+        f"dare-reward {name} rollouts.jsonl -p eps=0.02 -p unmarked=number",
+        f"dare-reward {name} rollouts.jsonl --entropy logprob --json",
     )
-    parser.add_argument("--level", type=float, default=LEVEL, help=f"of the intervals (default {LEVEL:g})")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+    parser = add_command(subparsers, name, words, notes=NOTES, examples=examples, exits=EXITS)
+    add_file(parser, "Groups with entropies and `label` or `correct`")
+    add_param(parser, f"Set {', '.join(WEIGHT)} of the weight, or how answers are read. You may repeat it.")
+    parser.add_argument("--level", type=float, default=LEVEL, help=f"The level of the intervals (default: {LEVEL:g}).")
+    parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
+    parser.add_argument("--seed", type=int, default=0, help="The seed of the bootstrap (default: 0).")
+    add_wide(parser)
     parser.set_defaults(run=lambda arguments: run(arguments, show))
 
 
-def run(arguments: argparse.Namespace, show: Callable[[Preflight], str]) -> int:
-    """See EPILOG for the exit codes."""
+def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str]) -> int:
+    """`--help` says what the exit codes mean."""
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
-    weight = _weight(arguments.param)
-    data = read_labelled(arguments.file)
+    weight, reading = own_params(arguments.param, [s for s in find(METHOD).specs if s.name in WEIGHT])
+    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob", reading=reading)
     found = preflight(data.groups, data.correct_R, level=arguments.level, seed=arguments.seed, **weight)
     if not found.calibration.prompts:
-        print("no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies")
-        return 2
+        raise RequestError(UNMEASURED, code="missing_entropy")
     if arguments.json:
         content = asdict(found)
         content["calibration"]["grid"] = GRID
         print(json.dumps(finite(content), indent=1))
     else:
-        print(show(found))
+        print(show(found, screen_of(arguments)))
+    data.closing.say()
     return int(found.verdict != "use")
 
 
-def _weight(given: list[str]) -> dict[str, Any]:
-    """The `--param` values by the declarations of the method."""
-    known = {s.name: s for s in find(METHOD).specs if s.name in WEIGHT}
-    out = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or name not in known:
-            raise RequestError(f"--param {name}: write NAME=VALUE with one of {', '.join(WEIGHT)}", code="parameter")
-        out[name] = known[name].parse(value)
-    return out
-
-
-def _verdict(found: Preflight) -> str:
+def _verdict(found: Preflight, on: Screen) -> str:
     c = found.calibration
     rows = [
         ["the vote", interval(asdict(c.accuracy[VOTE])), "-"],
@@ -91,10 +86,10 @@ def _verdict(found: Preflight) -> str:
     if c.exponent not in {0, 1}:
         at = GRID.index(c.exponent)
         rows.append([f"exponent {c.exponent:g}", interval(asdict(c.accuracy[at])), interval(asdict(c.above_vote[at]))])
-    return "\n".join([_size(c), "", table(("label accuracy", "", "above the vote"), rows), "", *_end(found)])
+    return "\n".join([_size(c), "", table(("label accuracy", "", "above the vote"), rows, on=on), "", *_end(found, on)])
 
 
-def report(found: Preflight) -> str:
+def report(found: Preflight, on: Screen = PAPER) -> str:
     """Everything that `dare-reward calibrate` prints."""
     c = found.calibration
     more = "unknown" if c.more is None else "none" if not c.more else f"some {c.more}, if t grows as it should"
@@ -117,11 +112,11 @@ def report(found: Preflight) -> str:
         [
             _size(c),
             "",
-            table(("measure", "value"), measures),
+            table(("measure", "value"), measures, on=on),
             "",
-            table(("exponent", "label accuracy", "above the vote"), grid),
+            table(("exponent", "label accuracy", "above the vote"), grid, on=on),
             "",
-            *_end(found),
+            *_end(found, on),
         ]
     )
 
@@ -135,8 +130,8 @@ def _size(c: Calibration) -> str:
     return f"{c.prompts} labelled prompts, {c.mixed} of them with right and wrong answers"
 
 
-def _end(found: Preflight) -> list[str]:
+def _end(found: Preflight, on: Screen) -> list[str]:
     c = found.calibration
     what = f"use with exponent {c.exponent:g}" if found.verdict == "use" else found.verdict
     notes = [f"warning: {found.warning}"] if found.warning else []
-    return [f"verdict: {what} ({found.reason})", *notes, "", c.params]
+    return [*(wrapped(line, on, indent="  ") for line in (f"verdict: {what} ({found.reason})", *notes)), "", c.params]

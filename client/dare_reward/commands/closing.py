@@ -18,11 +18,12 @@ class Closing:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._seen = Unanswered()
+        self._unscored = 0
 
     def add(self, group: Mapping[str, Any], valid: Sequence[bool] | None) -> None:
         """A group that was read; `valid` says which rollouts have an answer, None where it could not be scored."""
         if valid is None:
-            self._seen.groups += 1
+            self._unscored += 1
         else:
             self._seen.add(group["rollouts"], valid)
 
@@ -34,6 +35,10 @@ class Closing:
                 f"WARNING: {seen}. Their rewards say nothing of their content: look at one of the texts",
                 file=sys.stderr,
             )
-        groups = f"{seen.groups:,} {'group' if seen.groups == 1 else 'groups'}"
-        answers = f"{seen.rollouts:,} rollouts, {seen.count:,} without an answer{seen.why}"
-        print(f"{groups}, {answers}, {seconds:.1f} s", file=sys.stderr)
+        count = seen.groups + self._unscored
+        parts = [f"{count:,} {'group' if count == 1 else 'groups'}"]
+        if self._unscored:
+            parts.append(f"{self._unscored:,} of them not scored")
+        if seen.groups:
+            parts += [f"{seen.rollouts:,} rollouts", f"{seen.count:,} without an answer{seen.why}"]
+        print(", ".join([*parts, f"{seconds:.1f} s"]), file=sys.stderr)

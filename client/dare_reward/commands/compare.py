@@ -1,81 +1,220 @@
-"""`dare-reward score --compare dare,ttrl,scrl FILE`: several methods side by side on the same rollouts."""
+"""`dare-reward compare FILE --methods dare,ttrl`: several methods side by side on the same rollouts."""
 
 from __future__ import annotations
 
+import argparse
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from dare_reward.analysis import rank_correlation
-from dare_reward.commands.tables import number, short_answer, table
+from dare_reward.commands.tables import PAPER, Screen, add_wide, number, screen_of, short_answer, table, wrapped
+from dare_reward.errors import DareError, RequestError
+from dare_reward.files.output import text_file
+from dare_reward.files.reader import Faults
 from dare_reward.reply import GroupReply
 
-__all__ = ["comparison"]
+from .closing import Closing
+from .command import add_command
+from .group_lines import MISSING, add_file, add_out, add_param, chosen_params, read_groups, remedies, unscored, warn
+from .labelled import finite
+from .scoring import add_where, check_variables, score_all, scorer
+
+__all__ = ["comparison", "register", "run_compare"]
 
 SHOWN = 20
+METHODS = "dare,ttrl"
+EACH = ("method", "scored", "winner", "label right", "reward right", "all equal")
+PAIRS = ("pair", "rank correlation", "over groups", "other winner")
+LEGEND = """winner: groups with a pseudo-label. label right: how often it is the label of your file. reward right:
+rollouts whose agreement with it equals their correctness. all equal: groups whose rewards teach nothing."""
 
 
-def comparison(results: Mapping[str, Sequence[GroupReply]]) -> str:
+def register(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "compare",
+        "Compare methods on the same rollouts: winners, accuracy, and where they disagree.",
+        examples=(
+            "dare-reward compare rollouts.jsonl",
+            "dare-reward compare rollouts.jsonl --methods dare,majority,scrl",
+            "dare-reward compare rollouts.jsonl --methods dare,ttrl -p missing_entropy=frequency",
+        ),
+        exits="0 every group scored by every method, 1 some not, 2 nothing done.",
+    )
+    add_file(parser, "Groups of rollouts")
+    parser.add_argument(
+        "--methods", default=METHODS, metavar="A,B,...", help=f"The methods, separated by commas (default: {METHODS})."
+    )
+    add_where(parser)
+    add_param(parser, "Set a parameter of the methods that have it. You may repeat it.")
+    add_out(parser)
+    parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
+    add_wide(parser)
+    parser.set_defaults(run=lambda arguments: run_compare(arguments, arguments.methods))
+
+
+def run_compare(arguments: argparse.Namespace, methods: str) -> int:
+    """Every method on every group; what cannot be read is left out for all. `--help` says what the codes mean."""
+    names = list(dict.fromkeys(n.strip() for n in methods.split(",") if n.strip()))
+    if not names:
+        raise RequestError(f"--methods names none: write it like {METHODS}", code="method")
+    params = chosen_params(arguments, methods=names)
+    check_variables()
+    with ExitStack() as stack:
+        scorers = {m: scorer(arguments, m, own, stack) for m, own in params.items()}
+        reader = read_groups(arguments)
+        source, faults, closing = list(reader), Faults(reader.unit, warn), Closing()
+        found = {m: [reply for _, _, reply in score_all(source, ask)] for m, ask in scorers.items()}
+        good = _readable(source, found, faults, closing)
+        faults.say()
+        reader.say(warn)
+        if not good:
+            raise RequestError(f"{arguments.file}: nothing could be scored", code="empty")
+        groups = [source[i][1] for i in good]
+        results = {m: [replies[i] for i in good] for m, replies in found.items()}
+        labels = [g.get("label") for g in groups]
+        if arguments.json:
+            text = json.dumps(finite(summary(results)), indent=1)
+        else:
+            text = comparison(results, labels, on=PAPER if arguments.out else screen_of(arguments))
+        if arguments.out:
+            target = text_file(arguments.out, force=arguments.force, inputs=[arguments.file])
+            stack.enter_context(target).write(text + "\n")
+        else:
+            print(text)
+    closing.say()
+    lacking = _say_unscored(results, groups)
+    if lacking:
+        warn(remedies(arguments.words, lacking))
+    return int(len(faults) > 0 or any(g.error for replies in results.values() for g in replies))
+
+
+def _readable(
+    source: Sequence[tuple[int, Any]], found: Mapping[str, Sequence[Any]], faults: Faults, closing: Closing
+) -> list[int]:
+    """The places that every method could read."""
+    good = []
+    for i, (place, group) in enumerate(source):
+        replies = [own[i] for own in found.values()]
+        wrong = next((x for x in (group, *replies) if isinstance(x, DareError)), None)
+        if wrong is None:
+            good.append(i)
+            closing.add(group, next((r.valid for r in replies if r.valid is not None), None))
+        else:
+            faults.add(place, wrong)
+    return good
+
+
+def _say_unscored(
+    results: Mapping[str, Sequence[GroupReply]], groups: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """A line for each method that could not score everything; the groups that lack entropies."""
+    lacking = []
+    for method, replies in results.items():
+        errors = [(g, r.error) for g, r in zip(groups, replies, strict=True) if r.error is not None]
+        if errors:
+            first = unscored(errors[0][1])
+            warn(f"{method} could not score {len(errors)} of {len(replies)} groups; the first one: {first}")
+            lacking += [g for g, error in errors if error.code == MISSING]
+    return lacking
+
+
+def summary(results: Mapping[str, Sequence[GroupReply]]) -> dict[str, Any]:
+    """What the tables say, as numbers."""
+    return {
+        "methods": {method: _each(groups) for method, groups in results.items()},
+        "pairs": [{"methods": [a, b], **_pair(results[a], results[b])} for a, b in combinations(results, 2)],
+        "winners": [
+            {"group_id": groups[0].group_id, **{m: g.pseudo_label for m, g in zip(results, groups, strict=True)}}
+            for groups in zip(*results.values(), strict=True)
+        ],
+    }
+
+
+def comparison(
+    results: Mapping[str, Sequence[GroupReply]], labels: Sequence[str | None] = (), *, on: Screen = PAPER
+) -> str:
     """The methods one by one, in pairs, and the groups on whose pseudo-label they disagree."""
-    parts = [_each(results), _pairs(results), _disagreements(results)]
-    return "\n\n".join(p for p in parts if p)
+    numbers = summary(results)
+    rows = [
+        [
+            method,
+            f"{m['scored']}/{m['groups']}",
+            str(m["winners"]),
+            number(m["label_accuracy"], 4),
+            number(m["reward_accuracy"], 4),
+            str(m["zero_variance"]),
+        ]
+        for method, m in numbers["methods"].items()
+    ]
+    pairs = [
+        [", ".join(p["methods"]), number(p["rank_correlation"], 4), str(p["groups"]), f"{p['differ']}/{p['both']}"]
+        for p in numbers["pairs"]
+    ]
+    parts = [table(EACH, rows, right=True, on=on), wrapped(" ".join(LEGEND.split()), on)]
+    if pairs:
+        parts += [table(PAIRS, pairs, right=True, on=on), _disagreements(results, labels, on)]
+    return "\n\n".join(parts)
 
 
-def _values(group: GroupReply) -> list[float] | None:
+def _values(group: GroupReply) -> list[float]:
     """Rewards, or advantages of the rollouts that have one, with 0 for the rest."""
-    values: Sequence[float | None] | None = group.rewards if group.rewards is not None else group.advantages
-    return None if values is None else [v or 0.0 for v in values]
+    values: Sequence[float | None] = (group.rewards if group.rewards is not None else group.advantages) or ()
+    return [v or 0.0 for v in values]
 
 
-def _each(results: Mapping[str, Sequence[GroupReply]]) -> str:
-    rows = []
-    for method, groups in results.items():
-        scored = [g for g in groups if g.error is None]
-        rows.append(
-            [
-                method,
-                f"{len(scored)}/{len(groups)}",
-                str(sum(g.pseudo_label is not None for g in scored)),
-                _mean(scored, "label_accuracy"),
-                _mean(scored, "reward_accuracy"),
-                str(sum("zero_variance" in (g.flags or ()) for g in scored)),
-            ]
-        )
-    head = ("method", "scored", "with a label", "label right", "reward right", "zero variance")
-    return table(head, rows, right=True)
+def _each(groups: Sequence[GroupReply]) -> dict[str, Any]:
+    scored = [g for g in groups if g.error is None]
+    return {
+        "groups": len(groups),
+        "scored": len(scored),
+        "winners": sum(g.pseudo_label is not None for g in scored),
+        "label_accuracy": _mean(scored, "label_accuracy"),
+        "reward_accuracy": _mean(scored, "reward_accuracy"),
+        "zero_variance": sum("zero_variance" in (g.flags or ()) for g in scored),
+    }
 
 
-def _mean(groups: Sequence[GroupReply], name: str) -> str:
+def _mean(groups: Sequence[GroupReply], name: str) -> float | None:
     values = [float(g.diagnostics[name]) for g in groups if g.diagnostics and name in g.diagnostics]
-    return number(float(np.mean(values)) if values else None, 4)
+    return float(np.mean(values)) if values else None
 
 
-def _pairs(results: Mapping[str, Sequence[GroupReply]]) -> str:
-    rows = []
-    for a, b in combinations(results, 2):
-        both = [(x, y) for x, y in zip(results[a], results[b], strict=True) if x.error is None and y.error is None]
-        found = [rank_correlation(_values(x) or [], _values(y) or []) for x, y in both]
-        known = [r for r in found if r is not None]
-        differ = sum(x.pseudo_label != y.pseudo_label for x, y in both)
-        rows.append([f"{a}, {b}", f"{np.mean(known):.4f}" if known else "-", str(len(known)), f"{differ}/{len(both)}"])
-    return table(("pair", "rank correlation", "over groups", "other label"), rows, right=True) if rows else ""
+def _pair(a: Sequence[GroupReply], b: Sequence[GroupReply]) -> dict[str, Any]:
+    both = [(x, y) for x, y in zip(a, b, strict=True) if x.error is None and y.error is None]
+    known = [r for x, y in both if (r := rank_correlation(_values(x), _values(y))) is not None]
+    return {
+        "rank_correlation": float(np.mean(known)) if known else None,
+        "groups": len(known),
+        "differ": sum(x.pseudo_label != y.pseudo_label for x, y in both),
+        "both": len(both),
+    }
 
 
-def _disagreements(results: Mapping[str, Sequence[GroupReply]]) -> str:
+def _disagreements(results: Mapping[str, Sequence[GroupReply]], labels: Sequence[str | None], on: Screen) -> str:
     rows: list[list[str]] = []
-    for groups in zip(*results.values(), strict=True):
-        labels = [_label(g) for g in groups]
-        if len(set(labels)) > 1:
-            rows.append([groups[0].group_id, *labels])
+    for p, groups in enumerate(zip(*results.values(), strict=True)):
+        winners = [_winner(g) for g in groups]
+        if len(set(winners)) > 1:
+            label = labels[p] if p < len(labels) else None
+            rows.append([groups[0].group_id, *winners, *([short_answer(label or "")] if any(labels) else [])])
     if not rows:
         return "The methods agree on every pseudo-label."
     more = f"\n({len(rows) - SHOWN} more)" if len(rows) > SHOWN else ""
-    return table(("group", *results), rows[:SHOWN]) + more
+    head = ("group", *results, *(["label"] if any(labels) else []))
+    return "They disagree on\n" + table(head, rows[:SHOWN], on=on) + more
 
 
-def _label(group: GroupReply) -> Any:
+def _winner(group: GroupReply) -> str:
     if group.error is not None:
         return f"({group.error.code})"
-    return "(none)" if group.pseudo_label is None else short_answer(group.pseudo_label)
+    if group.pseudo_label is None:
+        return "(none)"
+    right = (group.diagnostics or {}).get("label_accuracy")
+    mark = "" if right is None else " (right)" if right else " (wrong)"
+    return short_answer(group.pseudo_label) + mark

@@ -14,27 +14,35 @@ from dare_reward.files.output import text_file
 from dare_reward.files.reader import Faults
 
 from .closing import Closing
-from .group_lines import add_file, read_groups, warn
+from .command import add_command
+from .group_lines import add_file, add_out, read_groups, warn
 
 __all__ = ["register"]
 
-EPILOG = """Read are dumps of vLLM and verl, replies and batches of OpenAI, completions tables of TRL, and files of one
-rollout or one group a line. Example: dare-reward convert dump.jsonl --out rollouts.jsonl. Exit codes: 0 all converted;
-1 some not (named on standard error); 2 nothing done."""
+NOTES = """It reads dumps of vLLM and verl, replies and batches of OpenAI, completions tables of TRL, and files of one
+rollout or one group a line."""
 
 
 def register(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "convert", help="write rollouts of other tools as groups, one a line", epilog=EPILOG
+    parser = add_command(
+        subparsers,
+        "convert",
+        "Write rollouts of other tools as groups, one a line.",
+        notes=NOTES,
+        examples=(
+            "dare-reward convert vllm_dump.jsonl --out rollouts.jsonl",
+            "dare-reward convert completions_00010.parquet --entropy logprob --out rollouts.jsonl",
+            "zcat batch_output.jsonl.gz | dare-reward convert - --out rollouts.jsonl",
+        ),
+        exits="0 everything converted, 1 some lines not (standard error names them), 2 nothing done.",
     )
-    add_file(parser, "rollouts")
-    parser.add_argument("--out", help="write here instead of to standard output")
-    parser.add_argument("--force", action="store_true", help="replace the file of --out if it exists")
+    add_file(parser, "Rollouts")
+    add_out(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """See EPILOG for the exit codes."""
+    """`--help` says what the exit codes mean."""
     reader = read_groups(arguments)
     faults, closing, done = Faults(reader.unit, warn), Closing(), 0
     with ExitStack() as stack:

@@ -1,26 +1,41 @@
-"""`dare-reward explain FILE.jsonl --group ID`: how one group got its rewards, step by step."""
+"""`dare-reward explain FILE`: how one group got its rewards, and which groups are worth a look."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from dare_reward._scoring.request import READING, kind_of, option_tuple, read_answers
-from dare_reward._scoring.score import score
-from dare_reward.analysis.unanswered import reason
+import numpy as np
+
+from dare_reward._scoring.diagnostics import correctness
+from dare_reward._scoring.request import READING, UNLIMITED, kind_of, option_tuple, prepare, read_answers
+from dare_reward._scoring.score import estimate, score
 from dare_reward.answers import classify
-from dare_reward.commands.tables import group_table, table
-from dare_reward.errors import RequestError
-from dare_reward.files.reader import Reader
-from dare_reward.methods import settle
+from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
+from dare_reward.errors import DareError, RequestError
+from dare_reward.files.reader import Faults, Reader
+from dare_reward.methods import find, settle, specs
 from dare_reward.openrlhf import COMPARING
-from dare_reward.reply import GroupReply
+from dare_reward.reply import GroupReply, Reply
 
 from .closing import Closing
-from .group_lines import add_file, add_method, chosen_params, read_groups
+from .command import add_command
+from .group_lines import MISSING, add_file, add_method, chosen_params, read_groups, remedies, warn
+from .labelled import finite
+from .scoring import score_all
+from .strange import signs, strangest
 
-__all__ = ["register"]
+__all__ = ["FLAGS", "register"]
+
+JSON = Mapping[str, Any]
+
+END = "end of the text"
+TAIL = 60  # characters of a rollout's end
+SHOWN = 4  # answers of each strange group
 
 FLAGS: Mapping[str, str] = {
     "all_invalid": "no rollout has an answer: all rewards are 0",
@@ -31,7 +46,8 @@ FLAGS: Mapping[str, str] = {
     "low_entropy": "an answer's uncertainty is below 0.02 nats: a repetition loop looks like this",
     "u_gt_1": "an answer's uncertainty is above 1 nat, where 1 - u would be negative; u_norm says what then",
     "guessed_answer": "an answer was taken from a text that announces none, as unmarked allows",
-    "same_value_apart": "two answers have one value and other units or names, so they were not merged",
+    "same_value_apart": "answers of one value were not merged, because the group holds several units or names of it; "
+    "-p units=ignore and -p names=ignore merge such answers",
     "missing_entropy_imputed": "missing entropies were filled with the group's mean",
     "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
     "no_answer_label": "the rollouts without an answer won the vote",
@@ -52,79 +68,242 @@ FLAGS: Mapping[str, str] = {
 
 
 def register(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("explain", help="show how one group got its rewards")
-    add_file(parser, "groups")
-    parser.add_argument("--group", required=True, help="its group_id (line-N for a group without one)")
+    parser = add_command(
+        subparsers,
+        "explain",
+        "Explain how a group got its rewards, or find the strangest groups of a file.",
+        notes="It never asks a service: the same estimator runs in this process.",
+        examples=(
+            "dare-reward explain rollouts.jsonl --group aime-7",
+            "dare-reward explain rollouts.jsonl --group line-3 -m ttrl  # a group without an id",
+            "dare-reward explain rollouts.jsonl --strangest 5",
+        ),
+        exits="0 explained, 1 the group cannot be scored, 2 there is no such group.",
+    )
+    add_file(parser, "Groups of rollouts")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
+    what.add_argument(
+        "--strangest", type=int, default=5, metavar="N", help="Show the N groups most worth a look (the default, 5)."
+    )
     add_method(parser)
+    parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
+    add_wide(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 explained; 1 the group cannot be scored; 2 there is no such group."""
+    """`--help` says what the exit codes mean."""
     params = chosen_params(arguments)[arguments.method]
+    if arguments.strangest < 1:
+        raise RequestError("--strangest must be at least 1", code="parameter")
+    reader = read_groups(arguments)
+    if arguments.group is None:
+        return _strangest(arguments, params, reader)
     closing = Closing()
-    group = _find(read_groups(arguments), arguments.file, arguments.group)
+    group = _find(reader, arguments.file, arguments.group)
     reply = score([group], params, method=arguments.method)
     found = reply.groups[0]
-    method, values = settle(arguments.method, params)
-    print(f"method {method.name}: {method.summary} [{method.paper}; {method.evidence}]")
-    print("parameters: " + ", ".join(f"{k}={v}" for k, v in values.items()))
-    print(f"config_id {reply.config_id[:12]}\n")
-    print(group_table(found))
     closing.add(group, found.valid)
-    if found.error is not None:
-        closing.say()
-        return 1
-    for flag in found.flags or ():
-        print(f"\n{flag}: {FLAGS.get(flag, '')}".rstrip(": "))
-    print(f"\nrollouts\n{_rollouts(group, found)}")
-    for line in _reasons(group, values):
-        print(line)
-    print("\n" + ", ".join(f"{k} {v:.4g}" for k, v in (found.diagnostics or {}).items() if isinstance(v, int | float)))
+    if arguments.json:
+        print(json.dumps(finite(_content(group, reply, params, arguments.method)), indent=1))
+    else:
+        print("\n\n".join(_report(group, reply, params, arguments)))
     closing.say()
+    if found.error is not None:
+        _say_remedy(arguments, [group] if found.error.code == MISSING else [])
+        return 1
     return 0
 
 
-def _find(reader: Reader, path: str, group_id: str) -> Mapping[str, Any]:
-    for number, group in reader:
+def _find(reader: Reader, path: str, group_id: str) -> JSON:
+    for place, group in reader:
         if isinstance(group, RequestError):
             continue
-        if group["group_id"] == group_id or group_id == f"{reader.unit}-{number}":
+        if group["group_id"] == group_id or group_id == f"{reader.unit}-{place}":
             return group
     raise RequestError(f"{path} has no group {group_id!r}", code="group")
 
 
-def _reasons(group: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
-    """Why rollouts have no answer, and which answers stayed apart although their values are one."""
+def _say_remedy(arguments: argparse.Namespace, lacking: Sequence[JSON]) -> None:
+    if lacking:
+        own = any(s.name == MISSING for s in specs(find(arguments.method)))
+        warn(remedies(arguments.words, lacking, param=own))
+
+
+# --- one group --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A rollout as the table shows it; `why` says why there is no answer."""
+
+    id: str
+    answer: str | None
+    why: str
+    right: bool | None
+    entropy: float | None
+    value: float | None
+    kept: bool
+    end: str
+
+
+def _report(group: JSON, reply: Reply, params: JSON, arguments: argparse.Namespace) -> Iterator[str]:
+    """The parts of the text."""
+    screen, found = screen_of(arguments), reply.groups[0]
+    method, values = settle(arguments.method, params)
+    show = partial(wrapped, on=screen, indent="  ")
+    paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
+    changed = {k: v for k, v in values.items() if arguments.wide or k in params}
+    rest = "" if arguments.wide else f"{', ' if changed else ''}{'the others' if changed else 'all'} by default"
+    yield "\n".join(
+        [
+            show(f"method {method.name}: {method.summary} [{paper}]"),
+            show("parameters: " + ", ".join(f"{k}={v}" for k, v in changed.items()) + rest),
+            f"config_id {reply.config_id[:12]}",
+        ]
+    )
+    if found.error is not None:
+        yield group_table(found, on=screen)
+        return
+    rows = list(_rows(group, found, values))
+    yield "\n".join([group_table(found, on=screen), *_label(group, found, rows)])
+    notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in found.flags or ()]
+    notes += [show(line) for line in _apart(group, values)]
+    if notes:
+        yield "\n".join(notes)
+    yield "rollouts\n" + _rollouts(rows, found, screen)
+    numbers = {k: v for k, v in (found.diagnostics or {}).items() if isinstance(v, int | float)}
+    yield show(", ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
+
+
+def _content(group: JSON, reply: Reply, params: JSON, name: str) -> dict[str, Any]:
+    """The same as one object."""
+    found, (method, values) = reply.groups[0], settle(name, params)
+    rows = list(_rows(group, found, values)) if found.error is None else []
+    return {
+        "method": method.name,
+        "parameters": dict(values),
+        "config_id": reply.config_id,
+        "label": group.get("label"),
+        "reply": reply.to_json()["groups"][0],
+        "rollouts": [
+            {
+                "id": r.id,
+                "no_answer_because": r.why or None,
+                "right": r.right,
+                "mean_entropy": r.entropy,
+                "end": r.end,
+            }
+            for r in rows
+        ],
+        "notes": _apart(group, values),
+    }
+
+
+def _rows(group: JSON, found: GroupReply, values: JSON) -> Iterator[_Row]:
+    reading = {k: v for k, v in values.items() if k in READING}
+    rollouts = group["rollouts"]
+    prepared = prepare([group], params={k: values[k] for k in (*READING, *COMPARING)}, limits=UNLIMITED)
+    entropy_R, right_R = prepared.groups.column("mean_entropy"), correctness(prepared)
+    silent = (prepared.groups.column("num_tokens") == 0).tolist()
+    read = read_answers(rollouts, silent, kind=kind_of(group), options=option_tuple(group), **reading)
+    results = found.rewards if found.rewards is not None else found.advantages
+    for i, (rollout, answer) in enumerate(zip(rollouts, found.answers or (), strict=True)):
+        yield _Row(
+            id=str(rollout.get("id", i)),
+            answer=answer,
+            why="" if answer is not None else read[i].why,
+            right=None if np.isnan(right_R[i]) else bool(right_R[i]),
+            entropy=None if np.isnan(entropy_R[i]) else float(entropy_R[i]),
+            value=results[i] if results else None,
+            kept=bool(found.keep[i]) if found.keep else True,
+            end=_end(rollout),
+        )
+
+
+def _end(rollout: JSON) -> str:
+    """The last characters of the text in one printable line."""
+    text = " ".join(str(rollout.get("text") or "").split())
+    if not text.isprintable():
+        text = text.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return text if len(text) <= TAIL else "..." + text[3 - TAIL :]
+
+
+def _label(group: JSON, found: GroupReply, rows: Sequence[_Row]) -> list[str]:
+    """What the truth is, if the file says it."""
+    known = [r.right for r in rows if r.right is not None]
+    if not known:
+        return []
+    given = f"label {short_answer(group['label'])}: " if group.get("label") is not None else ""
+    right = (found.diagnostics or {}).get("label_accuracy")
+    verdict = "" if right is None else f"the pseudo-label is {'right' if right else 'wrong'}, "
+    return ["", f"{given}{verdict}{sum(known)} of {len(known)} rollouts are right"]
+
+
+def _apart(group: JSON, values: JSON) -> list[str]:
+    """Which answers stayed apart although their values are one, and what would merge them."""
+    if values.get("mode") != "clean":
+        return []
     kind, options, rollouts = kind_of(group), option_tuple(group), group["rollouts"]
     reading = {k: v for k, v in values.items() if k in READING}
     found = read_answers(rollouts, [False] * len(rollouts), kind=kind, options=options, **reading)
-    lines = [
-        f"rollout {r.get('id', i)} has no answer: {e.why}"
-        for i, (r, e) in enumerate(zip(rollouts, found, strict=True))
-        if e.answer is None
+    comparing = {k: v for k, v in values.items() if k in COMPARING}
+    classes = classify([e.answer for e in found], kind=kind, options=options, **comparing)
+    return [
+        f"{short_answer(classes.answers[a])} and {short_answer(classes.answers[b])} stay apart: one value under other "
+        "units or names"
+        for a, b in classes.apart
     ]
-    if values.get("mode") == "clean":
-        comparing = {k: v for k, v in values.items() if k in COMPARING}
-        classes = classify([e.answer for e in found], kind=kind, options=options, **comparing)
-        lines += [
-            f"{classes.answers[a]} and {classes.answers[b]} stay apart: one value, other units or names"
-            for a, b in classes.apart
-        ]
-    return ["", *lines] if lines else []
 
 
-def _rollouts(group: Mapping[str, Any], found: GroupReply) -> str:
-    values = found.rewards if found.rewards is not None else found.advantages
-    rows = [
-        [
-            str(rollout.get("id", i)),
-            (answer if answer is not None else f"(none: {reason(rollout)})")[:48],
-            "-" if value is None else f"{value:.6f}",
-            "" if keep else "no",
-        ]
-        for i, (rollout, answer, value, keep) in enumerate(
-            zip(group["rollouts"], found.answers or (), values or (), found.keep or (), strict=True)
-        )
-    ]
-    return table(("rollout", "answer", "reward" if found.rewards is not None else "advantage", "kept"), rows)
+def _rollouts(rows: Sequence[_Row], found: GroupReply, screen: Screen) -> str:
+    value = "reward" if found.rewards is not None else "advantage"
+    columns: dict[str, list[str]] = {
+        "rollout": [r.id for r in rows],
+        "answer": [short_answer(r.answer) if r.answer is not None else f"none: {r.why}" for r in rows],
+        "right": ["-" if r.right is None else "yes" if r.right else "no" for r in rows],
+        "entropy": [number(r.entropy, 4) for r in rows],
+        value: ["-" if r.value is None else f"{r.value:.6f}" for r in rows],
+        "kept": ["yes" if r.kept else "no" for r in rows],
+        END: [r.end for r in rows],
+    }
+    known = {name: cells for name, cells in columns.items() if {*cells} - {"-", ""}}
+    whole = _table(known, replace(screen, width=None))
+    if screen.width is None or max(map(len, whole.splitlines())) <= screen.width or END not in known:
+        return _table(known, screen)
+    ends = {"rollout": known["rollout"], END: known.pop(END)}
+    return f"{_table(known, screen)}\n\n{_table(ends, screen)}"
+
+
+def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
+    return table(tuple(columns), list(zip(*columns.values(), strict=True)), on=screen)
+
+
+# --- the strangest groups ---------------------------------------------------------------------------------------------
+
+
+def _strangest(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
+    screen, closing, faults = screen_of(arguments), Closing(), Faults(reader.unit, warn)
+    seen: list[tuple[JSON, GroupReply]] = []
+    for place, group, found in score_all(reader, partial(estimate, method=arguments.method, **params)):
+        if isinstance(found, DareError):
+            faults.add(place, found)
+            continue
+        closing.add(group, found.valid)
+        seen.append((group, found))
+    faults.say()
+    reader.say(warn)
+    if not seen:
+        raise RequestError(f"{arguments.file}: no groups", code="empty")
+    chosen = strangest(seen, arguments.strangest)
+    if arguments.json:
+        print(json.dumps([{"group_id": g["group_id"], "signs": signs(g, r)} for g, r in chosen], indent=1))
+    for group, found in [] if arguments.json else chosen:
+        print(group_table(found, top=SHOWN, on=screen))
+        print("\n".join(wrapped(f"- {sign}", screen, indent="  ") for sign in signs(group, found)) + "\n")
+    if not chosen:
+        warn("no group is strange: in each a clear majority answered alike")
+    closing.say()
+    _say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING])
+    return 0 if any(r.error is None for _, r in seen) else 1

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.errors import RequestError
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
+from dare_reward.params import Spec
 from dare_reward.reply import Problem
 
-__all__ = ["add_file", "add_method", "chosen_params", "hinted", "read_groups", "warn"]
+__all__ = [
+    "MISSING",
+    "add_file",
+    "add_method",
+    "add_out",
+    "add_param",
+    "chosen_params",
+    "own_params",
+    "read_groups",
+    "remedies",
+    "unscored",
+    "warn",
+]
+
+MISSING = "missing_entropy"
 
 
 def add_method(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--method", default="dare", help="an estimator of `dare-reward methods` (default dare)")
+    which.add_argument(
+        "-m", "--method", default="dare", help="An estimator that `dare-reward methods` lists (default: dare)."
+    )
     which.add_argument(
         "--params",
         action=_Line,
         metavar="LINE",
-        help="method and parameters in one line, as `dare-reward calibrate` prints it",
+        help="The method and its parameters in one line, as `dare-reward calibrate` prints it.",
     )
-    parser.add_argument(
-        "-p",
-        "--param",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a parameter of the method; may be repeated",
-    )
+    add_param(parser, "Set a parameter of the method, or one that says how answers are read. You may repeat it.")
+
+
+def add_param(parser: argparse.ArgumentParser, words: str) -> None:
+    parser.add_argument("-p", "--param", action="append", default=[], metavar="NAME=VALUE", help=words)
+
+
+def add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="FILE", help="Write to this file instead of standard output.")
+    parser.add_argument("--force", action="store_true", help="Replace the file of --out if it exists.")
 
 
 class _Line(argparse.Action):
@@ -53,29 +74,47 @@ def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ())
     names = list(methods) or [arguments.method]
     known = {m: {s.name: s for s in specs(find(m))} for m in names}
     params: dict[str, dict[str, Any]] = {m: {} for m in names}
-    for text in arguments.param:
-        name, equals, value = text.partition("=")
-        owners = [m for m in names if name in known[m]]
-        if not equals or not owners:
-            every = ", ".join(dict.fromkeys(n for m in names for n in known[m]))
-            raise RequestError(f"--param {name}: write NAME=VALUE with one of {every}", code="unknown_parameter")
-        for m in owners:
-            params[m][name] = known[m][name].parse(value)
+    for name, value in _pairs(arguments.param, {n for m in names for n in known[m]}):
+        for m in names:
+            if name in known[m]:
+                params[m][name] = known[m][name].parse(value)
     for m in names:
         settle(m, params[m])
     return params
 
 
+def own_params(given: Sequence[str], known: Iterable[Spec]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`--param` values of a command without a method: those of `known`, and those that say how answers are read."""
+    own = {s.name: s for s in known}
+    reading = {s.name: s for s in ANSWER_SPECS}
+    found = {n: ({**reading, **own})[n].parse(v) for n, v in _pairs(given, [*own, *reading])}
+    return {n: v for n, v in found.items() if n in own}, {n: v for n, v in found.items() if n not in own}
+
+
+def _pairs(given: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
+    known = dict.fromkeys(known)
+    out = []
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or name not in known:
+            raise RequestError(
+                f"--param {name}: write NAME=VALUE with one of {', '.join(known)}", code="unknown_parameter"
+            )
+        out.append((name, value))
+    return out
+
+
 def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     """The argument `file` and how it is read."""
     parser.add_argument(
-        "file", help=f"{what}: JSON lines, JSON or Parquet, also gzip or zstd; - for standard input (docs/cli.md)"
+        "file",
+        help=f"{what} as JSON lines, JSON or Parquet, also by gzip or zstd; - reads standard input (docs/cli.md).",
     )
     parser.add_argument(
         "--entropy",
         choices=("exact", "logprob"),
         default="exact",
-        help="logprob: where entropies are missing, estimate them by the log-probabilities of the sampled tokens",
+        help="With logprob, estimate missing entropies by the log-probabilities of the sampled tokens.",
     )
 
 
@@ -84,13 +123,19 @@ def read_groups(arguments: argparse.Namespace) -> Reader:
     return Reader(arguments.file, logprobs=arguments.entropy == "logprob")
 
 
-def hinted(error: Problem, group: Mapping[str, Any]) -> RequestError:
-    """Why a group was not scored, with the flag of the command line that changes it."""
-    text = error.message
-    if error.code == "missing_entropy":
-        has = any(r.get("token_logprobs") for r in group["rollouts"])
-        text += "; here: -p missing_entropy=frequency" + (", or --entropy logprob" if has else "")
+def unscored(error: Problem) -> RequestError:
+    """Why a group was not scored, without the advice to somebody who writes requests."""
+    text = error.message.partition(" (rollouts ")[0] if error.code == MISSING else error.message
     return RequestError(text, code=error.code)
+
+
+def remedies(words: Sequence[str], groups: Sequence[Mapping[str, Any]], *, param: bool = True) -> str:
+    """A sentence with the commands that score groups whose entropies are missing; `words` is the one that did not."""
+    own = shlex.join(["dare-reward", *words])
+    found = [f"by their votes alone: {own} -p missing_entropy=frequency"] if param else []
+    if groups and all(r.get("token_logprobs") for g in groups for r in g["rollouts"]):
+        found.append(f"by entropies estimated from the log-probabilities: {own} --entropy logprob")
+    return "These rollouts have no entropies. Score them " + "; or ".join(found) if found else ""
 
 
 def warn(text: str) -> None:

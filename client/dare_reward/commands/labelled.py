@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,16 @@ class Labelled:
     closing: Closing
 
 
-def read_labelled(file: str, *, logprobs: bool = False) -> Labelled:
-    """Every good group of the file; what is wrong with it is said. RequestError if no group has a label."""
+def read_labelled(file: str, *, logprobs: bool = False, reading: Mapping[str, Any] = MappingProxyType({})) -> Labelled:
+    """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
+
+    reading   values of `ANSWER_SPECS`: how answers are read and compared
+    """
     reader = Reader(file, logprobs=logprobs)
     groups: list[Mapping[str, Any]] = []
     faults, closing = Faults(reader.unit, warn), Closing()
     for number_, group in reader:
-        fault = group if isinstance(group, RequestError) else _fault(group)
+        fault = group if isinstance(group, RequestError) else _fault(group, reading)
         if fault is None and not isinstance(group, RequestError):
             groups.append({**group, "group_id": f"{len(groups)}"})
         elif fault is not None:
@@ -51,7 +55,7 @@ def read_labelled(file: str, *, logprobs: bool = False) -> Labelled:
     reader.say(warn)
     if not groups:
         raise RequestError(f"{file}: no groups", code="empty")
-    prepared = _prepared(groups)
+    prepared = _prepared(groups, reading)
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
         raise RequestError(f"{file}: no group has a label or `correct` flags", code="label")
@@ -72,22 +76,24 @@ def _token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:
     return tuple(tuple(parts[low:high]) for low, high in pairwise(starts.tolist()))
 
 
-def _fault(group: Mapping[str, Any]) -> RequestError | None:
+def _fault(group: Mapping[str, Any], reading: Mapping[str, Any]) -> RequestError | None:
     try:
-        _prepared([group])
+        _prepared([group], reading)
     except RequestError as error:
         return error
     return None
 
 
-def _prepared(groups: Sequence[Mapping[str, Any]]) -> Prepared:
-    return prepare(groups, limits=UNLIMITED)
+def _prepared(groups: Sequence[Mapping[str, Any]], reading: Mapping[str, Any]) -> Prepared:
+    return prepare(groups, params=reading, limits=UNLIMITED)
 
 
 def finite(value: Any) -> Any:
-    """NaN as null, at any depth of dictionaries."""
+    """NaN as null, at any depth."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [finite(v) for v in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.advantages import ADVANTAGES, Advantage
-from dare_reward.commands.tables import table
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.methods import EXPERIMENTAL, Method, find, methods
 from dare_reward.params import Spec
+
+from .command import LOOKUP, add_command
+from .tables import add_wide, screen_of, table, wrapped
 
 __all__ = ["markdown", "register"]
 
@@ -28,27 +31,43 @@ ADVANTAGE_HEAD = ("name", "formula", "OpenRLHF", "verl", "over")
 
 
 def register(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("methods", help="list the estimators, or one's parameters")
-    parser.add_argument("name", nargs="?", help="a method")
+    parser = add_command(
+        subparsers,
+        "methods",
+        "List the estimators, or the parameters of one.",
+        group=LOOKUP,
+        examples=(
+            "dare-reward methods",
+            "dare-reward methods dare  # its parameters",
+            "dare-reward methods --choose  # what each needs and costs",
+            "dare-reward methods --inputs  # what a rollout may hold",
+        ),
+    )
+    parser.add_argument("name", nargs="?", help="Show the parameters of this method.")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--choose", action="store_true", help="what each needs, costs and gives, and what is unverified")
+    what.add_argument(
+        "--choose", action="store_true", help="Say what each needs, costs and gives, and what is unverified."
+    )
     what.add_argument(
         "--inputs",
         nargs="?",
         const="rollout",
         choices=("rollout", "group"),
-        help="the inputs of a rollout (default) or of a group, and which methods need them",
+        help="List the inputs of a rollout (default) or of a group, and the methods that need them.",
     )
-    what.add_argument("--advantages", action="store_true", help="advantage estimators and their names in the stacks")
+    what.add_argument(
+        "--advantages", action="store_true", help="List the advantage estimators and their names in the stacks."
+    )
     parser.add_argument(
-        "--all", action="store_true", help="list presets, experimental methods and those that need references too"
+        "--all", action="store_true", help="Include presets, experimental methods, and those that need references."
     )
-    parser.add_argument("--markdown", action="store_true", help="as the tables of the documentation")
+    parser.add_argument("--markdown", action="store_true", help="Write Markdown, as in the documentation.")
+    add_wide(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    render = markdown if arguments.markdown else table
+    render = markdown if arguments.markdown else partial(table, on=screen_of(arguments))
     listed = [m for m in methods().values() if m.offered or arguments.all]
     if arguments.advantages:
         own = [_own_advantage(m) for m in methods().values() if m.advantages]
@@ -65,10 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\n--all lists {len(methods()) - len(listed)} more")
     else:
         method = find(arguments.name)
-        print(f"{method.name}: {method.summary} [{method.paper}; {method.evidence}]\n")
+        paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
+        print(wrapped(f"{method.name}: {method.summary} [{paper}]", screen_of(arguments)) + "\n")
         presets = [m for m in methods().values() if m.defaults and m.function is method.function and m != method]
         if presets and not arguments.markdown:
-            print(table(("preset", "what"), [[m.name, m.summary] for m in presets]) + "\n")
+            print(render(("preset", "what"), [[m.name, m.summary] for m in presets]) + "\n")
         consent = [EXPERIMENTAL] if method.experimental else []
         print(render(PARAMETER_HEAD, [_spec(s) for s in [*method.specs, *consent]]))
         print("\nhow answers are read and compared\n")

@@ -16,30 +16,38 @@ from dare_reward.runs import read_run
 from dare_reward.runs.reader import segments
 from dare_reward.runs.replay import Difference, Totals, replay
 
+from .command import add_command
 from .group_lines import add_method, chosen_params, warn
 from .tables import short_answer, table
 
 __all__ = ["register"]
 
 SHOWN = 8
-EPILOG = """It starts at the answers as the run read them. What it says holds for each group as it was sampled: a policy
-that had been trained on other rewards would have sampled other rollouts. Exit codes: 0 every group scored again; 1 some
-not; 2 nothing done."""
 
 
 def register(subparsers: Any) -> None:
-    words = "score the groups of a run log by another method, and count what changes"
-    parser: argparse.ArgumentParser = subparsers.add_parser("replay", help=words, description=words, epilog=EPILOG)
-    parser.add_argument("path", metavar="RUN", help="a folder of a run log, or one of its segments (docs/run-log.md)")
+    parser = add_command(
+        subparsers,
+        "replay",
+        "Score the groups of a run log by another method, and count what changes.",
+        notes="""A replay begins at the answers as the run read them. What it says holds for each group as it was
+        sampled: a policy that had been trained on other rewards would have sampled other rollouts.""",
+        examples=(
+            "dare-reward replay runs/exp1 --method ttrl",
+            "dare-reward replay runs/exp1 --method dare -p tau=0.1 --out changed.jsonl",
+        ),
+        exits="0 every group scored again, 1 some not, 2 nothing done.",
+    )
+    parser.add_argument("path", metavar="RUN", help="The folder of a run log, or one of its segments.")
     add_method(parser)
-    parser.add_argument("--json", action="store_true", help="the counts as one JSON object")
-    parser.add_argument("--out", help="also write a JSON line for each group whose label or signs change")
-    parser.add_argument("--force", action="store_true", help="replace the file of --out if it exists")
+    parser.add_argument("--json", action="store_true", help="Print the counts as one JSON object.")
+    parser.add_argument("--out", help="Also write a JSON line for each group whose label or signs change.")
+    parser.add_argument("--force", action="store_true", help="Replace the file of --out if it exists.")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """See EPILOG for the exit codes."""
+    """0 if every group was scored again, 1 if some were not."""
     params = chosen_params(arguments)[arguments.method]
     totals, examples, why = Totals(), list[Difference](), Counter[str]()
     with ExitStack() as stack:

@@ -1,35 +1,88 @@
-"""Replies as text for people: aligned tables, nothing else."""
+"""Replies as text for people: aligned tables that fit the terminal, and colour where it helps."""
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Sequence
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
 
 from ..reply import GroupReply, Support
 
-__all__ = ["group_table", "number", "short_answer", "table"]
+__all__ = ["PAPER", "Screen", "add_wide", "group_table", "number", "screen_of", "short_answer", "table", "wrapped"]
 
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
 WIDTH = 32
+NARROWEST = 24  # a column is not wrapped below this; the last columns are left out instead
+# Colours of a terminal (SGR codes) for the cells of some columns.
+COLOURED: Final = frozenset({"kept", "right"})
+COLOURS: Final[Mapping[str, int]] = {"yes": 32, "no": 31, "pruned": 31}
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False) -> str:
-    """Columns as wide as they need; `right` aligns all but the first to the right, for numbers."""
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What a table is written on: `width` None is as wide as the table wants to be."""
+
+    width: int | None = None
+    colour: bool = False
+
+
+PAPER: Final = Screen()  # a file or a pipe
+
+
+def add_wide(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wide", action="store_true", help="Show every column, however wide the terminal is.")
+
+
+def screen_of(arguments: argparse.Namespace) -> Screen:
+    """Standard output. The colours heed NO_COLOR (no-color.org)."""
+    if not sys.stdout.isatty():
+        return PAPER
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return Screen(None if arguments.wide else shutil.get_terminal_size().columns, colour)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False, on: Screen = PAPER) -> str:
+    """Aligned columns. `right` aligns all but the first to the right, for numbers.
+
+    Where the screen is narrower, long cells are wrapped; if that is not enough, the last columns are left out, and a
+    line below says so.
+    """
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = [_line(row, widths, right) for row in (head, ["-" * w for w in widths], *rows)]
+    if on.width is not None:
+        widths = _fitted(widths, on.width)
+    shown = head[: len(widths)]
+    lines = [
+        line for row in (shown, ["-" * w for w in widths], *rows) for line in _lines(row, shown, widths, right, on)
+    ]
+    if left := head[len(widths) :]:
+        lines.append(f"(--wide shows {', '.join(left)} too)")
     return "\n".join(line.rstrip() for line in lines)
 
 
-def group_table(group: GroupReply, *, top: int | None = None) -> str:
+def wrapped(text: str, on: Screen, *, indent: str = "") -> str:
+    """Prose that fits the screen."""
+    if on.width is None:
+        return text
+    return textwrap.fill(text, on.width, subsequent_indent=indent, break_on_hyphens=False)
+
+
+def group_table(group: GroupReply, *, top: int | None = None, on: Screen = PAPER) -> str:
     """One group: a heading, and a row per answer, most votes first; `top` limits the rows."""
     if group.error is not None:
-        return f"{group.group_id}: {group.error.code}: {group.error.message}"
+        return wrapped(f"{group.group_id}: {group.error.code}: {group.error.message}", on)
     support = sorted(group.support or (), key=lambda s: -s.count)
     shown = support[:top]
     rows = [_row(s) for s in shown]
     if rest := support[len(shown) :]:
         rows.append([f"({len(rest)} more answers)", str(sum(s.count for s in rest)), *[""] * 6])
-    return f"{_heading(group)}\n{table(COLUMNS, rows, right=True)}"
+    return f"{wrapped(_heading(group), on, indent='  ')}\n{table(COLUMNS, rows, right=True, on=on)}"
 
 
 def _heading(group: GroupReply) -> str:
@@ -68,7 +121,32 @@ def short_answer(text: str) -> str:
     return safe if len(safe) <= WIDTH else safe[: WIDTH - 3] + "..."
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], right: bool) -> str:
-    return "  ".join(
-        c.rjust(w) if right and i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
-    )
+def _fitted(widths: Sequence[int], limit: int) -> list[int]:
+    """Widths of the columns that are shown: the widest give way, then the last are left out."""
+    found = list(widths)
+    while sum(found) + 2 * (len(found) - 1) > limit:
+        widest = max(found)
+        if widest > NARROWEST:
+            found[found.index(widest)] -= 1
+        elif len(found) > 2:
+            found = list(widths[: len(found) - 1])
+        else:
+            break
+    return found
+
+
+def _lines(cells: Sequence[str], head: Sequence[str], widths: Sequence[int], right: bool, on: Screen) -> list[str]:
+    """A row as one line, or as many as its longest cell takes."""
+    parts = [textwrap.wrap(c, w) if len(c) > w else [c] for c, w in zip(cells, widths, strict=False)]
+    return [
+        "  ".join(
+            _painted(c.rjust(w) if right and i else c.ljust(w), name, on)
+            for i, (c, w, name) in enumerate(zip(line, widths, head, strict=True))
+        )
+        for line in zip_longest(*parts, fillvalue="")
+    ]
+
+
+def _painted(cell: str, column: str, on: Screen) -> str:
+    code = COLOURS.get(cell.strip()) if on.colour and column in COLOURED else None
+    return cell if code is None else f"\x1b[{code}m{cell}\x1b[0m"

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from dare_reward.commands.command import AUTHORS, add_command
 from dare_reward.errors import ConfigError, RequestError
 
 from ..publish import publish
@@ -31,34 +32,43 @@ SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN}
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
-    words = "folder of results/ and docs/ (default research, from the root of a checkout)"
+    words = "The folder of results/ and docs/ (default: research, from the root of a checkout)."
     parser.add_argument("--out", type=Path, default=Path("research"), help=words)
 
 
 def add_train(actions: Any) -> None:
-    parser: argparse.ArgumentParser = actions.add_parser(
+    parser = add_command(
+        actions,
         "train",
-        help="small language models made from scratch, trained without labels through the service",
-        description=__doc__,
+        "Train small language models from scratch, without labels, through the service.",
+        group=AUTHORS,
+        examples=("dare-reward study train --list", "dare-reward study train --smoke --out /tmp/study"),
     )
     add = parser.add_argument
     add_out(parser)
-    add("--models", type=Path, default=Path(".study"), help="folder of the base models (default .study)")
-    add("--stage", choices=STAGES, default="confirm")
-    add("--regimes", type=_names(REGIMES), default=("informative",), help=f"of {', '.join(REGIMES)}; commas between")
-    add("--arms", type=_arms, default=DEFAULT, help=f"default, full, campaign, or of {', '.join(ARMS)}; commas between")
-    add("--bases", type=int, default=4, help="independently pretrained models (default 4)")
-    add("--seeds", type=int, default=4, help="RL seeds of each (default 4)")
-    add("--lr", type=_rates, help="learning rates; commas between (default: the design's)")
-    add("--temperature", type=float, help="sampling temperature (default 1)")
-    add("--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a method's parameter; repeatable")
-    add("--steps", type=int, help="RL steps (default: the design's)")
-    add("--minutes", type=float, default=15.0, help="start no run that would end later (default 15)")
-    add("--workers", type=int, default=2, help="processes of one thread each (default 2)")
-    add("--url", help="a running service (default: one is started)")
-    add("--scale", type=float, default=1.0, help="model, prompts and steps times this, for a larger machine")
-    add("--smoke", action="store_true", help="every code path on tiny sizes; the numbers mean nothing")
-    add("--list", action="store_true", help="print what would be run")
+    add("--models", type=Path, default=Path(".study"), help="The folder of the base models (default: .study).")
+    add("--stage", choices=STAGES, default="confirm", help="The stage of the study (default: confirm).")
+    add(
+        "--regimes", type=_names(REGIMES), default=("informative",), help=f"Regimes of {', '.join(REGIMES)}, by commas."
+    )
+    add(
+        "--arms",
+        type=_arms,
+        default=DEFAULT,
+        help=f"The arms default, full or campaign, or {', '.join(ARMS)} by commas.",
+    )
+    add("--bases", type=int, default=4, help="Independently pretrained models (default: 4).")
+    add("--seeds", type=int, default=4, help="RL seeds of each (default: 4).")
+    add("--lr", type=_rates, help="Learning rates, by commas (default: the design's).")
+    add("--temperature", type=float, help="The sampling temperature (default: 1).")
+    add("--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="Set a method's parameter.")
+    add("--steps", type=int, help="RL steps (default: the design's).")
+    add("--minutes", type=float, default=15.0, help="Start no run that would end later (default: 15).")
+    add("--workers", type=int, default=2, help="Processes of one thread each (default: 2).")
+    add("--url", help="A running service (default: start one).")
+    add("--scale", type=float, default=1.0, help="Multiply model, prompts and steps, for a larger machine.")
+    add("--smoke", action="store_true", help="Run every code path on tiny sizes.")
+    add("--list", action="store_true", help="Print what would be run.")
     parser.set_defaults(run=run_train)
 
 

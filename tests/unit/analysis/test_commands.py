@@ -85,7 +85,7 @@ def test_groups_without_entropy_are_left_out_of_what_needs_it(tmp_path, capsys):
     assert (found["dare"]["scored"], found["dare"]["failed"]) == (3, 1)
     assert (found["ttrl"]["scored"], found["ttrl"]["failed"]) == (4, 0)
     assert main(["preflight", file_of(tmp_path, [bare])]) == 2
-    assert "mean_entropy" in capsys.readouterr().out
+    assert "mean_entropy" in capsys.readouterr().err
 
 
 def test_bad_lines_are_named(tmp_path, capsys):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.analysis.summary import powers
+from dare_reward.commands.command import AUTHORS, add_command
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
@@ -28,37 +29,46 @@ from .scores import score
 __all__ = ["register", "report"]
 
 SHOWN = ("Raw model", "CoT", "GRPO", "TTRL", "DARE")
-EPILOG = """Completions are kept in OUT/BENCHMARK.completions.jsonl as they come: the same command resumes. The answer
-room of dare-reward extracts and grades. Exit codes: 0 done, 1 completions are missing, 2 wrong use or no server."""
+NOTES = """Completions are kept in OUT/BENCHMARK.completions.jsonl as they come, so the same command resumes. Answers
+are extracted and graded by the rules of docs/answers.md. $OPENAI_API_KEY is the server's token."""
 
 
 def register(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "evaluate", help="pass@k and maj@k of a served model on local benchmark files", epilog=EPILOG
+    parser = add_command(
+        subparsers,
+        "evaluate",
+        "Measure pass@k and maj@k of a served model on benchmark files.",
+        group=AUTHORS,
+        notes=NOTES,
+        examples=(
+            "dare-reward evaluate --data aime24=aime.jsonl --url http://127.0.0.1:8000/v1 --model m --out evaluation",
+            "dare-reward evaluate --data aime24=aime.jsonl --out evaluation --report",
+        ),
+        exits="0 done, 1 completions are missing, 2 wrong use or no server.",
     )
-    words = f"JSON or JSONL; one of {', '.join(BENCHMARKS)}; may be repeated"
+    words = f"A JSON or JSONL file of {', '.join(BENCHMARKS)}. You may repeat it."
     parser.add_argument("--data", action="append", required=True, metavar="BENCHMARK=FILE", help=words)
-    parser.add_argument("--out", type=Path, required=True, help="folder of completions and report.json")
+    parser.add_argument("--out", type=Path, required=True, help="The folder of the completions and report.json.")
+    parser.add_argument("--url", help="An OpenAI-compatible endpoint, such as http://HOST:PORT/v1.")
+    parser.add_argument("--model", default="", help="The name by which the server knows the model.")
+    parser.add_argument("--samples", type=int, default=16, help="Completions of each problem (default: 16).")
+    parser.add_argument("--limit", type=int, help="Ask only the first problems of each file.")
+    parser.add_argument("--temperature", type=float, default=1.0, help="The sampling temperature (default: 1).")
+    parser.add_argument("--top-p", type=float, default=0.95, help="The top-p of the sampling (default: 0.95).")
+    parser.add_argument("--max-tokens", type=int, default=3072, help="Tokens of a completion at most (default: 3072).")
+    parser.add_argument("--seed", type=int, default=0, help="The seed of the sampling (default: 0).")
     parser.add_argument(
-        "--url", help="an OpenAI-compatible endpoint, http://HOST:PORT/v1; $OPENAI_API_KEY is its token"
+        "--route", choices=["chat", "completions"], default="chat", help="Ask by chat, or send the bare question."
     )
-    parser.add_argument("--model", default="", help="the name under which the server knows the model")
-    parser.add_argument("--samples", type=int, default=16, help="completions a problem (default 16)")
-    parser.add_argument("--limit", type=int, help="the first problems of each file only")
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--top-p", type=float, default=0.95)
-    parser.add_argument("--max-tokens", type=int, default=3072)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--route", choices=["chat", "completions"], default="chat", help="chat, or the bare question")
-    parser.add_argument("--system", help="a system message (chat)")
-    parser.add_argument("--concurrency", type=int, default=32, help="requests in flight (default 32)")
-    parser.add_argument("--paper", choices=models(), help="print the paper's rows of this model beside ours")
-    parser.add_argument("--report", action="store_true", help="ask for nothing, report what is there")
+    parser.add_argument("--system", help="A system message, for chat.")
+    parser.add_argument("--concurrency", type=int, default=32, help="Requests in flight (default: 32).")
+    parser.add_argument("--paper", choices=models(), help="Print the paper's rows of this model too.")
+    parser.add_argument("--report", action="store_true", help="Ask nothing, and report what is there.")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """See EPILOG."""
+    """`--help` says what the exit codes mean."""
     if not arguments.report and not (arguments.url and arguments.model):
         raise RequestError("--url and --model say whom to ask; --report asks nobody", code="url")
     if arguments.samples < 1:

@@ -17,6 +17,7 @@ from typing import Any
 
 from dare_reward.analysis.preflight import preflight
 from dare_reward.commands.calibrate import report
+from dare_reward.commands.command import add_command
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.errors import ConfigError, RequestError
 
@@ -27,8 +28,8 @@ from .benchmarks import BENCHMARKS, BenchmarkProblem, load, prompt
 __all__ = ["MeasurePlan", "groups_of", "register", "written"]
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
-EPILOG = """Needs vLLM and a GPU that holds the model. OUT gets a group a line, in the shape of the HTTP body; what is
-in it already is not sampled again. Exit codes: 0 entropy is worth using, 1 the vote or undecided, 2 nothing done."""
+NOTES = """It needs vLLM and a GPU that holds the model. The file of --out gets one group a line, in the shape of the
+HTTP body. What it holds already is not sampled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +46,50 @@ class MeasurePlan:
 
 def register(subparsers: Any) -> None:
     usual = MeasurePlan("")
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "measure",
-        help="sample a model with vLLM and measure what its entropy tells, without training",
-        description="Sample labelled prompts with vLLM, keep the rollouts with their entropies, and calibrate.",
-        epilog=EPILOG,
+        "Sample a model with vLLM and measure what its entropy tells, without training.",
+        notes=NOTES,
+        examples=(
+            "dare-reward measure --model Qwen/Qwen2.5-Math-1.5B --data math-500=math.jsonl --out rollouts.jsonl",
+            "dare-reward measure --model ./policy --data amc=amc.json --out r.jsonl --engine tensor_parallel_size=2",
+        ),
+        exits="0 entropy is worth using, 1 the vote or undecided, 2 nothing done.",
     )
-    parser.add_argument("--model", required=True, help="a name or a folder that vLLM can load")
+    parser.add_argument("--model", required=True, help="A name or a folder that vLLM can load.")
     parser.add_argument(
-        "--data", required=True, metavar="BENCHMARK=FILE", help=f"labelled prompts; one of {', '.join(BENCHMARKS)}"
+        "--data", required=True, metavar="BENCHMARK=FILE", help=f"Labelled prompts of {', '.join(BENCHMARKS)}."
     )
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="the rollouts")
-    parser.add_argument("--prompts", type=int, default=50, help="drawn at random from the file (default 50)")
-    parser.add_argument("--rollouts", type=int, default=usual.rollouts, help="a prompt (default 64)")
-    parser.add_argument("--temperature", type=float, default=usual.temperature, help="of the training (default 1)")
-    parser.add_argument("--top-p", type=float, default=usual.top_p)
-    parser.add_argument("--max-tokens", type=int, default=usual.max_tokens)
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
+    parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
+    parser.add_argument("--rollouts", type=int, default=usual.rollouts, help="Rollouts of each prompt (default: 64).")
     parser.add_argument(
-        "--route", choices=["chat", "completions"], default=usual.route, help="chat, or the bare prompt"
+        "--temperature", type=float, default=usual.temperature, help="The temperature of your training (default: 1)."
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the draw of prompts, of vLLM and of the bootstrap")
+    parser.add_argument("--top-p", type=float, default=usual.top_p, help="The top-p of your training (default: 0.95).")
+    parser.add_argument(
+        "--max-tokens", type=int, default=usual.max_tokens, help="New tokens of a rollout at most (default: 3072)."
+    )
+    parser.add_argument(
+        "--route",
+        choices=["chat", "completions"],
+        default=usual.route,
+        help="Apply the chat template, or send the bare prompt.",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="The seed of the draw, of vLLM and of the bootstrap.")
     parser.add_argument(
         "--engine",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an argument of vllm.LLM, such as tensor_parallel_size=4; may be repeated",
+        help="Set an argument of vllm.LLM. You may repeat it.",
     )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """See EPILOG for the exit codes."""
+    """`--help` says what the exit codes mean."""
     if min(arguments.prompts, arguments.rollouts, arguments.max_tokens) < 1:
         raise RequestError("--prompts, --rollouts and --max-tokens must be at least 1", code="parameter")
     plan = MeasurePlan(

@@ -6,115 +6,203 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dare_reward.commands.command import TRAINING, add_command
+from dare_reward.commands.group_lines import warn
+from dare_reward.commands.tables import table
 from dare_reward.errors import ConfigError, DareError
 
 __all__ = ["register_data", "register_doctor", "register_train"]
 
 
 def register_train(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "train",
-        help="compose and run an OpenRLHF training command",
-        description="Compose an OpenRLHF command from a recipe, check, print, run.",
+        "Compose an OpenRLHF training command from a recipe, check it and run it.",
+        group=TRAINING,
+        notes="docs/openrlhf-agent.md explains the routes, the agent's settings and the recipes.",
+        examples=(
+            "dare-reward train --list",
+            "dare-reward train --list aime24 qwen3",
+            "dare-reward train --recipe aime24-qwen2.5-math-1.5b --reward-url http://HOST:8000 --dry-run",
+            "dare-reward train --recipe amc-qwen3-1.7b --reward-url http://HOST:8000 --set rollout.batch_size=16",
+        ),
+        exits="those of OpenRLHF; 1 a table has rows that cannot run, 2 wrong use.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
-        "--recipe", help="BENCHMARK-BACKBONE[-ROW], such as aime24-qwen2.5-math-1.5b or amc-qwen3-1.7b-ttrl"
+        "--recipe", help="Train this BENCHMARK-BACKBONE[-ROW], such as aime24-qwen2.5-math-1.5b or amc-qwen3-1.7b-ttrl."
     )
-    what.add_argument("--table", help="all recipes of a table: main, ablation, large, forms (with --dry-run)")
-    what.add_argument("--list", action="store_true", help="the names of all recipes")
-    parser.add_argument("--reward-url", help="the reward service, http://HOST:PORT")
+    what.add_argument("--table", help="Print the commands of a table: main, ablation, large or forms (with --dry-run).")
+    what.add_argument(
+        "--list", nargs="*", metavar="WORD", help="List what recipes are made of, or those whose names hold every WORD."
+    )
+    parser.add_argument("--reward-url", metavar="URL", help="The address of the reward service, http://HOST:PORT.")
     parser.add_argument(
         "--route",
         choices=["agent", "url"],
         default="agent",
-        help="agent: exact entropies and extra votes; url: nothing on the nodes",
+        help="Use the agent (exact entropies, extra votes) or the URL alone (nothing on the nodes).",
     )
     parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder of the prepared sets (dare-reward data prepare)"
+        "--data",
+        type=Path,
+        default=Path("data"),
+        help="The folder that `dare-reward data prepare` wrote (default: data).",
     )
-    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder of the run: agent, model, checkpoints")
-    parser.add_argument("--model", default="", help="a local path instead of the recipe's model")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="FLAG=VALUE", help="an OpenRLHF flag, by its name since 0.10.2"
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        help="The folder of the run: agent, model, checkpoints (default: runs).",
+    )
+    parser.add_argument("--model", default="", help="Train this local model instead of the recipe's.")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FLAG=VALUE",
+        help="Set a flag of OpenRLHF, by its name since 0.10.2. You may repeat it.",
     )
     parser.add_argument(
         "--agent",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the agent (docs/openrlhf-agent.md)",
+        help="Set a setting of the agent. You may repeat it.",
     )
     parser.add_argument(
         "--params",
         metavar="LINE",
-        help="another method than the recipe's, as `dare-reward calibrate` prints it (short for --agent params=LINE)",
+        help="Use this method instead of the recipe's, as `dare-reward calibrate` prints it.",
     )
     parser.add_argument(
         "--openrlhf",
         metavar="VERSION",
-        help="compose for this release; default: the installed one, else the newest known",
+        help="Compose for this release (default: the installed one, else the newest known).",
     )
-    parser.add_argument("--force", action="store_true", help="replace files of the agent that differ")
-    parser.add_argument("--dry-run", action="store_true", help="print the command and do nothing")
-    parser.add_argument("extra", nargs="*", help="after --: arguments for OpenRLHF as they are")
+    parser.add_argument("--force", action="store_true", help="Replace files of the agent that differ.")
+    parser.add_argument("--dry-run", action="store_true", help="Print the command, one flag a line, and do nothing.")
+    parser.add_argument("extra", nargs="*", help="Arguments for OpenRLHF as they are, after --.")
     parser.set_defaults(run=train)
 
 
 def register_doctor(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "doctor", help="check this node: service, versions, plugin, limits"
+    parser = add_command(
+        subparsers,
+        "doctor",
+        "Check this node before a run: service, versions, plugin, limits, labels.",
+        group=TRAINING,
+        examples=(
+            "dare-reward doctor --reward-url http://HOST:8000",
+            "dare-reward doctor --reward-url http://HOST:8000 --data data/aime24.jsonl data/aime24-eval.jsonl",
+        ),
+        exits="0 nothing failed, 2 a check failed.",
     )
-    parser.add_argument("--reward-url", default="http://127.0.0.1:8000", help="the reward service")
-    parser.add_argument("--method", default="dare")
     parser.add_argument(
-        "--waiters", type=int, default=8192, help="rollouts that may wait for a reward at once on the URL route"
+        "--reward-url", default="http://127.0.0.1:8000", metavar="URL", help="The address of the reward service."
     )
-    parser.add_argument("--timeout", type=float, default=5.0, help="seconds to wait for the service")
+    parser.add_argument("--method", default="dare", help="The method that you will train with (default: dare).")
     parser.add_argument(
-        "--data", type=Path, nargs="+", default=[], metavar="FILE", help="data sets for OpenRLHF: check their labels"
+        "--waiters", type=int, default=8192, help="Rollouts that may wait for a reward at once, on the URL route."
     )
-    parser.add_argument("--label-key", default="label", help="where their rows have it (--data.label_key)")
+    parser.add_argument("--timeout", type=float, default=5.0, help="Seconds to wait for the service (default: 5).")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", default=[], metavar="FILE", help="Check the labels of these data sets too."
+    )
+    parser.add_argument("--label-key", default="label", help="The key of their labels (--data.label_key).")
     parser.set_defaults(run=doctor)
 
 
 def register_data(subparsers: Any) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("data", help="prepare a benchmark for OpenRLHF")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    prepare: argparse.ArgumentParser = actions.add_parser("prepare", help="local file -> OpenRLHF's JSONL")
-    prepare.add_argument("name", help="mmlu-pro, math-500, aime24, amc, gpqa, or a labelled set such as math-train")
-    prepare.add_argument(
-        "--from", dest="source", type=Path, required=True, metavar="FILE", help="JSON, JSON lines, CSV or Parquet"
+    prompts = "dare-reward data prepare mine --from prompts.jsonl"
+    parser = add_command(
+        subparsers,
+        "data",
+        "Prepare prompts for OpenRLHF: a benchmark, or your own.",
+        group=TRAINING,
+        examples=(prompts,),
     )
-    prepare.add_argument("--out", type=Path, default=Path("data"), help="folder of the files (default data)")
-    prepare.add_argument("--force", action="store_true", help="replace files that hold something else")
-    parser.set_defaults(run=data)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    prepare = add_command(
+        actions,
+        "prepare",
+        "Write a file of prompts as OpenRLHF's JSON lines.",
+        group=TRAINING,
+        notes="""A name that is no benchmark of the recipes is a set of your own. Its prompts stand in `question`,
+        `problem`, `prompt`, `query` or `input`, in any case. An answer is optional. With one you get
+        an evaluation set too.""",
+        examples=(
+            prompts,
+            "dare-reward data prepare aime24 --from aime_2024.json --out data",
+            "dare-reward data prepare mine --from prompts.csv --kind choice --as-is",
+        ),
+    )
+    prepare.add_argument("name", help="A name for your set, or mmlu-pro, math-500, aime24, amc, gpqa, math-train, ...")
+    prepare.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="Read this JSON, JSON lines, CSV or Parquet.",
+    )
+    prepare.add_argument("--kind", choices=["math", "choice", "text", "exact"], help="How answers of your set compare.")
+    prepare.add_argument(
+        "--as-is", action="store_true", help="Do not ask for an answer in a box at the end of the prompts."
+    )
+    prepare.add_argument("--out", type=Path, default=Path("data"), help="The folder of the files (default: data).")
+    prepare.add_argument("--force", action="store_true", help="Replace files that hold something else.")
+    prepare.set_defaults(run=data)
 
 
 def train(arguments: argparse.Namespace) -> int:
-    from . import recipes  # noqa: PLC0415
+    from .recipes import find_recipe  # noqa: PLC0415
 
-    if arguments.list:
-        _say(*recipes.names())
-        return 0
+    if arguments.list is not None:
+        return _list(arguments.list)
     if arguments.table:
         if not arguments.dry_run:
             raise ConfigError("--table lists commands: add --dry-run, and run those that you want")
         return _list_table(arguments)
+    find_recipe(arguments.recipe)
     if not arguments.reward_url:
         raise ConfigError("--reward-url is missing: where does the reward service listen?")
+    if not arguments.reward_url.startswith(("http://", "https://")):
+        raise ConfigError(f"--reward-url {arguments.reward_url}: write http://HOST:PORT")
     return _train(arguments)
+
+
+def _list(words: Sequence[str]) -> int:
+    """The parts of a recipe's name, or the recipes whose names hold every word."""
+    from . import recipes  # noqa: PLC0415
+
+    if words:
+        found = [name for name in recipes.names() if all(w.lower() in name for w in words)]
+        if not found:
+            raise ConfigError(f"no recipe holds {' and '.join(words)}; `dare-reward train --list` shows what there is")
+        rows = [[r.name, r.title, r.unavailable] for r in map(recipes.find_recipe, found)]
+        _say(table(("recipe", "backbone | row | benchmark", "cannot run because"), rows))
+        return 0
+    parts = recipes.parts()
+    _say(
+        f"{len(recipes.names())} recipes: BENCHMARK-BACKBONE trains DARE, BENCHMARK-BACKBONE-ROW another row.",
+        *(f"\n{table((what, 'stands for'), [[n, t] for n, t in known.items()])}" for what, known in parts.items()),
+        "\n`dare-reward train --list aime24 qwen3` lists the recipes whose names hold both words.",
+    )
+    return 0
 
 
 def _train(arguments: argparse.Namespace) -> int:
     from ..agent.scoring import handshake  # noqa: PLC0415
     from .compose import command, plan, prepare_folder, shell  # noqa: PLC0415
     from .data import check_labels  # noqa: PLC0415
-    from .flags import installed, installed_flags  # noqa: PLC0415
+    from .flags import RELEASE, installed, installed_flags  # noqa: PLC0415
     from .recipes import find_recipe  # noqa: PLC0415
 
     recipe, launch = find_recipe(arguments.recipe), _launch(arguments)
@@ -125,6 +213,8 @@ def _train(arguments: argparse.Namespace) -> int:
     words = command(flags, launch, known)
     _say(f"# {recipe.title}", shell(words))
     if arguments.dry_run:
+        if known is None:
+            warn(f"OpenRLHF {launch.release} is not installed here: the flags were checked against {RELEASE}")
         return 0
     if installed() is None:
         raise ConfigError(
@@ -144,24 +234,25 @@ def _train(arguments: argparse.Namespace) -> int:
 
 def _list_table(arguments: argparse.Namespace) -> int:
     from .compose import command, plan, shell  # noqa: PLC0415
-    from .recipes import table  # noqa: PLC0415
+    from .recipes import table as recipes_of  # noqa: PLC0415
 
-    launch = _launch(arguments)
-    missing = 0
-    for recipe in table(arguments.table):
+    launch, rows = _launch(arguments), list(recipes_of(arguments.table))
+    for recipe in rows:
         note = "" if recipe.train else " (evaluation only)"
         if recipe.unavailable:
-            missing += 1
             _say(f"# {recipe.title}: {recipe.unavailable}")
         else:
             _say(f"# {recipe.title}{note}", shell(command(plan(recipe, launch)[0], launch)))
+    missing = sum(bool(recipe.unavailable) for recipe in rows)
+    if missing:
+        warn(f"{missing} of {len(rows)} rows cannot run: the lines that begin with # say why")
     return 1 if missing else 0
 
 
 def _launch(arguments: argparse.Namespace) -> Any:
     from ..agent.config import parse_setting, with_line  # noqa: PLC0415
-    from .compose import NEWEST, Launch  # noqa: PLC0415
-    from .flags import installed  # noqa: PLC0415
+    from .compose import Launch  # noqa: PLC0415
+    from .flags import RELEASE, installed  # noqa: PLC0415
 
     given = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
     tokens = os.environ.get("DARE_TOKEN") or os.environ.get("DARE_AGENT_TOKEN") or ""  # the second is the old name
@@ -172,7 +263,7 @@ def _launch(arguments: argparse.Namespace) -> Any:
         data=arguments.data,
         out=arguments.out,
         model=arguments.model,
-        release=arguments.openrlhf or installed() or NEWEST,
+        release=arguments.openrlhf or installed() or RELEASE,
         changes=dict(_pair(text) for text in arguments.set),
         agent=token | {name: parse_setting(name, value) for name, value in with_line(given).items()},
         extra=arguments.extra,
@@ -207,13 +298,23 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def data(arguments: argparse.Namespace) -> int:
-    from .data import prepare  # noqa: PLC0415
+    from .data import is_benchmark, prepare  # noqa: PLC0415
 
     try:
-        written = prepare(arguments.name, arguments.source, arguments.out, force=arguments.force)
+        written = prepare(
+            arguments.name,
+            arguments.source,
+            arguments.out,
+            kind=arguments.kind,
+            as_is=arguments.as_is,
+            force=arguments.force,
+        )
     except (DareError, OSError) as error:
         raise ConfigError(str(error)) from None
     _say(*(f"{arguments.out / name}: {count} prompts" for name, count in written.items()))
+    if not is_benchmark(arguments.name):
+        own = f"data.prompt_dataset={arguments.out / arguments.name}.jsonl"
+        _say(f"{arguments.name} is a set of your own. Train on it with `dare-reward train --recipe ... --set {own}`.")
     return 0
 
 

@@ -16,12 +16,11 @@ from dare_reward.files.output import write_files
 from dare_reward.methods import find, require_scale
 
 from ..agent.config import FILE, AgentConfig, config_text
-from .flags import arguments, translate
+from .flags import RELEASE, arguments, translate
 from .recipes import Recipe
 
-__all__ = ["NEWEST", "Launch", "command", "plan", "prepare_folder", "shell"]
+__all__ = ["Launch", "command", "plan", "prepare_folder", "shell"]
 
-NEWEST: Final = "0.11.2"  # composed for where no OpenRLHF is installed
 MODULE: Final = "openrlhf.cli.train_ppo_ray"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -41,7 +40,7 @@ class Launch:
     data: Path = Path("data")
     out: Path = Path("runs")
     model: str = ""
-    release: str = NEWEST
+    release: str = RELEASE
     changes: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     agent: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     extra: Sequence[str] = ()
@@ -117,8 +116,8 @@ def command(flags: Mapping[str, Any], launch: Launch, known: frozenset[str] | No
 
 
 def shell(words: Sequence[str]) -> str:
-    """One line that a shell reads back as the same words."""
-    return shlex.join(words)
+    """What a shell reads back as the same words, a flag a line."""
+    return "".join(f" \\\n  {w}" if w.startswith("--") else f" {w}" for w in map(shlex.quote, words)).lstrip()
 
 
 def prepare_folder(flags: Mapping[str, Any], config: AgentConfig, *, force: bool = False) -> Path | None:

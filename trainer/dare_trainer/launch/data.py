@@ -17,6 +17,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,42 +27,73 @@ from typing import Any, Final
 from dare_reward.answers import extract, option_letters
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.files.content import open_values
+from dare_reward.files.names import GROUP_NAMES
 from dare_reward.files.output import write_files
 from dare_reward.openrlhf import Label, read_label, write_label
 
-from .recipes import benchmark_facts
+from .recipes import benchmark_facts, recipe_file
 
-__all__ = ["LabelledQuestion", "check_labels", "letter_of", "prepare", "read_questions", "read_rows"]
+__all__ = ["LabelledQuestion", "check_labels", "is_benchmark", "letter_of", "prepare", "read_questions", "read_rows"]
 
 INSTRUCTIONS: Final = {
     "math": "{question}\nPlease reason step by step, and put your final answer within \\boxed{{}}.",
     "choice": "{question}\nPlease reason step by step, and put the letter of your choice within \\boxed{{}}.",
 }
+BARE: Final = "{question}"
 PROBE: Final = 8
+# Where a set of the user's own keeps what a question needs; `answer` may be missing.
+OWN_FIELDS: Final = {
+    "question": ("prompt", *GROUP_NAMES["prompt"]),
+    "answer": ("answer", "label", *GROUP_NAMES["label"], "solution"),
+    "options": ("options", "choices"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuestion:
-    """A question of a benchmark with its answer; `options` counts the choices, if it has any."""
+    """A question with its answer, "" if it is not known; `options` counts the choices, if it has any."""
 
     text: str
     answer: str
     options: int | None = None
 
 
-def prepare(name: str, source: Path, out: Path, *, force: bool = False) -> dict[str, int]:
-    """Write all files, or none if one of them holds something else; their names with the number of lines."""
-    facts = benchmark_facts(name)
-    questions = read_questions(read_rows(source), facts, str(source))
+def is_benchmark(name: str) -> bool:
+    """Whether the recipes know the set; another one is the user's own."""
+    known = recipe_file("benchmarks")
+    return name in known or name in {facts["labelled"] for facts in known.values()}
+
+
+def prepare(
+    name: str, source: Path, out: Path, *, kind: str | None = None, as_is: bool = False, force: bool = False
+) -> dict[str, int]:
+    """Write all files, or none if one of them holds something else; their names with the number of lines.
+
+    A set of the user's own has no files of the bare question, and an evaluation set only if every answer is known.
+
+    kind    how answers compare; that of a benchmark is known
+    as_is   do not ask for an answer in a box
+    """
+    if not re.fullmatch(r"[\w.+-]+", name):
+        raise ConfigError(f"{name!r} becomes the name of a file: use letters, digits, dots, dashes and underscores")
+    rows, benchmark = read_rows(source), is_benchmark(name)
+    facts = benchmark_facts(name) if benchmark else _own_facts(rows, kind)
+    if kind not in {None, facts["kind"]}:
+        raise ConfigError(f"{name} is a benchmark of kind {facts['kind']}: leave --kind out")
+    questions = read_questions(rows, facts, str(source))
     out.mkdir(parents=True, exist_ok=True)
     kind = str(facts["kind"])
+    asked = BARE if as_is else INSTRUCTIONS.get(kind, BARE)
     plans = {
-        f"{name}.jsonl": (questions, "train", INSTRUCTIONS[kind]),
-        f"{name}-eval.jsonl": (questions, "eval", INSTRUCTIONS[kind]),
-        f"{name}-probe.jsonl": (questions[:PROBE], "train", INSTRUCTIONS[kind]),
-        f"{name}-raw-eval.jsonl": (questions, "eval", "{question}"),
-        f"{name}-raw-probe.jsonl": (questions[:PROBE], "train", "{question}"),
+        f"{name}.jsonl": (questions, "train", asked),
+        f"{name}-eval.jsonl": (questions, "eval", asked),
+        f"{name}-probe.jsonl": (questions[:PROBE], "train", asked),
+        f"{name}-raw-eval.jsonl": (questions, "eval", BARE),
+        f"{name}-raw-probe.jsonl": (questions[:PROBE], "train", BARE),
     }
+    if not benchmark:
+        known = all(q.answer for q in questions)
+        plans = {file: plan for file, plan in plans.items() if "-raw-" not in file and (known or plan[1] == "train")}
     texts = {}
     for file, (chosen, split, instruction) in plans.items():
         lines = [json.dumps(_line(q, split, instruction, kind, name), ensure_ascii=False) for q in chosen]
@@ -70,8 +102,13 @@ def prepare(name: str, source: Path, out: Path, *, force: bool = False) -> dict[
     return {file: len(chosen) for file, (chosen, *_) in plans.items()}
 
 
+def _own_facts(rows: Sequence[Mapping[str, Any]], kind: str | None) -> Mapping[str, Any]:
+    has_options = any(name.casefold() in OWN_FIELDS["options"] for row in rows for name in row if isinstance(name, str))
+    return {"kind": kind or ("choice" if has_options else "math"), "fields": OWN_FIELDS, "own": True}
+
+
 def _line(question: LabelledQuestion, split: Any, instruction: str, kind: Any, name: str) -> dict[str, str]:
-    label = Label(answer=question.answer, split=split, kind=kind, options=question.options)
+    label = Label(answer=question.answer or None, split=split, kind=kind, options=question.options)
     return {"input": instruction.format(question=question.text), "label": write_label(label), "datasource": name}
 
 
@@ -109,7 +146,7 @@ def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], 
     out: dict[str, LabelledQuestion] = {}
     for number, row in enumerate(rows, 1):
         try:
-            question = _question(row, facts)
+            question = _question({k.casefold(): v for k, v in reversed(row.items()) if isinstance(k, str)}, facts)
         except (ConfigError, RequestError) as error:
             raise ConfigError(f"{source}: question {number}: {error}") from None
         out.setdefault(question.text, question)
@@ -117,14 +154,16 @@ def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], 
 
 
 def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> LabelledQuestion:
-    fields = facts["fields"]
-    text = str(_first(row, fields["question"], "question")).strip()
-    answer = _first(row, fields["answer"], "answer")
+    fields, own = facts["fields"], facts.get("own", False)
+    text = _prompt_text(_first(row, fields["question"], "question"))
+    answer = _first(row, fields["answer"], "answer", needed=not own)
+    if answer is None:
+        return LabelledQuestion(*_listed(text, row, fields))
     if facts["kind"] == "choice":
         return _choice(text, answer, row, fields)
     if isinstance(answer, list | dict):
         raise ConfigError("the answer must be a string or a number")
-    value = str(answer).strip()
+    value = str(answer).strip().rpartition("####")[2].strip()  # GSM8K's worked solutions end in #### ANSWER
     if "\\boxed" in value:  # a worked solution, whose answer is in its box
         value = extract(value, kind="math").answer or ""
     if not value:
@@ -134,8 +173,8 @@ def _question(row: Mapping[str, Any], facts: Mapping[str, Any]) -> LabelledQuest
 
 def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str, Sequence[str]]) -> LabelledQuestion:
     """Options as letters. A right answer that is listed apart from the wrong ones is put among them by hash."""
-    wrong = [str(row[name]).strip() for name in fields.get("wrong", ()) if row.get(name)]
-    options = next((row[name] for name in fields["options"] if row.get(name)), None)
+    wrong = [str(row[n]).strip() for n in map(str.casefold, fields.get("wrong", ())) if row.get(n)]
+    options = _first(row, fields["options"], "options", needed=False)
     if options is None and wrong:
         texts = sorted([str(answer).strip(), *wrong], key=lambda t: hashlib.sha256(f"{text}\0{t}".encode()).digest())
         letter = option_letters(len(texts))[texts.index(str(answer).strip())]
@@ -144,9 +183,30 @@ def _choice(text: str, answer: Any, row: Mapping[str, Any], fields: Mapping[str,
         letter = letter_of(answer, texts)
     else:
         raise ConfigError("no options")
-    named = zip(option_letters(len(texts)), texts, strict=True)
-    listed = "\n".join(f"{name}. {option}" for name, option in named)
-    return LabelledQuestion(f"{text}\n{listed}", letter, len(texts))
+    return LabelledQuestion(_with_options(text, texts), letter, len(texts))
+
+
+def _listed(text: str, row: Mapping[str, Any], fields: Mapping[str, Sequence[str]]) -> tuple[str, str, int | None]:
+    """A question without an answer, with its options if it has any."""
+    options = _first(row, fields["options"], "options", needed=False)
+    if not isinstance(options, list):
+        return text, "", None
+    return _with_options(text, [str(o).strip() for o in options]), "", len(options)
+
+
+def _with_options(text: str, options: Sequence[str]) -> str:
+    named = zip(option_letters(len(options)), options, strict=True)
+    return "\n".join([text, *(f"{name}. {option}" for name, option in named)])
+
+
+def _prompt_text(value: Any) -> str:
+    """A prompt as text; of messages what the user says."""
+    if isinstance(value, list):
+        said = [m.get("content") for m in value if isinstance(m, Mapping) and m.get("role") == "user"]
+        if not said or not all(isinstance(s, str) for s in said):
+            raise ConfigError("a prompt of messages needs the text of a user")
+        return "\n".join(said).strip()
+    return str(value).strip()
 
 
 def letter_of(answer: Any, texts: Sequence[str]) -> str:
@@ -162,8 +222,11 @@ def letter_of(answer: Any, texts: Sequence[str]) -> str:
     raise ConfigError(f"the answer {value[:40]!r} is none of {len(texts)} options")
 
 
-def _first(row: Mapping[str, Any], names: Sequence[str], what: str) -> Any:
-    for name in names:
+def _first(row: Mapping[str, Any], names: Sequence[str], what: str, *, needed: bool = True) -> Any:
+    """The first of the fields that holds something; the names of `row` are in lower case."""
+    for name in map(str.casefold, names):
         if row.get(name) not in (None, ""):
             return row[name]
+    if not needed:
+        return None
     raise ConfigError(f"no {what}: none of the fields {', '.join(names)} holds one")

@@ -59,7 +59,7 @@ def examine(
         try:
             detail = check()
         except (DareError, PluginError, OSError) as error:
-            yield Finding(what, good=False, detail=f"{type(error).__name__}: {error}")
+            yield Finding(what, good=False, detail=str(error))
         else:
             yield Finding(
                 what,

@@ -11,15 +11,18 @@ from importlib.metadata import PackageNotFoundError, files, version
 from pathlib import Path
 from typing import Any, Final
 
-from dare_reward.errors import ConfigError
+from dare_reward.errors import ConfigError, unknown_name
 
 from .recipes import recipe_file
 
-__all__ = ["OLDEST", "arguments", "dialect", "flags_of", "installed", "translate"]
+__all__ = ["NEWEST", "OLDEST", "RELEASE", "arguments", "dialect", "flags_of", "installed", "translate"]
 
 OLDEST: Final = (0, 9, 1)  # since then one rollout, one executor; agents of before have another shape
 NESTED: Final = (0, 10, 2)
 
+# What is composed for, and checked against, where no OpenRLHF is installed.
+RELEASE: Final = "0.11.2"
+NEWEST: Final = frozenset(recipe_file("newest_flags")["flags"])
 FLAT: Final[Mapping[str, str]] = recipe_file("flat_flags")
 
 
@@ -73,7 +76,13 @@ def installed_flags() -> frozenset[str] | None:
 
 
 def translate(flags: Mapping[str, Any], release: str, known: frozenset[str] | None = None) -> dict[str, Any]:
-    """`flags` under the names of `release`; ConfigError for one that it does not have (if `known` says)."""
+    """`flags` under the names of `release`; ConfigError for one that it does not have.
+
+    known   those of the release, if it is installed; else the newest release that this version knows decides
+    """
+    if known is None and (unknown := sorted(flags.keys() - NEWEST)):
+        told = unknown_name("flag of OpenRLHF", f"--{unknown[0]}", [f"--{n}" for n in NEWEST])
+        raise ConfigError(f"{told} (by release {RELEASE}; what only a later one has goes after --)")
     if dialect(release) == "nested":
         named = dict(flags)
     else:
@@ -88,7 +97,7 @@ def translate(flags: Mapping[str, Any], release: str, known: frozenset[str] | No
         if known is not None and "bf16" in known:  # before 0.9.4
             named["bf16"] = True
     if known is not None and (unknown := sorted(named.keys() - known)):
-        raise ConfigError(f"OpenRLHF {release} has no flag --{unknown[0]}")
+        raise ConfigError(f"OpenRLHF {release}: {unknown_name('flag', unknown[0], known)}")
     return named
 
 

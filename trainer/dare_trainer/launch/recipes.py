@@ -17,7 +17,7 @@ from typing import Any
 from dare_reward import methods
 from dare_reward.errors import ConfigError
 
-__all__ = ["Recipe", "find_recipe", "names", "recipe_file", "table", "tables"]
+__all__ = ["Recipe", "find_recipe", "names", "parts", "recipe_file", "table", "tables"]
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 CARRIED = frozenset({"answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label"})
@@ -74,6 +74,17 @@ def rows() -> tuple[str, ...]:
 def names() -> tuple[str, ...]:
     """Every recipe."""
     return tuple(_name(b, m, r) for b, m, r in product(recipe_file("benchmarks"), recipe_file("backbones"), rows()))
+
+
+def parts() -> Mapping[str, Mapping[str, str]]:
+    """What a name is made of: benchmarks, backbones and rows, each with what it stands for."""
+    forms = {"form-WEIGHT-BONUS": "the appendix's functional forms, such as form-sqrt-log_inv"}
+    named = {n: e["title"] for n, e in recipe_file("rows").items() if "weights" not in e}
+    return {
+        "benchmark": {n: e["title"] for n, e in recipe_file("benchmarks").items()},
+        "backbone": {n: e["path"] for n, e in recipe_file("backbones").items()},
+        "row": named | forms,
+    }
 
 
 def table(name: str) -> Iterator[Recipe]:

@@ -1,0 +1,5 @@
+"""`python -m dare_reward` is `dare-reward`."""
+
+from .cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,97 @@
+"""How a subcommand is declared: a sentence, its place in `dare-reward --help`, examples and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from dare_reward.errors import unknown_name
+
+__all__ = ["AUTHORS", "GROUPS", "LOOKUP", "ROLLOUTS", "TRAINING", "Command", "add_command", "listing"]
+
+ROLLOUTS: Final = "Score rollouts and understand the rewards"
+TRAINING: Final = "Serve rewards and train with them"
+LOOKUP: Final = "Look things up"
+AUTHORS: Final = "For authors of methods and studies"
+GROUPS: Final = (ROLLOUTS, TRAINING, LOOKUP, AUTHORS)
+
+
+class Command(argparse.ArgumentParser):
+    """A parser that knows where `dare-reward --help` lists it, and how it is called."""
+
+    def __init__(self, *, group: str = ROLLOUTS, examples: Sequence[str] = (), exits: str = "", **given: Any) -> None:
+        ends = ["Examples:\n" + textwrap.indent("\n".join(examples), "  ")] if examples else []
+        ends += [paragraph(f"Exit codes: {exits}")] if exits else []
+        given.setdefault("epilog", "\n\n".join(ends) or None)
+        given.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, add_help=False, **given)
+        self.add_argument("-h", "--help", action="help", help="Show this help.")
+        self.set_defaults(parser=self)  # the innermost one, where commands nest
+        self.group = group
+        self.examples = tuple(examples)
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the description."""
+        return " ".join((self.description or "").partition("\n\n")[0].split())
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
+
+    def unknown(self, words: Sequence[str]) -> NoReturn:
+        """End with the first of `words` that means nothing here, and the flag that it resembles."""
+        long = words[0].startswith("--")
+        flags = [name for action in self._actions for name in action.option_strings if long and name.startswith("--")]
+        self.error(unknown_name("argument", words[0].partition("=")[0], flags))
+
+
+def add_command(
+    subparsers: Any,
+    name: str,
+    summary: str,
+    *,
+    examples: Sequence[str],
+    group: str = ROLLOUTS,
+    notes: str = "",
+    exits: str = "",
+) -> Command:
+    """Declare a subcommand.
+
+    summary    one sentence: the line of `dare-reward --help`, and the first of the command's own
+    examples   command lines that work as they stand
+    notes      what else a user has to know before the first use
+    exits      the exit codes, if they mean more than success or wrong use
+    """
+    description = "\n\n".join(paragraph(text) for text in (summary, notes) if text)
+    made: Command = subparsers.add_parser(
+        name, help=summary, description=description, group=group, examples=examples, exits=exits
+    )
+    return made
+
+
+def listing(commands: Mapping[str, Command]) -> str:
+    """All commands under the headings of their groups."""
+    width = max(map(len, commands), default=0) + 4
+    parts = []
+    for group in GROUPS:
+        lines = [
+            textwrap.fill(
+                f"{name:{width - 4}}  {c.summary}", _columns(), initial_indent="  ", subsequent_indent=" " * width
+            )
+            for name, c in sorted(commands.items())
+            if c.group == group
+        ]
+        parts += ["\n".join([f"{group}:", *lines])] if lines else []
+    return "\n\n".join(parts)
+
+
+def paragraph(text: str) -> str:
+    """Wrapped to the terminal; an empty line begins a new paragraph."""
+    return "\n\n".join(textwrap.fill(" ".join(part.split()), _columns()) for part in text.split("\n\n"))
+
+
+def _columns() -> int:
+    return min(shutil.get_terminal_size().columns, 120) - 2
