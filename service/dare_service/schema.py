@@ -2,8 +2,8 @@
 
 They are typed dictionaries, because the base layer takes groups as dictionaries and a model object per rollout would
 only be unpacked again. Unknown keys are kept by the parser and refused by the base layer, which names the first one:
-pydantic would list every one of a hundred thousand in a hostile body. So are arrays, which the base layer checks as
-columns.
+pydantic would list every one of a hostile body's hundred thousand. The entries of arrays are left to it too: it checks
+whole columns.
 
 Nothing else runs while pydantic does. So it checks the groups one by one, and other threads run between two of them.
 """

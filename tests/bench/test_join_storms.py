@@ -6,7 +6,9 @@ Every reward must be its group's, or say that it is not (`partial` or `neutral` 
 
 A storm has JOIN_PROMPTS x 32 rollouts (default 16 x 32), a connection each. Every connection of a first try breaks at a
 random moment within 0.6 s, and so do those of every second client's second try: groups fill and are answered in the
-middle of it. The server's 200s minus those that clients received are the replies that were lost.
+middle of it. The server's 200s minus those that clients received are the replies that were lost. Printed too is the
+time from the last post of a group's last sibling to each reply of the group. JOIN_TREE names another checkout whose
+service is stormed instead.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -45,6 +48,8 @@ class Rollout:
     body: bytes
     reply: Any = None
     statuses: list[Any] = field(default_factory=list)
+    sent: float = 0.0
+    got: float = 0.0
 
     def told(self, name: str) -> float:
         return float(self.reply["extra_logs"][name][0])
@@ -55,6 +60,8 @@ class Service:
 
     def __init__(self, **settings: object) -> None:
         self.environment = {**os.environ, "DARE_LOG": "error", **{f"DARE_{k}": str(v) for k, v in settings.items()}}
+        if tree := os.environ.get("JOIN_TREE"):
+            self.environment["PYTHONPATH"] = os.pathsep.join(f"{tree}/{room}" for room in ("client", "service"))
         self.port = 0
         self.start()
 
@@ -99,12 +106,13 @@ async def one_try(port: int, run: str, rollout: Rollout, seconds: float | None) 
         size = len(rollout.body)
         head += f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
         writer.write(head.encode() + rollout.body)
+        rollout.sent = time.perf_counter()
         async with asyncio.timeout(seconds or 180):
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             content = await reader.readexactly(int(answer.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
         rollout.statuses.append(int(answer.split()[1]))
         if rollout.statuses[-1] == 200:
-            rollout.reply = json.loads(content)
+            rollout.reply, rollout.got = json.loads(content), time.perf_counter()
     finally:
         writer.close()
 
@@ -116,9 +124,9 @@ async def client(
     breaks: Breaks = lambda k: None,
     *,
     start: float = 0.0,
-    pause: float = PAUSE,
+    up: asyncio.Event | None = None,
 ) -> None:
-    """OpenRLHF's: five tries, a second after each."""
+    """OpenRLHF's: five tries, a second after each. `up`: and no try while the service starts, which may take long."""
     await asyncio.sleep(start)
     for k in range(TRIES):
         try:
@@ -127,7 +135,17 @@ async def client(
             rollout.statuses.append(type(error).__name__)
         if rollout.reply is not None:
             return
-        await asyncio.sleep(pause)
+        await asyncio.sleep(PAUSE)
+        if up is not None:
+            await up.wait()
+
+
+def waits(rollouts: list[Rollout]) -> list[float]:
+    """Milliseconds from the last sibling's post to each reply, ascending."""
+    last: defaultdict[int, float] = defaultdict(float)
+    for r in rollouts:
+        last[r.group] = max(last[r.group], r.sent)
+    return sorted(1e3 * (r.got - last[r.group]) for r in rollouts if r.reply is not None)
 
 
 def judged(rollouts: list[Rollout]) -> Counter[str]:
@@ -142,8 +160,8 @@ def judged(rollouts: list[Rollout]) -> Counter[str]:
         for r, reward in zip(members, wanted, strict=True):
             if r.reply is None:
                 found["none"] += 1
-            elif r.told("neutral") or r.told("partial"):
-                found["neutral" if r.told("neutral") else "partial"] += 1
+            elif r.told("partial") or r.reply["extra_logs"].get("neutral", [0.0])[0]:
+                found["partial" if not r.reply["extra_logs"].get("neutral", [0.0])[0] else "neutral"] += 1
             else:
                 found["right" if (r.reply["rewards"][0], r.told("members")) == (reward, len(members)) else "wrong"] += 1
     return found
@@ -160,7 +178,7 @@ def breaking(rng: random.Random, twice: bool) -> Breaks:
 
 def test_storms_across_the_filling_of_groups(capsys):
     total: Counter[str] = Counter()
-    lost = 0
+    lost, after = 0, []
     with Service(JOIN_HOLD=100, JOIN_DEADLINE=120) as service:
         for k in range(STORMS):
             rollouts = step(PROMPTS, k)
@@ -175,10 +193,14 @@ def test_storms_across_the_filling_of_groups(capsys):
 
             asyncio.run(storm())
             total += judged(rollouts)
+            after += waits(rollouts)
             lost += service.sent() - before - sum(r.statuses.count(200) for r in rollouts)
         early = service.counts("dare_join_early_total")
     with capsys.disabled():
         print(f"\n{STORMS} storms x {PROMPTS * SAMPLES}: {dict(total)}; replies lost {lost}; early {early}")
+        after.sort()
+        quantiles = ", ".join(f"p{p} {after[len(after) * p // 100]:.0f}" for p in (50, 90, 99))
+        print(f"ms after the last sibling: {quantiles}, slowest {after[-1]:.0f}")
     assert total == {"right": STORMS * PROMPTS * SAMPLES}
 
 
@@ -190,14 +212,17 @@ def test_a_kill_while_replies_are_sent(answered, capsys):
         rng.shuffle(rollouts)
 
         async def run() -> None:
-            # Longer pauses than OpenRLHF's: the service takes seconds to start where the machine is busy.
-            posts = [client(service.port, "kill", r, start=rng.random(), pause=3.0) for r in rollouts]
+            up = asyncio.Event()
+            up.set()
+            posts = [client(service.port, "kill", r, start=rng.random(), up=up) for r in rollouts]
             tasks = [asyncio.ensure_future(post) for post in posts]
             while sum(r.reply is not None for r in rollouts) < answered:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
+            up.clear()
             service.process.kill()
             await asyncio.to_thread(service.process.communicate)
             await asyncio.to_thread(service.start)
+            up.set()
             await asyncio.gather(*tasks)
 
         asyncio.run(run())

@@ -4,7 +4,7 @@ The default suite sends a few hundred, always the same. For a long run:
 
     python tests/service/test_fuzz.py 300000 [seed]
 
-It prints what came of the bodies, the slowest call in seconds of CPU, and the memory before and after.
+It prints, also after SIGTERM, what came of the bodies, the slowest call in seconds of CPU, and the memory before and after.
 """
 
 import asyncio
@@ -14,9 +14,11 @@ import logging
 import math
 import random
 import resource
+import signal
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -359,9 +361,9 @@ def check_groups(sent, reply):
         assert reply.output != "rewards" or found.advantages is None or len(found.advantages) == len(group["rollouts"])
 
 
-def fuzz(count, seed, send=call):
+def fuzz(count, seed, send=call, seen=None):
     """Send `count` bodies of all kinds. A failure says what came of what, where a reply is not as it must be."""
-    rng, seen = random.Random(seed), Seen()
+    rng, seen = random.Random(seed), seen or Seen()
 
     async def run():
         app = create_app(Settings(log="off", **SETTINGS, **BOUNDS, **KEPT))
@@ -396,21 +398,28 @@ if __name__ == "__main__":
     total, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
     print(f"{total} bodies, seed {seed}", flush=True)
     fuzz(2000, seed - 1)
-    before, begin, calls = memory(), time.process_time(), []
+    before, begin, calls, outcome = memory(), time.process_time(), [], Seen()
 
     async def timed(app, sent):
         """The worst call of all, and what it was for."""
         start = time.process_time()
         found = await call(app, sent)
-        calls[:] = [max([*calls, (time.process_time() - start, str(sent)[:300])])]
+        took = time.process_time() - start
+        if not calls or took > calls[0][0]:
+            calls[:] = [(took, str(sent)[:300])]
         return found
 
-    outcome = fuzz(total, seed, timed)
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+    with suppress(KeyboardInterrupt):  # what was sent until then counts
+        fuzz(total, seed, timed, outcome)
     for (route, status), number in sorted(outcome.statuses.items(), key=str):
         print(f"{route:14} {status!s:5} {number:8}")
     print(f"worst call {calls[0][0]:.3f} s of CPU: {calls[0][1]}")
     print(f"RSS {before:.0f} -> {memory():.0f} MiB, {time.process_time() - begin:.0f} s of CPU")
     for failure in outcome.failures[:10]:
         print(failure[:1000])
-    print(f"{len(outcome.failures)} failures")
+    print(f"{len(outcome.failures)} failures in {outcome.statuses.total()} bodies")
     sys.exit(bool(outcome.failures))

@@ -165,7 +165,7 @@ def test_arrays_that_agree():
         ("mean_entropy", [0.1, 0.1, 1000.1], 2, "a finite number >= 0 and <= 1000"),
         ("mean_entropy", [np.inf, 0.1, 0.1], 0, "a finite number >= 0 and <= 1000"),
         ("mean_entropy", [-np.inf, 0.1, -1], 0, "a finite number >= 0 and <= 1000"),
-        ("num_tokens", [1, 2, -1], 2, "an integer >= 0 and <= 2147483647"),
+        ("num_tokens", [1, 2, -1], 2, "an integer >= 0 and <= 2147483648"),
     ],
 )
 def test_values_out_of_range(name, values, at, rule):
