@@ -1,0 +1,48 @@
+"""`dare-reward export RUN --to trackio`: the scalars, tables and traces of a run log in a tracker."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dare_reward.errors import RequestError
+from dare_reward.runs import read_run
+from dare_reward.runs.exporters import EXPORTERS, export
+from dare_reward.runs.log import folder_of
+from dare_reward.runs.reader import segments
+
+from .group_lines import warn
+from .tables import short_answer
+
+__all__ = ["register"]
+
+EPILOG = """trackio and wandb keep the run where they always do; WANDB_MODE=offline stays on this machine. TensorBoard's
+files go to tensorboard_log/PROJECT/NAME, or below TENSORBOARD_DIR. Exit codes: 0 done; 1 some groups came too late for
+their step and are left out; 2 nothing done."""
+
+
+def register(subparsers: Any) -> None:
+    words = "log a run log to a tracker: scalars, a table of groups a step, traces"
+    parser: argparse.ArgumentParser = subparsers.add_parser("export", help=words, description=words, epilog=EPILOG)
+    parser.add_argument("path", metavar="RUN", help="the folder of one run, or one segment (docs/run-log.md)")
+    parser.add_argument("--to", required=True, choices=list(EXPORTERS), help="the tracker, which must be installed")
+    parser.add_argument("--project", default="dare-reward", help="project of the tracker (default dare-reward)")
+    parser.add_argument("--name", help="name of the run there (default: the folder's)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """See EPILOG for the exit codes."""
+    folders = sorted({file.parent for file in segments(arguments.path)})
+    if len(folders) > 1:
+        names = ", ".join(short_answer(folder.name) for folder in folders[:8])
+        raise RequestError(f"{arguments.path} holds {len(folders)} runs; name the folder of one: {names}", code="file")
+    exporter = EXPORTERS[arguments.to](arguments.project, folder_of(arguments.name or folders[0].name))
+    try:
+        done, late = export(read_run(arguments.path), exporter)
+    finally:
+        exporter.close()
+    print(f"{done} steps in {arguments.to}, project {arguments.project}")
+    if late:
+        warn(f"{late} groups came more than three steps late, and are left out")
+    return int(late > 0)
