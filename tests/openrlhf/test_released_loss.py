@@ -1,0 +1,51 @@
+"""`train_on=reasoning` in the release's own tensors: what the agent returns, through its experience and its loss."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from dare_reward.openrlhf import AnswerRules, Label
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.openrlhf_io import response
+from dare_trainer.agent.rollout_reader import RolloutReader
+
+pytestmark = [pytest.mark.openrlhf, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+END = 0
+
+
+def decode(ids):
+    """Tokens are bytes, so that a character may be several."""
+    return bytes(i for i in ids if i != END).decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("text", "trained"),
+    [
+        ("ответ: \\boxed{½π}🙂", "ответ: \\boxed{}🙂"),
+        ("5 + 5 is \\boxed{10}, 10", "5 + 5 is \\boxed{}, 10"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_the_answers_tokens_have_no_gradient(release, text, trained):
+    torch = pytest.importorskip("torch")
+    config = AgentConfig(method="ttrl", entropy="none", train_on="reasoning")
+    completion = SimpleNamespace(token_ids=[*text.encode(), END], finish_reason="stop", logprobs=None)
+    answer = RolloutReader(config, AnswerRules({})).answer_tokens(completion, text, Label(), decode)
+    outcome = SimpleNamespace(masked=False, reward=1.0, score=1.0, logs={})
+    made = response([1, 2, 3], completion, outcome, SimpleNamespace(logprobs=None), answer=answer)
+    generator = release.module("trainer.ppo_utils.samples_generator").SamplesGenerator
+    experience = generator._process_response_into_experience(
+        SimpleNamespace(), {"prompt": "p", "label": "", **made}, max_len=4096
+    )
+    mask = experience.action_mask.reshape(1, -1)
+    loss = release.module("models.loss").PolicyLoss()
+    mean = release.module("models.utils").masked_mean
+    policy, divergence = (torch.zeros(mask.shape, requires_grad=True) for _ in range(2))
+    found = loss(policy, policy.detach(), torch.ones(mask.shape), action_mask=mask)
+    (found[0] if isinstance(found, tuple) else found).backward()
+    mean(divergence, mask).backward()
+    said = made["observation_tokens"][1:]  # a log-probability is of the token after it
+    for gradient in (policy.grad[0], divergence.grad[0]):
+        assert bytes(token for token, g in zip(said, gradient, strict=True) if g) == trained.encode() + bytes([END])
