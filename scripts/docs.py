@@ -128,6 +128,16 @@ def names_table() -> Iterator[tuple[str, ...]]:
         yield from ((f"`{own}`", what, ", ".join(f"`{n}`" for n in others)) for own, others in table_.items())
 
 
+def rules_table() -> Iterator[tuple[str, ...]]:
+    """The options of POST /v1/settled, and the parameters of each rule."""
+    from dare_reward.stopping.waves import RULES, rule_specs, wave_specs  # noqa: PLC0415
+
+    yield "of", "name", "default", "accepts", "meaning", "source"
+    for name, specs in (("request", wave_specs()), *((f"`{rule}`", rule_specs(rule)) for rule in RULES)):
+        for s in specs:
+            yield name, f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -135,6 +145,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "agent": partial(logs_table, "agent"),
     "shadow": shadow_table,
     "names": names_table,
+    "rules": rules_table,
 }
 
 

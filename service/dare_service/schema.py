@@ -18,8 +18,10 @@ from dare_reward.advantages.update import update_specs
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.params import Spec
 from dare_reward.reply import Reply
+from dare_reward.stopping.settled import SettledReply
+from dare_reward.stopping.waves import wave_specs
 
-__all__ = ["REQUEST_KEYS", "components", "parser"]
+__all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "components", "parser", "settled_parser"]
 
 
 # What a request says beside its groups.
@@ -46,8 +48,12 @@ def _option(spec: Spec) -> Any:
     return Annotated[kind | None if spec.optional else kind, *rules, Rule(description=spec.doc)]
 
 
+_SETTLED = {name: rule for name, rule in _SETTINGS.items() if name != "shadow"}
+_SETTLED |= {spec.name: _option(spec) for spec in wave_specs()}
+_SETTLED["rule_params"] = Annotated[dict[str, Any], Rule(description="parameters of the rule, see docs/stopping.md")]
 _SETTINGS |= {spec.name: _option(spec) for spec in update_specs()}
 REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
+SETTLED_KEYS = frozenset({*_SETTLED, "groups"})
 
 
 def _input(field: Field, rollouts: Any = None, limit: int = 0) -> Any:
@@ -100,7 +106,9 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
     return out
 
 
-def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict[str, Any]]:
+def _body(
+    extra: Literal["allow", "forbid"], limits: Limits, *, name: str = "RewardRequest"
+) -> TypeAdapter[dict[str, Any]]:
     answered = _dictionary("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, extra)
     rollout = _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, extra)
     group = _dictionary(
@@ -109,7 +117,8 @@ def _body(extra: Literal["allow", "forbid"], limits: Limits) -> TypeAdapter[dict
         extra,
     )
     groups = Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]]
-    return TypeAdapter(_dictionary("RewardRequest", {**_SETTINGS, "groups": groups}, extra))
+    settings = {"RewardRequest": _SETTINGS, "SettledRequest": _SETTLED}[name]
+    return TypeAdapter(_dictionary(name, {**settings, "groups": groups}, extra))
 
 
 def parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
@@ -117,10 +126,19 @@ def parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
     return _body("allow", limits)
 
 
-def components() -> tuple[dict[str, Any], dict[str, Any]]:
-    """JSON schemas for OpenAPI, by name: of the request body and of the reply (with what they refer to)."""
+def settled_parser(limits: Limits) -> TypeAdapter[dict[str, Any]]:
+    """The same for `POST /v1/settled`."""
+    return _body("allow", limits, name="SettledRequest")
+
+
+def components() -> dict[str, dict[str, Any]]:
+    """JSON schemas for OpenAPI, by name: of the request bodies and of the replies (with what they refer to)."""
     template = "#/components/schemas/{model}"
-    request = _body("forbid", LIMITS).json_schema(ref_template=template)
-    reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
-    reply["required"].remove("answers_version")  # with detail=rewards there is none
-    return request, reply
+    found = {
+        name: _body("forbid", LIMITS, name=name).json_schema(ref_template=template)
+        for name in ("RewardRequest", "SettledRequest")
+    }
+    for reply in (Reply, SettledReply):
+        found[reply.__name__] = TypeAdapter(reply).json_schema(ref_template=template, mode="serialization")
+    found["Reply"]["required"].remove("answers_version")  # with detail=rewards there is none
+    return {name: part for whole in found.values() for name, part in whole.pop("$defs").items()} | found
