@@ -157,6 +157,16 @@ def group_inputs_table() -> Iterator[tuple[str, ...]]:
             yield f"`{name}`", ", ".join(f"`{r}`" for r in readers)
 
 
+def rules_table() -> Iterator[tuple[str, ...]]:
+    """The options of POST /v1/settled, and the parameters of each rule."""
+    from dare_reward.stopping.waves import RULES, rule_specs, wave_specs  # noqa: PLC0415
+
+    yield "of", "name", "default", "accepts", "meaning", "source"
+    for name, specs in (("request", wave_specs()), *((f"`{rule}`", rule_specs(rule)) for rule in RULES)):
+        for s in specs:
+            yield name, f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -167,6 +177,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "line": line_table,
     "commands": commands_table,
     "group-inputs": group_inputs_table,
+    "rules": rules_table,
 }
 
 

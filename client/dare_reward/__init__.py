@@ -30,6 +30,7 @@ from .groups import Groups, Ragged
 from .inputs import AnsweredRollout, Group, Rollout
 from .methods import methods
 from .reply import GroupReply, Reply, Support
+from .stopping.settled import GroupSettled, SettledReply, settled
 
 if TYPE_CHECKING:
     from .client import AsyncClient, Client
@@ -44,6 +45,7 @@ __all__ = [
     "Group",
     "GroupError",
     "GroupReply",
+    "GroupSettled",
     "Groups",
     "LimitError",
     "Ragged",
@@ -53,11 +55,13 @@ __all__ = [
     "RequestError",
     "Rollout",
     "ServiceError",
+    "SettledReply",
     "Support",
     "UnavailableError",
     "__version__",
     "estimate",
     "methods",
+    "settled",
 ]
 
 

@@ -1,4 +1,4 @@
-"""`Client` and `AsyncClient`: `POST /reward` with the calls of `dare_reward.estimate`.
+"""`Client` and `AsyncClient`: `POST /reward` and `/v1/settled` with the calls of `dare_reward.estimate` and `settled`.
 
 One conversation is written once, as a generator that yields what to do next (`Send`, `Sleep`) and is resumed with what
 came of it; the two clients only carry that out. By default a client sends what the method needs and no more: answers
@@ -17,12 +17,12 @@ import secrets
 import sys
 import time
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from types import MappingProxyType, TracebackType
+from typing import Any, Literal, Self, TypeVar
 
 import httpx
 
@@ -41,12 +41,15 @@ from .methods import OTHER_NAMES, methods
 from .reply import Asked, CrossedReplyError, Reply, check_fit
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
+from .stopping.settled import SettledReply, decide, totals
+from .stopping.waves import RuleName, Waves
 
 __all__ = ["AsyncClient", "Client", "environment_token"]
 
 logger = logging.getLogger("dare_reward")
 
 JSON = Mapping[str, Any]
+NOTHING: JSON = MappingProxyType({})
 RETRY = frozenset({408, 502, 503, 504})
 LONGEST_PAUSE = 30.0
 # A reply says up to 11 bytes for a byte of the request, and as much again for each shadow method (both measured on
@@ -111,7 +114,8 @@ class _Limits:
 Home = tuple[int, asyncio.AbstractEventLoop | None]
 Step = Send | Sleep
 Outcome = _Response | Exception | None
-Conversation = Generator[Step, Outcome, Reply]
+T = TypeVar("T")
+Conversation = Generator[Step, Outcome, T]
 
 
 class _Base:
@@ -208,7 +212,7 @@ class _Base:
 
     def _converse(
         self, groups: Sequence[JSON], method: str, labels: Mapping[str, Any], options: Mapping[str, Any]
-    ) -> Conversation:
+    ) -> Conversation[Reply]:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
         update, params = Update.split(plain(options))
         begun = time.monotonic()
@@ -218,31 +222,16 @@ class _Base:
             head = {"method": method, "params": dict(params), "answers_version": ANSWERS_VERSION, **labels}
             replies: list[Reply] = []
             scored: list[Sequence[JSON]] = []
-            at = 0
-            for part in parts(
-                groups,
-                head,
-                sending=replace(self.sending, text=self.sending.text or update.spans),
-                defaults=limits.defaults(method),
-                max_groups=limits.groups,
-                max_rollouts=limits.rollouts,
-                json_bytes=limits.json_bytes,
-                frame_bytes=limits.frame_bytes,
-            ):
+            text = self.sending.text or update.spans
+            for part, own in self._parts(groups, head, limits, text=text):
                 if replies:
                     _check_split(update, method, params, limits.defaults(method))
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
-                own = [groups[at + i] for i in range(len(part.group_ids))]
-                at += len(own)
                 scored.append(own)
-                replies.append((yield from self._ask(send, part, own, method, labels)))
+                replies.append((yield from self._ask(send, self._reader(part, own, method, labels))))
         except (UnavailableError, ReplyError) as error:
-            # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
-            unknown = isinstance(error, ReplyError) and self._limits is None
-            if self.fallback != "local" or unknown:
-                raise
-            logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
+            self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
             reply = score(groups, params, method=method, limits=whole, update=update, **asked)
@@ -256,32 +245,95 @@ class _Base:
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 
+    def _converse_settled(
+        self, groups: Sequence[JSON], method: str, waves: Waves, seed: int | None, params: Mapping[str, Any]
+    ) -> Conversation[SettledReply]:
+        """Which of `groups` are settled: in as many requests as the limits need, or in process."""
+        method, params = OTHER_NAMES.get(method, method), plain(params)
+        asked = waves.asked() | ({} if seed is None else {"seed": seed})
+        try:
+            limits = yield from self._learn_limits()
+            head = {"method": method, "params": params, "answers_version": ANSWERS_VERSION, **asked}
+            replies: list[SettledReply] = []
+            for part, _ in self._parts(groups, head, limits, text=self.sending.text):
+                most = self._longest_reply(part, 1)
+                send = Send("POST", "/v1/settled", part.content, part.media_type, max_reply=most)
+                replies.append((yield from self._ask(send, self._settled_reader(part, method))))
+        except (UnavailableError, ReplyError) as error:
+            self._check_fallback(error)
+            whole = replace(LIMITS, groups=sys.maxsize)
+            reply = decide(groups, params, method=method, waves=waves, limits=whole, seed=seed)
+            replies = [replace(reply, flags=(*reply.flags, "local_fallback"))]
+        for reply in replies:
+            self._check_settled(method, params, groups, reply)
+        return _merge_settled(replies, waves.votes)
+
+    def _parts(
+        self, groups: Sequence[JSON], head: JSON, limits: _Limits, *, text: bool
+    ) -> Iterator[tuple[Part, Sequence[JSON]]]:
+        """The requests for `groups`, each with the groups that it holds."""
+        at = 0
+        for part in parts(
+            groups,
+            head,
+            sending=replace(self.sending, text=text),
+            defaults=limits.defaults(head["method"]),
+            max_groups=limits.groups,
+            max_rollouts=limits.rollouts,
+            json_bytes=limits.json_bytes,
+            frame_bytes=limits.frame_bytes,
+        ):
+            yield part, [groups[at + i] for i in range(len(part.group_ids))]
+            at += len(part.group_ids)
+
+    def _check_fallback(self, error: UnavailableError | ReplyError) -> None:
+        """Raises `error` where nothing may be done in process instead."""
+        # What has not shown yet that it is a reward service is a wrong address, which nobody wants papered over.
+        unknown = isinstance(error, ReplyError) and self._limits is None
+        if self.fallback != "local" or unknown:
+            raise error
+        logger.warning("the reward service gave no usable reply (%s): scoring in process", error)
+
     def _longest_reply(self, part: Part, methods_: int) -> int:
         return self.max_reply_bytes or REPLY_FLOOR + REPLY_RATIO * methods_ * len(part.content)
 
-    def _ask(
-        self, send: Send, part: Part, groups: Sequence[JSON], method: str, labels: Mapping[str, Any]
-    ) -> Generator[Step, Outcome, Reply]:
+    def _ask(self, send: Send, read: Callable[[_Response], T]) -> Generator[Step, Outcome, T]:
         """The reply. Another request's is a failed try, because a new connection may bring ours."""
         for _ in range(self.retries):
             response = yield from self._insist(send)
             try:
-                return self._read(response, part, groups, method, labels)
+                return read(response)
             except CrossedReplyError as error:
                 logger.warning("%s: trying again", error)
-        return self._read((yield from self._insist(send)), part, groups, method, labels)
+        return read((yield from self._insist(send)))
 
-    def _read(
-        self, response: _Response, part: Part, groups: Sequence[JSON], method: str, labels: Mapping[str, Any]
-    ) -> Reply:
-        """The reply, if it answers what was asked."""
-        reply = Reply.from_json(read_json(response.content))
-        if reply.request_id != response.request_id:
+    def _reader(
+        self, part: Part, groups: Sequence[JSON], method: str, labels: Mapping[str, Any]
+    ) -> Callable[[_Response], Reply]:
+        """What reads the reply, if it answers what was asked."""
+
+        def read(response: _Response) -> Reply:
+            reply = Reply.from_json(read_json(response.content))
+            self._check_crossed(reply.request_id, response)
+            known = method in methods() and not any(map(is_own, groups))
+            output = methods()[method].output if known else None
+            check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
+            return reply
+
+        return read
+
+    def _settled_reader(self, part: Part, method: str) -> Callable[[_Response], SettledReply]:
+        def read(response: _Response) -> SettledReply:
+            reply = SettledReply.from_json(read_json(response.content))
+            self._check_crossed(reply.request_id, response)
+            reply.check_fit(response.request_id, method, part.group_ids, part.sizes)
+            return reply
+
+        return read
+
+    def _check_crossed(self, found: str | None, response: _Response) -> None:
+        if found != response.request_id:
             self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
-        known = method in methods() and not any(map(is_own, groups))
-        output = methods()[method].output if known else None
-        check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
-        return reply
 
     def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
         """The response, after as many tries as are allowed."""
@@ -316,10 +368,8 @@ class _Base:
 
     def _check_pins(self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: Reply) -> None:
         """A run trains on one configuration, the first reply's; groups with a method of their own, on theirs."""
-        if reply.answers_version != ANSWERS_VERSION:
-            text = f"the service compares answers by version {reply.answers_version}, we extract by {ANSWERS_VERSION}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-        request = json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
+        _warn_of_version(reply.answers_version)
+        request = _pin_of(method, params)
         if not any(map(is_own, groups)):
             self._check_pin(request, method, reply.config_id, reply)
             return
@@ -329,7 +379,15 @@ class _Base:
                 key = json.dumps(own, default=str) if is_own(sent) else request
                 self._check_pin(key, found.method or "", found.config_id, reply)
 
-    def _check_pin(self, key: str, method: str, config: str, reply: Reply) -> None:
+    def _check_settled(
+        self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: SettledReply
+    ) -> None:
+        """Votes stop by the configuration that is trained on."""
+        _warn_of_version(reply.answers_version)
+        if not any(map(is_own, groups)):
+            self._check_pin(_pin_of(method, params), method, reply.config_id, reply)
+
+    def _check_pin(self, key: str, method: str, config: str, reply: Reply | SettledReply) -> None:
         found = (config, reply.version)
         pinned = self._pins.setdefault(key, found)
         if pinned == found or self.allow_change:
@@ -359,19 +417,37 @@ class Client(_Base):
         """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
         ConfigError."""
         options = {"advantage": advantage, **params}
-        conversation = self._converse(groups, method, _labels(run, step, seed, shadow), options)
+        return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
+
+    def settled(
+        self,
+        groups: Sequence[Group],
+        *,
+        method: str = "dare",
+        votes: int = 64,
+        rule: RuleName | None = None,
+        wave: int = 8,
+        rule_params: Mapping[str, Any] = NOTHING,
+        seed: int | None = None,
+        **params: Any,
+    ) -> SettledReply:
+        """Which of `groups` need no further votes: `POST /v1/settled` with the arguments of `dare_reward.settled`."""
+        waves = Waves.of({"votes": votes, "rule": rule, "wave": wave, "rule_params": rule_params})
+        return self._hold(self._converse_settled(groups, method, waves, seed, params))
+
+    def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None
         while True:
             try:
-                step_ = conversation.send(outcome)
+                step = conversation.send(outcome)
             except StopIteration as stop:
-                reply: Reply = stop.value
-                return reply
-            if isinstance(step_, Sleep):
-                time.sleep(step_.seconds)
+                found: T = stop.value
+                return found
+            if isinstance(step, Sleep):
+                time.sleep(step.seconds)
                 outcome = None
             else:
-                outcome = self._carry_out(step_)
+                outcome = self._carry_out(step)
 
     def rewards(self, groups: Sequence[Group], *, method: str = "dare", **params: Any) -> list[list[float | None]]:
         """One reward per rollout; None for the rollouts of a group that could not be scored."""
@@ -436,19 +512,37 @@ class AsyncClient(_Base):
         """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
         ConfigError."""
         options = {"advantage": advantage, **params}
-        conversation = self._converse(groups, method, _labels(run, step, seed, shadow), options)
+        return await self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
+
+    async def settled(
+        self,
+        groups: Sequence[Group],
+        *,
+        method: str = "dare",
+        votes: int = 64,
+        rule: RuleName | None = None,
+        wave: int = 8,
+        rule_params: Mapping[str, Any] = NOTHING,
+        seed: int | None = None,
+        **params: Any,
+    ) -> SettledReply:
+        """Which of `groups` need no further votes: `POST /v1/settled` with the arguments of `dare_reward.settled`."""
+        waves = Waves.of({"votes": votes, "rule": rule, "wave": wave, "rule_params": rule_params})
+        return await self._hold(self._converse_settled(groups, method, waves, seed, params))
+
+    async def _hold(self, conversation: Conversation[T]) -> T:
         outcome: Outcome = None
         while True:
             try:
-                step_ = conversation.send(outcome)
+                step = conversation.send(outcome)
             except StopIteration as stop:
-                reply: Reply = stop.value
-                return reply
-            if isinstance(step_, Sleep):
-                await asyncio.sleep(step_.seconds)
+                found: T = stop.value
+                return found
+            if isinstance(step, Sleep):
+                await asyncio.sleep(step.seconds)
                 outcome = None
             else:
-                outcome = await self._carry_out(step_)
+                outcome = await self._carry_out(step)
 
     async def rewards(
         self, groups: Sequence[Group], *, method: str = "dare", **params: Any
@@ -548,6 +642,16 @@ def _labels(run: str | None, step: int | None, seed: int | None, shadow: Sequenc
     return {k: v for k, v in given.items() if v is not None}
 
 
+def _pin_of(method: str, params: Mapping[str, Any]) -> str:
+    return json.dumps([method, {k: v for k, v in sorted(params.items()) if k != "seed"}])
+
+
+def _warn_of_version(answers_version: str) -> None:
+    if answers_version != ANSWERS_VERSION:
+        text = f"the service compares answers by version {answers_version}, we extract by {ANSWERS_VERSION}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
 def _pause(attempt: int, outcome: Outcome) -> float:
     """Retry-After, else 0.5 s doubled each time, spread so that many clients do not come back together."""
     if isinstance(outcome, _Response) and outcome.headers.get("retry-after", "").isdecimal():
@@ -612,6 +716,17 @@ def _merge(replies: Sequence[Reply], *, mixed: bool) -> Reply:
     return replace(
         replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics={"parts": parts}
     )
+
+
+def _merge_settled(replies: Sequence[SettledReply], votes: int) -> SettledReply:
+    """One reply of the parts, with the totals of all groups."""
+    if len(replies) == 1:
+        return replies[0]
+    groups = tuple(g for r in replies for g in r.groups)
+    flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
+    ids = [r.config_id for r in replies]
+    told = totals(groups, votes)
+    return replace(replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics=told)
 
 
 def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:

@@ -30,6 +30,7 @@ from .params import Spec, parameters, resolve
 
 __all__ = [
     "EXPERIMENTAL",
+    "Ballots",
     "Estimate",
     "Evidence",
     "Method",
@@ -102,6 +103,20 @@ class Estimate:
     drop_P: Mapping[str, Bools] = field(default_factory=lambda: NOTHING)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Ballots:
+    """How the groups vote, for a method that pays the most voted answer.
+
+    groups      the groups, of which only the answers count
+    leader_A    the answers that have the label; none or several where a tie leaves it open
+    first_wins  at equal votes the answer that was seen first has the label
+    """
+
+    groups: Groups
+    leader_A: Bools
+    first_wins: bool
+
+
 @dataclass(frozen=True, slots=True)
 class When:
     """An input that only some parameters need: `words` say which, `holds` decides."""
@@ -133,6 +148,7 @@ class Method:
     keeps_scale  how far its rewards lie apart says how much a prompt counts: to divide by a group's deviation undoes it
     whole_batch  when its own advantages are over all groups of a step
     selects  it says itself which rollouts of a group to train on
+    ballots  how the groups vote, if rewards are 1 for the most voted answer and 0 otherwise: its label settles them
     defaults  what a preset changes in the function's own defaults
     cost      what the inputs cost to produce, in words for the documentation
     steps     what its own computation takes of a request's budget, for each group, in steps of about 5 us; None: passes
@@ -154,6 +170,7 @@ class Method:
     keeps_scale: bool = False
     whole_batch: WholeBatch | None = None
     selects: bool = False
+    ballots: Callable[[Groups, Mapping[str, Any]], Ballots] | None = None
     defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     cost: str = "none: answers are there anyway"
     unverified: str = ""

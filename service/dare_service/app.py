@@ -32,6 +32,7 @@ from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, 
 from .run_notices import Runs
 from .run_recorder import RunRecorder
 from .settings import SECRET, Settings, SettingsError
+from .settled_request import SettledScorer, answer_settled
 from .single_process import join_refusal
 from .workers import Workers, unless_gone
 
@@ -51,11 +52,13 @@ class State:
     runs: Runs = field(init=False)
     recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
+    settled: SettledScorer = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
+        self.settled = SettledScorer.of(self.settings)
         self.runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
         self.recorder = RunRecorder(self.settings, self.runs)
         self.scorer = RequestScorer.of(self.settings, self.recorder)
@@ -123,6 +126,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add = partial(app.add_api_route, response_model=None, response_class=Response)
     for route, name in (("/reward", "score_groups"), ("/v1/reward", "score_groups_v1")):
         add(route, reward, methods=["POST"], operation_id=name, summary="Score groups of rollouts", **openapi.REWARD)
+    add("/v1/settled", settled, methods=["POST"], summary="Say which groups need no further votes", **openapi.SETTLED)
     add("/get_reward", get_reward, methods=["POST"], summary="Serve OpenRLHF's remote reward model", **openapi.OPENRLHF)
     add("/v1/rollouts", rollouts, methods=["POST"], summary="Join one rollout with its siblings", **openapi.ROLLOUTS)
     add("/methods", list_methods, methods=["GET"], summary="List the methods and their parameters", **openapi.METHODS)
@@ -186,6 +190,32 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     return Response(outcome.content, media_type=wanted, headers={"Server-Timing": timing, **told})
 
 
+async def settled(request: Request) -> Response:
+    """Which groups need no further votes: for each whether it is settled, how many votes to ask for, and the risk.
+
+    Stateless: the body holds the groups with all rollouts so far, as for /v1/reward, the number of votes in full
+    (`votes`), and the rule.
+    """
+    state: State = request.app.state.dare
+    started = time.perf_counter()
+    _admit(request, state)
+    kind = form(request.headers, state.settings)
+    with state.admission.hold() as lease:
+        body = await _body(request, state, kind, lease)
+        received = time.perf_counter() - started
+        call = Call(body, kind, query(request), request.scope["state"]["request_id"], "application/json")
+        work = partial(answer_settled, state.settled, call)
+        outcome = await unless_gone(state.workers.groups, work, request.receive)
+    m = state.metrics
+    m.bytes.labels(kind.name).observe(len(body))
+    m.decode_seconds.labels(kind.name).observe(outcome.decode_ms / 1e3)
+    m.observe_settled(outcome.reply)
+    request.scope["state"]["notes"].update(outcome.notes)
+    spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
+    timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
+    return Response(outcome.content, media_type="application/json", headers={"Server-Timing": timing})
+
+
 def _reply_form(request: Request) -> str:
     """The media type of the reply: a frame for those who ask for one, JSON for all others."""
     asked = request.headers.get("accept", "").lower()
@@ -240,7 +270,13 @@ async def _body(request: Request, state: State, kind: Form, lease: Lease) -> byt
     return body
 
 
-POSTS = {"/reward": reward, "/v1/reward": reward, "/get_reward": get_reward, "/v1/rollouts": rollouts}
+POSTS = {
+    "/reward": reward,
+    "/v1/reward": reward,
+    "/v1/settled": settled,
+    "/get_reward": get_reward,
+    "/v1/rollouts": rollouts,
+}
 
 
 async def list_methods(request: Request) -> Response:

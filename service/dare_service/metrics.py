@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from dare_reward import Reply, __version__
+from dare_reward import Reply, SettledReply, __version__
 
 from .joins.join import Join
 
@@ -39,6 +39,10 @@ class Metrics:
         self.groups = Counter("dare_groups_total", "Groups scored", ["method"], registry=r)
         self.group_errors = Counter("dare_group_errors_total", "Groups that could not be scored", ["code"], registry=r)
         self.rollouts = Counter("dare_rollouts_total", "Rollouts scored", ["method"], registry=r)
+        self.settled = Counter(
+            "dare_settled_total", "Groups of /v1/settled: settled, open or in error", ["outcome"], registry=r
+        )
+        self.votes_saved = Counter("dare_votes_saved_total", "Votes that settled groups were not asked for", registry=r)
         self.size = Histogram(
             "dare_group_size", "Rollouts of a group", buckets=tuple(2.0**n for n in range(11)), registry=r
         )
@@ -91,6 +95,13 @@ class Metrics:
                 self.size.observe(len(group.rewards))
                 self.majority.observe((group.diagnostics or {}).get("majority_ratio", 0.0))
                 self.reward.observe(float(np.mean(group.rewards)))
+
+    def observe_settled(self, reply: SettledReply) -> None:
+        """Which groups need no further votes."""
+        for group in reply.groups:
+            outcome = "error" if group.error is not None else "settled" if group.settled else "open"
+            self.settled.labels(outcome).inc()
+        self.votes_saved.inc(reply.diagnostics["votes_saved"])
 
     def watch(self, route: str, join: Join[Any]) -> None:
         """A join's state is read when the metrics are."""

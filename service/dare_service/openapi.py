@@ -16,6 +16,7 @@ from dare_reward import __version__, estimate
 from dare_reward.advantages.update import update_specs
 from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.params import Spec
+from dare_reward.stopping.waves import wave_specs
 
 from .joins.url_options import EXPLICIT_SPECS, URL_SPECS
 from .problems import MEDIA_TYPE, TITLES
@@ -32,6 +33,7 @@ __all__ = [
     "READY",
     "REWARD",
     "ROLLOUTS",
+    "SETTLED",
     "install",
 ]
 
@@ -153,6 +155,34 @@ REWARD: dict[str, Any] = {
             _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
             *(_parameter(s.name, f"{s.doc}: {s.accepts}" if s.name != "advantage" else s.doc) for s in update_specs()),
             _parameter("shadow", "methods to compare with, separated by commas"),
+            _parameter("seed", "for methods that draw", pattern="^[0-9]+$"),
+        ],
+    },
+}
+
+
+SETTLED: dict[str, Any] = {
+    "operation_id": "settled_groups",
+    "tags": ["Rewards"],
+    "responses": {
+        200: {
+            "description": "Which groups need no further votes",
+            "content": {"application/json": {"schema": _ref("SettledReply")}},
+        },
+        **{status: _problem(status) for status in (400, 401, 408, 413, 415, 422, 503)},
+    },
+    "openapi_extra": {
+        "security": SECURITY,
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": _ref("SettledRequest")},
+                "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        "parameters": [
+            _parameter("method", "as in the body, and wins over it; so does every parameter of the method"),
+            *(_parameter(s.name, f"{s.doc}: {s.accepts}") for s in wave_specs()),
             _parameter("seed", "for methods that draw", pattern="^[0-9]+$"),
         ],
     },
@@ -395,14 +425,7 @@ def install(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             out = generate()
-            request, reply = components()
-            schemas = {
-                **request.pop("$defs"),
-                **reply.pop("$defs"),
-                "RewardRequest": request,
-                "Reply": reply,
-                "ProblemDocument": PROBLEM,
-            }
+            schemas = components() | {"ProblemDocument": PROBLEM}
             out["components"] = {"schemas": dict(sorted(schemas.items())), "securitySchemes": SCHEMES}
             app.openapi_schema = out
         return app.openapi_schema

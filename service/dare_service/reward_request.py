@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,18 @@ from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, Parser
 from .settings import Settings
 
-__all__ = ["Call", "DecodedRequest", "RequestScorer", "ScoredRequest", "embed", "judge", "work"]
+__all__ = [
+    "Call",
+    "DecodedRequest",
+    "RequestScorer",
+    "ScoredRequest",
+    "embed",
+    "judge",
+    "read_body",
+    "read_params",
+    "read_seed",
+    "work",
+]
 
 UPDATE = {s.name: s for s in update_specs()}
 QUERY_KEYS = ("detail", "token", "method", *UPDATE, "shadow", "seed")
@@ -79,24 +90,32 @@ def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Decode
 def decode(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest:
     """The body, read and checked against the models."""
     begun = time.perf_counter()
+    content, columns = read_body(scorer.settings, call, scorer.parser, REQUEST_KEYS, watch)
+    asked = _configuration(scorer.settings, content, call.query)
+    wants = "embedding" in asked.inputs(content["groups"])
+    lacks = scorer.embedder is not None and wants and "embedding" not in columns
+    return DecodedRequest(content, columns, asked, lacks, 1e3 * (time.perf_counter() - begun))
+
+
+def read_body(
+    settings: Settings, call: Call, parser: Parser, keys: frozenset[str], watch: Callable[[], None]
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The request that a body holds, whose fields are `keys`, and the tensors that came with it."""
     columns: Mapping[str, Any] = {}
     text: bytes | bytearray = call.body
-    budget = scorer.settings.max_request_memory
+    budget = settings.max_request_memory
     if call.form.name == "frame":
         check_frame(call.body, budget)
         frame = unpack(call.body)
         text, columns = frame.request, frame.columns
     check_json(text, budget)
     watch()
-    content = scorer.parser.read(text)
-    unknown = next((key for key in content if key not in REQUEST_KEYS), None)
+    content = parser.read(text)
+    unknown = next((key for key in content if key not in keys), None)
     if unknown is not None:
-        known = ", ".join(sorted(REQUEST_KEYS))
+        known = ", ".join(sorted(keys))
         raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
-    asked = _configuration(scorer.settings, content, call.query)
-    wants = "embedding" in asked.inputs(content["groups"])
-    lacks = scorer.embedder is not None and wants and "embedding" not in columns
-    return DecodedRequest(content, columns, asked, lacks, 1e3 * (time.perf_counter() - begun))
+    return content, columns
 
 
 def embed(scorer: RequestScorer, decoded: DecodedRequest, watch: Callable[[], None]) -> DecodedRequest:
@@ -191,19 +210,38 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
     """Method, parameters and the rest: the URL's, else the body's, else the server's."""
     method = query.get("method", content.get("method", settings.method))
     shadow = read_names(query["shadow"]) if "shadow" in query else tuple(content.get("shadow", ()))
+    params = read_params(settings, content, query, method, QUERY_KEYS, shadow=shadow)
+    seed = read_seed(content, query)
+    options = {name: content[name] for name in UPDATE if name in content}
+    options |= {name: spec.parse(query[name], loc=("query",)) for name, spec in UPDATE.items() if name in query}
+    return RequestOptions(method, params, Update.of(options), shadow, seed)
+
+
+def read_params(
+    settings: Settings,
+    content: Mapping[str, Any],
+    query: Mapping[str, str],
+    method: str,
+    keys: Collection[str],
+    *,
+    shadow: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The method's parameters; `keys` are what else the URL may say."""
     known = {s.name: s for s in specs(find(method), shadow=shadow)}
     params: dict[str, Any] = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))
     for name, text in query.items():
-        if name in QUERY_KEYS:
+        if name in keys:
             continue
         if name not in known:
-            names = ", ".join([*QUERY_KEYS, *known])
+            names = ", ".join([*keys, *known])
             raise RequestError(
                 f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
             )
         params[name] = known[name].parse(text, loc=("query",))
-    seed = SEED.parse(query["seed"], loc=("query",)) if "seed" in query else content.get("seed")
-    options = {name: content[name] for name in UPDATE if name in content}
-    options |= {name: spec.parse(query[name], loc=("query",)) for name, spec in UPDATE.items() if name in query}
-    return RequestOptions(method, params, Update.of(options), shadow, seed)
+    return params
+
+
+def read_seed(content: Mapping[str, Any], query: Mapping[str, str]) -> int | None:
+    seed: int | None = SEED.parse(query["seed"], loc=("query",)) if "seed" in query else content.get("seed")
+    return seed

@@ -23,10 +23,12 @@ from dare_reward.advantages.update import update_specs
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.params import Spec
 from dare_reward.reply import Reply
+from dare_reward.stopping.settled import SettledReply
+from dare_reward.stopping.waves import wave_specs
 
 from .problems import RefusalError
 
-__all__ = ["REQUEST_KEYS", "Parser", "components"]
+__all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "Parser", "components"]
 
 
 # What a request says beside its groups.
@@ -53,8 +55,12 @@ def _option(spec: Spec) -> Any:
     return Annotated[kind | None if spec.optional else kind, *rules, Rule(description=spec.doc)]
 
 
+_SETTLED = {name: rule for name, rule in _SETTINGS.items() if name != "shadow"}
+_SETTLED |= {spec.name: _option(spec) for spec in wave_specs()}
+_SETTLED["rule_params"] = Annotated[dict[str, Any], Rule(description="parameters of the rule, see docs/stopping.md")]
 _SETTINGS |= {spec.name: _option(spec) for spec in update_specs()}
 REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
+SETTLED_KEYS = frozenset({*_SETTLED, "groups"})
 
 
 def _input(field: Field, rollouts: Any = None, limit: int = 0, *, arrays: bool = True) -> Any:
@@ -124,9 +130,10 @@ def _group(extra: Extra, limits: Limits) -> Any:
     return _dictionary("Group", keys, extra)
 
 
-def _request(group: Any, extra: Extra, limits: Limits) -> TypeAdapter[dict[str, Any]]:
+def _request(group: Any, extra: Extra, limits: Limits, *, name: str = "RewardRequest") -> TypeAdapter[dict[str, Any]]:
     groups = Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]]
-    return TypeAdapter(_dictionary("RewardRequest", {**_SETTINGS, "groups": groups}, extra))
+    settings = {"RewardRequest": _SETTINGS, "SettledRequest": _SETTLED}[name]
+    return TypeAdapter(_dictionary(name, {**settings, "groups": groups}, extra))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +144,8 @@ class Parser:
     group: TypeAdapter[dict[str, Any]]
 
     @classmethod
-    def of(cls, limits: Limits) -> Parser:
-        return cls(_request(Any, "allow", limits), TypeAdapter(_group("allow", limits)))
+    def of(cls, limits: Limits, *, name: str = "RewardRequest") -> Parser:
+        return cls(_request(Any, "allow", limits, name=name), TypeAdapter(_group("allow", limits)))
 
     def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
         """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the models."""
@@ -164,10 +171,14 @@ def _checked(model: TypeAdapter[dict[str, Any]], value: Any, at: tuple[str | int
         raise ValidationError.from_exception_data(error.title, lines, input_type="json", hide_input=True) from None
 
 
-def components() -> tuple[dict[str, Any], dict[str, Any]]:
-    """JSON schemas for OpenAPI, by name: of the request body and of the reply (with what they refer to)."""
+def components() -> dict[str, dict[str, Any]]:
+    """JSON schemas for OpenAPI, by name: of the request bodies and of the replies (with what they refer to)."""
     template = "#/components/schemas/{model}"
-    request = _request(_group("forbid", LIMITS), "forbid", LIMITS).json_schema(ref_template=template)
-    reply = TypeAdapter(Reply).json_schema(ref_template=template, mode="serialization")
-    reply["required"].remove("answers_version")  # with detail=rewards there is none
-    return request, reply
+    found = {
+        name: _request(_group("forbid", LIMITS), "forbid", LIMITS, name=name).json_schema(ref_template=template)
+        for name in ("RewardRequest", "SettledRequest")
+    }
+    for reply in (Reply, SettledReply):
+        found[reply.__name__] = TypeAdapter(reply).json_schema(ref_template=template, mode="serialization")
+    found["Reply"]["required"].remove("answers_version")  # with detail=rewards there is none
+    return {name: part for whole in found.values() for name, part in whole.pop("$defs").items()} | found

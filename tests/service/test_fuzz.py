@@ -25,8 +25,10 @@ from pathlib import Path
 from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
+from dare_reward.stopping import SettledReply
 from dare_reward.wire import unpack
 from dare_service.app import create_app
+from dare_service.schema import SETTLED_KEYS
 from dare_service.settings import Settings
 
 JSON, FRAME = "application/json", "application/vnd.safetensors"
@@ -85,7 +87,9 @@ class Sent:
     @property
     def joins(self):
         """It may wait for siblings."""
-        return self.route != "/reward" or b'"query"' in self.content or b'"prompts"' in self.content
+        return (
+            self.route not in {"/reward", "/v1/settled"} or b'"query"' in self.content or b'"prompts"' in self.content
+        )
 
 
 @dataclass
@@ -128,6 +132,14 @@ def query(rng, **options):
 def json_request(rng):
     body = shaken(rng, grouped(rng), 0.45)
     return Sent("/reward", query(rng, detail=["rewards", "full"], seed=["1"]), broken(rng, body))
+
+
+def settled_request(rng):
+    options = {"votes": [1, 8, 64, 0, 10**9], "rule": ["predictive", "rewards", "bayesian", "x"], "wave": [1, 8, -1]}
+    params = [{"draws": 10}, {"delta": 0.1}, {"draws": 10**6}, {}, []]
+    body = {**grouped(rng), **some(rng, {**options, "rule_params": params}, 0.4)}
+    body = {name: value for name, value in body.items() if name in SETTLED_KEYS or rng.random() < 0.1}
+    return Sent("/v1/settled", query(rng), broken(rng, shaken(rng, body, 0.3)))
 
 
 def sparse_request(rng):
@@ -217,7 +229,15 @@ def rollouts_request(rng):
 
 
 NAMES = list(methods())
-MAKERS = (json_request, frame_request, openrlhf_request, rollouts_request, sparse_request, batch_request)
+MAKERS = (
+    json_request,
+    settled_request,
+    frame_request,
+    openrlhf_request,
+    rollouts_request,
+    sparse_request,
+    batch_request,
+)
 
 
 # --- how it is changed -----------------------------------------------------------------------------------------------
@@ -340,6 +360,10 @@ def check(sent, status, content):
         assert reply["detail"]
     elif sent.route == "/v1/rollouts":
         assert isinstance(reply["reward"], int | float)
+    elif sent.route == "/v1/settled":
+        groups = SettledReply.from_json(reply).groups
+        assert len(groups) == len(json.loads(sent.content)["groups"])
+        assert all(g.error is not None or (0 <= g.risk <= 1 and (g.more == 0) == g.settled) for g in groups)
     elif "rewards" in reply:
         count = len(json.loads(sent.content)["query"])
         lists = [
@@ -385,7 +409,7 @@ def test_mutated_bodies_have_usable_replies():
     seen = fuzz(400, seed=1)
     assert not seen.failures, seen.failures[0]
     good = {route for route, status in seen.statuses if status == 200}
-    assert good == {"/reward", "/get_reward", "/v1/rollouts"}
+    assert good == {"/reward", "/get_reward", "/v1/rollouts", "/v1/settled"}
     assert {400, 422} <= {status for _, status in seen.statuses}
 
 

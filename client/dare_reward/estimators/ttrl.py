@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from .._segments import Bools, Ints
 from ..groups import Groups
-from ..methods import Estimate, Method
+from ..methods import Ballots, Estimate, Method
 from ..params import Param
 
 __all__ = ["METHODS", "majority", "ttrl"]
@@ -52,6 +53,12 @@ def ttrl(
     )
 
 
+def ballots(groups: Groups, params: Mapping[str, Any]) -> Ballots:
+    """How the groups vote under these parameters of `ttrl`."""
+    voting = _with_blank(groups)[0] if params["no_answer"] == "official" else groups
+    return Ballots(voting, majority(voting, params["tie"]), first_wins=params["tie"] == "first")
+
+
 def majority(groups: Groups, tie: str = "first") -> Bools:
     """Which answers have the most votes."""
     votes_A = groups.votes_A
@@ -90,5 +97,6 @@ METHODS = (
         summary="1 for the majority answer, else 0",
         paper="arXiv:2504.16084",
         evidence="verified against official code",
+        ballots=ballots,
     ),
 )

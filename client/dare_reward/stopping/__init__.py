@@ -1,0 +1,31 @@
+"""Fewer votes for the same reward: when the votes so far settle a group (docs/stopping.md).
+
+rules     rules on the votes alone, for methods that pay the most voted answer
+futures   the rule on the rewards themselves, for every other method
+waves     the options: how many votes, which rule, waves of which size
+settled   groups in, and for each whether it is settled
+"""
+
+from __future__ import annotations
+
+from .futures import Outlook, outlook
+from .rules import Tally, dirichlet_leader, flip_risk, locked, required_lead, sequential_test, tallies
+from .settled import GroupSettled, SettledReply, settled
+from .waves import RULES, Waves
+
+__all__ = [
+    "RULES",
+    "GroupSettled",
+    "Outlook",
+    "SettledReply",
+    "Tally",
+    "Waves",
+    "dirichlet_leader",
+    "flip_risk",
+    "locked",
+    "outlook",
+    "required_lead",
+    "sequential_test",
+    "settled",
+    "tallies",
+]

@@ -1,0 +1,312 @@
+"""`settled`: groups in, and for each whether its votes so far settle it. In process what `POST /v1/settled` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from .._scoring.request import ANSWER_SPECS, LIMITS, Limits, Prepared, prepare
+from .._scoring.score import NO_COLUMNS, pseudo_label
+from .._segments import Bools, Floats, Ints
+from .._version import __version__
+from ..answers import ANSWERS_VERSION
+from ..answers.effort import Effort
+from ..configured import Configured, plan_of, request_config_id
+from ..errors import LimitError, ReplyError, RequestError
+from ..groups import Groups
+from ..inputs import FIELDS, GROUP_FIELDS, Group
+from ..methods import Estimate, Method, settle
+from ..reply import CrossedReplyError, Problem
+from .futures import outlook, rewards
+from .rules import flip_risk, tallies
+from .waves import VOTE_RULES, RuleName, Waves
+
+__all__ = ["GroupSettled", "SettledReply", "decide", "settled"]
+
+JSON = Mapping[str, Any]
+NOTHING: Final[JSON] = MappingProxyType({})
+# What the votes to come of one request may cost: squares of their number, and rollouts that are drawn.
+MOST_SQUARES: Final = 1 << 27
+MOST_DRAWN: Final = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettled:
+    """One group. With `error` set, every field but `group_id` and `votes` is None.
+
+    settled      its votes settle it
+    more         votes of its next wave; 0 if it is settled
+    risk         probability that the label differs once all votes are in
+    sign_risk    probability that the advantage of some trained rollout then has another sign; None for rules on votes,
+                 where a sign changes with the label alone
+    change       expected 1 - cosine of the trained rollouts' advantages with those then; None for rules on votes
+    votes        rollouts so far
+    pseudo_label the method's label of now
+    """
+
+    group_id: str
+    votes: int
+    method: str | None = None
+    rule: str | None = None
+    settled: bool | None = None
+    more: int | None = None
+    risk: float | None = None
+    sign_risk: float | None = None
+    change: float | None = None
+    pseudo_label: str | None = None
+    error: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SettledReply:
+    method: str
+    config_id: str
+    version: str
+    answers_version: str
+    groups: tuple[GroupSettled, ...]
+    diagnostics: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    flags: tuple[str, ...] = ()
+    request_id: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object of `POST /v1/settled`."""
+        head = {name: getattr(self, name) for name in self.__slots__}
+        return {**head, "diagnostics": dict(self.diagnostics), "groups": [asdict(g) for g in self.groups]}
+
+    def check_fit(self, request_id: str, method: str, group_ids: Sequence[str], sizes: Sequence[int]) -> None:
+        """ReplyError unless this answers what was asked."""
+        if self.request_id != request_id:
+            raise CrossedReplyError(f"the reply is for request {str(self.request_id)[:64]!r}, we sent {request_id!r}")
+        if self.method != method or [(g.group_id, g.votes) for g in self.groups] != [
+            *zip(group_ids, sizes, strict=True)
+        ]:
+            raise ReplyError(f"the reply is not for the {len(group_ids)} groups of {method} that were sent")
+
+    @classmethod
+    def from_json(cls, body: Any) -> SettledReply:
+        """The reply that `body` writes; ReplyError if it is not one."""
+        try:
+            groups = tuple(_group(g) for g in body["groups"])
+            reply = cls(**{**body, "groups": groups, "flags": tuple(body["flags"])})
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ReplyError(f"not a reply of this service: {type(error).__name__} {error}") from None
+        texts = (reply.method, reply.config_id, reply.version, reply.answers_version)
+        if not all(isinstance(text, str) for text in texts):
+            raise ReplyError("not a reply of this service: method, config_id and versions are no texts")
+        return reply
+
+
+def settled(
+    groups: Sequence[Group] | Groups,
+    *,
+    method: str = "dare",
+    votes: int = 64,
+    rule: RuleName | None = None,
+    wave: int = 8,
+    rule_params: Mapping[str, Any] = NOTHING,
+    limits: Limits = LIMITS,
+    seed: int | None = None,
+    **params: Any,
+) -> SettledReply:
+    """Which of `groups` need no further votes, by the label and the rewards of `method` (docs/stopping.md).
+
+    groups       as of `estimate`, each with the rollouts of its complete waves; `trained: false` marks votes only
+    votes        rollouts of a group that vote in full
+    rule         adaptive_consistency, bayesian, predictive or rewards; default: predictive for a method that pays the
+                 most voted answer, else rewards
+    wave         votes of one further wave: what `more` asks for
+    rule_params  parameters of the rule
+    params       parameters of the method
+
+    Raises RequestError for a wrong option, or a rule that cannot judge the method's label. A group that cannot be
+    judged carries its own error.
+    """
+    options = {"votes": votes, "rule": rule, "wave": wave, "rule_params": rule_params}
+    return decide(groups, params, method=method, waves=Waves.of(options), limits=limits, seed=seed)
+
+
+def decide(
+    groups: Sequence[JSON] | Groups,
+    params: Mapping[str, Any],
+    *,
+    method: str,
+    waves: Waves,
+    columns: Any = NO_COLUMNS,
+    limits: Limits = LIMITS,
+    seed: int | None = None,
+    effort: Effort | None = None,
+) -> SettledReply:
+    """`settled` with the parameters in a mapping, whatever their names."""
+    if isinstance(groups, Groups):
+        raise RequestError("prepared arrays hold no rollouts to copy: send groups", loc=("groups",), code="type")
+    effort = effort or Effort(limits.steps)
+    chosen, values = settle(method, params, seed=seed)
+    plan = plan_of(groups, Configured(chosen, values), params, seed, most=limits.groups)
+    rules = [waves.rule_of(c.method) for c in plan.configured]
+    for rule in rules:
+        waves.resolved(rule)
+    reading = {s.name: values[s.name] for s in ANSWER_SPECS}
+    prepared = prepare(groups, columns=columns, limits=limits, params=reading, effort=effort)
+    found: dict[int, GroupSettled] = {}
+    for (configured, where_P), rule in zip(plan.parts(len(prepared.group_ids)), rules, strict=True):
+        part = prepared if where_P.all() else prepared.take(where_P)
+        at = np.flatnonzero(where_P).tolist()
+        found |= dict(zip(at, _judged(part, configured, rule, waves, effort.watch), strict=True))
+    out = tuple(found[p] for p in range(len(found)))
+    return SettledReply(
+        method=chosen.name,
+        config_id=request_config_id([c.id for c in plan.configured]),
+        version=__version__,
+        answers_version=ANSWERS_VERSION,
+        groups=out,
+        diagnostics=totals(out, waves.votes),
+    )
+
+
+def totals(groups: Sequence[GroupSettled], votes: int) -> dict[str, float]:
+    """Of a request: groups, those settled, votes of now, votes that will not be asked for, and the mean risk taken."""
+    done = [g for g in groups if g.settled]
+    out = {
+        "groups": float(len(groups)),
+        "settled": float(len(done)),
+        "votes_used": float(sum(g.votes for g in groups)),
+        "votes_saved": float(sum(max(votes - g.votes, 0) for g in done)),
+    }
+    if done:
+        out["risk"] = float(np.mean([g.risk or 0.0 for g in done]))
+    if failed := sum(g.error is not None for g in groups):
+        out["errors"] = float(failed)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Verdict:
+    settled_P: Bools
+    risk_P: Floats
+    sign_P: Floats | None = None
+    change_P: Floats | None = None
+
+
+def _judged(
+    prepared: Prepared, configured: Configured, rule: RuleName, waves: Waves, watch: Callable[[], None]
+) -> list[GroupSettled]:
+    """What is said of the groups of one configuration."""
+    method, groups = configured.method, _scalars(prepared.groups, configured.method)
+    params = {s.name: configured.values[s.name] for s in method.specs}
+    to_come_P = np.maximum(waves.votes - groups.sizes_P, 0)
+
+    def judge(some: Groups) -> Estimate:
+        return method.run(some, params)
+
+    now = judge(groups)
+    labels = _labels(groups, now)
+    good_P = np.array([p not in now.errors for p in range(len(groups.sizes_P))], bool)
+    some, left_P = groups.take(good_P), to_come_P[good_P]
+    if rule == "rewards":
+        verdict = _by_rewards(some, left_P, judge, waves.resolved(rule), watch)
+    else:
+        verdict = _by_votes(some, left_P, configured, VOTE_RULES[rule], waves.resolved(rule))
+    place = np.cumsum(good_P) - 1
+    out = []
+    for p, group_id in enumerate(prepared.group_ids):
+        votes, i = int(groups.sizes_P[p]), int(place[p])
+        if p in now.errors:
+            error = now.errors[p]
+            out.append(GroupSettled(group_id, votes, error=Problem(error.code, error.message)))
+            continue
+        done = bool(verdict.settled_P[i])
+        out.append(
+            GroupSettled(
+                group_id,
+                votes,
+                method.name,
+                rule,
+                done,
+                0 if done else min(waves.wave, int(to_come_P[p])),
+                float(verdict.risk_P[i]),
+                None if verdict.sign_P is None else float(verdict.sign_P[i]),
+                None if verdict.change_P is None else float(verdict.change_P[i]),
+                labels[p],
+            )
+        )
+    return out
+
+
+def _by_votes(
+    groups: Groups, to_come_P: Ints, configured: Configured, rule: Callable[..., Bools], params: JSON
+) -> _Verdict:
+    assert configured.method.ballots is not None
+    _check_work(int((to_come_P**2).sum()), MOST_SQUARES, "squares of votes to come")
+    tallied = tallies(configured.method.ballots(groups, configured.values))
+    return _Verdict(rule(tallied, to_come_P, **params), flip_risk(tallied, to_come_P))
+
+
+def _by_rewards(
+    groups: Groups, to_come_P: Ints, judge: Callable[[Groups], Estimate], params: JSON, watch: Callable[[], None]
+) -> _Verdict:
+    _check_work(int((groups.sizes_P + to_come_P).sum()) * params["draws"], MOST_DRAWN, "votes times draws")
+    open_P = to_come_P > 0
+    drawing = {name: params[name] for name in ("draws", "prior", "seed")}
+    seen = outlook(groups.take(open_P), judge, to_come_P[open_P], **drawing, watch=watch)
+    settled_P, (risk_P, sign_P, change_P) = ~open_P, np.zeros((3, len(open_P)))
+    settled_P[open_P] = rewards(seen, **params)
+    risk_P[open_P], sign_P[open_P], change_P[open_P] = seen.risk_P, seen.sign_P, seen.change_P
+    return _Verdict(settled_P, risk_P, sign_P, change_P)
+
+
+def _check_work(found: int, most: int, words: str) -> None:
+    if found > most:
+        raise LimitError(
+            f"{found} {words} over all groups; at most {most} in one request: split it by group",
+            loc=("groups",),
+            code="outcomes",
+        )
+
+
+def _scalars(groups: Groups, method: Method) -> Groups:
+    """The groups with what a copy of a rollout can bring; RequestError for a method that needs more."""
+    for entry in (*method.requires, *(w.name for w in method.when)):
+        options = entry.split("|")
+        if not any(_copied(name) for name in options):
+            raise RequestError(
+                f"{method.name} reads {' or '.join(options)}, which cannot be foreseen for votes to come: no rule "
+                "settles its groups before all votes are in",
+                loc=("method",),
+                code="rule",
+            )
+    columns = {name: c for name, c in groups.columns.items() if isinstance(c, np.ndarray) and c.ndim == 1}
+    return Groups(
+        groups.sizes_P,
+        groups.answer_R,
+        groups.support_P,
+        groups.text_A,
+        columns,
+        groups.trained_R,
+        columns_P=groups.columns_P,
+    )
+
+
+def _copied(name: str) -> bool:
+    if name in FIELDS:
+        return FIELDS[name].shape == "scalar"
+    return name == "answer" or (name in GROUP_FIELDS and GROUP_FIELDS[name].type != "rollouts" and name != "label")
+
+
+def _labels(groups: Groups, estimate: Estimate) -> list[str | None]:
+    out: list[str | None] = [None] * len(groups.sizes_P)
+    for a in np.flatnonzero(pseudo_label(groups, estimate)).tolist():
+        out[int(groups.group_A[a])] = groups.text_A[a]
+    return out
+
+
+def _group(body: Mapping[str, Any]) -> GroupSettled:
+    found = GroupSettled(**{**body, "error": None if body.get("error") is None else Problem(**body["error"])})
+    told = (found.settled, found.more, found.risk)
+    good = (isinstance(found.settled, bool), type(found.more) is int, isinstance(found.risk, int | float))
+    if (found.error is None and not all(good)) or (found.error is not None and any(x is not None for x in told)):
+        raise ValueError("a group is neither judged nor in error")
+    return found

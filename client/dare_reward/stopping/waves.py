@@ -1,0 +1,115 @@
+"""How many votes are asked for, and by which rule they stop: the options of `settled`, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal, Self
+from urllib.parse import parse_qsl
+
+from ..errors import RequestError, unknown_name
+from ..methods import Method
+from ..params import Param, Spec, parameters, resolve
+from .futures import rewards
+from .rules import adaptive_consistency, bayesian, predictive
+
+__all__ = ["RULES", "RuleName", "Waves", "rule_specs", "wave_specs"]
+
+RuleName = Literal["adaptive_consistency", "bayesian", "predictive", "rewards"]
+VOTE_RULES: Final = MappingProxyType(
+    {"adaptive_consistency": adaptive_consistency, "bayesian": bayesian, "predictive": predictive}
+)
+RULES: Final = (*VOTE_RULES, "rewards")
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waves:
+    """The options of `settled`. The trained rollouts are the first wave; what follows only votes."""
+
+    votes: Annotated[int, Param("rollouts of a group that vote in full, the trained ones included", ge=1, le=1024)] = 64
+    rule: Annotated[
+        RuleName | None,
+        Param(
+            "when a group is settled; default: predictive for a method that pays the most voted answer, else rewards"
+        ),
+    ] = None
+    wave: Annotated[int, Param("votes of one further wave", ge=1, le=1024)] = 8
+    rule_params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The options with the values `given`; RequestError for a wrong one."""
+        rest = {k: v for k, v in given.items() if k != "rule_params"}
+        params = given.get("rule_params") or NOTHING
+        if not isinstance(params, Mapping):
+            raise RequestError("must be an object", loc=("rule_params",), code="type")
+        return cls(**resolve(wave_specs(), rest), rule_params=MappingProxyType(dict(params)))
+
+    @classmethod
+    def read(cls, line: str, *, votes: int | None = None) -> Self:
+        """Of a line such as `rule=predictive&delta=0.02&wave=4`; `auto` says nothing. `votes` wins over the line's."""
+        text = line.strip()
+        pairs = [] if text in {"", "auto", "true"} else parse_qsl(text, keep_blank_values=True)
+        given = dict(pairs)
+        if len(given) < len(pairs):
+            raise RequestError(
+                f"{line[:80]!r}: must be auto, or rule=NAME&PARAMETER=VALUE, each name once",
+                loc=("adaptive",),
+                code="line",
+            )
+        known = {s.name: s for s in wave_specs()}
+        own = {k: known[k].parse(given.pop(k), loc=("adaptive",)) for k in list(given) if k in known}
+        if votes is not None:
+            own["votes"] = votes
+        return cls.of({**own, "rule_params": _typed(own.get("rule"), given)})
+
+    def rule_of(self, method: Method) -> RuleName:
+        """The rule for this method's groups; RequestError if the rule asked for cannot judge the method's label."""
+        if method.selects:
+            raise RequestError(
+                f"{method.name} chooses the rollouts to train on among all: none of them only votes",
+                loc=("method",),
+                code="rule",
+            )
+        if self.rule is None:
+            return "rewards" if method.ballots is None else "predictive"
+        if self.rule != "rewards" and method.ballots is None:
+            raise RequestError(
+                f"{self.rule} judges the most voted answer, and {method.name} may pay another one, or more than one: "
+                "use rule=rewards",
+                loc=("rule",),
+                code="rule",
+            )
+        return self.rule
+
+    def resolved(self, rule: RuleName) -> dict[str, Any]:
+        """Each parameter of the rule with its value."""
+        return resolve(rule_specs(rule), self.rule_params, loc=("rule_params",))
+
+    def asked(self) -> dict[str, Any]:
+        """The options as a request has them."""
+        given = {"rule": self.rule, "rule_params": dict(self.rule_params)}
+        return {"votes": self.votes, "wave": self.wave} | {name: value for name, value in given.items() if value}
+
+
+@cache
+def wave_specs() -> tuple[Spec, ...]:
+    return parameters(Waves, skip=frozenset({"rule_params"}))
+
+
+@cache
+def rule_specs(rule: str) -> tuple[Spec, ...]:
+    """The parameters of a rule."""
+    return parameters(rewards if rule == "rewards" else VOTE_RULES[rule])
+
+
+def _typed(rule: str | None, given: Mapping[str, str]) -> dict[str, Any]:
+    """Parameters of a rule from a line. Without a rule, those that `predictive` and `rewards` share may be set."""
+    known = {s.name: s for name in ([rule] if rule else RULES) for s in rule_specs(name)}
+    if unknown := given.keys() - known.keys():
+        names = [s.name for s in wave_specs()] + list(known)
+        raise RequestError(unknown_name("setting", min(unknown), names), loc=("adaptive",), code="unknown_parameter")
+    return {name: known[name].parse(text, loc=("adaptive",)) for name, text in given.items()}

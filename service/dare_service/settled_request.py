@@ -1,0 +1,74 @@
+"""A request that asks which groups are settled, from its body's bytes to the reply's: what `POST /v1/settled` runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import to_json
+
+from dare_reward.answers import ANSWERS_VERSION
+from dare_reward.answers.effort import Effort
+from dare_reward.stopping.settled import SettledReply, decide
+from dare_reward.stopping.waves import Waves, wave_specs
+
+from .reward_request import Call, read_body, read_params, read_seed
+from .schema import SETTLED_KEYS, Parser
+from .settings import Settings
+
+__all__ = ["SettledRequest", "SettledScorer", "answer_settled"]
+
+WAVES = {s.name: s for s in wave_specs()}
+QUERY_KEYS = ("token", "method", *WAVES, "seed")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SettledScorer:
+    settings: Settings
+    parser: Parser
+
+    @classmethod
+    def of(cls, settings: Settings) -> SettledScorer:
+        return cls(settings, Parser.of(settings.limits, name="SettledRequest"))
+
+
+@dataclass(frozen=True, slots=True)
+class SettledRequest:
+    content: bytes
+    reply: SettledReply
+    decode_ms: float
+    estimate_ms: float
+    notes: Mapping[str, Any]
+
+
+def answer_settled(scorer: SettledScorer, call: Call, watch: Callable[[], None]) -> SettledRequest:
+    """The reply's bytes. What the URL says wins over the body, and the body over the server's defaults."""
+    begun = time.perf_counter()
+    settings, query = scorer.settings, call.query
+    content, columns = read_body(settings, call, scorer.parser, SETTLED_KEYS, watch)
+    method = query.get("method", content.get("method", settings.method))
+    params = read_params(settings, content, query, method, QUERY_KEYS)
+    asked = {name: content[name] for name in (*WAVES, "rule_params") if name in content}
+    asked |= {name: spec.parse(query[name], loc=("query",)) for name, spec in WAVES.items() if name in query}
+    waves, seed = Waves.of(asked), read_seed(content, query)
+    read = time.perf_counter()
+    reply = decide(
+        content["groups"],
+        params,
+        method=method,
+        waves=waves,
+        columns=columns,
+        limits=settings.limits,
+        seed=seed,
+        effort=Effort(settings.limits.steps, watch),
+    )
+    stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
+    reply = replace(reply, request_id=call.request_id, flags=("answers_version",) if stale else ())
+    notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
+    notes |= {"groups": len(reply.groups), "reward_method": method} | {
+        name: reply.diagnostics[name] for name in ("settled", "votes_used", "votes_saved")
+    }
+    out = to_json(reply.to_json(), inf_nan_mode="null")
+    return SettledRequest(out, reply, 1e3 * (read - begun), 1e3 * (time.perf_counter() - read), notes)
