@@ -1,12 +1,16 @@
 """Which rules of `dare_reward.answers` real rollouts need: each is switched off, and the rollouts that change are counted.
 
-    python research/scripts/answers_rules.py alternatives CORPUS.jsonl...     branches of expressions that never take part
-    python research/scripts/answers_rules.py off CORPUS.jsonl...              functions, expressions and table entries
+    PYTHONUTF8=1 python research/scripts/answers_rules.py CORPUS.jsonl... > rules.tsv
 
 The corpora are those of `answers_corpus.py`; a file of gold answers (`{"gold": ...}` a line) may be among them. A rule
-is a private function, a compiled expression or an entry of a table of the room. Off, a function finds nothing (None,
-False, the text as it came), an expression matches nothing, and an entry is not there. A rollout changes if its grade does
-or if another rollout of its question represents its class; a gold answer changes if its key does.
+is a function of the room that can find nothing, a compiled expression, or an entry of a table. One pass over the
+corpora notes in which rollouts each rule takes part: a function finds something, an expression matches, an entry is
+looked up. A rule that takes part in none changes none. Each of the others is then switched off over rollouts in which
+it takes part (at most `SAMPLE`, with the others of their questions): a function finds nothing, an expression matches
+nothing, an entry is not there. A rollout changes if its grade or its class does, a gold answer if its key does.
+
+A line of the output: rollouts that change, rollouts it was tried on, rollouts in which it takes part, the rule. A table that is walked
+through is not watched by entries: its entries are all tried.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import random
 import re
 import sys
 from collections import defaultdict
@@ -29,8 +34,13 @@ from dare_reward.answers import canonical, classify, extract, grade, keys
 
 NEVER = re.compile(r"(?!)")
 OTHER_ROOMS = ("ttrl_strings", "effort", "hashes", "rules", "kinds", "unreadable", "spans")
+SAMPLE = 12  # rollouts on which a rule is tried: one that changes is enough to keep it
+MATES = 12  # other rollouts of a question that are looked at for the class
 Rows = list[dict[str, Any]]
-Outcome = dict[str, tuple[Any, ...]]
+Outcome = dict[int, tuple[Any, ...]]
+WALKED = -1  # in place of a rollout: all of a table was looked at
+taking_part: dict[str, set[int]] = defaultdict(set)
+at = 0  # the rollout that is read
 
 
 def modules() -> list[ModuleType]:
@@ -47,32 +57,43 @@ def read(paths: list[str]) -> Rows:
     return rows
 
 
-def outcome(rows: Rows) -> Outcome:
-    """Of each rollout its grade and the first rollout of its class; of each gold answer its key."""
+def answers_of(r: dict[str, Any]) -> list[str | None]:
+    """What a rollout says, without and with its last sentence."""
+    if r["kind"] == "choice":
+        return [extract(r["text"], kind="choice", options=options_of(r)).answer]
+    found = extract(r["text"])
+    return [found.answer, found.answer if found.answer is not None else extract(r["text"], unmarked="sentence").answer]
+
+
+def options_of(r: dict[str, Any]) -> list[str] | None:
+    return [*"ABCDEFGHIJKLMNOP"[: r["options"]]] if r["kind"] == "choice" else None
+
+
+def grades_of(r: dict[str, Any], said: list[str | None]) -> list[bool]:
+    return [grade(a, r["gold"], kind=r["kind"], options=options_of(r)) for a in said]
+
+
+def outcome(rows: Rows, questions: dict[tuple[str, ...], list[int]], some: list[int]) -> Outcome:
+    """Of some rollouts their grades and classes; of gold answers their keys."""
     keys._cached_math.cache_clear()
-    said: Outcome = {}
-    groups: dict[tuple[str, ...], list[tuple[str, str | None]]] = defaultdict(list)
-    for n, r in enumerate(rows):
+    out: Outcome = {}
+    told: dict[int, list[str | None]] = {}
+    for i in some:
+        r = rows[i]
         if "text" not in r:
-            said[f"gold {n}"] = (canonical(r["gold"]),)
+            out[i] = (canonical(r["gold"]),)
             continue
-        options = [*"ABCDEFGHIJKLMNOP"[: r["options"]]] if r["kind"] == "choice" else None
-        for unmarked in ("none", "sentence") if r["kind"] == "math" else ("none",):
-            found = extract(r["text"], kind=r["kind"], options=options, unmarked=unmarked)
-            if unmarked == "none" or found.source == "sentence":
-                right = grade(found.answer, r["gold"], kind=r["kind"], options=options)
-                said[r["id"] + unmarked] = (right,)
-                groups[r["kind"], r["source"], r["question"], unmarked].append((r["id"] + unmarked, found.answer))
-    for (kind, *_), members in groups.items():
-        index = classify([answer for _, answer in members], kind=kind).index
-        first: dict[int, str] = {-1: ""}
-        for (name, _), place in zip(members, index, strict=True):
-            said[name] += (first.setdefault(place, name),)
-    return said
+        mates = [i, *[j for j in questions[question(r)] if j != i][:MATES]]
+        for j in mates:
+            if j not in told:
+                told[j] = answers_of(rows[j])
+        same = [classify(column, kind=r["kind"]).index for column in zip(*(told[j] for j in mates), strict=True)]
+        out[i] = (grades_of(r, told[i]), [[x >= 0 and x == index[0] for x in index] for index in same])
+    return out
 
 
-def changed(before: Outcome, after: Outcome) -> int:
-    return sum(before.get(name) != after.get(name) for name in before.keys() | after.keys())
+def question(r: dict[str, Any]) -> tuple[str, ...]:
+    return r["kind"], r["source"], r["question"]
 
 
 # Switches
@@ -116,168 +137,198 @@ def without(table: dict[Any, Any], key: object) -> Iterator[None]:
         table.update(items)
 
 
-def switches() -> Iterator[tuple[str, Any]]:
-    """Each rule with the context in which it is off."""
+def switches() -> Iterator[tuple[str, str, Any]]:
+    """Each rule, the table that holds it, and the context in which it is off."""
     room = modules()
     for module in room:
         short = module.__name__.removeprefix("dare_reward.answers.")
         for name, value in list(vars(module).items()):
+            if not isinstance(value, FunctionType) and rule_name(room, value) != f"{short}.{name}":
+                continue
             places = [(m, n) for m in room for n, v in vars(m).items() if v is value]
             if isinstance(value, FunctionType) and value.__module__ == module.__name__:
                 if (stand_in := _nothing(value)) is not None:
-                    yield f"{short}.{name}()", replaced(places, stand_in)
-            elif isinstance(value, re.Pattern) and name.startswith("_"):
-                yield f"{short}.{name}", replaced([(module, name)], NEVER)
-            elif isinstance(value, dict) and name.startswith("_") and name not in {"__builtins__", "__annotations__"}:
+                    yield f"{short}.{name}()", "", replaced(places, stand_in)
+            elif isinstance(value, re.Pattern):
+                yield f"{short}.{name}", "", replaced(places, NEVER)
+            elif isinstance(value, dict) and name[:2] != "__":
                 for key in list(value):
-                    yield f"{short}.{name}[{key!r}]", without(value, key)
+                    yield f"{short}.{name}[{key!r}]", f"{short}.{name}", without(value, key)
             elif isinstance(value, frozenset) and name[:2] != "__":
                 for item in sorted(value, key=repr):
-                    yield f"{short}.{name} - {item!r}", replaced(places, value - {item})
+                    yield f"{short}.{name} - {item!r}", f"{short}.{name}", replaced(places, value - {item})
 
 
-def off(paths: list[str]) -> None:
-    """Prints for each rule how many rollouts change without it; those with none first."""
-    rows = read(paths)
-    before = outcome(rows)
-    print(len(rows), "rollouts and gold answers,", len(before), "outcomes", flush=True)
-    for name, context in switches():
-        try:
-            with context:
-                count: int | str = changed(before, outcome(rows))
-        except Exception as e:  # noqa: BLE001  what cannot run without the rule needs it
-            count = f"fails: {type(e).__name__}"
-        print(count, name, sep="\t", flush=True)
-
-
-# Alternatives of expressions
-
-
-def alternatives(pattern: str, flags: int) -> tuple[str, list[str]]:
-    """The pattern with a mark at the end of each alternative, and the alternatives; none within what must not follow."""
-    out: list[str] = []
-    found: list[str] = []
-    stack: list[tuple[int, bool]] = [(0, False)]  # where the alternative began, whether it must not match
-
-    def close(at: int) -> None:
-        begun, negative = stack[-1]
-        if not negative:
-            found.append(pattern[begun:at])
-            out.append(f"(?P<_{len(found) - 1}>)")
-
-    i, verbose = 0, bool(flags & re.VERBOSE)
-    assert not verbose, "no expression of the room is verbose"
-    while i < len(pattern):
-        c = pattern[i]
-        if c == "\\":
-            out.append(pattern[i : i + 2])
-            i += 2
-            continue
-        if c == "[":
-            first = end = i + 1 + (pattern[i + 1] == "^")
-            while end == first or pattern[end] != "]":
-                end += 1 + (pattern[end] == "\\")
-            out.append(pattern[i : end + 1])
-            i = end + 1
-            continue
-        if c == "(":
-            m = re.compile(r"\((?:\?(?:P?<[A-Za-z_]\w*>|<?[=!]|[:>]|[a-zA-Z-]+:|P=\w+\)|\([^)]*\)))?").match(pattern, i)
-            assert m is not None
-            if m[0].startswith(("(?P=", "(?(")):  # a reference, or a condition whose branches are not marked
-                if m[0].startswith("(?("):
-                    return pattern, []
-                out.append(m[0])
-                i = m.end()
-                continue
-            out.append(m[0])
-            stack.append((m.end(), stack[-1][1] or m[0] in {"(?!", "(?<!"}))
-            i = m.end()
-            continue
-        if c == "|":
-            close(i)
-            stack[-1] = (i + 1, stack[-1][1])
-        elif c == ")":
-            close(i)
-            stack.pop()
-        out.append(c)
-        i += 1
-    close(len(pattern))
-    return "".join(out), found
+# Watching
 
 
 class Watched:
-    """An expression that notes which of its alternatives took part in a match."""
+    """An expression that notes when it matches."""
 
-    def __init__(self, real: re.Pattern[str]) -> None:
-        self.real, self.pattern, self.flags = real, real.pattern, real.flags
-        marked, self.found = alternatives(real.pattern, real.flags)
-        numbered = re.sub(r"\\(\d)", lambda m: f"(?P=_g{m[1]})", marked) if re.search(r"\\\d", marked) else marked
-        self.taken: set[int] = set()
-        try:
-            self.marked: re.Pattern[str] | None = re.compile(numbered, real.flags & ~re.UNICODE)
-        except re.error:
-            self.marked = None
+    def __init__(self, real: re.Pattern[str], rule: str) -> None:
+        self.real, self.rule, self.pattern, self.flags = real, rule, real.pattern, real.flags
 
-    def note(self, match: re.Match[str] | None) -> None:
-        if match is not None:
-            self.taken |= {int(k[1:]) for k, v in match.groupdict().items() if v is not None and k[1:].isdigit()}
+    def __getattr__(self, how: str) -> Any:
+        method = getattr(self.real, how)
 
-    def _one(self, how: str, *args: Any) -> re.Match[str] | None:
-        got: re.Match[str] | None = getattr(self.real, how)(*args)
-        if got is not None and self.marked is not None:
-            self.note(getattr(self.marked, how)(*args))
-        return got
+        def watched(*args: Any, **named: Any) -> Any:
+            found = method(*args, **named)
+            if how in {"sub", "split"}:
+                if self.real.search(args[1] if how == "sub" else args[0]):
+                    taking_part[self.rule].add(at)
+            elif how == "finditer":
+                found = list(found)
+            if found and how not in {"sub", "split"}:
+                taking_part[self.rule].add(at)
+            return found
 
-    def match(self, *args: Any) -> re.Match[str] | None:
-        return self._one("match", *args)
-
-    def fullmatch(self, *args: Any) -> re.Match[str] | None:
-        return self._one("fullmatch", *args)
-
-    def search(self, *args: Any) -> re.Match[str] | None:
-        return self._one("search", *args)
-
-    def _all(self, *args: Any) -> None:
-        for match in self.marked.finditer(*args) if self.marked is not None else ():
-            self.note(match)
-
-    def finditer(self, *args: Any) -> Iterator[re.Match[str]]:
-        self._all(*args)
-        return self.real.finditer(*args)
-
-    def findall(self, *args: Any) -> list[Any]:
-        self._all(*args)
-        return self.real.findall(*args)
-
-    def split(self, text: str, *args: Any) -> list[Any]:
-        self._all(text)
-        return self.real.split(text, *args)
-
-    def sub(self, new: Any, text: str, *args: Any) -> str:
-        self._all(text)
-        return self.real.sub(new, text, *args)
+        return watched
 
 
-def taking_part(paths: list[str]) -> None:
-    """Prints the alternatives that take part in no match, and the expressions that match nothing."""
-    watched: dict[str, Watched] = {}
-    for module in modules():
-        short = module.__name__.removeprefix("dare_reward.answers.")
+def watched_function(real: FunctionType, stand_in: Callable[..., Any], rule: str) -> Callable[..., Any]:
+    def watched(*args: Any, **named: Any) -> Any:
+        found = real(*args, **named)
+        if inspect.isgenerator(found):
+            found = list(found)
+        if found != stand_in(*args, **named):
+            taking_part[rule].add(at)
+        return found
+
+    return watched
+
+
+class Table(dict[Any, Any]):
+    """A table that notes which entries are looked up."""
+
+    rule = ""
+
+    def __getitem__(self, key: object) -> Any:
+        taking_part[f"{self.rule}[{key!r}]"].add(at)
+        return dict.__getitem__(self, key)
+
+    def get(self, key: object, default: Any = None) -> Any:
+        return self[key] if dict.__contains__(self, key) else default
+
+    def __contains__(self, key: object) -> bool:
+        found = dict.__contains__(self, key)
+        if found:
+            taking_part[f"{self.rule}[{key!r}]"].add(at)
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        taking_part[self.rule].add(WALKED)
+        return dict.__iter__(self)
+
+    def items(self) -> Any:
+        taking_part[self.rule].add(WALKED)
+        return dict.items(self)
+
+
+class Set(frozenset[Any]):
+    """A set that notes which members are asked for."""
+
+    rule = ""
+
+    def __contains__(self, key: object) -> bool:
+        found = frozenset.__contains__(self, key)
+        if found:
+            taking_part[f"{self.rule} - {key!r}"].add(at)
+        return found
+
+    def _walked(self) -> None:
+        taking_part[self.rule].add(WALKED)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._walked()
+        return frozenset.__iter__(self)
+
+    def __and__(self, other: Any) -> Any:
+        self._walked()
+        return frozenset.__and__(self, other)
+
+    __rand__ = __and__
+
+    def __rsub__(self, other: Any) -> Any:
+        self._walked()
+        return frozenset(other) - frozenset(self)
+
+    def __ge__(self, other: Any) -> bool:
+        self._walked()
+        return frozenset.__ge__(self, other)
+
+
+def watch() -> Callable[[], None]:
+    """Every rule notes where it takes part; returns what ends that."""
+    undo: list[tuple[ModuleType, str, Any]] = []
+    room = modules()
+    for module in room:
         for name, value in list(vars(module).items()):
-            if isinstance(value, re.Pattern):
-                watched[f"{short}.{name}"] = Watched(value)
-                setattr(module, name, watched[f"{short}.{name}"])
-            elif isinstance(value, dict) and any(isinstance(v, re.Pattern) for v in value.values()):
-                for key, v in list(value.items()):
-                    watched[f"{short}.{name}[{key!r}]"] = value[key] = Watched(v)
-    outcome(read(paths))
-    for name, w in watched.items():
-        if w.marked is None or not w.found:
-            print("?", name, sep="\t")
-        for n, alternative in enumerate(w.found):
-            if n not in w.taken and w.marked is not None:
-                print("all" if not w.taken else "part", name, alternative, sep="\t")
+            home = getattr(value, "__module__", module.__name__)
+            if isinstance(value, FunctionType) and home.startswith("dare_reward.answers."):
+                stand_in = _nothing(value)
+                rule = f"{home.removeprefix('dare_reward.answers.')}.{value.__name__}()"
+                new: Any = None if stand_in is None else watched_function(value, stand_in, rule)
+            elif isinstance(value, re.Pattern):
+                new = Watched(value, rule_name(room, value))
+            elif isinstance(value, dict) and name[:2] != "__" and value:
+                new = Table(value)
+                new.rule = rule_name(room, value)
+            elif isinstance(value, frozenset):
+                new = Set(value)
+                new.rule = rule_name(room, value)
+            else:
+                continue
+            if new is not None:
+                undo.append((module, name, value))
+                setattr(module, name, new)
+
+    def end() -> None:
+        for module, name, value in undo:
+            setattr(module, name, value)
+
+    return end
+
+
+def rule_name(room: list[ModuleType], value: object) -> str:
+    """Where a value is first defined."""
+    return next(
+        f"{m.__name__.removeprefix('dare_reward.answers.')}.{n}" for m in room for n, v in vars(m).items() if v is value
+    )
+
+
+def main(paths: list[str]) -> None:
+    global at  # noqa: PLW0603
+    rows = read(paths)
+    questions: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, r in enumerate(rows):
+        if "text" in r:
+            questions[question(r)].append(i)
+    end = watch()
+    for at, r in enumerate(rows):  # noqa: B007
+        keys._cached_math.cache_clear()
+        if "text" in r:
+            grades_of(r, answers_of(r))
+        else:
+            canonical(r["gold"])
+    end()
+    print(f"# {len(rows)} rollouts and gold answers", flush=True)
+    rng = random.Random(14)
+    for rule, table, off in switches():
+        part = taking_part[rule] - {WALKED}
+        walked = WALKED in taking_part.get(table, ())
+        tried = sorted(rng.sample(sorted(part), min(SAMPLE, len(part))))
+        if walked and not part:
+            print("?", 0, 0, rule, "(its table is walked through)", sep="\t", flush=True)
+            continue
+        try:
+            before = outcome(rows, questions, tried)
+            with off:
+                after = outcome(rows, questions, tried)
+            count: int | str = sum(before[i] != after[i] for i in tried)
+        except Exception as e:  # noqa: BLE001  what cannot run without the rule needs it
+            count = f"fails ({type(e).__name__})"
+        print(count, len(tried), len(part), rule, sep="\t", flush=True)
 
 
 if __name__ == "__main__":
-    {"off": off, "alternatives": taking_part}[sys.argv[1]](sys.argv[2:])
+    main(sys.argv[1:])
