@@ -1,10 +1,14 @@
 """Rebuilds the corpus of real rollouts behind `research/docs/answers_rollouts.md` from clones of public repositories.
 
     python research/scripts/answers_corpus.py CLONES OUT
+    python research/scripts/answers_corpus.py CLONES OUT fresh
 
 CLONES holds one git directory for each repository, `owner+name` (bare, or with `.git` or `repo` inside); OUT gets
 `build.jsonl` and `report.jsonl`. No text of another project is kept here: only how to find it, and the checksums of
 what was found. A question belongs to the report half if the first byte of the SHA-256 of its letters and digits is odd.
+
+`fresh` writes `fresh.jsonl`, a second sample that nothing was built on: other files and other questions of the same
+repositories, and other repositories. It leaves out what is in `build.jsonl` and `report.jsonl`, which OUT must hold.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from typing import Any, NamedTuple
 SHA256 = {
     "build": "7ca3d24d3d87eb0932b95ea54031d3abad002bb9e79b504d2a7ad98c26b2b2b8",
     "report": "882a8b36aacb178b95ee24071add11ae698b8cb8ea270b72af694849efce791b",
+    "fresh": "852ca65fc800fcc93023cc1778c1812ebae407596f3bc3ce9e07d8c995df007c",
 }
 
 csv.field_size_limit(10_000_000)
@@ -64,7 +69,9 @@ class Clone:
         return (json.loads(line) for line in self.bytes(path).decode().split("\n") if line.strip())
 
     def _run(self, *args: str) -> bytes:
-        return subprocess.run(["git", "--git-dir", str(self.git), *args], capture_output=True, check=True).stdout
+        return subprocess.run(
+            ["git", "-c", "core.quotepath=off", "--git-dir", str(self.git), *args], capture_output=True, check=True
+        ).stdout
 
 
 def letters(question: str) -> str:
@@ -81,11 +88,11 @@ def in_report(question: str) -> bool:
 
 def one_in(n: int, question: str) -> bool:
     """A sample of whole questions; the byte of the split is not used again."""
-    return int.from_bytes(digest(letters(question))[1:4], "big") % n == 0
+    return int.from_bytes(digest(letters(question))[1:4], "big") % n == PART
 
 
-def omni_math(c: Clone) -> Iterator[Row]:
-    for path in c.paths(r"^inference/results/(?!.*(BACKUP|test|summary)).*\.jsonl$"):
+def omni_math(c: Clone, files: str = r"^inference/results/(?!.*(BACKUP|test|summary)).*\.jsonl$") -> Iterator[Row]:
+    for path in c.paths(files):
         model = Path(path).stem
         for r in c.lines(path):
             gold, said = r.get("answer") or r.get("answer_gt"), r.get("model_generation")
@@ -264,6 +271,62 @@ def permuted(c: Clone) -> Iterator[Row]:
                     yield Row(c_name(c), Path(path).stem, "choice", f"gpqa row {n}", r["a" + k], said, None, 4)
 
 
+def omni_math_rest(c: Clone) -> Iterator[Row]:
+    """The runs that the first sample left out."""
+    return omni_math(c, r"^inference/results.*(BACKUP|/test_|-test|summary).*\.jsonl$")
+
+
+def asynchronous_rest(c: Clone) -> Iterator[Row]:
+    """Sixteen rollouts of each of 100 questions, by a small model alone and by two in turn."""
+    gold = {letters(r["question"]): r["answer"] for r in Clone(ROOT, MATH500).lines("data/eval/math500/test.jsonl")}
+    pair = r"deepseek-ai_DeepSeek-R1-Distill-Llama-8B_Qwen_QwQ-32B_math500_sm500_em500_t15_smt0\.8_sct0\.8_emt0\.8_smc16_emc4"
+    fork = r"self_reject_fork_deepseek-ai_DeepSeek-R1-Distill-Llama-8B_math500_sm500_t15_temp0\.8_thr0\.6_att3_a0\.01"
+    for path in c.paths(rf"^results/({pair}|{fork})/problem_\d+\.json$"):
+        r = c.json(path)
+        known = gold.get(letters(r["question"]))
+        said: dict[int, str] = {}
+        for h in r["full_history"]:
+            if h.get("output"):
+                said[h["turn"]] = h["output"]  # what a larger model wrote anew replaces the draft of a turn
+        if known and said:
+            model = "DeepSeek-R1-Distill-Llama-8B" + (", QwQ-32B" if "QwQ" in path else "")
+            yield Row(c_name(c), model, "math", r["question"], known, "".join(said[t] for t in sorted(said)))
+
+
+def coursework(c: Clone) -> Iterator[Row]:
+    for run in ("deepseek_v4_flash", "deepseek_v4_pro", "qwen25_math_15b_few_shot_512"):
+        for path in c.paths(rf"/runs/{run}/test_predictions\.jsonl$"):
+            for r in c.lines(path):
+                if one_in(3, r["question"]):
+                    yield Row(
+                        c_name(c), run, "math", r["question"], r["gold_final"], r["prediction"], r["strict_correct"]
+                    )
+
+
+def gsm_plus(c: Clone) -> Iterator[Row]:
+    for model in ("gpt-3.5-turbo", "gpt4", "abel_7b", "abel_70b", "metamath_7b", "metamath_70b"):
+        for r in c.json(f"results/gsm8k_results/{model}.json"):
+            asked = r.get("question") or r["input"].partition("### Instruction:\n")[2].partition("\n\n### Resp")[0]
+            said = r.get("model_prediction") or r.get("completion")
+            gold = str(r.get("gold") or str(r["answer"]).rpartition("#### ")[2])
+            if said and one_in(6, asked):
+                yield Row(c_name(c), model, "math", asked, gold, said, r["result"])
+
+
+def gaokao(c: Clone) -> Iterator[Row]:
+    """Fourteen questions of 2026 in up to 40 settings, in Chinese: numbers, sets, and letters of four options."""
+    for path in c.paths(r"^eval/results/.*quanguo1(_\d)?\.json$"):
+        run = c.json(path)
+        for case in run["task_states"]["cases"].values():
+            gold, said = case["expected"], case["response"]
+            if not gold or not said:
+                continue
+            kind, options = ("choice", 4) if re.fullmatch(r"[A-D]", gold) else ("math", 0)
+            if not re.fullmatch(r"[A-D]{2,4}", gold):  # of these, several options are right
+                model = run["model_name"]
+                yield Row(c_name(c), model, kind, case["prompt"], gold, said, case["correct"], options)
+
+
 SOURCES: dict[str, Callable[[Clone], Iterator[Row]]] = {
     "arka-ritual/omni-math-rule-ca": omni_math,
     "7174Andy/grounding-llm-gsm8k": grounding,
@@ -281,35 +344,54 @@ SOURCES: dict[str, Callable[[Clone], Iterator[Row]]] = {
     "tadsligar/MedQA2026": medicine,
     "HaveFunWithAI/gpqa_diamond_exp": permuted,
 }
+FRESH: dict[str, Callable[[Clone], Iterator[Row]]] = {
+    "arka-ritual/omni-math-rule-ca": omni_math_rest,
+    "menik1126/Asynchronous-Test-Time-Scaling": asynchronous_rest,
+    "protimroy/crosslingual-test-time-scaling": languages,
+    "AGI-Edgerunners/Plan-and-Solve-Prompting": plan_and_solve,
+    "handsomeZR-netizen/nnu-nlp-gsm8k-coursework-2026": coursework,
+    "qtli/GSM-Plus": gsm_plus,
+    "iamyb/llm-gaokao-math-eval": gaokao,
+    "TIGER-AI-Lab/MMLU-Pro": mmlu_pro,
+    "tobypullan/logit_cot_overthinking": channels,
+    "tadsligar/MedQA2026": medicine,
+}
 ROOT = Path()
+PART = 0  # which part of the questions `one_in` takes
 
 
-def main(root: str, out: str) -> None:
-    global ROOT  # noqa: PLW0603
+def main(root: str, out: str, sample: str = "halves") -> None:
+    global ROOT, PART  # noqa: PLW0603
     ROOT = Path(root)
-    halves: dict[str, list[str]] = {"build": [], "report": []}
-    seen = set()
-    for name, read in SOURCES.items():
-        counts = {"build": 0, "report": 0}
+    seen: set[str] = set()
+    found: dict[str, list[str]] = {"build": [], "report": []} if sample == "halves" else {"fresh": []}
+    if sample == "fresh":
+        PART = 1
+        for half in ("build", "report"):
+            with (Path(out) / f"{half}.jsonl").open(encoding="utf-8") as lines:
+                seen |= {_unique(Row(**{k: v for k, v in json.loads(line).items() if k != "id"})) for line in lines}
+    for name, read in (SOURCES if sample == "halves" else FRESH).items():
+        counts = dict.fromkeys(found, 0)
         for row in read(Clone(ROOT, name)):
             said = digest("\0".join(str(v) for v in row)).hex()[:16]
-            unique = digest("\0".join((row.kind, row.question, str(row.gold), row.text))).hex()
-            if unique in seen or not row.text.strip() or row.gold is None:
+            if row.gold is None or not row.text.strip() or _unique(row) in seen:
                 continue
-            seen.add(unique)
-            half = "report" if in_report(row.question) else "build"
-            counts[half] += 1
-            halves[half].append(
+            seen.add(_unique(row))
+            part = "fresh" if sample == "fresh" else "report" if in_report(row.question) else "build"
+            counts[part] += 1
+            found[part].append(
                 json.dumps({"id": said, **row._asdict(), "gold": str(row.gold)}, ensure_ascii=True, sort_keys=True)
             )
-        print(f"{name}: {counts['build']} to build, {counts['report']} to report", flush=True)
-    for half, rows in halves.items():
+        print(name, counts, flush=True)
+    for part, rows in found.items():
         text = "\n".join(sorted(rows)) + "\n"
-        (Path(out) / f"{half}.jsonl").write_text(text, encoding="utf-8")
-        found = hashlib.sha256(text.encode()).hexdigest()
-        print(
-            half, len(rows), "rollouts,", "as published" if found == SHA256[half] else f"other than published: {found}"
-        )
+        (Path(out) / f"{part}.jsonl").write_text(text, encoding="utf-8")
+        sha = hashlib.sha256(text.encode()).hexdigest()
+        print(part, len(rows), "rollouts,", "as published" if sha == SHA256[part] else f"other than published: {sha}")
+
+
+def _unique(row: Row) -> str:
+    return digest("\0".join((row.kind, row.question, str(row.gold), row.text))).hex()
 
 
 if __name__ == "__main__":

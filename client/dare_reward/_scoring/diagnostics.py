@@ -69,6 +69,9 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
         {"majority_ratio": r, "answered": n, "leader_probability": chance}
         for r, n, chance in zip(ratio, answered, leader_probabilities(groups), strict=True)
     ]
+    for entry, reasons in zip(out, prepared.unread, strict=True):
+        if reasons:
+            entry["no_answer"] = dict(sorted(reasons.items()))
     if np.isnan(correct_R).all():
         return out
     agrees_R = groups.spread(label_A, fill=False)

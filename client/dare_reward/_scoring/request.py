@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -122,6 +123,7 @@ class Prepared:
     correct_R: tuple[bool | None, ...]
     guessed_P: Bools
     apart_P: Bools
+    unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
 
     def take(self, where_P: Bools) -> Prepared:
         """Some of the groups, in their order."""
@@ -137,6 +139,7 @@ class Prepared:
             correct_R=tuple(compress(self.correct_R, where_P[groups.group_R])),
             guessed_P=self.guessed_P[where_P],
             apart_P=self.apart_P[where_P],
+            unread=tuple(compress(self.unread, where_P)),
         )
 
 
@@ -161,7 +164,7 @@ def prepare(
     arrays = read_columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
-    classes, guessed_P = _classify(groups, silent_R, options, params, effort)
+    classes, guessed_P, unread = _classify(groups, silent_R, options, params, effort)
     if any(g.get("verdicts") for g in groups):
         arrays["verdicts"] = _verdicts(groups, classes, options, params, verified=arrays.get("verified"), effort=effort)
     return Prepared(
@@ -188,6 +191,7 @@ def prepare(
         correct_R=tuple(r.get("correct") for r in rollouts),
         guessed_P=guessed_P,
         apart_P=np.array([bool(c.apart) for c in classes], bool),
+        unread=unread,
     )
 
 
@@ -214,6 +218,7 @@ def of_arrays(groups: Groups) -> Prepared:
         correct_R=(None,) * len(groups.answer_R),
         guessed_P=np.zeros(count, bool),
         apart_P=np.zeros(count, bool),
+        unread=({},) * count,
     )
 
 
@@ -432,7 +437,7 @@ def read_answers(
         if quiet or (cut and truncated == "invalid"):
             return NO_ANSWER
         if "answer" in rollout:
-            return Extraction(rollout["answer"], "given")
+            return Extraction(rollout["answer"], "given", "blank" if rollout["answer"] else "empty")
         text = rollout.get("text")
         if not text:
             return NO_ANSWER
@@ -470,7 +475,7 @@ def read_spans(
     return [[span(rollout, group) for rollout in group["rollouts"]] for group in groups]
 
 
-NO_ANSWER: Final = Extraction(None, "none", "there is no text, or none that counts")
+NO_ANSWER: Final = Extraction(None, "none", "empty")
 # Keyword parameters of both functions that a group, not a request, sets.
 _PER_GROUP: Final = frozenset({"kind", "options"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
@@ -503,12 +508,12 @@ def _classify(
     options: Sequence[tuple[str, ...] | None],
     params: Mapping[str, Any],
     effort: Effort,
-) -> tuple[list[Classes], Bools]:
-    """The classes of each group, and which groups have an answer that was guessed."""
+) -> tuple[list[Classes], Bools, tuple[Mapping[str, int], ...]]:
+    """The classes of each group, which groups have an answer that was guessed, and why rollouts have none."""
     reading = {k: v for k, v in params.items() if k in READING}
     rules = Rules(**{k: v for k, v in params.items() if k not in READING})
     strings = reading.get("mode") == "ttrl_official"
-    classes, guessed, at = [], [], 0
+    classes, guessed, unread, at = [], [], [], 0
     for p, (group, letters) in enumerate(zip(groups, options, strict=True)):
         rollouts, kind = group["rollouts"], kind_of(group)
         silent = silent_R[at : at + len(rollouts)].tolist()
@@ -521,7 +526,8 @@ def _classify(
             asked = partial(effort.check, ("groups", p))
             classes.append(classes_of(raws, kind, letters, rules, after_each=asked))
         guessed.append(any(e.source in {"sentence", "fallback"} for e in found))
-    return classes, np.array(guessed, bool)
+        unread.append(Counter(e.reason for e, k in zip(found, classes[-1].index, strict=True) if k < 0))
+    return classes, np.array(guessed, bool), tuple(unread)
 
 
 def _view(
@@ -539,7 +545,7 @@ def _view(
     own_R = np.array([own for m, n in sizes for own in [True] * m + [False] * n], bool)
     silent = np.zeros(len(own_R), bool)
     silent[own_R] = silent_R
-    classes, _ = _classify(pooled, silent, options, params, effort)
+    classes, *_ = _classify(pooled, silent, options, params, effort)
     flat = Groups(
         np.array([m + n for m, n in sizes], np.int64),
         _flat_index(classes),

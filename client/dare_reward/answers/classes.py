@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from .keys import Key, key_of
 from .kinds import KeyKind, Kind
-from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
+from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 
 __all__ = ["Classes", "classes_of", "classify", "grade", "grades"]
 
@@ -38,6 +38,7 @@ def classify(
     list_order: ListOrder = "ignore",
     intervals: Intervals = "group",
     significant: Significant = 0,
+    log: Log = "decimal",
 ) -> Classes:
     """The classes of a group, in the order in which they are first seen.
 
@@ -45,7 +46,7 @@ def classify(
     fewest backslashes and equals signs, of these with the fewest words, of these the shortest, of these the first in
     code points. So 1560 stands for `\\text{1560}` and 1,560, and 3645 for 3645.0.
     """
-    return classes_of(raws, kind, options, Rules(percent, units, names, list_order, intervals, significant))
+    return classes_of(raws, kind, options, Rules(percent, units, names, list_order, intervals, significant, log))
 
 
 def classes_of(
@@ -93,6 +94,7 @@ def _plainness(raw: str) -> tuple[int, int, int, str]:
 
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_INDEXED = re.compile(r"(name=[^\W\d_]+)_[A-Za-z ]{2,}(?=\Z|\|)")
 
 
 def grade(
@@ -107,9 +109,10 @@ def grade(
     list_order: ListOrder = "ignore",
     intervals: Intervals = "group",
     significant: Significant = 0,
+    log: Log = "decimal",
 ) -> bool:
     """Whether the two are one answer: whether a group of just these has one class. No answer equals nothing."""
-    rules = Rules(percent, units, names, list_order, intervals, significant)
+    rules = Rules(percent, units, names, list_order, intervals, significant, log)
     return grades((answer,), label, kind=kind, options=options, rules=rules)[0]
 
 
@@ -137,6 +140,7 @@ def _homes(keys: Iterable[Key]) -> dict[Key, Key]:
 
     Of the tags that occur with one value, those that are part of no other name the classes; a key joins such a class
     if its own tag is part of exactly one of them. So 5 joins 5 cm unless 5 m is there too, and no two tags ever merge.
+    A name is part of the same name with a word for its index: V of V_max.
     """
     homes: dict[Key, Key] = {}
     tagged = False
@@ -155,7 +159,7 @@ def _homes(keys: Iterable[Key]) -> dict[Key, Key]:
 
 
 def _settle(same: Sequence[Key], homes: dict[Key, Key]) -> None:
-    parts = {key: frozenset(filter(None, key.tag.split("|"))) for key in same}
+    parts = {key: frozenset([*filter(None, key.tag.split("|")), *_INDEXED.findall(key.tag)]) for key in same}
     for key in same:
         above = [other for other in same if parts[key] < parts[other]]
         top = [a for a in above if not any(parts[a] < parts[b] for b in above)]

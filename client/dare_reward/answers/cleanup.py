@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 
@@ -18,7 +17,6 @@ _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋�
 _SUPER = re.compile("[" + "".join(map(chr, _SUPERSCRIPTS)) + "]++")
 _SUB = re.compile("[" + "".join(map(chr, _SUBSCRIPTS)) + "]++")
 _FRACTION = re.compile("[¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
-_OVERLINED = re.compile("((?:\\d[\u0305\u0304])++)")
 _SYMBOLS = {
     "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "∙": "\\cdot ", "•": "\\cdot ", "∗": "*", "÷": "/", "∕": "/",
     "⁄": "/", "∞": "\\infty ", "π": "\\pi ", "𝜋": "\\pi ", "≤": "\\le ", "⩽": "\\le ", "≦": "\\le ", "≥": "\\ge ",
@@ -50,7 +48,6 @@ _OPENERS = re.compile(
 )
 _SWITCH = re.compile(r"\\(?:displaystyle|textstyle|large|Large|bf|rm)(?![A-Za-z])")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*+(?=\{)")
-_BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s++(?=[^\s{])")
 _PAIRS = (
     ("$$", "$$"),
     ("$", "$"),
@@ -85,17 +82,9 @@ def clean(raw: str) -> str | None:
         s = _ascii(s)
     elif _UNSAFE.search(s):
         return None
-    if "&" in s and _ENTITY.search(s):
-        s = _ascii(html.unescape(s))
-    s = _unit_vectors(_unannounced(_plain_braces(peel(without_html(s)))))
-    s = _UNION.sub(r"\\cup ", s) if "U" in s else s
-    s = _ABBREVIATION.sub(r"\1", _TIMES.sub(r"\\times ", s))
-    s = _unconditional(s)
-    if m := _GOES_ON.fullmatch(s):
-        return f"{m[1]}.{m[2]}({m[4] or m[5]})"
-    if "C_" in s or "C^" in s:
-        s = _CHINESE.sub(_chosen, s)
-    return _COMBINATIONS.sub(lambda m: f"\\binom{{{m[1] or m[3]}}}{{{m[2] or m[4]}}}", s)
+    s = _unit_vectors(_plain_braces(peel(without_html(s))))
+    s = _unconditional(_ABBREVIATION.sub(r"\1", s))
+    return _CHINESE.sub(_chosen, s) if "C_" in s or "C^" in s else s
 
 
 def _unconditional(s: str) -> str:
@@ -105,11 +94,6 @@ def _unconditional(s: str) -> str:
     if "for" in s and (m := _FOR_ALL.search(s)) and _EQUALS.search(s, 0, m.start()):
         s = peel(s[: m.start()])
     return s
-
-
-def _unannounced(s: str) -> str:
-    """Without "The answer is" before it."""
-    return peel(s[m.end() :]) if "nswer" in s[:24] and (m := _ANNOUNCED.match(s)) else s
 
 
 def _unit_vectors(s: str) -> str:
@@ -124,10 +108,6 @@ _UNIT_VECTOR = re.compile(
     r"\\(?:hat|vec|widehat|mathbf|bm|boldsymbol)\s*+(?:(?:\{\s*+)?\\(?:mathbf|bm|boldsymbol|hat|widehat)\s*+\{\s*+\\?([ijk])(?:math)?\s*+\}"
     r"(?:\s*+\})?|\{?\s*+\\?([ijk])(?:math)?(?![A-Za-z])\s*+\}?)"
 )
-_ANNOUNCED = re.compile(
-    r"(?:\\text\s?\{\s?)?(?:(?:[Ss]o|[Tt]hus|[Tt]herefore|[Hh]ence),?\s)?(?:[Tt]he\s)?(?:(?:[Ff]inal|[Cc]orrect)\s)?[Aa]nswer"
-    r"(?:\sis\s?:?|\s?:)\s?\}?(?=.)"
-)
 
 
 def _chosen(m: re.Match[str]) -> str:
@@ -137,32 +117,17 @@ def _chosen(m: re.Match[str]) -> str:
 
 
 def _plain_braces(s: str) -> str:
-    """Without colours and empty texts; `{11 \\over 4}` as a \\frac, `3{:}45` without the braces that set blanks."""
+    """A system of equations that is set by hand as cases, `3{:}45` without the braces that set blanks."""
     if "\\" in s:
-        if "color" in s:
-            s = peel(_COLOUR.sub("", s))
-        for _ in range(4 if "\\over" in s else 0):
-            s = _OVER.sub(_fraction, s)
-        s = _ROWS.sub(r"\\begin{cases}\1\\end{cases}", _DIFFERENTIAL.sub("d", _TEXT_STOP.sub("", s)))
+        s = _ROWS.sub(r"\\begin{cases}\1\\end{cases}", s)
     return s.replace("{:}", ":")
 
 
-def _fraction(m: re.Match[str]) -> str:
-    return f"\\frac{{{m[1] or m[3] or ''}}}{{{m[2] or m[4] or ''}}}"
-
-
-_COLOUR = re.compile(r"\\(?:text)?color\s*+(?:\[[a-zA-Z]++\]\s*+)?\{[^{}]*+\}")
-_OVER = re.compile(
-    r"\{([^{}\\]*+(?:\\(?!over(?![A-Za-z]))[^{}\\]*+)*+)\\over([^{}]*+)\}|^([^{}\\]*+)\\over(?![A-Za-z])([^{}]*+)$"
-)
-_ENTITY = re.compile(r"&(?:#\d{2,6}|#x[0-9a-fA-F]{2,5}|[a-zA-Z]{2,8}\d{0,2});")
-_DIFFERENTIAL = re.compile(r"\\(?:mathrm|textrm|text|rm)\s*+\{\s*+d\s*+\}(?=\s*+[A-Za-z\\^])")
 # A system of equations is set by hand as often as with \\begin{cases}.
 _ROWS = re.compile(
     r"\\left\s*+\\(?:\{|lbrace)\s*+\\begin\{array\}\s*+\{[lcr| ]{1,8}\}((?:[^\\]|\\(?!end\{))*+)"
     r"\\end\{array\}\s*+\\right\s*+(?:\.|\Z)"
 )
-_TEXT_STOP = re.compile(r"\\text\s*+\{\s*+[.,;]?\s*+\}$")
 
 
 def _mentions(head: str, m: re.Match[str]) -> bool:
@@ -183,19 +148,10 @@ _FOR_ALL = re.compile(
     r"(?:\s(?:positive\s)?(?:integers?|n))?\s?\}[\s\\,;]*+[kmnt]\s?(?:\\geq?|\\ge|>|\\in)[^=]{1,24}$"
 )
 _EQUALS = re.compile(r"[kmnt][^=]*=")
-_UNION = re.compile(r"(?<=[)\]])\s*+U\s*+(?=[(\[])")
 _ABBREVIATION = re.compile(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
-# 0.333... and 0.1212...: what is repeated goes on. 3.14... does not say how.
-_GOES_ON = re.compile(r"(-?\d{1,9})\.(\d{0,9}?)((\d)\4{2,20}|(\d{2,6})\5{1,3})\s?(?:\.{3}|\\[lc]?dots)")
-_COMBINATIONS = re.compile(
-    r"(?:^([0-9]{1,4})C([0-9]{1,4})$)|(?:\{\}\s?)?[_^]\{?([0-9a-z]{1,4})\}?\s?C_\{?([0-9a-z]{1,4})\}?(?![\w^])"
-)
 _CHINESE = re.compile(
     r"(?<![A-Za-z\\_^])C(?:_\{?(\d{1,3})\}?\^\{?(\d{1,3})\}?|\^\{?(\d{1,3})\}?_\{?(\d{1,3})\}?)(?!\d)"
 )
-
-
-_TIMES = re.compile(r"(?<=\d)(?:\s*+x\s*+(?=10\s?\^)|\s++x\s++(?=\d))")
 
 
 def peel(s: str) -> str:
@@ -210,7 +166,7 @@ def peel(s: str) -> str:
         if s == before:
             break
     if s.count("\\boxed") + s.count("\\fbox") == 1:
-        s = _BARE_BOX.sub(" ", _BOX.sub(" ", s))
+        s = _BOX.sub(" ", s)
     return s
 
 
@@ -247,7 +203,6 @@ def _marked(mark: str, content: str) -> str:
 
 def _ascii(s: str) -> str:
     s = _INVISIBLE.sub("", s)
-    s = _OVERLINED.sub(lambda m: "\\overline{" + re.sub(r"\D", "", m[1]) + "}", s)
     s = _FRACTION.sub(lambda m: "\\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m[0]).split("⁄")), s)
     s = _SUPER.sub(lambda m: "^{" + m[0].translate(_SUPERSCRIPTS) + "}", s)
     s = _SUB.sub(lambda m: "_{" + m[0].translate(_SUBSCRIPTS) + "}", s)

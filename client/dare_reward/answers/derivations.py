@@ -2,8 +2,9 @@ r"""What a derivation ends with: `\text{Total }=6+3+1=10\text{ ways}` is 10, `n-
 
 Boxes sometimes hold the way to the answer. Of what no rule reads otherwise, this is taken:
 
-1. what follows the last sign of implication;
-2. else the last row of an aligned environment;
+1. what follows the last sign of implication, and of several equations there the last, if it is a computation
+   (`x = 2, x + y = 2 + 8 = 10`); so it is of equations after a text that gives something ("Given u = -6, ...");
+2. else the last row of an aligned environment, or the last side of it;
 3. else, of words and formulas, what the last sentence states (`extraction/statements.py`); one that begins with "if" or
    that states several values or none ends nothing.
 
@@ -29,16 +30,25 @@ _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+(?=\{)")
 _WORD = re.compile(r"[A-Za-z]{2}")
 _WORDS = re.compile(r"[A-Za-z]{3,}")
 _SPACE = re.compile(r"\\(?:[,;:! ]|q?quad(?![a-z]))|~|\\\\|&")
-_APART = re.compile(r",\s+(?=[^,=]{1,40}=)")  # two equations
 _SENTENCES = re.compile(r"(?<=[.!])\s+(?=[A-Z$\\])")
 _IF = re.compile(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
 _SAYS = re.compile(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
+_ITEMS = re.compile(r"[,;.](?:\s|\\[,;:! ]|\\q?quad(?![a-z]))+(?=[^,=]{1,40}=)")
+_GIVES = re.compile(r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}", re.IGNORECASE)
 _DERIVES = re.compile(r"\\text\s*\{[^{}]*\b(?:so|thus|hence|therefore|then)\b", re.IGNORECASE)
 
 
 def is_derivation(s: str) -> bool:
     """Whether `s` says itself that it concludes: by a sign of implication, or a "so" among its words."""
-    return "\\" in s and (_IMPLIES.search(s) is not None or _DERIVES.search(s) is not None)
+    if "\\" not in s:
+        return False
+    return bool(_IMPLIES.search(s) or _DERIVES.search(s)) or (_GIVES.match(s) is not None and _computed(s) is not None)
+
+
+def _computed(s: str) -> str | None:
+    """The last of several equations, where it is a computation: `x + y = 2 + 8 = 10`."""
+    items = _ITEMS.split(s)
+    return items[-1] if len(items) > 1 and items[-1].count("=") > 1 and not _TEXT.search(items[-1]) else None
 
 
 def conclusion(s: str) -> str | None:
@@ -48,13 +58,16 @@ def conclusion(s: str) -> str | None:
     if rows := _ROWS.search(s):
         found = [row for row in _ROW.split(rows["rows"]) if row.strip(" \n&.,")]
         last = found[-1].replace("&", "").strip(" \n.,") if found else ""
-        return _ended(last) or (None if _TEXT.search(last) else last or None)
+        side = last.rpartition("=")[2] if _TEXT.search(last) else last
+        return _ended(last) or (None if _TEXT.search(side) or side.count("(") != side.count(")") else side or None)
     return _ended(s)
 
 
 def _ended(s: str) -> str | None:
     """What follows the last implication of `s`, or what its words state."""
     last = _IMPLIES.split(s)[-1]
+    if last != s or _GIVES.match(s):
+        last = _computed(last) or last
     return last.strip(" ,;.") or None if last != s and not _TEXT.search(last) else _stated(last)
 
 

@@ -22,12 +22,12 @@ from .forms.units import is_unit, unit_of
 from .hashes import short
 from .kinds import KeyKind, Kind
 from .markup import without_html
-from .rules import DEFAULT, Intervals, ListOrder, Names, Percent, Rules, Significant, Units
+from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 from .unreadable import Unreadable
 
 __all__ = ["ANSWERS_VERSION", "Key", "canonical", "key_of"]
 
-ANSWERS_VERSION = "2"
+ANSWERS_VERSION = "3"
 
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
@@ -68,9 +68,10 @@ def canonical(
     list_order: ListOrder = "ignore",
     intervals: Intervals = "group",
     significant: Significant = 0,
+    log: Log = "decimal",
 ) -> Key | None:
     """The key of `raw`, None where it is no answer. Never raises on a str, and costs less than 50 ms on any."""
-    return key_of(raw, kind, options, Rules(percent, units, names, list_order, intervals, significant))
+    return key_of(raw, kind, options, Rules(percent, units, names, list_order, intervals, significant, log))
 
 
 def key_of(raw: str, kind: Kind, options: Sequence[str] | None, rules: Rules) -> Key | None:
@@ -168,7 +169,17 @@ def _read(s: str, rules: Rules) -> Reading:
         return found
     if (formula := read_formula(s)) is not None:
         return Reading("text", "t:" + short(formula))
-    return read(tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s)), rules)
+    tokens = tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s))
+    return read(tokens if rules.log == "decimal" else _natural(tokens), rules)
+
+
+def _natural(tokens: list[Token]) -> list[Token]:
+    r"""`\log` as `\ln`, where it names no base."""
+    after = [*(t.text for t in tokens[1:]), ""]
+    return [
+        Token("fn", "ln", t.space) if t.kind == "fn" and t.text == "log" and next_ != "_" else t
+        for t, next_ in zip(tokens, after, strict=True)
+    ]
 
 
 def _written_out(s: str) -> Reading | None:

@@ -10,6 +10,7 @@ __all__ = [
     "DEFAULT",
     "Intervals",
     "ListOrder",
+    "Log",
     "Names",
     "Percent",
     "Rules",
@@ -53,6 +54,14 @@ Intervals = Annotated[
         source="answers 9: group rule",
     ),
 ]
+Log = Annotated[
+    Literal["decimal", "natural"],
+    Param(
+        r"\log without a base: decimal (\log 100 is 2) or natural (\log e is 1, as in analysis and number theory); "
+        r"\ln and \lg are what they are",
+        source="answers 9",
+    ),
+]
 Significant = Annotated[
     int,
     Param("round real numbers to this many significant digits before they are compared; 0: never", ge=0, le=30),
@@ -68,6 +77,7 @@ class Rules(NamedTuple):
     list_order: str = "ignore"
     intervals: str = "group"
     significant: int = 0
+    log: str = "decimal"
 
 
 DEFAULT = Rules()

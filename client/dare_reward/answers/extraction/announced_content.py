@@ -25,7 +25,6 @@ _DRESS = re.compile(
     r"(?:\s|={3,}|-{3,}|</?(?:b|strong|em|i|u|p|br|span|h[1-6])\s?/?>|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+"
 )
 _BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
-_FENCE = re.compile(r"```[a-z]*+[^\S\n]*+\n|```")
 _FILLER = re.compile(
     r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now"
     r"|clearly|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
@@ -53,21 +52,15 @@ _FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore
 _BOX = re.compile(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
 _FIELD = re.compile(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
-_LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
 _NAME = re.compile(r"[A-Za-z]")
-_EQUALS = re.compile(r"\s*+=\s*+")
 _JOINTS = frozenset(
     {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
 )
-_OR = frozenset({"or", ", or", "oder", "ou", "o", "или", "或"})
-_DECIMAL = re.compile(r"[-−]?\d*+\.\d++\s?\\?%?")  # "$\frac{9}{16}$ or $0.5625$" says one value twice
-_NUMERAL = re.compile(r"[-−]?[\d.,]*+")  # "$1$ or $0.5$" says two
 _REPEATING = re.compile(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
 _ABOUT = re.compile(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
 # "Final answer. The area is" before a displayed formula.
 _LEADS = re.compile(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
 _OF_FORM = re.compile(r"(?:of|in) the form\b")
-_CLOSED_HEADING = re.compile(r"[^\S\n]#{1,6}[^\S\n]*\Z")
 _LEAD_CHARS = 120
 _MODAL = re.compile(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
 _CONSTRAINT = re.compile(
@@ -90,8 +83,6 @@ class Phrase:
 
 def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
-    if announcement.link == "back":
-        return _before(text, announcement)
     if (value := _json_value(text, announcement)) is not None:
         return Phrase(value)
     if (
@@ -110,7 +101,7 @@ def _math_words(text: str, announcement: Announcement) -> Phrase | None:
     if body.startswith(("\\[", "$$", "\\begin{")):
         shown = display(body)
         return Phrase(last_side(shown)) if shown else None
-    line = _CLOSED_HEADING.sub("", _line(body, announcement))
+    line = _line(body, announcement)
     found = spans(line)
     said, asked = sentence(line, found)
     if asked:
@@ -176,8 +167,6 @@ def _is_constraint(text: str, announcement: Announcement, said: str, start: int)
 
 def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """The line after a colon, the sentence after "is", without markup around it."""
-    if announcement.link == "back":
-        return _before(text, announcement)
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
     body, _ = _body(text, announcement)
@@ -202,7 +191,7 @@ def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
 
 def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """The rest of the line, or the next line, code point for code point but for blanks around it."""
-    if announcement.link in {"equals", "back"} or (announcement.link == "hash" and not _is_last(text, announcement)):
+    if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
     if (value := _json_string(text, announcement)) is not None:
         return Phrase(value.strip()) if value.strip() else None
@@ -269,30 +258,19 @@ def _json_words(said: str) -> str | None:
     return plain_content(said) or said_in_words(said, fresh=False, alone=True) or said
 
 
-def _before(text: str, announcement: Announcement) -> Phrase | None:
-    """ "So $24$ is the answer." """
-    content = re.split(r"\**\s(?:is|are)\s", text[announcement.end : announcement.start], maxsplit=1)[0].strip("$* ,.")
-    content = content.removeprefix("\\(").removesuffix("\\)").strip()
-    return Phrase(content) if content else None
-
-
 def _body(text: str, announcement: Announcement) -> tuple[str, bool]:
     """The content's text without dress before it, and whether it starts on a new line."""
     rest = text[announcement.end : announcement.end + WINDOW]
     if (value := _json_string(text, announcement)) is not None:
         rest = value
-    at, fresh = (rest.index("}") + 1 if rest.lstrip().startswith("}") else 0), False  # \\textbf{Answer:} 42
-    for _ in range(4):
-        dress = _DRESS.match(rest, at)
+    at = rest.index("}") + 1 if rest.lstrip().startswith("}") else 0  # \\textbf{Answer:} 42
+    dress = _DRESS.match(rest, at)
+    assert dress is not None
+    fresh, at = "\n" in dress[0], dress.end()
+    if fresh and (bullet := _BULLET.match(rest, at)):
+        dress = _DRESS.match(rest, bullet.end())
         assert dress is not None
-        fresh = fresh or "\n" in dress[0]
         at = dress.end()
-        fence = _FENCE.match(rest, at)
-        if fence is None and fresh:
-            fence = _BULLET.match(rest, at)
-        if fence is None:
-            break
-        at = fence.end()
     return rest[at:], fresh
 
 
@@ -316,27 +294,21 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
         return None
     first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
     if lead:
-        if _LEFT_SIDE.fullmatch(lead):
-            return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
         if NUMBER.match(lead) or _ABOUT.search(lead):
             return None
         linked = 0 <= tail_link(said[: first[0]], start) == first[0]
-        if _NAME.fullmatch(first[2]) and not linked and not _EQUALS.match(said, first[1]):
+        if _NAME.fullmatch(first[2]) and not linked:
             return None  # "The largest $n$ is 34": the value comes later
         link = tail_link(said, start)
         first = next((span for span in inside if 0 <= link <= span[0]), first)
     parts, end = [first[2]], first[1]
     for here, stop, content in inside[inside.index(first) + 1 :]:
-        joint = said[end:here].strip().lower()
-        if joint not in _JOINTS or (joint in _OR and _DECIMAL.fullmatch(content) and not _NUMERAL.fullmatch(parts[-1])):
+        if said[end:here].strip().lower() not in _JOINTS:
             break
         parts.append(content)
         end = stop
     if len(parts) > 1:
         return ", ".join(parts)
-    if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
-        value = plain_content(said[equals.end() :])
-        return f"{parts[0]} = {value}" if value else parts[0]
     content = last_side(parts[0])
     unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content

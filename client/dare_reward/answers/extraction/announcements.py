@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NEAR", "Announcement", "announcements", "descending", "lowered"]
 
-Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line", "back"]
+Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
 
 TRIES = 48
 NEAR = 500  # characters at the end in which the last announcement mostly stands: searched before the rest
@@ -66,69 +66,22 @@ _TAILS: dict[str, str] = {
     "answer": _EN,
     "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b)))"
     r"|(?P<next>[^\S\n]++(?=\((?:[a-j]|\d{1,9})\))))",
-    # German, Spanish, Portuguese, Italian, Dutch: as far as their words are plain ASCII
     "antwort": _bare(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
-    "endergebnis": _plain(r"ist|lautet|beträgt"),
     "respuesta": _plain(r"es|sería|correcta es", r"final|correcta|definitiva|final correcta"),
-    "resposta": _plain(r"é|e|és|seria", r"final|correta|certa|definitiva"),
-    "risposta": _plain(r"è|é|e'", r"finale|corretta|giusta|esatta|definitiva"),
-    "reponse": _plain(r"est", r"finale|correcte|exacte"),
-    "antwoord": _bare(r"is", r"dus"),
-    "dap an": _bare(r"la", r"dung|cuoi cung"),
-    # Turkish, Indonesian, Scandinavian, Finnish, Swahili, Tagalog, Croatian and Serbian, Romanian
-    "cevap": _bare(),
-    "jawaban": r"(?:nya)?+" + _plain(r"adalah|ialah", r"akhir|akhirnya|yang benar|yang tepat"),
-    "svar": r"(?:et)?+" + _bare(r"är|er|blir|bliver"),
-    "vastaus": _plain(r"on"),
     "jibu": _plain(r"ni", r"sahihi|la mwisho|la mwisho ni"),
-    "sagot": _plain(r"ay"),
-    "odgovor": _plain(r"je"),
-    "raspuns": r"(?:ul)?+" + _plain(r"este|e", r"corect|final"),
     "final result": _EN,
-    "gabarito": _plain(r"é", r"correto|oficial"),
 }
 _WIDE: dict[str, str] = {
     "réponse": _plain(r"est|serait|vaut", r"finale|correcte|exacte|définitive|à la question"),
     "lösung": _plain(r"ist|lautet|beträgt"),
-    "đáp án": _bare(r"là|:", r"đúng|cuối cùng|chính xác|đúng nhất|cần tìm"),
-    "đáp số": _plain(r"là", r"đúng|cuối cùng"),
-    "câu trả lời": _plain(r"là", r"đúng|cuối cùng|chính xác|đúng nhất"),
-    "odpowiedź": _plain(r"to|brzmi", r"końcowa|prawidłowa"),
     "ответ": r"а?+" + _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
     "答案": _joined(r"(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)"),
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
     "答え": _joined(r"(?:は|が)、?+"),
     "解答": _joined(r"は、?+"),
     "回答": _joined(r"は、?+"),
-    "正解": _joined(r"は、?+"),
-    "정답": _joined(r"은|는|이"),
-    "답": _joined(r"은|는|이|변은"),
-    "الجواب": _plain(r"هو|هي|يساوي", r"النهائي|الصحيح|الأخير"),
-    "الإجابة": _plain(r"هي|هو|تساوي", r"النهائية|الصحيحة|الأخيرة"),
-    "الاجابة": _plain(r"هي|هو", r"النهائية|الصحيحة"),
-    "उत्तर": _bare(r"(?:है|हैं|होगा)(?=\s*+[:：]|\s++[*(\[$-]*+(?:\d|[a-j](?![^\W\d_])|\\\())"),
-    # Turkish, Romanian, Czech, Slovak, Hungarian, Ukrainian, Bulgarian, Greek, Hebrew, Persian, Urdu
-    "yanıt": _bare(),
-    "răspuns": r"(?:ul)?+" + _plain(r"este|e", r"corect|final"),
-    "odpověď": _plain(r"je|zní"),
-    "odpoveď": _plain(r"je|znie"),
-    "válasz": _plain(r"az?", r"tehát"),
-    "відповідь": _plain(r"[—–-]|це|є|дорівнює|становить"),
-    "отговор": r"(?:ът)?+" + _plain(r"[—–-]|е"),
-    "απάντηση": _plain(r"είναι"),
-    "תשובה": _bare(r"היא|הוא", r"הסופית|הנכונה"),
-    "پاسخ": _bare(r"برابر است با|برابر با", r"نهایی|صحیح|درست"),
-    "جواب": _bare(r"ہے"),
-    # Bengali, Telugu, Tamil, Gujarati, Kannada, Malayalam, Thai, Yoruba
     "উত্তর": r"(?:টি)?+" + _bare(r"হল|হলো|হচ্ছে|হবে"),
-    "సమాధానం": _bare(),
-    "பதில்": _bare(),
-    "விடை": _bare(),
-    "જવાબ": _bare(),
-    "ಉತ್ತರ": _bare(),
-    "ഉത്തരം": _bare(),
     "คำตอบ": r"(?:ที่ถูกต้อง|สุดท้าย|ที่ถูก|ที่ได้)?+" + _joined(r"คือ|เป็น|เท่ากับ"),
-    "ìdáhùn": _plain(r"ni|jẹ́|je"),
 }
 _TAIL = {stem: re.compile(tail) for stem, tail in (_TAILS | _WIDE).items()}
 _MARKS = ("####", "\na:", "\n**a")
@@ -156,11 +109,6 @@ _OTHERS = re.compile(
     r"\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?\Z"
     r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
     r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
-)
-_GIVES = re.compile(r"final[ _]\Z|(?:gives?|get|have|obtain|yields?|makes?|making)\s(?:us\s)?the\s\Z")
-_BACK = re.compile(
-    r"(?P<said>\$[^$\n]{1,80}\$|\\\([^\n]{1,80}?\\\)|(?<![\w.,/])[-−]?\d[\d.,/]*+%?+)[*_]*+\s(?:is"
-    r"|are)\s(?:therefore\s|thus\s|indeed\s)?(?:the|our|my)\s(?:final\s|correct\s|required\s|desired\s)?\Z"
 )
 _HASH = re.compile(r"####(?!#)[^\S\n]*+")
 _LINE = re.compile(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
@@ -221,7 +169,7 @@ def _word(low: str, at: int, stem: str) -> Announcement | None:
     match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
     before = low[max(0, at - 48) : at]
     if match is None:
-        return _back(low, at) if stem == "answer" else None
+        return None
     if _UNSURE.search(before) or _QUOTED.search(before) or _OTHERS.search(before):
         return None
     found = {name for name, value in match.groupdict().items() if value is not None}
@@ -232,9 +180,7 @@ def _word(low: str, at: int, stem: str) -> Announcement | None:
 def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
     """What links the word at `at` to its content; None where the place says that it announces nothing."""
     link: Link | None = None
-    if found & {"neg", "is", "of", "next"} or (
-        found & {"bare", "alone"} and (_GIVES.search(before) or before.endswith("["))
-    ):
+    if found & {"neg", "is", "of", "next"} or (found & {"bare", "alone"} and before.endswith("[")):
         link = "is"
     elif "colon" in found:
         link = "colon"
@@ -248,14 +194,6 @@ def _link(low: str, at: int, before: str, found: set[str]) -> Link | None:
         elif _HEAD.fullmatch(line) or ("dot" in found and before.endswith("**")):
             link = "is" if "alone" in found else "heading"
     return link
-
-
-def _back(low: str, at: int) -> Announcement | None:
-    """ "So 24 is the answer.": the content stands before the words; `end` is where it starts."""
-    said = _BACK.search(low, max(0, at - 120), at)
-    if said is None or low[at + 6 : at + 8].strip(" *_")[:1] not in {"", ".", "!", "\n", ",", "t"}:
-        return None
-    return Announcement(at, said.start(), "back")
 
 
 def _hash(low: str, at: int) -> Announcement | None:

@@ -30,8 +30,6 @@ NEAR = 40  # characters between two boxes that are one list
 _JOINT = re.compile(r"\}[\s$)\]\\]{0,8}+(?:,|and|,\s?and)[\s$(\[\\]{0,8}f?")
 _TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # cheaper to search than the expression
 _TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
-_FINAL = re.compile(r"<(?P<close>/?)final(?P<box>(?!))?>")
-_SQUARE = re.compile(r"\[(?P<close>/?)(?:final_)?answer(?P<box>(?!))?\]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +45,7 @@ def last_mark(text: str) -> Mark | None:
     """The last box or tag that holds something, None without any; its content is None where the last was cut off."""
     tag = None
     if "<" in text and any(text.rfind(end) >= 0 for end in _TAG_ENDS):
-        tag = _last_tag(text, _TAG)
-    if tag is None and "</final>" in text:
-        tag = _last_tag(text, _FINAL)
-    if tag is None and "[" in text and "[/" in text:
-        tag = _last_tag(text, _SQUARE)
+        tag = _last_tag(text)
     box = next(iter(boxes(text, 1)), None)
     if tag is None or box is None:
         return tag or box
@@ -150,11 +144,11 @@ def _closing(text: str, start: int) -> int | None:
     return None
 
 
-def _last_tag(text: str, pattern: re.Pattern[str]) -> Mark | None:
-    """The last non-empty answer tag or box of tokens. `[Answer] 9` needs no end, `<answer>9` was cut off."""
+def _last_tag(text: str) -> Mark | None:
+    """The last non-empty answer tag or box of tokens."""
     opened: int | None = None
     content, boxed, end = "", False, -1
-    for tag in pattern.finditer(text):
+    for tag in _TAG.finditer(text):
         if not tag["close"] and tag["box"] != "end":
             opened = tag.end()
         elif opened is not None:
@@ -162,6 +156,6 @@ def _last_tag(text: str, pattern: re.Pattern[str]) -> Mark | None:
             if not is_placeholder(inside):
                 content, boxed, end = inside, tag["box"] is not None, tag.start()
             opened = None
-    if opened is not None and text[opened - 1] != "]" and not is_placeholder(text[opened:].strip()):
+    if opened is not None and not is_placeholder(text[opened:].strip()):
         return Mark(None, "tag", opened)
     return Mark(content, "box" if boxed else "tag", end) if end >= 0 else None

@@ -19,8 +19,6 @@ ENDORSING = (
     "suitable",
     "reasonable",
     "answer",
-    "正确",
-    "正確",
 )
 _AFFIRM = re.compile(
     r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?:(?<=ption \()|(?<=hoice \())[a-z](?=\)))"
@@ -39,16 +37,6 @@ _AFFIRM_OPTION = re.compile(
     r")\b"
     r"(?!\s(?:if|when|except|but))"
 )
-# With the option's text between: "(C) 0.25 is the closest value".
-_AFFIRM_TEXT = re.compile(
-    r"\((?P<letter>[A-Z])\)[*_]*+\s[^\n;:()?]{1,50}?\s(?:is|are) (?:therefore |thus |clearly |indeed )?the (?:most )?"
-    r"(?:only correct|correct|right|best|closest|nearest|appropriate|likely|suitable)"
-    r"(?: (?:answer|option|choice|one|match|value))?"
-    r"(?![ -](?:approach|way|method|side|hand|angle|formula|direction))"
-)
-_AFFIRM_ZH = re.compile(
-    r"(?<![A-Za-z、和或])(?P<letter>[A-Z])\s?(?:选项|選項|项|項)?(?:是|为|為)?(?:最|唯一)?(?P<good>正确|正確)(?:的|答案|选项|選項|。|，|\Z)"
-)
 _BOTH = re.compile(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z")
 _SUPPOSED = re.compile(
     r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
@@ -59,8 +47,6 @@ _SUPPOSED = re.compile(
 
 def endorsement(text: str, at: int) -> re.Match[str] | None:
     """The match of "(C) is the correct answer" with its `letter`, where one of `ENDORSING` stands at `at`."""
-    if not text[at].isascii():
-        return _AFFIRM_ZH.search(text, max(0, at - 8), at + 6)
     match = None
     for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
         if found.start() > at:
@@ -70,8 +56,6 @@ def endorsement(text: str, at: int) -> re.Match[str] | None:
         return None
     if match is None or match.end() <= at:
         match = _AFFIRM_OPTION.search(text, max(0, at - 140), at + 20)
-    if match is None or match.end() <= at:
-        match = _AFFIRM_TEXT.search(text, max(0, at - 70), at + 60)
     if match is None or match.end() <= at or _BOTH.search(text, max(0, match.start() - 12), match.start()):
         return None
     if _SUPPOSED.search(text, max(0, match.start() - 24), match.start()):

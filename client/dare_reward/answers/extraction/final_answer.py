@@ -12,7 +12,7 @@ import re
 import warnings
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ..choices import choice_letter, option_letters
 from ..markup import without_html
@@ -26,11 +26,11 @@ from .statements import concluding_value, said_in_words
 from .unannounced import unannounced_letter, unannounced_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..kinds import Kind
 
-__all__ = ["Extraction", "Source", "Unmarked", "extract"]
+__all__ = ["WHY_NONE", "Extraction", "Source", "Unmarked", "extract"]
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
@@ -43,20 +43,39 @@ _SENTENCE = re.compile(r"(?:[^\W\d_]{2,}\s++){2}")
 _OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
 
 
+WHY_NONE: Final[Mapping[str, str]] = {
+    "empty": "there is no text, or none that counts",
+    "unannounced": "the text announces no answer",
+    "thinking": "its thinking never ends",
+    "cut_off": "its last box or tag never closes",
+    "length": "it hit its length limit before it closed a box",
+    "unclear": "it names no single option",
+    "blank": "what it announces is blank",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """`answer` as written, before any normal form, or None; `source` says where it stood, `why` why there is none."""
+    """`answer` as written, before any normal form, or None; `source` says where it stood.
+
+    `reason`: why there is none, a key of `WHY_NONE`; "blank" where there is an answer, for it may turn out to be.
+    """
 
     answer: str | None
     source: Source
-    why: str = field(default="", compare=False)
+    reason: str = field(default="blank", compare=False)
+
+    @property
+    def why(self) -> str:
+        """`reason` as a sentence."""
+        return WHY_NONE[self.reason]
 
 
-_NONE = Extraction(None, "none", "the text announces no answer")
-_THINKING = Extraction(None, "none", "its thinking never ends")
-_CUT_OFF = Extraction(None, "none", "its last box or tag never closes")
-_LIMITED = Extraction(None, "none", "it hit its length limit before it closed a box")
-_UNCLEAR = Extraction(None, "none", "it names no single option")
+_NONE = Extraction(None, "none", "unannounced")
+_THINKING = Extraction(None, "none", "thinking")
+_CUT_OFF = Extraction(None, "none", "cut_off")
+_LIMITED = Extraction(None, "none", "length")
+_UNCLEAR = Extraction(None, "none", "unclear")
 
 
 def extract(

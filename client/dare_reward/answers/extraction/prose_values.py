@@ -49,7 +49,6 @@ _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|Octob
 _DATE = re.compile(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
 _AND_OTHERS = re.compile(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
 _GROUPED = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_CALL = re.compile(r"\b[CP]\(\d+,\s?\d+\)")
 
 
 def plain_content(sentence: str, *, strict: bool = True) -> str | None:
@@ -57,8 +56,7 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
     sentence = sentence.strip().strip('*_`"“”«»').strip()
     if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
         return None  # a span that never closes is cut off
-    sentence = _CJK_LIST.sub(", ", _MONEY.sub("", sentence))
-    sentence = _MINUS.sub("-", _REMARK.sub("", sentence))
+    sentence = _MINUS.sub("-", _REMARK.sub("", _CJK_LIST.sub(", ", _MONEY.sub("", sentence))))
     other = _AGAIN.search(sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
@@ -120,7 +118,7 @@ def tail_link(sentence: str, start: int = 0) -> int:
 
 def last_side(value: str) -> str:
     """12 + 3 = 15 is 15, and so is x = 12 + 3 = 15; x = 15 stays, an equation is for the keys to judge."""
-    bare = _GROUPED.sub("", _CALL.sub("0", value))
+    bare = _GROUPED.sub("", value)
     sides = value.replace("**", "").split("=")
     if (
         len(sides) < 2
@@ -130,7 +128,7 @@ def last_side(value: str) -> str:
         return value
     if sides[0].strip().replace(",", "").isdigit() and not sides[-1].strip().isdigit():
         return sides[0].strip()  # 12 = 3 * 4
-    plain = _TIMES.sub("*", _CALL.sub("0", re.sub(r"\\[a-zA-Z]+", "", sides[0])))
+    plain = _TIMES.sub("*", re.sub(r"\\[a-zA-Z]+", "", sides[0]))
     if len(sides) > 2 or (any(c.isdigit() for c in plain) and not any(c.isalpha() for c in plain)):
         last = sides[-1].strip()
         return last or value

@@ -224,11 +224,11 @@ def _chosen(said: str, values: list[_Value]) -> _Value | None:
 
 
 def _several(said: str, values: list[_Value], value: _Value) -> bool:
-    """Whether another value is joined to `value` by "and"."""
+    """Whether another value is joined to `value`: by "and", or by a comma with nothing else."""
     after = next((v for v in values if v.start > value.start), None)
     if after is None or _beside(said, values, after):
         return False
-    return re.search(r"\b(?:and|or)\b|,", said[value.end : after.start]) is not None
+    return re.search(r"\b(?:and|or)\b|,\s*[-\\$*(]*\Z", said[value.end : after.start]) is not None
 
 
 def _beside(said: str, values: list[_Value], value: _Value) -> bool:
