@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -216,6 +217,18 @@ def test_posts_take_the_usual_way_where_somebody_has_added_a_middleware(make_ser
     routed = service.post(body, url)
     assert seen == ["/reward"]
     assert routed.json()["groups"] == direct.json()["groups"]
+
+
+def test_posts_take_the_usual_way_where_fastapi_traces(make_service, monkeypatch):
+    """FastAPI wraps its own spans around what it routes."""
+    telemetry = SimpleNamespace(enabled=lambda: True)
+    service = make_service()
+    monkeypatch.setattr(service.app, "_native_telemetry", telemetry, raising=False)
+    service.app.build_middleware_stack()
+    assert service.app._posts is None
+    telemetry.enabled = lambda: False
+    service.app.build_middleware_stack()
+    assert service.app._posts is not None
 
 
 @pytest.mark.parametrize("name", ["a rollout of OpenRLHF", "a rollout"])
