@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
-from .report import numbers
+from .report import log_groups, numbers
 from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, spread
 
 if TYPE_CHECKING:
@@ -127,9 +127,12 @@ def score_batch(
         _rollout(trainer, columns, i) | {"trained": trained is None or _number(key) < trained}
         for key, i in last.items()
     ]
-    rewards, reply = scorer.score(
-        [group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)]
-    )
+    groups = [
+        group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)
+    ]
+    step = getattr(trainer, "global_steps", None)
+    rewards, reply = scorer.score(groups, step=step)
+    log_groups(reply, groups, step)
     of_session = dict(zip(last, certain(spread(rewards, members.values(), len(at))), strict=True))
     scores = []
     for key, response in zip(batch.keys, columns["responses"], strict=True):
