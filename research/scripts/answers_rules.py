@@ -297,7 +297,7 @@ def rule_name(room: list[ModuleType], value: object) -> str:
 
 
 def main(paths: list[str]) -> None:
-    global at  # noqa: PLW0603
+    global at
     rows = read(paths)
     questions: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, r in enumerate(rows):

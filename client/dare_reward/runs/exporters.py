@@ -16,8 +16,8 @@ from .tracker import COLUMNS, messages, scalars, table_rows, worth_reading
 __all__ = ["EXPORTERS", "Exporter", "export", "steps"]
 
 JSON = Mapping[str, Any]
-TABLE: Final = "dare/groups"
-TRACES: Final = "dare/rollouts"
+TABLE: Final = "dare/table"  # dare/groups is how many there are
+TRACES: Final = "dare/traces"
 UNNUMBERED: Final = 128  # groups of a step, where lines name none
 OPEN: Final = 4  # steps whose groups may still come
 
@@ -86,10 +86,10 @@ class Trackio:
 
     def log(self, step: int, values: Mapping[str, float], rows: Sequence[JSON], lines: Sequence[JSON]) -> None:
         table = self._trackio.Table(columns=list(COLUMNS), data=[[row[c] for c in COLUMNS] for row in rows])
-        self._trackio.log({**values, TABLE: table}, step=step)
-        for line in lines:
-            for said, known in messages(line):
-                self._trackio.log({TRACES: self._trackio.Trace(messages=said, metadata=known)}, step=step)
+        traces = [
+            self._trackio.Trace(messages=said, metadata=known) for line in lines for said, known in messages(line)
+        ]
+        self._trackio.log({**values, TABLE: table, TRACES: traces}, step=step)
 
     def close(self) -> None:
         self._trackio.finish()

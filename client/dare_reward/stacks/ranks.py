@@ -10,12 +10,13 @@ from ..errors import ServiceError
 __all__ = ["scored_together"]
 
 Row = TypeVar("Row")
+Found = TypeVar("Found")
 
 
 def scored_together(
-    rows: Sequence[Row], score: Callable[[list[Row]], list[float | None]], *, rank: int, ranks: int
-) -> list[float | None]:
-    """`score` on the rows of all ranks, in rank order, at rank 0; each rank gets its own rewards back.
+    rows: Sequence[Row], score: Callable[[list[Row]], list[Found]], *, rank: int, ranks: int
+) -> list[Found]:
+    """`score` on the rows of all ranks, in rank order, at rank 0; each rank gets what was found of its own rows.
 
     A failure at rank 0 is everyone's, or the others would wait for ever.
     """
@@ -31,8 +32,8 @@ def scored_together(
         except Exception as error:  # noqa: BLE001
             outcome = [None, f"{type(error).__name__}: {error}"]
     broadcast_object_list(outcome)
-    rewards, failure = outcome
-    if not isinstance(rewards, list):
+    found, failure = outcome
+    if not isinstance(found, list):
         raise ServiceError(str(failure))
     first = sum(map(len, parts[:rank]))
-    return rewards[first : first + len(rows)]
+    return found[first : first + len(rows)]

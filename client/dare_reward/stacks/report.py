@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-import numpy as np
-
 from ..analysis.unanswered import Unanswered
-from ..reply import GroupReply, Reply
+from ..reply import Reply, group_json
+from ..runs.tracker import COLUMNS, harmless, scalars, table_rows, worth_reading
 
-__all__ = ["logger", "numbers", "watch_answers"]
+__all__ = ["log_groups", "logger", "numbers", "rollout_columns", "say_once", "watch_answers"]
 
 logger = logging.getLogger("dare_reward.stacks")
 
@@ -19,32 +20,59 @@ _seen: dict[Hashable, tuple[Unanswered, int]] = {}
 
 
 def numbers(reply: Reply | None) -> dict[str, float]:
-    """The diagnostics of a request that are numbers, for a stack's own log.
+    """What a stack's own log shows of a request: its diagnostics that are numbers, and the scalars of `runs.tracker`
+    as far as a reply knows them.
 
-    answered, pruned   share of the rollouts that have an answer, and of those whose answer was pruned
-    entropy            mean entropy per token in nats over the rollouts with an answer, as the method saw it
+    abstained   1: there was no reply
     """
     if reply is None:
         return {"abstained": 1.0}
     values = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
-    rewards = [r for g in reply.groups if g.rewards for r in g.rewards]
-    return {
-        **values,
-        "abstained": 0.0,
-        "reward": float(np.mean(rewards)) if rewards else 0.0,
-        **_shares(reply.groups),
+    return {"reward": 0.0, **scalars([group_json(g) for g in reply.groups]), **values, "abstained": 0.0}
+
+
+def rollout_columns(reply: Reply | None, sizes: Sequence[int]) -> dict[str, list[Any]]:
+    """What a stack's table of completions shows beside each rollout: its answer, and what its group said of it."""
+    out: dict[str, list[Any]] = {
+        name: [] for name in ("dare/answer", "dare/pseudo_label", "dare/kept", "dare/group_flags")
     }
+    groups = [None] * len(sizes) if reply is None else reply.groups
+    for size, group in zip(sizes, groups, strict=True):
+        answers = (group and group.answers) or (None,) * size
+        kept = (group and group.keep) or (None,) * size
+        out["dare/answer"] += [harmless(a) for a in answers]
+        out["dare/kept"] += kept
+        out["dare/pseudo_label"] += [harmless(group.pseudo_label) if group else None] * size
+        out["dare/group_flags"] += [", ".join(group.flags or ()) if group else None] * size
+    return out
 
 
-def _shares(groups: Sequence[GroupReply]) -> dict[str, float]:
-    pairs = [(v, k) for g in groups if g.valid and g.keep for v, k in zip(g.valid, g.keep, strict=True)]
-    if not pairs:
-        return {}
-    known = [(s.count, s.uncertainty) for g in groups for s in g.support or () if s.uncertainty is not None]
-    votes = sum(count for count, _ in known)
-    entropy = {"entropy": sum(count * u for count, u in known) / votes} if votes else {}
-    answered, pruned = sum(v for v, _ in pairs), sum(v and not k for v, k in pairs)
-    return {"answered": answered / len(pairs), "pruned": pruned / len(pairs), **entropy}
+def log_groups(reply: Reply | None, groups: Sequence[Mapping[str, Any]], step: int | None) -> None:
+    """The table of a step's groups in each tracker whose run is live in this process; a failure is one warning."""
+    if reply is None:
+        return
+    lines = [{**group_json(g), "label": sent.get("label")} for g, sent in zip(reply.groups, groups, strict=True)]
+    rows = table_rows(worth_reading(lines))
+    data = [[row[column] for column in COLUMNS] for row in rows]
+    for name in ("wandb", "trackio"):
+        tracker = sys.modules.get(name)
+        try:
+            if tracker is not None and _live(name, tracker):
+                tracker.log({"dare/table": tracker.Table(columns=list(COLUMNS), data=data)}, step=step)
+        except Exception as error:  # noqa: BLE001  (a training run does not die of its tracker)
+            say_once(f"the table of groups did not reach {name}: {type(error).__name__}: {error}")
+
+
+def _live(name: str, tracker: Any) -> bool:
+    """The tracker has a run in this process."""
+    if name == "wandb":
+        return tracker.run is not None
+    return sys.modules["trackio.context_vars"].current_run.get() is not None  # type: ignore[attr-defined, no-any-return]
+
+
+@cache
+def say_once(message: str) -> None:
+    logger.warning(message)
 
 
 def watch_answers(caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: Reply) -> None:

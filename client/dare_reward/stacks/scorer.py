@@ -23,7 +23,7 @@ from ..advantages.update import Update, update_specs
 from ..errors import ConfigError, ReplyError, RequestError, UnavailableError, misspelt_variables
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, specs
-from .report import logger, numbers, watch_answers
+from .report import logger, numbers, say_once, watch_answers
 
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
@@ -228,11 +228,6 @@ def _async_client(scorer: Scorer) -> AsyncClient:
     if scorer not in clients:
         clients[scorer] = AsyncClient(scorer.url, **{"token": environment_token(), **dict(scorer.options)})
     return clients[scorer]
-
-
-@cache
-def say_once(message: str) -> None:
-    logger.warning(message)
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------

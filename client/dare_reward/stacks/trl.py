@@ -7,13 +7,14 @@ from all ranks, scored at one place, and each rank gets its own rewards back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import RequestError, unknown_name
 from ..inputs import Group
 from .ranks import scored_together
-from .report import numbers
+from .report import numbers, rollout_columns
 from .scorer import Rewards, Scorer, group, silenced
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
@@ -57,7 +58,8 @@ class DareReward:
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
-        return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+        found = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+        return _logged(found, columns)
 
     def _checked(self, trainer: Any) -> Any:
         """The trainer; RequestError if it divides by a group's deviation what must keep its scale."""
@@ -115,19 +117,21 @@ class DareReward:
             return self.num_generations
         return int(trainer.num_generations if _trains(trainer) else trainer.num_generations_eval)
 
-    def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[float | None]:
+    def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Told]:
         groups = self._groups(trainer, rows)
         scored = self.scorer.score(groups, step=_step(columns))
-        return self._report(trainer, columns, *scored)
+        return self._told(trainer, *scored)
 
-    def _report(
-        self, trainer: Any, columns: Mapping[str, Any], rewards: Sequence[Sequence[float | None]], reply: Any
-    ) -> list[float | None]:
-        for name, value in numbers(reply).items():
-            columns.get("log_metric", lambda *_: None)(f"dare/{name}", value)
-        size = self._size(trainer)
-        kept = _selected(silenced([*map(list, rewards)], reply), reply, size)
-        return [reward for of_group in kept for reward in of_group[:size]]
+    def _told(self, trainer: Any, rewards: Rewards, reply: Any) -> list[_Told]:
+        """One for each rollout that is trained on."""
+        shared = {f"dare/{name}": value for name, value in numbers(reply).items()}
+        beside = rollout_columns(reply, [len(own) for own in rewards])
+        size, out, at = self._size(trainer), list[_Told](), 0
+        for of_group in _selected(silenced([*map(list, rewards)], reply), reply, size):
+            for i, reward in enumerate(of_group[:size], start=at):
+                out.append(_Told(reward, {name: column[i] for name, column in beside.items()}, shared))
+            at += len(of_group)
+        return out
 
 
 class AsyncDareReward(DareReward):
@@ -140,10 +144,31 @@ class AsyncDareReward(DareReward):
         trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
         if _place(trainer)["ranks"] > 1:
-            return scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+            every = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+            return _logged(every, columns)
         groups = self._groups(trainer, rows)
         scored = await self.scorer.score_async(groups, step=_step(columns))
-        return self._report(trainer, columns, *scored)
+        return _logged(self._told(trainer, *scored), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What one place found of a rollout: its reward, what the table of completions shows beside it, and the step's
+    numbers, which all rollouts share."""
+
+    reward: float | None
+    beside: Mapping[str, Any]
+    shared: Mapping[str, float]
+
+
+def _logged(found: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
+    """The rewards, after each rank has told TRL the same numbers and the columns of its own rows: TRL gathers both."""
+    metric, extra = columns.get("log_metric"), columns.get("log_extra")
+    for name, value in found[0].shared.items() if found and metric else ():
+        metric(name, value)
+    for name in found[0].beside if found and extra else ():
+        extra(name, [one.beside[name] for one in found])
+    return [one.reward for one in found]
 
 
 def _selected(rewards: Rewards, reply: Reply | None, size: int | None) -> Rewards:

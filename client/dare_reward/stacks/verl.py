@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import ConfigError
 from ..openrlhf import AnswerRules
 from .answer_masks import outside_answer
-from .report import numbers
+from .report import log_groups, numbers
 from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, spread
 from .verl_filter import by_votes, filter_groups, filters
 from .verl_rows import final_rows, number_of, padding_of, said, session_of
@@ -145,9 +145,12 @@ def score_batch(
         _rollout(trainer, columns, i) | {"trained": trained is None or number_of(key) < trained}
         for key, i in last.items()
     ]
-    rewards, reply = scorer.score(
-        [group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)]
-    )
+    groups = [
+        group(u, [rollouts[j] for j in rows], label=x) for (u, rows), x in zip(members.items(), labels, strict=True)
+    ]
+    step = getattr(trainer, "global_steps", None)
+    rewards, reply = scorer.score(groups, step=step)
+    log_groups(reply, groups, step)
     of_session = dict(zip(last, certain(spread(rewards, members.values(), len(at))), strict=True))
     scores = []
     for key, response in zip(batch.keys, columns["responses"], strict=True):

@@ -1,0 +1,149 @@
+"""What trackers show: the field's names, the groups worth reading, and nothing that acts."""
+
+import json
+import math
+
+import pytest
+
+import dare_reward
+from dare_reward.runs.exporters import export, steps
+from dare_reward.runs.line import lines, of_groups
+from dare_reward.runs.log import encoded
+from dare_reward.runs.tracker import COLUMNS, SCALARS, harmless, messages, scalars, table_rows, worth_reading
+from dare_reward.stacks.report import numbers, rollout_columns
+
+GROUPS = [
+    {"group_id": "a", "label": "2", "prompt": "1+1?", "rollouts": [
+        {"text": "\\boxed{2}", "mean_entropy": 0.2, "num_tokens": 4}, {"text": "\\boxed{2}", "mean_entropy": 0.4, "num_tokens": 6},
+        {"text": "\\boxed{3}", "mean_entropy": 0.9, "num_tokens": 8}, {"answer": None, "num_tokens": 2}]},
+    {"group_id": "b", "label": "1", "rollouts": [{"answer": "5", "mean_entropy": 0.1}] * 4},
+    {"group_id": "c", "rollouts": [{"answer": "5"}]},
+]  # fmt: skip
+REPLY = dare_reward.estimate(GROUPS, shadow=["ttrl"])
+
+
+def read(groups=GROUPS, reply=REPLY, asked=frozenset({"texts", "prompt"}), **more):
+    return [json.loads(t) for t in lines(of_groups(groups, reply, asked=asked, **more), 0.0, encoded)]
+
+
+def test_the_scalars_of_a_step():
+    found = scalars(read())
+    assert {k: v for k, v in found.items() if not k.startswith("shadow")}.keys() == {*SCALARS, "group_errors"}
+    rewards = [r for g in REPLY.groups[:2] for r in g.rewards]
+    first = REPLY.groups[0].rewards
+    deviation = math.sqrt(sum((r - sum(first) / 4) ** 2 for r in first) / 4)
+    expected = {
+        "majority_ratio": (0.5 + 1) / 2, "label_accuracy": 0.5, "ground_truth_ratio": (0.5 + 0) / 2,
+        "frac_reward_zero_std": 0.5, "reward": sum(rewards) / 8, "reward_std": deviation / 2, "answered": 7 / 8,
+        "distinct_answers": 1.5, "dropped": sum(g.drop is not None for g in REPLY.groups[:2]) / 2,
+        "entropy": (0.2 + 0.4 + 0.9 + 4 * 0.1) / 7, "entropy_right": 0.3, "entropy_wrong": (0.9 + 0.4) / 5,
+        "num_tokens": 5, "group_errors": 1 / 3,
+    }  # fmt: skip
+    assert {k: found[k] for k in expected} == pytest.approx(expected)
+    assert found["shadow_ttrl_label_agreement"] == 1
+
+
+def test_a_stack_s_log_has_the_same_numbers():
+    """They are made of a reply there, which knows no labels of rollouts and no lengths."""
+    of_reply, of_lines = numbers(REPLY), scalars(read())
+    shared = of_reply.keys() & of_lines.keys()
+    assert shared == of_lines.keys() - {"entropy_right", "entropy_wrong", "num_tokens"}
+    assert {k: of_reply[k] for k in shared} == pytest.approx({k: of_lines[k] for k in shared})
+    assert numbers(None) == {"abstained": 1.0}
+
+
+def test_votes_are_not_trained_on():
+    groups = [{"rollouts": [{"answer": a, "mean_entropy": 0.1, "trained": a == "1"} for a in "1122"]}]
+    assert scalars(read(groups, dare_reward.estimate(groups)))["frac_reward_zero_std"] == 1
+
+
+def test_nothing_is_known_of_nothing():
+    assert scalars([]) == {}
+    assert table_rows(worth_reading([])) == []
+
+
+def test_groups_worth_reading_come_first_and_are_few():
+    plain = [{"group_id": str(i), "rollouts": [{"answer": "1", "mean_entropy": 0.1}]} for i in range(30)]
+    tie = {"group_id": "t", "rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "12"]}
+    groups = [*plain, tie, *GROUPS]
+    rows = table_rows(worth_reading(read(groups, dare_reward.estimate(groups))))
+    assert len(rows) == 16
+    assert all(tuple(row) == COLUMNS for row in rows)
+    assert [(row["group_id"], row["why"]) for row in rows[:4]] == [
+        ("c", "not scored: missing_entropy"), ("b", "confident and wrong"), ("t", "tie"), ("0", "")]  # fmt: skip
+    assert "5: 4 votes, reward" in rows[1]["answers"]
+    assert rows[1]["right"] is False
+
+
+def test_a_trace_for_each_rollout():
+    said, known = next(messages(read()[0]))
+    assert [m["role"] for m in said] == ["user", "assistant"]
+    assert said[1]["content"] == "\\boxed{2}"
+    assert (known["answer"], known["correct"], known["entropy"], known["num_tokens"]) == ("2", True, 0.2, 4)
+    assert len(list(messages(read()[2]))) == 1  # of a group that was not scored too
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[2J\x9b\x07\u202e", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![](http://evil/x.png)",
+        "[click](javascript:alert(1))", "[a]: http://evil", "http://evil", "www.evil.example", "=1+1", "+cmd|' /C calc'!A0",
+        "@SUM(A1)", "-2+3", "\t=1", "`code`", "![a][b]", "<!--", "&lt;script&gt;", "'=1",
+    ],
+)  # fmt: skip
+def test_what_a_rollout_wrote_does_not_act(text):
+    found = harmless(text)
+    assert all(c.isprintable() or c in "\n\u200b" for c in found)
+    assert "<" not in found
+    assert not {"](", "![", "]:", "][", "://", "www.", "javascript:"} & {
+        found[i : i + n] for i in range(len(found)) for n in range(2, 12)
+    }
+    assert not found.startswith(("=", "+", "@", "\t"))
+    assert not (found.startswith("-") and len(found) > 2)
+
+
+@pytest.mark.parametrize("text", ["204", "-3", "-3.5", "+7", "x \\le 3", "\\frac{1}{2}", "a\nb"])
+def test_plain_answers_stay_as_they_are(text):
+    assert harmless(text) == text
+    assert harmless(None) is None
+    assert harmless("x" * 300).endswith("...")
+
+
+def test_columns_of_a_table_of_completions():
+    columns = rollout_columns(REPLY, [4, 4, 1])
+    assert columns["dare/answer"] == ["2", "2", "3", None, "5", "5", "5", "5", None]
+    assert columns["dare/kept"][-1] is None
+    assert {len(c) for c in columns.values()} == {9}
+    assert set(rollout_columns(None, [2])["dare/answer"]) == {None}
+
+
+def line(step, group_id="g"):
+    return {"step": step, "group_id": group_id, "time": ""}
+
+
+def test_steps_that_overlap_are_kept_apart():
+    rows = [line(s, i) for i, s in enumerate([1, 1, 2, 1, 3, 2, 4, 5, 6, 1, 6])]
+    found = [(step, [r["group_id"] for r in own], in_time) for step, own, in_time in steps(rows)]
+    assert found == [
+        (1, [0, 1, 3], True), (2, [2, 5], True), (1, [9], False),
+        (3, [4], True), (4, [6], True), (5, [7], True), (6, [8, 10], True)]  # fmt: skip
+
+
+def test_lines_without_a_step_are_numbered():
+    found = [(step, len(own)) for step, own, _ in steps([line(None)] * 300)]
+    assert found == [(0, 128), (1, 128), (2, 44)]
+
+
+def test_export_logs_each_step_once():
+    told = []
+
+    class Fake:
+        def log(self, step, values, rows, chosen):
+            told.append((step, values["dare/label_accuracy"], len(rows), len(chosen)))
+
+        def close(self): ...
+
+    rows = [row for step in range(3, 9) for row in read(step=step)]
+    late = {**rows[0], "step": 1}
+    assert export([*rows, late], Fake()) == (6, 1)
+    assert told == [(step, 0.5, 3, 3) for step in range(3, 9)]
