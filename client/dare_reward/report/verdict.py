@@ -12,9 +12,9 @@ from math import sqrt
 from types import MappingProxyType
 from typing import Final, Literal
 
-__all__ = ["RULES", "RunVerdict", "entropy_verdict", "run_verdict", "words_by_step"]
+__all__ = ["RULES", "RunVerdict", "entropy_verdict", "rules_by_step", "run_verdict", "word_of"]
 
-Word = Literal["fine", "sharpening", "collapsing", "too early", "tells", "says nothing", "misleads"]
+Word = Literal["fine", "sharpening", "collapsing", "too early", "tells", "says nothing", "misleads", "unknown"]
 Column = Sequence[float | None]
 Columns = Mapping[str, Column]
 
@@ -40,6 +40,18 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+WORDS: Final[Mapping[str, Word]] = MappingProxyType(
+    {
+        "no-rule-fires": "fine",
+        "too-few-steps": "too early",
+        "auroc-above-half": "tells",
+        "auroc-around-half": "says nothing",
+        "auroc-below-half": "misleads",
+        "too-few-mixed-groups": "unknown",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
     """A word, the rule of `RULES` that gave it, why in numbers, and the index of the step since when it holds."""
@@ -52,17 +64,21 @@ class RunVerdict:
 
 def run_verdict(columns: Columns) -> RunVerdict:
     """The state at the last step."""
-    states = words_by_step(columns)
+    states = rules_by_step(columns)
     if not states or states[-1] is None:
-        return RunVerdict("too early", "too-few-steps", f"{len(states)} of {AT_LEAST} steps are there")
+        return _said("too-few-steps", f"{len(states)} of {AT_LEAST} steps are there")
     rule = states[-1]
     since = len(states)
     while since > 0 and states[since - 1] == rule:
         since -= 1
-    return RunVerdict(_word(rule), rule, _why(rule, columns), since)
+    return RunVerdict(word_of(rule), rule, _why(rule, columns), since)
 
 
-def words_by_step(columns: Columns) -> list[str | None]:
+def _said(rule: str, why: str) -> RunVerdict:
+    return RunVerdict(word_of(rule), rule, why)
+
+
+def rules_by_step(columns: Columns) -> list[str | None]:
     """The rule that fires at each step; None in the first steps, of which too few have been seen."""
     count = len(columns["step"])
     held = {name: [rule(columns, i) for i in range(count)] for name, (_, rule) in _RULES.items()}
@@ -76,8 +92,9 @@ def words_by_step(columns: Columns) -> list[str | None]:
     return out
 
 
-def _word(rule: str) -> Word:
-    return _RULES[rule][0] if rule in _RULES else "fine"
+def word_of(rule: str) -> Word:
+    """The word that a rule of `RULES` stands for."""
+    return _RULES[rule][0] if rule in _RULES else WORDS[rule]
 
 
 def _early(column: Column) -> float | None:
@@ -133,12 +150,12 @@ def _text(value: float | None) -> str:
 def entropy_verdict(total: float, squares: float, count: float) -> RunVerdict:
     """Whether low entropy means right, by the mean AUROC of `count` groups and its normal 95% interval."""
     if count < MINIMUM:
-        return RunVerdict("too early", "too-few-mixed-groups", f"{count:.0f} of {MINIMUM} groups are there")
+        return _said("too-few-mixed-groups", f"{count:.0f} of {MINIMUM} groups are there")
     mean = total / count
     half = 1.96 * sqrt(max(squares / count - mean * mean, 0.0) / (count - 1))
     why = f"AUROC {mean:.2f}, 95% interval {mean - half:.2f} to {mean + half:.2f}, over {count:.0f} groups"
     if mean - half > 0.5:
-        return RunVerdict("tells", "auroc-above-half", why)
+        return _said("auroc-above-half", why)
     if mean + half < 0.5:
-        return RunVerdict("misleads", "auroc-below-half", why)
-    return RunVerdict("says nothing", "auroc-around-half", why)
+        return _said("auroc-below-half", why)
+    return _said("auroc-around-half", why)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from .book import RunBook, RunTotals
 from .measures import CHARTS, LABELLED
 from .picks import REASONS
-from .verdict import RECENT, RULES, RunVerdict, entropy_verdict, run_verdict, words_by_step
+from .verdict import RECENT, RULES, RunVerdict, entropy_verdict, rules_by_step, run_verdict, word_of
 
 __all__ = ["columns", "run_view", "view"]
 
@@ -27,7 +27,7 @@ def view(book: RunBook, *, groups: int = BYTES) -> JSON:
     return {
         "charts": [asdict(c) for c in CHARTS],
         "reasons": dict(REASONS),
-        "rules": dict(RULES),
+        "rules": {name: {"word": word_of(name), "meaning": meaning} for name, meaning in RULES.items()},
         "runs": [run_view(r) | {"cards": list(_within(r, share))} for r in runs],
     }
 
@@ -38,6 +38,7 @@ def run_view(run: RunTotals) -> JSON:
     return {
         "run": run.name,
         "unit": run.unit,
+        "stepped": run.stepped,
         "groups": run.groups,
         "rollouts": run.rollouts,
         "errors": run.errors,
@@ -47,7 +48,7 @@ def run_view(run: RunTotals) -> JSON:
         "labelled": any(x is not None for name in LABELLED for x in by_step[name]),
         "k": _largest_k(run),
         "columns": by_step,
-        "states": words_by_step(by_step),
+        "states": rules_by_step(by_step),
         "verdict": asdict(run_verdict(by_step)),
         "entropy": asdict(_entropy(run)),
         "shadows": _shadows(run),

@@ -73,7 +73,7 @@ window.dareReport = (() => {
       el("p", { class: "word" }, found.word[0].toUpperCase() + found.word.slice(1)),
       el("p", {}, SENTENCES[found.rule]),
       el("p", { class: "why" }, found.why, extra ? `. ${extra}` : ""),
-      el("p", { class: "rule" }, "Rule ", el("code", {}, found.rule), ": ", rules[found.rule], "."));
+      el("p", { class: "rule" }, "Rule ", el("code", {}, found.rule), ": ", rules[found.rule].meaning, "."));
   }
 
   function verdicts(run, rules) {
@@ -94,11 +94,11 @@ window.dareReport = (() => {
     const label = ends(run.columns.label_accuracy)[1];
     let word = `Accuracy ${num(now)}`;
     let sentence = "The share of right rollouts (pass@1).";
-    const several = run.columns.step.length > 5;
+    const several = run.stepped && run.columns.step.length > 5;
     if (known(early) && known(now) && several) {
       const change = now - early;
-      word = change > 0.02 ? "Accuracy rises" : change < -0.02 ? "Accuracy falls" : "Accuracy stays";
-      sentence = change < -0.02 && shareNow > share + 0.02
+      word = change > 0.05 ? "Accuracy rises" : change < -0.05 ? "Accuracy falls" : "Accuracy stays";
+      sentence = change < -0.05 && shareNow > share + 0.02
         ? "The rollouts agree more and more, on wrong answers."
         : "The share of right rollouts (pass@1), early and now.";
     }
@@ -149,15 +149,15 @@ window.dareReport = (() => {
       curves: keys.map((key, i) => ({ key, name: key.slice(8), tone: ORDER[i % ORDER.length] })) };
   }
 
-  function charts(run, all) {
+  function charts(run, all, rules) {
     const wanted = [...all, shadowChart(run)].filter(Boolean)
       .filter((c) => (!c.labelled || run.labelled) && c.curves.some((k) => run.columns[k.key].some(known)));
     const box = el("div", { class: "charts" });
-    for (const chart of wanted) box.append(chartCard(run, chart));
+    for (const chart of wanted) box.append(chartCard(run, chart, rules));
     return box;
   }
 
-  function chartCard(run, chart) {
+  function chartCard(run, chart, rules) {
     const curves = chart.curves.filter((c) => run.columns[c.key].some(known));
     const names = curves.map((c) => (c.key === "pass@k" ? `pass@${run.k}` : c.name));
     const said = curves.map((c, i) => { const [a, b] = ends(run.columns[c.key]); return `${names[i]} from ${num(a)} to ${num(b)}`; });
@@ -169,7 +169,7 @@ window.dareReport = (() => {
         run.columns.step.map((s, i) => [s, run.columns.groups[i], ...curves.map((c) => num(run.columns[c.key][i], 3))]),
         { caption: chart.title })));
     });
-    plots.push({ place, run, chart, curves, names });
+    plots.push({ place, run, rules, chart, curves, names });
     return el("figure", { class: `card chart ${chart.name === "truth" ? "wide" : ""}` },
       el("h3", {}, chart.title, " ", el("span", {}, chart.unit)), el("p", {}, chart.meaning), place, data);
   }
@@ -179,7 +179,7 @@ window.dareReport = (() => {
     const axis = { stroke: soft, font: "11px system-ui, sans-serif", grid: { stroke: line, width: 1 }, ticks: { show: false } };
     const tints = { collapsing: colour("--bad"), sharpening: colour("--warn") };
     for (const plot of plots) {
-      const { place, run, chart, curves, names } = plot;
+      const { place, run, rules, chart, curves, names } = plot;
       if (plot.made) plot.made.destroy();
       const share = chart.unit === "share";
       const points = run.columns.step.length <= 30;
@@ -188,15 +188,19 @@ window.dareReport = (() => {
         cursor: { sync: { key: "steps" }, y: false, points: { size: 7 } },
         scales: { x: { time: false }, y: share ? { range: [0, 1.02] } : { range: (u, low, high) => yRange(low, high) } },
         axes: [{ ...axis, size: 28, gap: 3, grid: { show: false }, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
-          { ...axis, size: 42, gap: 4, values: (u, vs) => vs.map((v) => (share ? v.toFixed(1) : String(Number(v.toPrecision(6))))), space: 34 }],
+          { ...axis, size: 42, gap: 4, values: (u, vs) => vs.map((v) => (share ? v.toFixed(1) : String(Number(v.toPrecision(6))))), space: 30,
+            ...(share ? { splits: [0, 0.2, 0.4, 0.6, 0.8, 1] } : {}) }],
         series: [{ label: run.unit, value: (u, v) => (known(v) ? String(v) : "–") },
           ...curves.map((c, i) => { const stroke = colour(TONES[c.tone] || c.tone); return {
             label: names[i], stroke, width: 1.75, spanGaps: true, points: { show: points, size: 4, fill: stroke, width: 0 },
             value: (u, v) => num(v, 3) }; })],
-        hooks: { drawClear: [(u) => shade(u, run, tints)], drawAxes: [(u) => level(u, chart.level, faint)] },
+        hooks: { setCursor: [(u) => u.cursor.left < 0 && last(u)], ready: [last], drawClear: [(u) => shade(u, run, rules, tints)], drawAxes: [(u) => level(u, chart.level, faint)] },
       }, [run.columns.step, ...curves.map((c) => run.columns[c.key])], place);
     }
   }
+
+  /** Where nobody points at a step, the legend has the values of the last one. */
+  const last = (u) => u.setLegend({ idx: u.data[0].length - 1 }, false);
 
   const yRange = (low, high) => {
     const top = high > 0 ? high * 1.08 : 1;
@@ -204,12 +208,12 @@ window.dareReport = (() => {
   };
 
   /** Behind the curves: the steps at which a rule fires. */
-  function shade(u, run, tints) {
+  function shade(u, run, rules, tints) {
     const { ctx, bbox } = u, xs = run.columns.step;
     ctx.save();
     ctx.globalAlpha = 0.1;
     run.states.forEach((rule, i) => {
-      const word = WORD[rule];
+      const word = rule && rules[rule].word;
       if (!tints[word]) return;
       const left = u.valToPos(i ? (xs[i - 1] + xs[i]) / 2 : xs[i], "x", true);
       const right = u.valToPos(i + 1 < xs.length ? (xs[i] + xs[i + 1]) / 2 : xs[i], "x", true);
@@ -218,7 +222,6 @@ window.dareReport = (() => {
     });
     ctx.restore();
   }
-  const WORD = { "one-answer-everywhere": "collapsing", "answers-vanish": "collapsing", "nothing-left-to-learn": "sharpening" };
 
   function level(u, value, stroke) {
     if (!known(value)) return;
@@ -233,8 +236,8 @@ window.dareReport = (() => {
     ctx.restore();
   }
 
-  function shadeKey(run) {
-    const words = [...new Set(run.states.map((r) => WORD[r]).filter(Boolean))];
+  function shadeKey(run, rules) {
+    const words = [...new Set(run.states.map((r) => r && rules[r].word).filter((w) => w && w !== "fine"))];
     return words.length ? el("div", { class: "key" }, words.map((w) => el("span", {}, el("i", { class: `swatch shade ${w}` }), `shaded: the verdict was "${w}"`))) : null;
   }
 
@@ -249,7 +252,7 @@ window.dareReport = (() => {
       el("h2", {}, "What other methods would have said"),
       el("p", { class: "lead" }, "The same rollouts, judged by shadow methods. ", judged ? "Where the labels differ and the truth is known, the last columns count whose label was right." : ""),
       el("div", { class: "card scroll" }, table(["method", "groups", "other label", "share", "advantages of the other sign",
-        ...(judged ? ["truth known", "it was right", "we were right"] : [])], rows, { caption: "Shadow methods", numeric: (i) => i > 0 })));
+        ...(judged ? ["truth known", "its label right", "the run's label right"] : [])], rows, { caption: "Shadow methods", numeric: (i) => i > 0 })));
   }
 
   // --- single groups --------------------------------------------------------------------------------------------------
@@ -435,7 +438,7 @@ window.dareReport = (() => {
       verdicts(run, data.rules), tiles(run),
       el("section", {}, el("h2", {}, "Over steps"),
         el("p", { class: "lead" }, curves ? "Move over a chart to read all of them at that step. A click on a name in a legend hides its curve." : "All groups belong to one step: there is nothing to draw over time."),
-        curves ? shadeKey(run) : null, curves ? charts(run, data.charts) : null),
+        curves ? shadeKey(run, data.rules) : null, curves ? charts(run, data.charts, data.rules) : null),
       shadows(run), groups(run, data, options),
       el("footer", {}, [data.source, data.made, `dare-reward ${data.version}`, "charts by uPlot (MIT)"].filter(Boolean).join(" · ")),
     ].filter(Boolean));
