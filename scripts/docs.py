@@ -155,6 +155,14 @@ def reasons_table() -> Iterator[tuple[str, ...]]:
     yield from ((f"`{name}`", meaning) for name, meaning in REASONS.items())
 
 
+def line_table() -> Iterator[tuple[str, ...]]:
+    """The keys of a run log's lines."""
+    from dare_reward.runs.line import LINE  # noqa: PLC0415
+
+    yield "key", "of a", "meaning"
+    yield from ((f"`{f.name}`", f.of, f.meaning) for f in LINE)
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -165,6 +173,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "charts": charts_table,
     "rules": rules_table,
     "reasons": reasons_table,
+    "line": line_table,
 }
 
 

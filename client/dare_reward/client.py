@@ -19,6 +19,8 @@ import time
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -37,6 +39,8 @@ from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestErr
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
 from .reply import Asked, CrossedReplyError, Reply, check_fit
+from .runs.line import asked_for, of_groups
+from .runs.log import run_log_of
 
 __all__ = ["AsyncClient", "Client", "environment_token"]
 
@@ -125,6 +129,8 @@ class _Base:
         send_text: bool = False,
         send_tokens: bool = False,
         max_reply_bytes: int | None = None,
+        run_log: str | os.PathLike[str] | None = None,
+        run_log_texts: str = "",
         transport: Any = None,
     ) -> None:
         """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
@@ -141,6 +147,8 @@ class _Base:
         send_tokens   send token entropies (as a frame) instead of their means
         max_reply_bytes
                       refuse longer replies; by default 1 MiB, and for each method asked 32 times the request
+        run_log       a folder to which every scored group is appended, off the path of the call (docs/run-log.md)
+        run_log_texts what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
         transport     an httpx transport, for tests and proxies
         """
         self.url, given = service_address(url)
@@ -150,6 +158,8 @@ class _Base:
         self.allow_change = allow_change
         self.sending = Sending(text=send_text, tokens=send_tokens)
         self.max_reply_bytes = max_reply_bytes
+        self._run_log = None if run_log is None or not str(run_log) else Path(run_log).absolute()
+        self._logged = asked_for(run_log_texts)
         self._host = split_address(self.url).hostname or ""
         self._token = token or given
         self._transport = transport
@@ -201,6 +211,7 @@ class _Base:
     ) -> Conversation:
         """Score `groups`: in as many requests as the service's limits need, or in process if it is away and may be."""
         update, params = Update.split(plain(options))
+        begun = time.monotonic()
         labels, method = {**labels, **update.asked()}, OTHER_NAMES.get(method, method)
         try:
             limits = yield from self._learn_limits()
@@ -238,7 +249,12 @@ class _Base:
             replies, scored = [replace(reply, flags=(*reply.flags, "local_fallback"))], [groups]
         for reply, sent in zip(replies, scored, strict=True):
             self._check_pins(method, params, sent, reply)
-        return _merge(replies, mixed=any(map(is_own, groups)))
+        reply = _merge(replies, mixed=any(map(is_own, groups)))
+        if self._run_log is not None:
+            told = {"run": labels.get("run"), "step": labels.get("step"), "seconds": time.monotonic() - begun}
+            made = partial(of_groups, groups, reply, asked=self._logged, **told)
+            run_log_of(self._run_log, self._logged).add_made(made, len(groups))
+        return reply
 
     def _longest_reply(self, part: Part, methods_: int) -> int:
         return self.max_reply_bytes or REPLY_FLOOR + REPLY_RATIO * methods_ * len(part.content)

@@ -16,7 +16,7 @@ from .groups import Ragged
 from .inputs import FIELDS
 from .wire import pack, unpack
 
-__all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit"]
+__all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit", "group_json"]
 
 JSON = Mapping[str, Any]
 NOTHING: JSON = MappingProxyType({})
@@ -116,7 +116,7 @@ class Reply:
             "answers_version": self.answers_version,
             "flags": self.flags,
             "diagnostics": dict(self.diagnostics),
-            "groups": [_full(g) for g in self.groups],
+            "groups": [group_json(g) for g in self.groups],
         }
 
     def to_frame(self, *, detail: str = "full") -> bytes:
@@ -194,7 +194,8 @@ def _short(group: GroupReply) -> dict[str, Any]:
     return short | {name: value for name, value in asked.items() if value is not None}
 
 
-def _full(group: GroupReply) -> dict[str, Any]:
+def group_json(group: GroupReply) -> dict[str, Any]:
+    """The JSON object of one group."""
     out = {name: getattr(group, name) for name in GROUP_FIELDS}
     if group.support is not None:
         out["support"] = [{name: getattr(s, name) for name in SUPPORT_FIELDS} for s in group.support]

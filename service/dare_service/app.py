@@ -30,13 +30,14 @@ from .problems import STOPPING, response, stopping
 from .request_url import query
 from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
 from .run_notices import Runs
+from .run_recorder import RunRecorder
 from .settings import Settings, SettingsError
 from .single_process import join_refusal
 from .workers import Workers, unless_gone
 
 __all__ = ["State", "create_app"]
 
-SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token"})
+SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token", "run_log"})
 
 
 @dataclass(slots=True, eq=False)
@@ -50,18 +51,24 @@ class State:
     openrlhf: OpenRLHF = field(init=False)
     rollouts: Rollouts = field(init=False)
     runs: Runs = field(init=False)
+    recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
     draining: bool = False
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
-        self.scorer = RequestScorer.of(self.settings)
         self.runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
+        self.recorder = RunRecorder(self.settings, self.runs)
+        self.scorer = RequestScorer.of(self.settings, self.recorder)
         if refusal:
             self.runs.line("", "join_refused", refusal)
-        self.openrlhf = OpenRLHF(self.settings, self.metrics, self.workers, self.runs, refusal)
-        self.rollouts = Rollouts(self.settings, self.metrics, self.workers, self.runs, refusal)
+        self.openrlhf = OpenRLHF(
+            self.settings, self.metrics, self.workers, self.runs, recorder=self.recorder, refusal=refusal
+        )
+        self.rollouts = Rollouts(
+            self.settings, self.metrics, self.workers, self.runs, recorder=self.recorder, refusal=refusal
+        )
         self.metrics.watch("openrlhf", self.openrlhf.join)
         self.metrics.watch("rollouts", self.rollouts.join)
 
@@ -293,6 +300,7 @@ async def info(request: Request) -> Response:
         "auth": bool(state.settings.tokens),
         "settings": settings,
         "warnings": state.runs.warnings,
+        "run_log": state.recorder.status,
     }
     return Response(to_json(content), media_type="application/json")
 

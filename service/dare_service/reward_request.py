@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import Reply
-from dare_reward._scoring.score import score
+from dare_reward._scoring.score import scored
 from dare_reward._scoring.shadow_methods import read_names
 from dare_reward.advantages.update import Update, update_specs
 from dare_reward.answers import ANSWERS_VERSION
@@ -24,6 +24,7 @@ from dare_reward.wire import unpack
 from .body import Form
 from .embeddings import Embedder
 from .json_size import check_frame, check_json
+from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, parser
 from .settings import Settings
 
@@ -61,11 +62,12 @@ class RequestScorer:
     settings: Settings
     parser: TypeAdapter[dict[str, Any]]
     embedder: Embedder | None
+    recorder: RunRecorder
 
     @classmethod
-    def of(cls, settings: Settings) -> RequestScorer:
+    def of(cls, settings: Settings, recorder: RunRecorder) -> RequestScorer:
         url, model, token = settings.embeddings_url, settings.embeddings_model, settings.embeddings_token
-        return cls(settings, parser(settings.limits), Embedder(url, model, token=token) if url else None)
+        return cls(settings, parser(settings.limits), Embedder(url, model, token=token) if url else None, recorder)
 
 
 def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest | ScoredRequest:
@@ -110,7 +112,7 @@ def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Cal
     """The reply's bytes."""
     begun = time.perf_counter()
     content, asked, limits = decoded.content, decoded.asked, scorer.settings.limits
-    reply = score(
+    found = scored(
         content["groups"],
         asked.params,
         method=asked.method,
@@ -123,23 +125,37 @@ def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Cal
     )
     stale = content.get("answers_version") not in {None, ANSWERS_VERSION}
     flags = ("answers_version",) if stale else ()
-    reply = replace(reply, request_id=call.request_id, flags=(*reply.flags, *flags))
+    reply = replace(found.reply, request_id=call.request_id, flags=(*found.reply.flags, *flags))
     detail = call.query.get("detail", "full")
     json = call.wanted == "application/json"
-    out = _dumped(reply.to_json(detail=detail)) if json else reply.to_frame(detail=detail)
+    encoded = None
+    if json:
+        content_of = reply.to_json(detail=detail)
+        encoded = [_dump(group) for group in content_of["groups"]]
+        out = _joined(content_of, encoded)
+    else:
+        out = reply.to_frame(detail=detail)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
+    scorer.recorder.scored(
+        found,
+        content["groups"],
+        run=content.get("run"),
+        step=content.get("step"),
+        encoded=encoded if detail == "full" else None,
+    )
     return ScoredRequest(out, reply, decoded.decode_ms, 1e3 * (time.perf_counter() - begun), notes)
 
 
-def _dumped(reply: Mapping[str, Any]) -> bytes:
-    """The reply as JSON, group by group: other threads run between two of them."""
+def _dump(value: Any) -> bytes:
+    return to_json(value, inf_nan_mode="null")
 
-    def dump(value: Any) -> bytes:
-        return to_json(value, inf_nan_mode="null")
+
+def _joined(reply: Mapping[str, Any], groups: Sequence[bytes]) -> bytes:
+    """The reply as JSON of groups that are JSON already, one by one: other threads run between two of them."""
 
     def entry(name: str, value: Any) -> bytes:
-        return dump(name) + b":" + (b"[" + b",".join(map(dump, value)) + b"]" if name == "groups" else dump(value))
+        return _dump(name) + b":" + (b"[" + b",".join(groups) + b"]" if name == "groups" else _dump(value))
 
     return b"{" + b",".join(entry(name, value) for name, value in reply.items()) + b"}"
 

@@ -171,6 +171,7 @@ def _is_loopback(host: str) -> bool:
 def _end_threads(state: State, code: int) -> None:
     """The grace period is over: work that still runs has nobody to answer, and must not keep the process."""
     state.workers.stop()
+    state.recorder.close()
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(0.1)

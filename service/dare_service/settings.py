@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dare_reward._scoring.request import Limits
-from dare_reward.errors import DareError, misspelt_variables
+from dare_reward.errors import DareError, RequestError, misspelt_variables
 from dare_reward.methods import read_line
+from dare_reward.runs.line import asked_for
 
 __all__ = ["Settings", "SettingsError", "from_environment", "unread"]
 
@@ -142,6 +143,23 @@ class Settings:
         "info: one JSON line a request, or a group of single rollouts, never a body; error: only failures; off.",
     )
 
+    run_log: str = _setting(
+        "",
+        "Folder to which every scored group is appended, one line each ([run-log.md](run-log.md)). Empty: no run log. "
+        "Two processes may have the same one.",
+    )
+    run_log_texts: str = _setting(
+        "",
+        "What the lines hold beside numbers and answers: any of `prompt`, `texts`, `token_entropies`, or `all`. "
+        "Groups that are joined from single rollouts have no token entropies.",
+    )
+    run_log_max_bytes: int = _setting(
+        1 << 30, "Bytes that the run log of this process may take; then its own oldest segments are deleted."
+    )
+    run_log_max_age: float = _setting(
+        0.0, "Seconds after which a segment that this process has written is deleted. 0: never."
+    )
+
     def __hash__(self) -> int:
         """Cheap: thousands of requests look up what their URL says under these settings."""
         return hash((self.method, self.params))
@@ -149,6 +167,11 @@ class Settings:
     @property
     def tokens(self) -> tuple[str, ...]:
         return tuple(self.token.split())
+
+    @property
+    def logged_texts(self) -> frozenset[str]:
+        """The optional keys of the run log's lines; none without a run log."""
+        return asked_for(self.run_log_texts) if self.run_log else frozenset()
 
     @property
     def limits(self) -> Limits:
@@ -202,6 +225,16 @@ def _check(settings: Settings) -> None:
         raise SettingsError(
             f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
         )
+    _check_run_log(settings)
+
+
+def _check_run_log(settings: Settings) -> None:
+    if settings.run_log_max_bytes < MIB:
+        raise SettingsError(f"DARE_RUN_LOG_MAX_BYTES must be at least {MIB}: leave DARE_RUN_LOG unset for no run log")
+    try:
+        asked_for(settings.run_log_texts)
+    except RequestError as error:
+        raise SettingsError(f"DARE_RUN_LOG_TEXTS: {error.message}") from None
 
 
 def unread(environment: Mapping[str, str] = os.environ) -> list[str]:

@@ -22,6 +22,7 @@ from dare_reward.wire import pack
 from dare_service.body import form
 from dare_service.problems import from_error, from_validation
 from dare_service.reward_request import Call, RequestScorer, decode, judge
+from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
 
 MIB = 1 << 20
@@ -178,7 +179,7 @@ def test_what_is_refused_says_the_figure_and_the_parameter(service):
 
 
 def main(names):
-    scorer = RequestScorer.of(Settings())
+    scorer = RequestScorer.of(Settings(), RunRecorder(Settings(), None))
     kind = form({"content-type": "application/json"}, Settings())
     for method in methods():  # loads what is loaded once
         asked = dict(pair.split("=") for pair in asked_for(method).split("&"))

@@ -131,7 +131,7 @@ def test_a_bug_is_a_500_without_a_trace(make_service, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("inner secret")
 
-    monkeypatch.setattr("dare_service.reward_request.score", broken)
+    monkeypatch.setattr("dare_service.reward_request.scored", broken)
     response = service.post(GOOD)
     assert response.status_code == 500
     assert "secret" not in response.text

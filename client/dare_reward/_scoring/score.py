@@ -6,7 +6,9 @@ the parameters are settled, the groups become arrays, the methods judge them, an
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -26,10 +28,23 @@ from .diagnostics import correctness, describe_groups
 from .reply_writer import Judged, ScoredPart, with_spans, write
 from .request import ANSWER_SPECS, LIMITS, READING, Limits, Prepared, of_arrays, prepare, read_spans
 
-__all__ = ["estimate", "pseudo_label", "score"]
+__all__ = ["ScoredGroups", "estimate", "pseudo_label", "score", "scored"]
 
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredGroups:
+    """What was read of a request's groups, which rollouts are right, their reply, and the seconds that it took.
+
+    correct_R   1 right, 0 wrong, NaN unknown
+    """
+
+    prepared: Prepared
+    correct_R: Floats
+    reply: Reply
+    seconds: float
 
 
 def estimate(
@@ -77,6 +92,33 @@ def score(
 
     `effort` counts what reading the answers costs, if that is not for this request alone.
     """
+    return scored(
+        groups,
+        params,
+        method=method,
+        columns=columns,
+        limits=limits,
+        update=update,
+        shadow=shadow,
+        seed=seed,
+        effort=effort,
+    ).reply
+
+
+def scored(
+    groups: Sequence[JSON] | Groups,
+    params: Mapping[str, Any],
+    *,
+    method: str,
+    columns: Columns = NO_COLUMNS,
+    limits: Limits = LIMITS,
+    update: Update = AS_THEY_ARE,
+    shadow: Sequence[str] = (),
+    seed: int | None = None,
+    effort: Effort | None = None,
+) -> ScoredGroups:
+    """`score` with what the reply was made of, for a run log."""
+    begun = time.perf_counter()
     effort = effort or Effort(limits.steps)
     chosen, values = settle(method, params, shadow=shadow, seed=seed)
     base = Configured(chosen, values)
@@ -93,12 +135,12 @@ def score(
         shadows = {name: _judge(Configured(find(name), _defaults(name, seed)), part, right_R) for name in shadow}
         parts.append(ScoredPart(where_P, configured.id, part, _judge(configured, part, right_R), shadows))
     reply = write(prepared, parts, correct_R, update=update, base=base)
-    if not update.spans:
-        return reply
-    if isinstance(groups, Groups):
-        raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
-    silent_R = prepared.groups.column("num_tokens") == 0
-    return with_spans(reply, read_spans(groups, silent_R, effort, {k: values[k] for k in READING}))
+    if update.spans:
+        if isinstance(groups, Groups):
+            raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
+        silent_R = prepared.groups.column("num_tokens") == 0
+        reply = with_spans(reply, read_spans(groups, silent_R, effort, {k: values[k] for k in READING}))
+    return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
 
 
 def _count(groups: Sequence[JSON] | Groups) -> int:

@@ -8,14 +8,15 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from .._scoring.diagnostics import correctness
 from .._scoring.request import UNLIMITED, prepare
-from .._scoring.score import estimate
+from .._scoring.score import ScoredGroups, scored
 from .._segments import Floats, offsets
 from ..errors import RequestError
 from ..files.content import open_values
 from ..files.reader import Faults, Reader
-from ..reply import Reply
+from ..reply import group_json
+from ..runs.line import ASKED, VERSION
+from ..runs.reader import SEGMENT, read_run
 
 __all__ = ["lines_of", "read_lines"]
 
@@ -38,11 +39,8 @@ def read_lines(
 
     RequestError if nothing can be read there. What cannot be read of a file is said through `tell`.
     """
-    if path != "-" and Path(path).is_dir():
-        found = sorted(f for f in Path(path).rglob("*") if f.name.endswith((".jsonl", ".jsonl.gz")))
-        if not found:
-            raise RequestError(f"{path}: no run log is there, which is a folder with files *.jsonl.gz", code="file")
-        return (line for file in found for line in _logged(str(file)))
+    if path != "-" and (Path(path).is_dir() or SEGMENT.fullmatch(Path(path).name)):
+        return read_run(path)
     if path != "-" and _is_log(path):
         return _logged(path)
     return _scored(Reader(path, logprobs=logprobs), method=method, params=params, shadow=shadow, tell=tell)
@@ -84,37 +82,46 @@ def _scored(
 
     source = good()
     while batch := list(islice(source, BATCH)):
-        yield from lines_of(batch, estimate(batch, method=method, shadow=shadow, limits=UNLIMITED, **params))
+        own = [{**group, "group_id": str(i)} for i, group in enumerate(batch)]  # a prompt comes back in a later step
+        found = scored(own, params, method=method, shadow=shadow, limits=UNLIMITED)
+        yield from lines_of(found, batch, asked=frozenset(ASKED))
     faults.say()
     reader.say(tell)
 
 
-def lines_of(groups: Sequence[Group], reply: Reply) -> Iterator[Line]:
-    """Lines in the shape of the run log; run and step are those of a group's `meta`."""
-    prepared = prepare(groups, limits=UNLIMITED)
-    arrays, correct_R = prepared.groups, correctness(prepared)
+def lines_of(
+    found: ScoredGroups,
+    groups: Sequence[Group],
+    *,
+    asked: frozenset[str] = frozenset(),
+    run: str | None = None,
+    step: int | None = None,
+) -> Iterator[Line]:
+    """Groups that were scored, in the shape of the run log's lines, with what was `asked` for of prompt and texts.
+
+    Run and step of a group's `meta`, where a file names them, go before those of the request.
+    """
+    arrays, correct_R = found.prepared.groups, found.correct_R
     ends = pairwise(offsets(arrays.sizes_P).tolist())
-    body = reply.to_json()["groups"]
-    for group, said, kind, (low, high) in zip(groups, body, prepared.kinds, ends, strict=True):
-        meta = group.get("meta") or {}
-        rollouts = group["rollouts"]
-        texts = [r.get("text") for r in rollouts]
-        tokens = [r.get("token_entropies") for r in rollouts]
+    entropy_R, tokens_R, trained_R = arrays.column("mean_entropy"), arrays.column("num_tokens"), arrays.trains_R
+    for group, said, kind, (low, high) in zip(groups, found.reply.groups, found.prepared.kinds, ends, strict=True):
+        meta, rollouts = group.get("meta") or {}, group["rollouts"]
+        texts = {"texts": "text", "token_entropies": "token_entropies"}
+        columns = {key: [r.get(name) for r in rollouts] for key, name in texts.items() if key in asked}
         yield {
-            "v": 1,
-            "run": meta.get("run"),
-            "step": meta.get("step"),
+            "v": VERSION,
+            "run": meta.get("run", run),
+            "step": meta.get("step", step),
             "kind": kind,
             "label": group.get("label"),
-            **said,
-            "group_id": group.get("group_id", said["group_id"]),
-            "trained": arrays.trains_R[low:high].tolist(),
+            **group_json(said),
+            "group_id": group.get("group_id", said.group_id),
+            "trained": trained_R[low:high].tolist(),
             "correct": _known(correct_R[low:high], bool),
-            "mean_entropies": _known(arrays.column("mean_entropy")[low:high], float),
-            "num_tokens": _known(arrays.column("num_tokens")[low:high], int),
-            "prompt": group.get("prompt"),
-            "texts": texts if any(t is not None for t in texts) else None,
-            "token_entropies": tokens if any(t is not None for t in tokens) else None,
+            "mean_entropies": _known(entropy_R[low:high], float),
+            "num_tokens": _known(tokens_R[low:high], int),
+            **({"prompt": group.get("prompt")} if "prompt" in asked else {}),
+            **{key: column for key, column in columns.items() if any(x is not None for x in column)},
         }
 
 

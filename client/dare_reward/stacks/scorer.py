@@ -46,7 +46,9 @@ __all__ = [
 
 JSON = Mapping[str, Any]
 Rewards = list[list[float | None]]
-OPTIONS: Final[Mapping[str, Any]] = {"timeout": float, "retries": int, "fallback": str, "token": str}
+OPTIONS: Final[Mapping[str, Any]] = {
+    "timeout": float, "retries": int, "fallback": str, "token": str, "run_log": str, "run_log_texts": str,
+}  # fmt: skip
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 ON_ERROR: Final = ("raise", "abstain", "zero")
 
@@ -57,6 +59,7 @@ class Scorer:
 
     on_error    when the service stays away and no fallback is allowed: raise; abstain (None); zero
     update      what is asked beside rewards: advantage, selection and the like (`dare_reward.advantages.update`)
+    run         name of the run, in the service's log and in a run log
     """
 
     url: str
@@ -65,14 +68,16 @@ class Scorer:
     options: tuple[tuple[str, Any], ...]
     on_error: Literal["raise", "abstain", "zero"]
     update: tuple[tuple[str, Any], ...] = ()
+    run: str | None = None
 
     @classmethod
     def of(cls, url: str, **settings: Any) -> Scorer:
-        """`url` with settings in its query, or as keywords (these win): method, the method's parameters, on_error,
-        and the client's timeout, retries, fallback and token."""
+        """`url` with settings in its query, or as keywords (these win): method, the method's parameters, run,
+        on_error, and the client's timeout, retries, fallback, token, run_log and run_log_texts."""
         parts = split_address(url)
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
         method, on_error = given.pop("method", "dare"), given.pop("on_error", "raise")
+        run = given.pop("run", None)
         if on_error not in ON_ERROR:
             raise RequestError(f"on_error must be one of {', '.join(ON_ERROR)}, not {on_error!r}", code="parameter")
         options = {k: OPTIONS[k](given.pop(k)) for k in OPTIONS if given.get(k) is not None}
@@ -83,18 +88,19 @@ class Scorer:
         parsed = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
         update, params = Update.split(parsed)
         if unknown := parsed.keys() - known.keys():
-            names = ", ".join((*known, "method", "on_error", *OPTIONS))
+            names = ", ".join((*known, "method", "run", "on_error", *OPTIONS))
             raise RequestError(
                 f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         asked = tuple(update.asked().items())
-        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, asked)
+        return cls(base, method, tuple(sorted(params.items())), tuple(options.items()), on_error, asked, run)
 
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
-            reply = _client(self, os.getpid()).reward(groups, method=self.method, step=step, **self._params(groups))
+            client, params = _client(self, os.getpid()), self._params(groups)
+            reply = client.reward(groups, method=self.method, run=self.run, step=step, **params)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -102,7 +108,8 @@ class Scorer:
     async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
-            reply = await _async_client(self).reward(groups, method=self.method, step=step, **self._params(groups))
+            client, params = _async_client(self), self._params(groups)
+            reply = await client.reward(groups, method=self.method, run=self.run, step=step, **params)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply

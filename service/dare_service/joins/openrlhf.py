@@ -25,14 +25,16 @@ always lists as long as `query`, always floats, always the same keys. What they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fastapi import Request, Response
 from pydantic_core import to_json
 
+from dare_reward._scoring.score import ScoredGroups
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import RolloutOutcome
@@ -41,6 +43,7 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import address, query_string
 from ..run_notices import Runs
+from ..run_recorder import RunRecorder
 from ..settings import Settings
 from ..workers import Watch, Workers, run, unless_gone
 from .held_request import waited
@@ -68,12 +71,22 @@ class Question:
 class OpenRLHF:
     """The route's state: the groups that form, and what is known of the runs."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, workers: Workers, runs: Runs, refusal: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        workers: Workers,
+        runs: Runs,
+        *,
+        recorder: RunRecorder,
+        refusal: str,
+    ) -> None:
         self._settings = settings
         self._limits = settings.limits
         self._metrics = metrics
         self._workers = workers
         self._runs = runs
+        self._recorder = recorder
         self._refusal = refusal
         self.join: Join[bytes] = Join(
             self._score,
@@ -113,7 +126,9 @@ class OpenRLHF:
             return read_body(body, self._limits, settings.max_request_memory)
 
         def members(columns: OpenRLHFBody, watch: Watch = lambda: None) -> tuple[list[Member], OpenRLHFBody]:
-            found = read_members(columns, rules_of(config), config.label_policy, settings.max_text, watch)
+            found = read_members(
+                columns, rules_of(config), config.label_policy, settings.max_text, watch, logged=settings.logged_texts
+            )
             return found, columns
 
         if len(body) <= INLINE_BYTES and len((short := columns()).query) == 1:
@@ -165,7 +180,7 @@ class OpenRLHF:
                 effort.check(("query", i))
             places = list(groups.values())
             batch = [[members[i] for i in place] for place in places]
-            observe = self._metrics.observe_groups
+            observe = partial(self._observe, question.run, None)
             scored, entropies = score_groups(config, batch, limits, observe, effort) if batch else ([], True)
             for place, found in zip(places, scored, strict=True):
                 out.update(zip(place, found, strict=True))
@@ -195,7 +210,7 @@ class OpenRLHF:
                 patience=TRIES,
                 origin=address,
                 min_share=config.min_share,
-                weight=len(member.rollout["answer"] or "") + len(member.label.answer or ""),
+                weight=_weight(member),
             )
             try:
                 return await waited(self.join, arrival, request, hold=self._settings.join_hold)
@@ -217,7 +232,7 @@ class OpenRLHF:
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
         """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
-        config, run_name, *_ = group.slots[0].arrival.rollout
+        config, run_name, _, phase = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
@@ -225,7 +240,9 @@ class OpenRLHF:
             config = replace(config, on_deadline="neutral")
 
         def work() -> tuple[Scored[bytes], bool]:
-            observe, early = self._metrics.observe_groups, group.reason != "full"
+            early = group.reason != "full"
+            given = not (early and config.on_deadline == "neutral")
+            observe = partial(self._observe, run_name, phase, logged=given)
             (found,), entropies = score_groups(
                 config, [members], self._limits, observe, Effort(), early=early, waits=waits
             )
@@ -235,6 +252,20 @@ class OpenRLHF:
         scored, entropies = await run(self._workers.joins, work)
         self._note_entropies(run_name, config, entropies)
         return scored
+
+    def _observe(
+        self,
+        run_name: str,
+        step: int | None,
+        scored: ScoredGroups,
+        bodies: Sequence[Mapping[str, Any]],
+        *,
+        logged: bool = True,
+    ) -> None:
+        """`logged`: the rewards are given to the rollouts."""
+        self._metrics.observe_groups(scored.reply)
+        if logged:
+            self._recorder.scored(scored, bodies, run=run_name, step=step)
 
     def _note_entropies(self, run_name: str, config: Configuration, entropies: bool) -> None:
         if not entropies:
@@ -282,6 +313,12 @@ class OpenRLHF:
 
     def expired(self, groups: int) -> None:
         self._metrics.join_groups.labels("expired").inc(groups)
+
+
+def _weight(member: Member) -> int:
+    """Bytes that a rollout holds while it waits, beside what every rollout does."""
+    texts = (member.rollout["answer"], member.rollout.get("text"), member.label.answer, member.prompt)
+    return sum(len(text or "") for text in texts)
 
 
 def _group_size(request: Request, config: Configuration) -> int:

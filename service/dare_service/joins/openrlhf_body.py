@@ -58,6 +58,7 @@ class Member:
     rollout: Mapping[str, Any]
     entropy: tuple[str, str]
     found: bool
+    prompt: str | None = None  # kept for a run log only
 
 
 def looks_like(body: bytes | bytearray) -> bool:
@@ -97,31 +98,42 @@ def _content(body: bytes | bytearray) -> dict[str, Any]:
 
 
 def read_members(
-    body: OpenRLHFBody, rules: AnswerRules, policy: Split, max_text: int, watch: Callable[[], None]
+    body: OpenRLHFBody,
+    rules: AnswerRules,
+    policy: Split,
+    max_text: int,
+    watch: Callable[[], None],
+    *,
+    logged: frozenset[str] = frozenset(),
 ) -> list[Member]:
-    """Every rollout's response found, its answer read, its label read. `watch` is called before each."""
+    """Every rollout's response found, its answer read, its label read. `watch` is called before each; of texts is kept
+    what is `logged`."""
     out = []
     for i in range(len(body.query)):
         watch()
-        out.append(_member(body, i, rules, policy, max_text))
+        out.append(_member(body, i, rules, policy, max_text, logged=logged))
     return out
 
 
-def _member(body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int) -> Member:
+def _member(
+    body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int, *, logged: frozenset[str]
+) -> Member:
     query, prompt, own = body.query[i], body.prompts[i], {k: v[i] for k, v in body.given.items()}
     label = read_label(body.labels[i], policy=policy)
     start, found = response_start(query, prompt)
     numbers = {k: own[k] for k in ("mean_entropy", "num_tokens") if own.get(k) is not None}
     # The answer stands at the end; a refused rollout would end the training run.
     raw = {"text": query[max(start, len(query) - max_text) :], "finish_reason": own.get("finish_reason"), **numbers}
+    kept = {"text": raw["text"]} if "texts" in logged else {}  # the answer is given beside it, and wins
     return Member(
         group=own.get("group_key") or _digest(prompt, json.dumps(body.labels[i], sort_keys=True)).hex(),
         identity=_digest(query, repr(sorted(own.items()))),
         index=own.get("index"),
         label=label,
-        rollout={"answer": rules.read(raw, label), **numbers},
+        rollout={"answer": rules.read(raw, label), **numbers, **kept},
         entropy=(own.get("entropy_source", "exact"), own.get("entropy_mode", "unknown")),
         found=found,
+        prompt=prompt if "prompt" in logged else None,
     )
 
 

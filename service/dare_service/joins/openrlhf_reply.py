@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 from dare_reward._scoring.request import Limits
-from dare_reward._scoring.score import score
+from dare_reward._scoring.score import ScoredGroups, scored
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes, rounded
-from dare_reward.reply import GroupReply, Reply
+from dare_reward.reply import GroupReply
 
 from .openrlhf_body import Member
 from .url_options import Configuration
@@ -52,7 +52,7 @@ def score_groups(
     config: Configuration,
     groups: Sequence[Sequence[Member]],
     limits: Limits,
-    observe: Callable[[Reply], None],
+    observe: Callable[[ScoredGroups, Sequence[Mapping[str, Any]]], None],
     effort: Effort,
     *,
     early: bool = False,
@@ -60,6 +60,7 @@ def score_groups(
 ) -> tuple[list[list[RolloutOutcome]], bool]:
     """One outcome per member of each group, and whether entropies, if the method wants them, entered every reward.
 
+    observe is told each part of the groups, as bodies of `POST /reward`, and what came of it
     effort  what reading the answers may cost
     early   the groups closed before all of their rollouts were there
     waits   seconds that each rollout of a single group waited for its siblings
@@ -67,11 +68,11 @@ def score_groups(
     replies: list[GroupReply] = []
     for at in range(0, len(groups), limits.groups):
         bodies = [_body(config, members, i) for i, members in enumerate(groups[at : at + limits.groups])]
-        part = score(
+        part = scored(
             bodies, dict(config.params), method=config.method, limits=limits, shadow=config.shadow, effort=effort
         )
-        observe(part)
-        replies.extend(part.groups)
+        observe(part, bodies)
+        replies.extend(part.reply.groups)
     wanted = "mean_entropy" in find(config.method).requires
     entropies = not wanted or all(g.entropy_source != "none" or not any(g.valid or ()) for g in replies)
     return [_outcomes(config, *pair, early, waits) for pair in zip(groups, replies, strict=True)], entropies
@@ -84,8 +85,10 @@ def _body(config: Configuration, members: Sequence[Member], i: int) -> dict[str,
     if len(kinds) > 1:  # entropies of two distributions do not compare
         rollouts = [{k: v for k, v in r.items() if k != "mean_entropy"} for r in rollouts]
     (source, mode), *_ = kinds or {("exact", "unknown")}
+    prompt = members[0].prompt
     return {
-        "group_id": str(i),
+        "group_id": f"{i}-{members[0].group}"[:256],
+        **({} if prompt is None else {"prompt": prompt}),
         **rules_of(config).group(members[0].label),
         "entropy_source": source,
         "entropy_mode": mode,

@@ -20,7 +20,7 @@ from fastapi import Request, Response
 from pydantic_core import from_json, to_json
 
 from dare_reward._scoring.request import READING, Limits, read_answers, read_numbers
-from dare_reward._scoring.score import score
+from dare_reward._scoring.score import scored
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
@@ -30,6 +30,7 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import query_string
 from ..run_notices import Runs
+from ..run_recorder import RunRecorder
 from ..settings import Settings
 from ..workers import Workers, run
 from .held_request import waited
@@ -46,11 +47,21 @@ NAMED = 20  # missing indices in an error
 class Rollouts:
     """The route's state."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, workers: Workers, runs: Runs, refusal: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        workers: Workers,
+        runs: Runs,
+        *,
+        recorder: RunRecorder,
+        refusal: str,
+    ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._workers = workers
         self._runs = runs
+        self._recorder = recorder
         self._refusal = refusal
         keep = settings.rollouts_keep
         self.join: Join[bytes] = Join(self._score, stale=keep, keep=keep, memory=settings.join_memory, observer=self)
@@ -84,9 +95,10 @@ class Rollouts:
 
     def _scored(self, group: JoiningGroup) -> Scored[bytes]:
         config: Configuration = group.terms
-        body = {**_shell(config), "rollouts": [slot.arrival.rollout for slot in group.slots]}
+        run, group_id = group.key  # type: ignore[misc]
+        body = {**_shell(config), "group_id": group_id, "rollouts": [slot.arrival.rollout for slot in group.slots]}
         limits = self._settings.limits
-        reply = score(
+        found = scored(
             [body],
             dict(config.params),
             method=config.method,
@@ -94,7 +106,9 @@ class Rollouts:
             shadow=config.shadow,
             effort=Effort(),
         )
+        reply = found.reply
         self._metrics.observe_groups(reply)
+        self._recorder.scored(found, [body], run=run, step=None)
         return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
 
     def closed(self, group: JoiningGroup) -> None:
@@ -119,6 +133,8 @@ def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings)
         raise RequestError(f"must be 0 to group_size - 1, {size - 1}", loc=("index",), code="value")
     identity = hashlib.blake2b(repr(content["rollout"]).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     rollout = _reduced(content["rollout"], config, limits)
+    if "texts" in settings.logged_texts and isinstance(text := content["rollout"].get("text"), str):
+        rollout["text"] = text  # the answer is given beside it, and wins
     return Arrival(
         key=(content["run"], content["group_id"]),
         size=size,
@@ -127,7 +143,7 @@ def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings)
         index=index,
         origin=content["run"],
         terms=config,
-        weight=len(rollout["answer"] or ""),
+        weight=len(rollout["answer"] or "") + len(rollout.get("text", "")),
     )
 
 

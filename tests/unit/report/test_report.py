@@ -1,6 +1,7 @@
 """Totals, verdicts and picks of a run, and the HTML file: what it says, how large it gets, what cannot act in it."""
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -9,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from rows import each
 
-from dare_reward import estimate
+from dare_reward._scoring.score import scored
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
 from dare_reward.report import book as books
@@ -60,8 +61,8 @@ def test_columns_of_one_step():
 
 def test_totals_agree_with_the_reply_of_the_file():
     groups = [g for _, g in Reader(EXAMPLE)]
-    reply = estimate(groups, method="dare", shadow=["scrl"])
-    found = only(list(lines_of(groups, reply)))
+    scoring = scored(groups, {}, method="dare", shadow=["scrl"])
+    reply, found = scoring.reply, only(list(lines_of(scoring, groups)))
     by_name = {k: v[0] for k, v in found["columns"].items() if k != "step"}
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "entropy_auroc", "pass@1"):
         assert by_name[name] == pytest.approx(reply.diagnostics[name], abs=1e-5), name
@@ -300,7 +301,9 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
     log = tmp_path / "log"
     log.mkdir()
     told = [line(s, run=name) for s in range(3) for name in ("one", "two")]
-    (log / "x.jsonl").write_text("".join(json.dumps(x) + "\n" for x in told))
+    text = "".join(json.dumps(x) + "\n" for x in told)
+    (log / "x.jsonl").write_text(text)
+    (log / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     for source in (log, log / "x.jsonl"):
         assert main(["report", str(source), "--run", "two", "-o", str(tmp_path / "b.html"), "--force"]) == 0
         assert "3 groups in 1 runs" in capsys.readouterr().err
@@ -312,8 +315,8 @@ def test_step_and_run_of_a_file_are_kept(tmp_path):
     source = tmp_path / "f.jsonl"
     rollouts = [{"answer": "1"}, {"answer": "1"}, {"answer": "2"}]
     loose = [{"prompt_id": "p", "global_step": 4, "run": "z", "text": r"\boxed{1}"} for _ in range(2)]
-    rows = [{"run": "z", "step": 3, "rollouts": rollouts, "meta": None}, {"step": 3, "rollouts": rollouts}, *loose]
-    source.write_text("".join(json.dumps({k: v for k, v in r.items() if v is not None}) + "\n" for r in rows))
+    rows = [{"run": "z", "step": 3, "rollouts": rollouts}, {"step": 3, "rollouts": rollouts}, *loose]
+    source.write_text("".join(json.dumps(r) + "\n" for r in rows))
     told = []
     found = read_lines(str(source), method="ttrl", params={}, shadow=[], logprobs=False, tell=told.append)
     assert [(x["run"], x["step"], x["pseudo_label"]) for x in found] == [("z", 3, "1"), (None, 3, "1"), ("z", 4, "1")]

@@ -18,8 +18,9 @@ from typing import Any, Final, Literal, get_args
 
 from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind
-from dare_reward.errors import ConfigError, misspelt_variables
+from dare_reward.errors import ConfigError, RequestError, misspelt_variables
 from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle
+from dare_reward.runs.line import asked_for
 
 from ..launch.recipes import CARRIED
 
@@ -62,6 +63,8 @@ class AgentConfig:
     timeout, retries, patience   seconds per try, tries after the first, seconds for all of it; then the reward is
                    computed in process
     start_timeout  seconds to wait for the service when the actor starts
+    run_log        a folder to which every group that the actor scores is appended (docs/run-log.md)
+    run_log_texts  what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
     """
 
     url: str = "http://127.0.0.1:8000"
@@ -82,6 +85,8 @@ class AgentConfig:
     retries: int = 3
     patience: float = 60.0
     start_timeout: float = 120.0
+    run_log: str = ""
+    run_log_texts: str = ""
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
@@ -89,6 +94,10 @@ class AgentConfig:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
         if self.votes_per_prompt < 0:
             raise ConfigError("votes_per_prompt must be 0 or more")
+        try:
+            asked_for(self.run_log_texts)
+        except RequestError as error:
+            raise ConfigError(f"run_log_texts: {error.message}") from None
         require_rewards(find(self.method), consumer="OpenRLHF")
         require_every_rollout(find(self.method), consumer="OpenRLHF")
         require_steps(*settle(self.method, self.params, shadow=self.shadow), consumer="OpenRLHF's agent")

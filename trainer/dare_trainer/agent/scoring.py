@@ -11,12 +11,16 @@ import asyncio
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__
-from dare_reward._scoring.score import score
+from dare_reward._scoring.score import ScoredGroups, score, scored
 from dare_reward.errors import ConfigError, DareError, ReplyError
 from dare_reward.methods import config_id
+from dare_reward.runs.line import asked_for, of_scored
+from dare_reward.runs.log import run_log_of
 
 from .config import AgentConfig
 
@@ -72,7 +76,9 @@ class Estimation:
         self.params = config.every_param
         self.fallbacks = 0
         options: dict[str, Any] = {"token": config.token or None, "timeout": config.timeout, "retries": config.retries}
-        self._client = AsyncClient(config.url, **options, send_tokens=config.send == "tokens", transport=transport)
+        logged = {"run_log": config.run_log or None, "run_log_texts": config.run_log_texts}
+        tokens = config.send == "tokens"
+        self._client = AsyncClient(config.url, **options, **logged, send_tokens=tokens, transport=transport)
 
     async def score(self, group: Group) -> tuple[GroupReply | None, float]:
         """The group's reply and how it was got: 0 by the service, 1 in process, 2 not at all (None)."""
@@ -110,14 +116,23 @@ class Estimation:
             attempts = [self.params, {**self.params, "missing_entropy": "frequency"}]
         for params in attempts:
             try:
-                reply = score([group], params, method=self.config.method, shadow=self.config.shadow).groups[0]
+                found = scored([group], params, method=self.config.method, shadow=self.config.shadow)
+                reply = found.reply.groups[0]
             except Exception:
                 logger.exception("group %s could not be scored in process", group.get("group_id"))
                 continue
             if reply.error is None:
+                self._log(found, group)
                 return reply, 1.0
             logger.error("group %s: %s", group.get("group_id"), reply.error.message)
         return None, 2.0
+
+    def _log(self, found: ScoredGroups, group: Group) -> None:
+        """A group that was scored here; the client logs those that the service scored."""
+        if self.config.run_log:
+            asked, run = asked_for(self.config.run_log_texts), self.config.run or None
+            make = partial(of_scored, found, [group], asked=asked, run=run)
+            run_log_of(Path(self.config.run_log).absolute(), asked).add_made(make, 1)
 
     async def close(self) -> None:
         await self._client.close()

@@ -1,0 +1,102 @@
+"""`dare-reward replay RUN --method X`: what another method would have said of the groups of a run log."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import IO, Any
+
+from dare_reward.errors import RequestError
+from dare_reward.files.output import text_file
+from dare_reward.runs import read_run
+from dare_reward.runs.reader import segments
+from dare_reward.runs.replay import Difference, Totals, replay
+
+from .group_lines import add_method, chosen_params, warn
+from .tables import short_answer, table
+
+__all__ = ["register"]
+
+SHOWN = 8
+EPILOG = """It starts at the answers as the run read them. What it says holds for each group as it was sampled: a policy
+that had been trained on other rewards would have sampled other rollouts. Exit codes: 0 every group scored again; 1 some
+not; 2 nothing done."""
+
+
+def register(subparsers: Any) -> None:
+    words = "score the groups of a run log by another method, and count what changes"
+    parser: argparse.ArgumentParser = subparsers.add_parser("replay", help=words, description=words, epilog=EPILOG)
+    parser.add_argument("path", metavar="RUN", help="a folder of a run log, or one of its segments (docs/run-log.md)")
+    add_method(parser)
+    parser.add_argument("--json", action="store_true", help="the counts as one JSON object")
+    parser.add_argument("--out", help="also write a JSON line for each group whose label or signs change")
+    parser.add_argument("--force", action="store_true", help="replace the file of --out if it exists")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """See EPILOG for the exit codes."""
+    params = chosen_params(arguments)[arguments.method]
+    totals, examples, why = Totals(), list[Difference](), Counter[str]()
+    with ExitStack() as stack:
+        out: IO[str] | None = None
+        if arguments.out:
+            taken = segments(arguments.path)
+            out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=taken))
+        for one in replay(read_run(arguments.path), arguments.method, params):
+            totals.add(one)
+            if one.error is not None:
+                why[one.error.partition(":")[0]] += 1
+            elif one.flipped and len(examples) < SHOWN:
+                examples.append(one)
+            if out is not None and (one.flipped or one.opposite):
+                out.write(json.dumps(asdict(one)) + "\n")
+        for code, count in why.most_common():
+            warn(f"{count} groups cannot be scored by {arguments.method}: {code}")
+        if not totals.groups:
+            raise RequestError(f"{arguments.path}: no group of the run log could be scored again", code="empty")
+    if arguments.json:
+        print(json.dumps({"method": arguments.method, **totals.to_json()}))
+    else:
+        print(_words(arguments.method, totals, examples))
+    return int(totals.failed > 0)
+
+
+def _words(method: str, totals: Totals, examples: Sequence[Difference]) -> str:
+    rows = [
+        ("groups scored again", f"{totals.groups:,}", ""),
+        ("another label", f"{totals.flipped:,}", _share(totals.flipped, totals.groups)),
+        ("advantages of the other sign", f"{totals.opposite:,}", _share(totals.opposite, totals.rollouts)),
+        ("groups without a signal, before", f"{totals.before_silent:,}", _share(totals.before_silent, totals.groups)),
+        (f"groups without a signal, {method}", f"{totals.after_silent:,}", _share(totals.after_silent, totals.groups)),
+    ]
+    if totals.known:
+        rows += [
+            ("groups with a known answer", f"{totals.known:,}", ""),
+            ("label right, before", f"{totals.before_right:,}", _share(totals.before_right, totals.known)),
+            (f"label right, {method}", f"{totals.after_right:,}", _share(totals.after_right, totals.known)),
+            ("flipped: only the old label was right", f"{totals.flipped_from_right:,}", ""),
+            (f"flipped: only the label of {method} is right", f"{totals.flipped_to_right:,}", ""),
+            ("flipped: both are wrong", f"{totals.flipped_wrong:,}", ""),
+        ]
+    parts = [table(("what", "count", "share"), rows, right=True)]
+    if examples:
+        shown = [
+            (
+                "-" if one.step is None else str(one.step),
+                short_answer(one.group_id),
+                short_answer(one.before or "none"),
+                short_answer(one.after or "none"),
+            )
+            for one in examples
+        ]
+        parts.append(table(("step", "group", "label before", f"label of {method}"), shown))
+    return "\n\n".join(parts)
+
+
+def _share(count: int, of: int) -> str:
+    return f"{100 * count / of:.1f} %" if of else "-"

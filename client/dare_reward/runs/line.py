@@ -1,0 +1,287 @@
+"""One line of a run log: what it holds, and how it is made of a request's groups and their reply."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from .._scoring.array_inputs import read_columns
+from .._scoring.request import kind_of, option_tuple
+from .._scoring.score import ScoredGroups
+from .._segments import Floats, Ints, offsets
+from ..answers.classes import grades
+from ..errors import RequestError, unknown_name
+from ..groups import Groups, Ragged
+from ..inputs import FIELDS
+from ..reply import GroupReply, Reply, group_json
+
+__all__ = ["ASKED", "LINE", "VERSION", "LineField", "RunRecord", "asked_for", "lines", "of_groups", "of_scored"]
+
+JSON = Mapping[str, Any]
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LineField:
+    """One key of a line. `of`: whether the value is of the group or has one entry per rollout."""
+
+    name: str
+    of: str
+    meaning: str
+
+
+# Every line has these keys, null where there is nothing to say; those after `error` are left out instead.
+LINE: Final = (
+    LineField("v", "line", "version of this table: 1"),
+    LineField("time", "group", "when it was scored, UTC in ISO 8601 with milliseconds"),
+    LineField("run", "group", "the request's `run`"),
+    LineField("step", "group", "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen"),
+    LineField("kind", "group", "how answers compare: math, choice, text or exact"),
+    LineField("label", "group", "the right answer, where one was sent"),
+    LineField("trained", "rollout", "false: it only votes"),
+    LineField("correct", "rollout", "it is right, where a label or `correct` was sent"),
+    LineField("mean_entropies", "rollout", "mean token entropy in nats"),
+    LineField("num_tokens", "rollout", "number of generated tokens"),
+    LineField("seconds", "group", "what its request took: scoring, or from the client's call to the reply"),
+    LineField("group_id", "group", "the group's id, which a later step may use again"),
+    LineField("method", "group", "what scored it; null with an `error`"),
+    LineField("config_id", "group", "what scored it, with every parameter: equal ids are equal rules"),
+    LineField("rewards", "rollout", "the reward; null as a whole if the method gives advantages"),
+    LineField("keep", "rollout", "false: its answer was pruned"),
+    LineField("valid", "rollout", "false: it has no answer"),
+    LineField("answers", "rollout", "the answer, in the spelling that stands for its class; null: none"),
+    LineField("answer_spans", "rollout", "[start, end) of the answer in the text, where asked for"),
+    LineField("advantages", "rollout", "the advantage, where asked for; null for a rollout that only votes"),
+    LineField("select", "group", "rollouts to train on, where a selection was asked for"),
+    LineField("drop", "group", "why the group carries nothing"),
+    LineField("pseudo_label", "group", "the kept answer with the greatest reward"),
+    LineField("entropy_source", "group", "exact, topk, logprob; none: entropies did not enter the rewards"),
+    LineField("support", "group", "the distinct answers with their votes and numbers"),
+    LineField("second_rewards", "group", "those of the second group's rollouts, from methods on paired groups"),
+    LineField("second_advantages", "group", "likewise"),
+    LineField("token_mask", "group", "always null: masks are not kept"),
+    LineField("flags", "group", "what is unusual about it"),
+    LineField("diagnostics", "group", "its numbers; `shadow` in it says what other methods would have said"),
+    LineField("error", "group", "code and message of a group that could not be scored"),
+    LineField("inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent"),
+    LineField("prompt", "group", "the prompt, if asked for and sent"),
+    LineField("texts", "rollout", "the text, if asked for and sent"),
+    LineField("token_entropies", "rollout", "entropy of each generated token in nats, if asked for and sent"),
+)
+ASKED: Final = ("prompt", "texts", "token_entropies")
+# Inputs that have keys of their own.
+OWN: Final = MappingProxyType({"mean_entropy": "mean_entropies", "num_tokens": "num_tokens"})
+COLUMNS: Final = ("trained", "correct", *OWN.values())
+EXTRA: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar" and f.name not in OWN)
+DECIMALS: Final = 4  # of a token's entropy
+
+
+def asked_for(text: str) -> frozenset[str]:
+    """The optional keys that `text` names, separated by blanks or commas; `all` is every one of them."""
+    names = frozenset(text.replace(",", " ").split())
+    if names == {"all"}:
+        return frozenset(ASKED)
+    if unknown := names - set(ASKED):
+        raise RequestError(f"{unknown_name('part of a run log', min(unknown), [*ASKED, 'all'])}", code="parameter")
+    return names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunRecord:
+    """What is written of one request, as columns over its rollouts; of token arrays only what was asked for.
+
+    correct_R   1 right, 0 wrong, NaN unknown
+    texts       prompt and texts, if asked for: a value for each group
+    tokens      the groups with their token entropies, if asked for
+    encoded     the replies as JSON objects, where they have been written already, without token masks
+    """
+
+    run: str | None
+    step: int | None
+    seconds: float
+    replies: Sequence[GroupReply]
+    sizes: Sequence[int]
+    kinds: Sequence[str]
+    labels: Sequence[str | None]
+    correct_R: Floats
+    trained_R: Sequence[bool]
+    columns: Mapping[str, Floats]
+    texts: Mapping[str, Sequence[Any]]
+    tokens: Groups | None
+    encoded: Sequence[bytes] | None = None
+
+    @property
+    def weight(self) -> int:
+        """About as many bytes as it holds while it waits."""
+        texts = sum(len(t or "") for group in self.texts.get("texts", ()) for t in group or ())
+        prompts = sum(len(t or "") for t in self.texts.get("prompt", ()))
+        tokens = 0 if self.tokens is None else self.tokens.ragged("token_entropies").values.nbytes
+        return 512 * sum(self.sizes) + texts + prompts + tokens
+
+
+def of_scored(
+    scored: ScoredGroups,
+    groups: Sequence[JSON],
+    *,
+    asked: frozenset[str] = frozenset(),
+    run: str | None = None,
+    step: int | None = None,
+    encoded: Sequence[bytes] | None = None,
+) -> RunRecord:
+    """Of groups that were scored in this process; `groups` are those of the request, for its texts."""
+    prepared, arrays = scored.prepared, scored.prepared.groups
+    return RunRecord(
+        run=run,
+        step=step,
+        seconds=scored.seconds,
+        replies=scored.reply.groups,
+        sizes=arrays.sizes_P.tolist(),
+        kinds=prepared.kinds,
+        labels=prepared.labels,
+        correct_R=scored.correct_R,
+        trained_R=arrays.trains_R.tolist(),
+        columns=_columns(arrays.columns),
+        texts=_texts(groups, asked),
+        tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
+        encoded=None if any(g.token_mask is not None for g in scored.reply.groups) else encoded,
+    )
+
+
+def of_groups(
+    groups: Sequence[JSON],
+    reply: Reply,
+    *,
+    asked: frozenset[str] = frozenset(),
+    run: str | None = None,
+    step: int | None = None,
+    seconds: float = 0.0,
+) -> RunRecord:
+    """Of groups that a service scored: the answers are those of its reply."""
+    sizes = [len(g["rollouts"]) for g in groups]
+    rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
+    arrays = read_columns(rollouts, {}, lambda i: ("rollouts", i))
+    rights = [_right(g, r) for g, r in zip(groups, reply.groups, strict=True)]
+    return RunRecord(
+        run=run,
+        step=step,
+        seconds=seconds,
+        replies=reply.groups,
+        sizes=sizes,
+        kinds=[kind_of(g) for g in groups],
+        labels=[g.get("label") for g in groups],
+        correct_R=np.concatenate(rights) if rights else np.zeros(0),
+        trained_R=[bool(r.get("trained", True)) for g in groups for r in g["rollouts"]],
+        columns=_columns(arrays),
+        texts=_texts(groups, asked),
+        tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
+    )
+
+
+READ: Final = OWN.keys() | set(EXTRA) | {f.name for f in FIELDS.values() if f.per_token}
+
+
+def _right(group: JSON, reply: GroupReply) -> Floats:
+    """1 right, 0 wrong, NaN unknown: the rollout's `correct`, else its answer against the group's label."""
+    told = np.array([np.nan if r.get("correct") is None else float(r["correct"]) for r in group["rollouts"]])
+    label, answers = group.get("label"), reply.answers
+    if label is None or answers is None or not np.isnan(told).any():
+        return told
+    every = [s.answer for s in reply.support or ()]
+    same = grades(every, label, kind=kind_of(group), options=option_tuple(group))
+    right = dict(zip(every, same, strict=True))
+    graded = np.array([float(a is not None and bool(right.get(a, False))) for a in answers])
+    return np.where(np.isnan(told), graded, told)
+
+
+def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[Any]]:
+    out: dict[str, Sequence[Any]] = {}
+    if "prompt" in asked:
+        out["prompt"] = [g.get("prompt") for g in groups]
+    if "texts" in asked:
+        texts = [[r.get("text") for r in g["rollouts"]] for g in groups]
+        out["texts"] = [own if any(t is not None for t in own) else None for own in texts]
+    return out
+
+
+def _tokens(sizes_P: Ints, arrays: Mapping[str, Any], asked: frozenset[str]) -> Groups | None:
+    """Groups with nothing but the token entropies, if they were asked for and sent."""
+    if "token_entropies" not in asked or not isinstance(arrays.get("token_entropies"), Ragged):
+        return None
+    own = {name: arrays[name] for name in ("token_entropies", "token_mask") if name in arrays}
+    nobody = np.full(int(sizes_P.sum()), -1, np.int64)
+    return Groups(sizes_P, nobody, np.zeros(len(sizes_P), np.int64), (), own)
+
+
+def _token_rows(groups: Groups | None) -> list[list[float]]:
+    """The entropies of each rollout's generated tokens, rounded."""
+    if groups is None:
+        return []
+    kept = groups.generated("token_entropies")
+    ends = offsets(kept.lengths).tolist()
+    return [np.round(kept.values[a:b].astype(np.float64), DECIMALS).tolist() for a, b in itertools.pairwise(ends)]
+
+
+def _columns(arrays: Mapping[str, Any]) -> dict[str, Floats]:
+    """The numbers that a rollout has one of."""
+    return {name: arrays[name] for name in (*sorted(OWN), *EXTRA) if isinstance(arrays.get(name), np.ndarray)}
+
+
+def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> Iterator[bytes]:
+    """A line for each group of the record, scored at `time` (seconds since 1970), without its line break."""
+    stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    starts = offsets(np.array(record.sizes, np.int64)).tolist()
+    tokens = _token_rows(record.tokens)
+    columns: dict[str, list[Any]] = {"trained": list(record.trained_R), "correct": _values(record.correct_R, bool)}
+    inputs: dict[str, list[Any]] = {}
+    for name, column in record.columns.items():
+        if name in OWN:
+            columns[OWN[name]] = _values(column, int if name == "num_tokens" else float)
+        else:
+            inputs[name] = _values(column, float)
+    for p, reply in enumerate(record.replies):
+        part = slice(starts[p], starts[p + 1])
+        own = {
+            "v": VERSION,
+            "time": stamp,
+            "run": record.run,
+            "step": record.step,
+            "kind": record.kinds[p],
+            "label": record.labels[p],
+            **{name: _known(columns[name][part]) if name in columns else None for name in COLUMNS},
+            "seconds": round(record.seconds, 6),
+        }
+        further: dict[str, Any] = {}
+        if known := {n: values for n, column in inputs.items() if (values := _known(column[part])) is not None}:
+            further["inputs"] = known
+        if any(tokens[part]):
+            further["token_entropies"] = tokens[part]
+        further |= {name: values[p] for name, values in record.texts.items() if values[p] is not None}
+        if record.encoded is None:
+            yield encode({**own, **group_json(reply), "token_mask": None, **further})
+        else:
+            yield _joined(encode(own), record.encoded[p], *([encode(further)] if further else []))
+
+
+def _values(column: Floats, kind: type[float | int | bool]) -> list[Any]:
+    """The entries of a column; None where it has none."""
+    absent = np.isnan(column)
+    if not absent.any():
+        return column.astype(kind).tolist()
+    filled = np.where(absent, 0, column).astype(kind).tolist()
+    return [None if gone else x for gone, x in zip(absent.tolist(), filled, strict=True)]
+
+
+def _known(values: list[Any]) -> list[Any] | None:
+    """A group's entries; None where all are."""
+    return values if values.count(None) < len(values) else None
+
+
+def _joined(*objects: bytes) -> bytes:
+    """JSON objects as one."""
+    return b"{" + b",".join(o[1:-1] for o in objects) + b"}"

@@ -1,0 +1,354 @@
+"""The writer of a run log: a thread that encodes, compresses and writes what `add` leaves in a bounded queue.
+
+Each flush is one whole member of a gzip file, handed to the operating system in one piece. So whatever kills the
+process, every group that `flushed` counts can be read; a torn end holds none of them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import math
+import os
+import secrets
+import threading
+import time
+import zlib
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from .line import RunRecord, lines
+
+__all__ = ["RunLog", "encoded", "folder_of", "run_log_of"]
+
+logger = logging.getLogger("dare_reward")
+
+WAITING: Final = 64 << 20  # bytes of records that wait for the thread; more are dropped and counted
+MEMBER: Final = 256 << 10  # bytes of lines in one gzip member
+PAUSE: Final = 0.25  # seconds that lines are gathered for a member
+OPEN: Final = 32  # segments open at once: one for each run that is written now
+SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
+LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
+LEVEL: Final = 1  # of zlib: three times the speed of its default for a seventh more bytes
+
+_starting = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _starting  # noqa: PLW0603  (another thread of the parent may have held it)
+    _starting = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def encoded(line: Mapping[str, Any]) -> bytes:
+    """A line as JSON; what is no number becomes null."""
+    try:
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        text = json.dumps(_finite(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")  # a lone surrogate is no text, and no JSON parser takes it
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(x) for name, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(x) for x in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def folder_of(run: str | None) -> str:
+    """The name of a run's folder: the run's, with what no file name may hold escaped."""
+    name = quote(run or "unnamed", safe=" ").strip(" ")
+    name = "%2E" + name[1:] if name.startswith(".") else name
+    if 0 < len(name) <= 120:
+        return name
+    return f"{name[:100]}-{blake2b((run or '').encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
+
+
+@dataclass(slots=True, eq=False)
+class _Segment:
+    """A file that this process made. `fd` is -1 once it is closed."""
+
+    path: Path
+    fd: int
+    began: float
+    wrote: float
+    size: int = 0
+
+    @classmethod
+    def create(cls, path: Path, now: float) -> _Segment:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        return cls(path, os.open(path, flags, 0o666), now, now)
+
+    def write(self, data: bytes, now: float) -> None:
+        """All of it or nothing; OSError."""
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.pwrite(self.fd, rest, self.size + len(data) - len(rest)) :]
+        except OSError:
+            self.cut()
+            raise
+        self.size += len(data)
+        self.wrote = now
+
+    def cut(self) -> None:
+        """Without what was begun and not finished."""
+        with suppress(OSError):
+            os.ftruncate(self.fd, self.size)
+
+    def gone(self) -> bool:
+        """Somebody has deleted the file."""
+        return os.fstat(self.fd).st_nlink == 0
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            with suppress(OSError):
+                os.fsync(self.fd)
+            with suppress(OSError):
+                os.close(self.fd)
+            self.fd = -1
+
+
+@dataclass(slots=True)
+class _Counts:
+    """flushed: groups that the operating system has; dropped: that found no room; failed: that could not be written."""
+
+    flushed: int = 0
+    dropped: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class RunLog:
+    """A folder that runs are logged to, each in a folder of its own.
+
+    folder      is made when the first group comes
+    asked       the optional keys of a line
+    max_bytes   of this process's segments; the oldest go first
+    max_age     seconds after which a segment of this process goes; 0: none does
+    encode      a line as JSON without a line break
+    warn        is told an event and a sentence, once each
+
+    `add` neither blocks nor raises, from any thread. After a fork the child writes files of its own.
+    """
+
+    folder: Path
+    asked: frozenset[str] = frozenset()
+    max_bytes: int = 1 << 30
+    max_age: float = 0.0
+    encode: Callable[[Mapping[str, Any]], bytes] = encoded
+    warn: Callable[[str, str], None] = lambda event, why: logger.warning("%s: %s", event, why)
+    clock: Callable[[], float] = time.time
+    counts: _Counts = field(default_factory=_Counts)
+    _queue: deque[tuple[float, RunRecord]] = field(default_factory=deque)
+    _waiting: int = 0
+    _more: threading.Condition = field(default_factory=threading.Condition)
+    _idle: bool = True
+    _thread: threading.Thread | None = None
+    _pid: int = 0
+    _name: str = ""
+    _number: int = 0
+    _stopping: bool = False
+    _told: set[str] = field(default_factory=set)
+    _open: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)
+    _own: deque[_Segment] = field(default_factory=deque)
+
+    def add(self, record: RunRecord) -> None:
+        """Leave a request's groups to the thread, or count them as dropped if too much waits already."""
+        if self._pid != os.getpid():
+            with _starting:
+                self._begin()
+        with self._more:
+            weight = record.weight
+            if self._stopping or (self._queue and self._waiting + weight > WAITING):
+                self.counts.dropped += len(record.replies)
+                full = not self._stopping
+            else:
+                full = False
+                self._queue.append((self.clock(), record))
+                self._waiting += weight
+                self._idle = False
+                self._more.notify_all()
+        if full:
+            self._warn("run_log_full", "groups come faster than the run log is written, and some are left out of it")
+
+    def add_made(self, make: Callable[[], RunRecord], groups: int) -> None:
+        """`add` what `make` returns; if it raises, its groups count as failed."""
+        try:
+            record = make()
+        except Exception as error:  # noqa: BLE001  (a log never ends what it is a log of)
+            self._fail(groups, f"{groups} groups could not be logged: {type(error).__name__}: {error}")
+        else:
+            self.add(record)
+
+    def flush(self, seconds: float = 10.0) -> bool:
+        """Wait until what was added is written or counted as failed; False if that takes longer."""
+        with self._more:
+            return self._more.wait_for(lambda: self._idle, seconds)
+
+    def close(self) -> None:
+        """Write what waits, and end the thread."""
+        if self._pid != os.getpid() or self._thread is None:
+            return
+        with self._more:
+            self._stopping = True
+            self._more.notify_all()
+        self._thread.join(10.0)
+
+    @property
+    def status(self) -> dict[str, int]:
+        """The counts of groups, and the bytes of this process's segments."""
+        counts = self.counts
+        return {
+            "flushed": counts.flushed,
+            "dropped": counts.dropped,
+            "failed": counts.failed,
+            "bytes": sum(s.size for s in tuple(self._own)),
+        }
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """The first record of this process: files under a name of its own, and a thread."""
+        if self._pid == os.getpid():
+            return
+        self._more = threading.Condition()
+        with self._more:
+            self._number, self._waiting, self._idle, self._stopping = 0, 0, True, False
+            self._queue, self._open, self._own, self.counts = deque(), OrderedDict(), deque(), _Counts()
+            now = datetime.fromtimestamp(self.clock(), UTC)
+            self._name = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03d}Z-{os.getpid()}-{secrets.token_hex(4)}"
+            self._thread = threading.Thread(target=self._work, name="run-log", daemon=True)
+            self._thread.start()
+            atexit.register(self.close)
+            self._pid = os.getpid()
+
+    def _work(self) -> None:
+        while True:
+            with self._more:
+                self._more.wait_for(lambda: self._queue or self._stopping, self._watch)
+                stopping = self._stopping
+            if not stopping:
+                time.sleep(PAUSE)
+            self._drain()
+            self._bound(self.clock())
+            with self._more:
+                self._idle = not self._queue
+                self._more.notify_all()
+                if self._stopping and self._idle:
+                    break
+        for segment in self._open.values():
+            segment.close()
+        self._open.clear()
+
+    @property
+    def _watch(self) -> float | None:
+        """Seconds after which an idle thread looks at the age of its segments."""
+        return max(1.0, self.max_age / SHARE) if self.max_age else None
+
+    def _drain(self) -> None:
+        """Write what waits now, run by run, a member at a time."""
+        texts: dict[str, list[bytes]] = {}
+        sizes: dict[str, int] = {}
+        for _ in range(len(self._queue)):
+            when, record = self._queue[0]
+            run = folder_of(record.run)
+            for text in self._lines(record, when):
+                texts.setdefault(run, []).append(text)
+                sizes[run] = sizes.get(run, 0) + len(text)
+                if sizes[run] >= MEMBER:
+                    self._write(run, texts.pop(run))
+                    del sizes[run]
+            with self._more:
+                self._queue.popleft()
+                self._waiting -= record.weight
+        for run, own in texts.items():
+            self._write(run, own)
+
+    def _lines(self, record: RunRecord, when: float) -> Iterator[bytes]:
+        """The record's lines; what cannot be encoded counts as failed, with what comes after it."""
+        done = 0
+        try:
+            for text in lines(record, when, self.encode):
+                yield text
+                done += 1
+        except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
+            self._fail(len(record.replies) - done, f"groups could not be logged: {type(error).__name__}: {error}")
+
+    def _write(self, run: str, texts: list[bytes]) -> None:
+        """One member with these lines."""
+        now = self.clock()
+        data = zlib.compress(b"\n".join(texts) + b"\n", LEVEL, wbits=31)
+        try:
+            self._segment(run, now).write(data, now)
+        except Exception as error:  # noqa: BLE001  (a full disk, mostly; whatever it is, the thread goes on)
+            why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            self._fail(len(texts), f"groups are missing in the run log: {why}")
+        else:
+            self.counts.flushed += len(texts)
+
+    def _segment(self, run: str, now: float) -> _Segment:
+        """The run's segment, a new one if the old one is full, too old, or was deleted."""
+        found = self._open.pop(run, None)
+        if found is not None and (found.size >= self._largest or self._old(found.began, now, SHARE) or found.gone()):
+            found.close()
+            found = None
+        if found is None:
+            path = self.folder / run / f"{self._name}-{self._number:06d}.jsonl.gz"
+            found = _Segment.create(path, now)
+            self._number += 1
+            self._own.append(found)
+        self._open[run] = found
+        while len(self._open) > OPEN:
+            self._open.popitem(last=False)[1].close()
+        return found
+
+    @property
+    def _largest(self) -> int:
+        return min(LARGEST, self.max_bytes // SHARE)
+
+    def _old(self, since: float, now: float, parts: int = 1) -> bool:
+        return bool(self.max_age) and now - since > self.max_age / parts
+
+    def _bound(self, now: float) -> None:
+        """Delete the oldest of this process's own segments while they are too many or too old."""
+        total = sum(s.size for s in self._own)
+        while self._own and (total > self.max_bytes or self._old(self._own[0].wrote, now)):
+            oldest = self._own.popleft()
+            for run in [name for name, s in self._open.items() if s is oldest]:
+                del self._open[run]
+            oldest.close()
+            total -= oldest.size
+            with suppress(OSError):
+                oldest.path.unlink()
+            with suppress(OSError):
+                oldest.path.parent.rmdir()  # if nothing else is in it
+
+    def _fail(self, groups: int, why: str) -> None:
+        self.counts.failed += groups
+        self._warn("run_log_failed", why)
+
+    def _warn(self, event: str, why: str) -> None:
+        if event not in self._told:
+            self._told.add(event)
+            self.warn(event, why)
+
+
+@cache
+def run_log_of(folder: Path, asked: frozenset[str]) -> RunLog:
+    """The one writer of this process for a folder, which every client that logs there shares."""
+    return RunLog(folder, asked)

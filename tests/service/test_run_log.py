@@ -1,0 +1,199 @@
+"""The run log of the service: each route that scores, its settings, and what /info says of it."""
+
+import asyncio
+import json
+import threading
+
+import httpx
+import pytest
+
+from dare_reward import estimate
+from dare_reward.runs import log as module
+from dare_reward.runs import read_run
+from dare_reward.runs.line import of_groups
+from dare_reward.wire import pack
+from dare_service.settings import SettingsError, from_environment
+
+PROMPT = "What is 2+2?\n"
+GROUPS = [
+    {"group_id": "a", "label": "4", "prompt": PROMPT, "rollouts": [
+        {"text": "so \\boxed{4}", "mean_entropy": 0.1}, {"answer": "5", "mean_entropy": 0.4}, {"answer": None}]},
+    {"group_id": "b", "rollouts": [{"answer": "1"}]},
+]  # fmt: skip
+
+
+@pytest.fixture
+def logged(make_service, tmp_path, monkeypatch):
+    """A service with a run log, and its lines."""
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+    made = []
+
+    def make(**settings):
+        service = make_service(**{"run_log": str(tmp_path / "log"), **settings})
+        made.append(service)
+
+        def lines():
+            assert service.state.recorder.log.flush()
+            return list(read_run(tmp_path / "log"))
+
+        return service, lines
+
+    yield make
+    for service in made:
+        service.state.recorder.close()
+
+
+def together(service, requests):
+    """Several posts at once, as the rollouts of a group come."""
+
+    async def run():
+        transport = httpx.ASGITransport(app=service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            return await asyncio.gather(*(client.post(url, json=body) for url, body in requests))
+
+    service.state.openrlhf.join.began = float("-inf")
+    replies = asyncio.run(run())
+    assert {r.status_code for r in replies} == {200}, replies[0].text
+    return [r.json() for r in replies]
+
+
+def same(lines, reply):
+    """The lines repeat the reply's groups."""
+    assert [{k: line[k] for k in group} for line, group in zip(lines, reply["groups"], strict=True)] == reply["groups"]
+
+
+def test_a_request_of_groups(logged):
+    service, lines = logged()
+    reply = service.post({"run": "exp1", "step": 3, "groups": GROUPS, "shadow": ["ttrl"]}).json()
+    found = lines()
+    same(found, reply)
+    assert [(line["run"], line["step"], line["kind"], line["label"]) for line in found] == [
+        ("exp1", 3, "math", "4"),
+        ("exp1", 3, "math", None),
+    ]
+    assert found[0]["correct"] == [True, False, False]
+    assert "prompt" not in found[0]
+    assert service.get("/info").json()["run_log"]["flushed"] == 2
+    assert found[0].keys() == next(_client_lines()).keys()
+
+
+def _client_lines():
+    from dare_reward.runs.line import lines
+
+    return (json.loads(text) for text in lines(of_groups(GROUPS, estimate(GROUPS)), 0.0, module.encoded))
+
+
+@pytest.mark.parametrize("detail", ["full", "rewards"])
+def test_the_form_of_the_reply_changes_nothing(logged, detail):
+    service, lines = logged()
+    service.post({"groups": GROUPS})
+    accept = {"accept": "application/vnd.safetensors"}
+    service.post({"groups": GROUPS}, f"/reward?detail={detail}", headers=accept)
+    service.post({"groups": GROUPS}, f"/reward?detail={detail}")
+    rows = [{k: v for k, v in line.items() if k not in {"time", "seconds"}} for line in lines()]
+    assert rows[:2] == rows[2:4] == rows[4:6]
+
+
+def test_a_frame_with_its_token_entropies(logged):
+    import numpy as np
+
+    from dare_reward import Ragged
+
+    service, lines = logged(run_log_texts="all")
+    entropies = Ragged(np.array([0.5, 1.5, 0.25], np.float32), np.array([2, 1]))
+    content = pack({"groups": [{"rollouts": [{"answer": "1"}, {"answer": "2"}]}]}, {"token_entropies": entropies})
+    service.post(content, headers={"content-type": "application/vnd.safetensors"})
+    (line,) = lines()
+    assert line["token_entropies"] == [[0.5, 1.5], [0.25]]
+    assert line["mean_entropies"] == [1.0, 0.25]
+
+
+@pytest.mark.parametrize("texts", ["", "prompt texts"])
+def test_rollouts_that_are_joined_by_name(logged, texts):
+    service, lines = logged(run_log_texts=texts)
+    rows = [{"text": f"so \\boxed{{{4 + i}}}", "mean_entropy": 0.1 + i} for i in range(2)]
+    bodies = [{"run": "r", "group_id": "q7", "group_size": 2, "index": i, "rollout": row} for i, row in enumerate(rows)]
+    replies = together(service, [("/v1/rollouts", body) for body in bodies])
+    (line,) = lines()
+    assert (line["run"], line["group_id"], line["step"]) == ("r", "q7", None)
+    assert line["rewards"] == [r["reward"] for r in replies]
+    assert line["answers"] == ["4", "5"]
+    assert line.get("texts") == ([row["text"] for row in rows] if texts else None)
+
+
+@pytest.mark.parametrize("texts", ["", "prompt texts"])
+def test_openrlhf_s_rollouts(logged, texts):
+    service, lines = logged(run_log_texts=texts)
+    bodies = [{"query": [f"{PROMPT}so \\boxed{{{a}}}"], "prompts": [PROMPT], "labels": ["4"]} for a in (4, 4, 5)]
+    found = together(service, [("/get_reward?group_size=3&run=r", body) for body in bodies])
+    (line,) = lines()
+    assert sorted(line["answers"]) == ["4", "4", "5"]
+    assert line["run"] == "r"
+    assert isinstance(line["step"], int)
+    assert sorted(r for f in found for r in f["rewards"]) == pytest.approx(sorted(line["rewards"]), abs=2**-16)
+    assert sorted(line["correct"]) == [False, True, True]
+    assert line.get("prompt") == (PROMPT if texts else None)
+    assert sorted(line.get("texts", [])) == (sorted(f"so \\boxed{{{a}}}" for a in (4, 4, 5)) if texts else [])
+
+
+def test_openrlhf_s_step(logged):
+    service, lines = logged()
+    body = {"query": [f"{PROMPT}\\boxed{{{a}}}" for a in (4, 4, 5)], "prompts": [PROMPT] * 3, "labels": ["4"] * 3}
+    assert service.post(body, "/get_reward?run=r").status_code == 200
+    (line,) = lines()
+    assert line["answers"] == ["4", "4", "5"]
+
+
+def test_a_group_whose_rewards_were_not_given_is_not_logged(logged):
+    """It closes without all of its rollouts, and on_deadline=neutral gives them nothing."""
+    service, lines = logged(join_hold=0.05, join_deadline=0.1)
+    rows = [{"query": [f"{PROMPT}\\boxed{{{a}}}"], "prompts": [PROMPT], "labels": [""]} for a in (4, 4)]
+    service.post({"groups": GROUPS[1:]})
+
+    async def run():
+        transport = httpx.ASGITransport(app=service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client:
+            for _ in range(200):
+                url = "/get_reward?group_size=3&run=r&on_deadline=neutral"
+                replies = await asyncio.gather(*(client.post(url, json=row) for row in rows))
+                if {r.status_code for r in replies} == {200}:
+                    return [r.json() for r in replies]
+        raise AssertionError
+
+    service.state.openrlhf.join.began = float("-inf")
+    assert {r["rewards"][0] for r in asyncio.run(run())} == {0.0}
+    assert [line["group_id"] for line in lines()] == ["b"]
+
+
+def test_off_by_default(make_service):
+    before = threading.active_count()
+    service = make_service()
+    assert service.post({"groups": GROUPS}).status_code == 200
+    assert service.get("/info").json()["run_log"] is None
+    assert not [t for t in threading.enumerate() if t.name == "run-log"][before:]
+
+
+def test_a_folder_that_cannot_be_written_costs_no_reward(logged, tmp_path):
+    (tmp_path / "file").write_text("")
+    service, _ = logged(run_log=str(tmp_path / "file"))
+    for _ in range(3):
+        assert service.post({"groups": GROUPS}).status_code == 200
+    assert service.state.recorder.log.flush()
+    info = service.get("/info").json()
+    assert info["run_log"] == {"flushed": 0, "dropped": 0, "failed": 6, "bytes": 0}
+    (warning,) = [w for w in info["warnings"] if w["event"] == "run_log_failed"]
+    assert warning["runs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("DARE_RUN_LOG_TEXTS", "txt"), ("DARE_RUN_LOG_MAX_BYTES", "1000"), ("DARE_RUN_LOG_MAX_AGE", "x")],
+)
+def test_wrong_settings_stop_the_start(name, value):
+    with pytest.raises(SettingsError, match=name):
+        from_environment({name: value, "DARE_RUN_LOG": "runs"})
+
+
+def test_info_names_no_folder(logged, tmp_path):
+    service, _ = logged()
+    assert str(tmp_path) not in service.get("/info").text

@@ -1,0 +1,82 @@
+"""Who writes a run log beside the service: clients, and the adapters through them."""
+
+import httpx
+import pytest
+
+from dare_reward import AsyncClient, Client
+from dare_reward.errors import RequestError
+from dare_reward.runs import log as module
+from dare_reward.runs import read_run
+from dare_reward.runs.log import run_log_of
+from dare_reward.stacks.scorer import Scorer
+
+GROUPS = [{"group_id": "q", "label": "1", "prompt": "?", "rollouts": [
+    {"text": "\\boxed{1}", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2, "trained": False}]}]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+    yield
+    run_log_of.cache_clear()
+
+
+def away(request):
+    raise httpx.ConnectError("nobody there")
+
+
+def lines(folder, asked=frozenset()):
+    log = run_log_of(folder, asked)
+    assert log.flush()
+    found = list(read_run(folder))
+    log.close()
+    return found
+
+
+def test_a_client_logs_what_it_returns(tmp_path):
+    client = Client(retries=0, fallback="local", transport=httpx.MockTransport(away), run_log=tmp_path)
+    reply = client.reward(GROUPS, run="exp1", step=7)
+    (line,) = lines(tmp_path)
+    assert (line["run"], line["step"], line["label"]) == ("exp1", 7, "1")
+    assert line["rewards"] == list(reply.groups[0].rewards)
+    assert line["correct"] == [True, False]
+    assert line["trained"] == [True, False]
+    assert "texts" not in line
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_asynchronous_client_too(tmp_path, anyio_backend):
+    options = {"retries": 0, "fallback": "local", "transport": httpx.MockTransport(away)}
+    client = AsyncClient(**options, run_log=str(tmp_path), run_log_texts="prompt,texts")
+    await client.reward(GROUPS)
+    (line,) = lines(tmp_path, frozenset({"prompt", "texts"}))
+    assert (line["prompt"], line["texts"]) == ("?", ["\\boxed{1}", None])
+
+
+def test_wrong_parts_are_refused_at_once(tmp_path):
+    with pytest.raises(RequestError, match="token_entropies"):
+        Client(run_log=tmp_path, run_log_texts="tokens")
+
+
+def test_a_log_that_fails_costs_no_reward(tmp_path, caplog):
+    (tmp_path / "file").write_text("mine")
+    client = Client(retries=0, fallback="local", transport=httpx.MockTransport(away), run_log=tmp_path / "file")
+    for _ in range(2):
+        assert client.rewards(GROUPS)
+        assert run_log_of(tmp_path / "file", frozenset()).flush()
+    assert run_log_of(tmp_path / "file", frozenset()).status["failed"] == 2
+    assert sum("run_log_failed" in r.getMessage() for r in caplog.records) == 1
+    run_log_of(tmp_path / "file", frozenset()).close()
+
+
+def test_the_adapters_take_it_from_their_address(tmp_path, monkeypatch):
+    """Some stacks hand a reward function nothing but a URL."""
+    scorer = Scorer.of(
+        f"http://127.0.0.1:9?run=exp1&run_log={tmp_path}&run_log_texts=texts&fallback=local&retries=0&timeout=1"
+    )
+    assert scorer.run == "exp1"
+    assert dict(scorer.options)["run_log"] == str(tmp_path)
+    scorer.score(GROUPS, step=2)
+    (line,) = lines(tmp_path, frozenset({"texts"}))
+    assert (line["run"], line["step"], line["texts"]) == ("exp1", 2, ["\\boxed{1}", None])
