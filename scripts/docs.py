@@ -128,6 +128,33 @@ def names_table() -> Iterator[tuple[str, ...]]:
         yield from ((f"`{own}`", what, ", ".join(f"`{n}`" for n in others)) for own, others in table_.items())
 
 
+def charts_table() -> Iterator[tuple[str, ...]]:
+    """The charts of a report."""
+    from dare_reward.report.measures import CHARTS  # noqa: PLC0415
+
+    yield "`--figure`", "chart", "curves", "what it shows"
+    for chart in CHARTS:
+        needs = " Needs labels." if chart.labelled else ""
+        curves = ", ".join(c.name for c in chart.curves)
+        yield f"`{chart.name}`", f"{chart.title} ({chart.unit})", curves, f"{chart.meaning}{needs}"
+
+
+def rules_table() -> Iterator[tuple[str, ...]]:
+    """The rules of a report's verdicts."""
+    from dare_reward.report.verdict import RULES, word_of  # noqa: PLC0415
+
+    yield "rule", "word", "it fires where"
+    yield from ((f"`{name}`", word_of(name), meaning) for name, meaning in RULES.items())
+
+
+def reasons_table() -> Iterator[tuple[str, ...]]:
+    """Why a report shows a group first."""
+    from dare_reward.report.picks import REASONS  # noqa: PLC0415
+
+    yield "reason", "the group"
+    yield from ((f"`{name}`", meaning) for name, meaning in REASONS.items())
+
+
 def line_table() -> Iterator[tuple[str, ...]]:
     """The keys of a run log's lines."""
     from dare_reward.runs.line import LINE  # noqa: PLC0415
@@ -174,6 +201,9 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "agent": partial(logs_table, "agent"),
     "shadow": shadow_table,
     "names": names_table,
+    "charts": charts_table,
+    "rules": rules_table,
+    "reasons": reasons_table,
     "line": line_table,
     "commands": commands_table,
     "group-inputs": group_inputs_table,

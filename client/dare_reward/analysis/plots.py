@@ -1,4 +1,4 @@
-"""Figures of an analysis as PNG files (the extra `plots` brings matplotlib, which is loaded here alone)."""
+"""Figures by matplotlib, which the extra `plots` brings and which is loaded here alone; and those of an analysis."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from typing import Any
 import numpy as np
 
 from .._segments import Floats
-from ..errors import ConfigError
+from ..errors import ConfigError, RequestError
 from ..files.output import check_free, whole_file
 from ..groups import Groups
 from .auroc import group_auroc
 
-__all__ = ["draw", "prepare_figures"]
+__all__ = ["draw", "new_figure", "prepare_figures", "save"]
 
 Numbers = Mapping[str, Any]
-RIGHT, WRONG = "#2b7a4b", "#b5442e"
-
+RIGHT, WRONG = "#26734d", "#b3402a"
+# The formats, with what keeps the time out of a file.
+UNDATED: Mapping[str, Mapping[str, Any]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 FIGURES = ("accuracy", "direction", "information", "entropy", "auroc")
 
 
 def prepare_figures(folder: Path, *, force: bool = False) -> None:
     """Make the folder. ConfigError without matplotlib, RequestError if a figure is there and `force` is not set."""
-    _figure_class()
+    new_figure()
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{folder}: you may not write there")
@@ -37,7 +38,6 @@ def prepare_figures(folder: Path, *, force: bool = False) -> None:
 def draw(folder: Path, numbers: Numbers, groups: Groups, correct_R: Floats, *, force: bool = False) -> list[Path]:
     """Write the figures that the data allow and return their paths. Errors are those of `prepare_figures`."""
     prepare_figures(folder, force=force)
-    new_figure = _figure_class()
     entropy_R = groups.column("mean_entropy")
     usable_R = groups.valid_R & ~np.isnan(entropy_R) & ~np.isnan(correct_R)
     auroc_P = group_auroc(groups, entropy_R, correct_R)
@@ -51,20 +51,38 @@ def draw(folder: Path, numbers: Numbers, groups: Groups, correct_R: Floats, *, f
     written = []
     for name, (possible, plot) in figures.items():
         if possible:
-            figure = new_figure(figsize=(6, 4), layout="constrained")
+            figure = new_figure()
             plot(figure.add_subplot())
-            with whole_file(folder / f"{name}.png", force=force) as part:
-                figure.savefig(part, dpi=150)
+            save(figure, folder / f"{name}.png", force=force)
             written.append(folder / f"{name}.png")
     return written
 
 
-def _figure_class() -> Any:
+def new_figure(*, width: float = 6.0, height: float = 4.0) -> Any:
+    """An empty figure, in inches. ConfigError without matplotlib."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigError("figures need matplotlib: pip install 'dare-reward[plots]'") from None
-    return Figure
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Any, path: str | Path, *, force: bool = False) -> None:
+    """Write the figure in the format of the suffix: the same bytes for the same data. RequestError for another one."""
+    from matplotlib import rc_context  # noqa: PLC0415
+
+    suffix = Path(path).suffix.lower()
+    if suffix not in UNDATED:
+        raise RequestError(f"{path}: a figure ends in {', '.join(UNDATED)}", code="file")
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(visible=True, axis="both", color="#e1e4e8", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.title.set_fontsize("medium")
+        if axes.get_legend() is not None:
+            axes.get_legend().set_frame_on(False)
+    with whole_file(path, force=force) as part, rc_context({"svg.fonttype": "none", "svg.hashsalt": "dare-reward"}):
+        figure.savefig(part, dpi=200, metadata=UNDATED[suffix])
 
 
 def _any_gain(numbers: Numbers) -> bool:

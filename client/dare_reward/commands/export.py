@@ -11,28 +11,35 @@ from dare_reward.runs.exporters import EXPORTERS, export
 from dare_reward.runs.log import folder_of
 from dare_reward.runs.reader import segments
 
+from .command import add_command
 from .group_lines import warn
 from .tables import short_answer
 
 __all__ = ["register"]
 
-EPILOG = """trackio and wandb keep the run where they always do; WANDB_MODE=offline stays on this machine. TensorBoard's
-files go to tensorboard_log/PROJECT/NAME, or below TENSORBOARD_DIR. Exit codes: 0 done; 1 some groups came too late for
-their step and are left out; 2 nothing done."""
-
 
 def register(subparsers: Any) -> None:
-    words = "log a run log to a tracker: scalars, a table of groups a step, traces"
-    parser: argparse.ArgumentParser = subparsers.add_parser("export", help=words, description=words, epilog=EPILOG)
-    parser.add_argument("path", metavar="RUN", help="the folder of one run, or one segment (docs/run-log.md)")
-    parser.add_argument("--to", required=True, choices=list(EXPORTERS), help="the tracker, which must be installed")
-    parser.add_argument("--project", default="dare-reward", help="project of the tracker (default dare-reward)")
-    parser.add_argument("--name", help="name of the run there (default: the folder's)")
+    parser = add_command(
+        subparsers,
+        "export",
+        "Send a run log to a tracker: scalars, a table of groups a step, traces.",
+        notes="""trackio and wandb keep the run where they always do. WANDB_MODE=offline stays on this machine.
+        TensorBoard's files go to tensorboard_log/PROJECT/NAME, or below TENSORBOARD_DIR.""",
+        examples=(
+            "dare-reward export runs/exp1 --to trackio",
+            "dare-reward export runs/exp1 --to wandb --project dare",
+        ),
+        exits="0 done, 1 some groups came too late for their step and are left out, 2 nothing done.",
+    )
+    parser.add_argument("path", metavar="RUN", help="The folder of one run, or one segment of it.")
+    parser.add_argument("--to", required=True, choices=list(EXPORTERS), help="The tracker, which must be installed.")
+    parser.add_argument("--project", default="dare-reward", help="The tracker's project (default: dare-reward).")
+    parser.add_argument("--name", help="The name of the run there (default: the folder's).")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """See EPILOG for the exit codes."""
+    """0 if every group went out, 1 if some came too late for their step."""
     folders = sorted({file.parent for file in segments(arguments.path)})
     if len(folders) > 1:
         names = ", ".join(short_answer(folder.name) for folder in folders[:8])

@@ -24,6 +24,7 @@ from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
 __all__ = ["Loose", "Notes", "estimate", "shaped"]
 
 JSON = Mapping[str, Any]
+PLACE = frozenset({"run", "step", "global_step"})  # of a group in a training run: no input, kept as its `meta`
 
 
 @dataclass(slots=True)
@@ -135,8 +136,9 @@ def _group(value: JSON, notes: Notes, *, logprobs: bool) -> dict[str, Any]:
                 member.setdefault(name, entry)
     if "answer" in rest and "label" not in group:
         group["label"], used["answer"] = value["answer"], "label"
-    _note(notes, used, [n for n in rest if n not in columns and n not in used])
+    _note(notes, used, [n for n in rest if n not in columns and n not in used and n not in PLACE])
     group["rollouts"] = [_rollout(m, notes) for m in members]
+    _place(group, value)
     return _finished(group, notes, logprobs=logprobs)
 
 
@@ -227,16 +229,24 @@ def _loose(value: JSON, notes: Notes, *, logprobs: bool) -> Loose:
     if name == "prompt" and own.keys() == {"answer"}:
         raise RequestError("a prompt and an answer are a data set, and no rollout: a rollout has a text", code="data")
     group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
+    _place(group, value)
     if name != "prompt":
         group["group_id"] = key
     if "id" in value and name != "id":
         own["id"] = value["id"]
         also.pop("id", None)
     _note(notes, used, [])
-    ignored = [n for n in rest if n in left and n not in {name, "step", "answer"}]
+    ignored = [n for n in rest if n in left and n not in {name, "answer", *PLACE}]
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
     step = value.get("step", value.get("global_step"))
     return Loose(f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, logprobs=False), _rollout(own, Notes()))
+
+
+def _place(group: dict[str, Any], value: JSON) -> None:
+    """`run` and `step` of a line, for those who look at runs; a `meta` of the file's own stays as it is."""
+    found = {"step": value.get("step", value.get("global_step")), "run": value.get("run")}
+    if "meta" not in group and (known := {k: v for k, v in found.items() if v is not None}):
+        group["meta"] = known
 
 
 def _sibling_key(value: JSON, shared: JSON) -> tuple[str, str]:

@@ -1,0 +1,123 @@
+"""`dare-reward report RUN -o run.html` and `dare-reward plot RUN -o FIGURE`: a run as one page, or as a figure."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dare_reward._version import __version__
+from dare_reward.errors import RequestError
+from dare_reward.files.output import check_free, text_file
+from dare_reward.report.book import RunBook
+from dare_reward.report.document import document
+from dare_reward.report.figures import FIGURES, save_figure
+from dare_reward.report.lines import read_lines
+from dare_reward.report.view import run_view, view
+
+from .command import add_command
+from .group_lines import add_file, add_method, chosen_params, warn
+
+__all__ = ["register", "register_plot"]
+
+
+def register(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "report",
+        "Show a run as one HTML file.",
+        notes="The page explains itself. docs/report.md says what each chart means, and which rules give the verdict.",
+        examples=(
+            "dare-reward report runs/exp1 -o run.html",
+            "dare-reward report rollouts.jsonl --shadow ttrl -o run.html",
+        ),
+    )
+    _add_run(parser)
+    parser.add_argument("-o", "--out", required=True, help="The HTML file to write.")
+    parser.add_argument("--title", help="The heading of the page (default: the name of the run).")
+    parser.set_defaults(run=run)
+
+
+def register_plot(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "plot",
+        "Draw one figure of a run as PNG, SVG or PDF.",
+        examples=(
+            "dare-reward plot runs/exp1 --figure agreement -o agreement.svg",
+            "dare-reward plot rollouts.jsonl --figure group -o group.png",
+        ),
+    )
+    _add_run(parser)
+    parser.add_argument("-o", "--out", required=True, help="The figure to write. Its suffix says the format.")
+    parser.add_argument(
+        "--figure", choices=FIGURES, default="agreement", help="What to draw (default: agreement; docs/report.md)."
+    )
+    parser.add_argument("--group", help="With --figure group: its group_id (default: the first worth reading).")
+    parser.set_defaults(run=plot)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    add_file(parser, "A run log, or groups of rollouts to score,")
+    add_method(parser)
+    parser.add_argument(
+        "--shadow", default="", help="Methods to compare with, where groups are scored, such as ttrl,scrl."
+    )
+    parser.add_argument("--run", dest="only", metavar="NAME", help="Show only this run of several.")
+    parser.add_argument("--force", action="store_true", help="Replace the output if it exists.")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 written; 2 nothing to show."""
+    check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
+    data = view(_book(arguments))
+    shown = sum(len(r["cards"]) for r in data["runs"])
+    groups = sum(r["groups"] for r in data["runs"])
+    head = {
+        "live": False,
+        "title": arguments.title or data["runs"][0]["run"] or Path(arguments.file).name,
+        "source": Path(arguments.file).name if arguments.file != "-" else "standard input",
+        "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "version": __version__,
+    }
+    with text_file(arguments.out, force=arguments.force, inputs=[arguments.file]) as out:
+        out.write(document({**head, **data}))
+    warn(f"wrote {arguments.out}: {groups:,} groups in {len(data['runs'])} runs, {shown} of them one by one")
+    return 0
+
+
+def plot(arguments: argparse.Namespace) -> int:
+    """0 written; 2 nothing to draw."""
+    check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
+    book = _book(arguments)
+    found = next(reversed(book.runs.values()))
+    if len(book.runs) > 1:
+        warn(f"{len(book.runs)} runs; drawn is {found.name!r}, --run chooses another")
+    cards = [c.shown() for c in found.picks.cards()]
+    save_figure(arguments.out, arguments.figure, run_view(found), cards, group=arguments.group, force=arguments.force)
+    warn(f"wrote {arguments.out}")
+    return 0
+
+
+def _book(arguments: argparse.Namespace) -> RunBook:
+    """The groups of the file. RequestError if there are none."""
+    params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
+    shadow = [n for n in arguments.shadow.replace(",", " ").split() if n]
+    lines = read_lines(
+        arguments.file,
+        method=arguments.method,
+        params=params,
+        shadow=shadow,
+        logprobs=arguments.entropy == "logprob",
+        tell=warn,
+    )
+    book = RunBook()
+    for line in lines:
+        if arguments.only in {None, line.get("run") or ""}:
+            book.add(line)
+    if not book.runs:
+        only = "" if arguments.only is None else f" of the run {arguments.only!r}"
+        raise RequestError(f"{arguments.file}: no groups{only}", code="empty")
+    return book

@@ -1,0 +1,55 @@
+"""The report as one HTML file: no other file, no other host, and a policy that lets nothing run but its own script.
+
+What a rollout says stands in a block of JSON, which no browser executes, and reaches the page as text alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+__all__ = ["ASSETS", "asset", "document", "embedded", "shell"]
+
+ASSETS: Final = {
+    "report.css": "text/css; charset=utf-8",
+    "uplot.css": "text/css; charset=utf-8",
+    "uplot.js": "text/javascript; charset=utf-8",
+    "report.js": "text/javascript; charset=utf-8",
+}
+BARRED: Final = "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+
+def asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text("utf-8")
+
+
+def document(data: Mapping[str, Any]) -> str:
+    """The file. `data` is `view(...)` with what the report says of itself."""
+    styles = [asset(name) for name, kind in ASSETS.items() if "css" in kind]
+    scripts = [asset(name) for name, kind in ASSETS.items() if "javascript" in kind]
+    policy = f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src 'none'; {BARRED}"
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    head += "".join(f"<style>{s}</style>" for s in styles)
+    body = f'<script type="application/json" id="data">{embedded(data)}</script>'
+    body += "".join(f"<script>{s}</script>" for s in scripts)
+    return shell(head, body)
+
+
+def shell(head: str, body: str) -> str:
+    """The empty page that the script fills, with `head` and `body` in their places."""
+    return asset("shell.html").replace("<!--head-->", head).replace("<!--body-->", body)
+
+
+def embedded(data: Mapping[str, Any]) -> str:
+    """JSON that ends no script block: ASCII, and without the letters that mean something in HTML."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hashes(texts: list[str]) -> str:
+    digests = (base64.b64encode(hashlib.sha256(t.encode()).digest()).decode() for t in texts)
+    return " ".join(f"'sha256-{d}'" for d in digests)

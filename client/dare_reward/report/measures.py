@@ -1,0 +1,213 @@
+"""The numbers of one scored group that add up over a step, and the charts that show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ..analysis.auroc import pooled_auroc
+from ..analysis.passk import pass_at_k
+
+__all__ = ["CHARTS", "LABELLED", "Chart", "Curve", "measures"]
+
+Sum = tuple[float, float]  # of values, and of their weights
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a chart: the key of its column, its name in the legend, its colour by role."""
+
+    key: str
+    name: str
+    tone: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """share: the values lie in 0 to 1; labelled: it needs labels; dashed: a level to compare with."""
+
+    name: str
+    title: str
+    meaning: str
+    curves: tuple[Curve, ...]
+    unit: str = "share"
+    labelled: bool = False
+    level: float | None = None
+
+
+# Declared once: the report, the page, `dare-reward plot` and docs/report.md are made of it.
+CHARTS: Final = (
+    Chart(
+        "truth",
+        "Agreement against truth",
+        "The vote's share beside what the labels say. A share that rises while pass@1 falls is a consensus on wrong "
+        "answers.",
+        (
+            Curve("majority_ratio", "majority share", "main"),
+            Curve("label_accuracy", "label accuracy", "good"),
+            Curve("reward_accuracy", "reward accuracy", "other"),
+            Curve("pass@1", "pass@1", "bad"),
+            Curve("pass@k", "pass@k", "quiet"),
+        ),
+        labelled=True,
+    ),
+    Chart(
+        "agreement",
+        "Agreement",
+        "Votes of the most voted answer over all rollouts, and the share of groups whose rewards are all equal: these "
+        "teach nothing.",
+        (Curve("majority_ratio", "majority share", "main"), Curve("zero_variance", "zero variance", "warn")),
+    ),
+    Chart(
+        "distinct",
+        "Distinct answers within a prompt",
+        "How many different answers the rollouts of one prompt give, on average.",
+        (Curve("distinct_within", "answers", "main"),),
+        unit="answers",
+    ),
+    Chart(
+        "across",
+        "Distinct answers across prompts",
+        "Different pseudo-labels of a step over its prompts that have one. A fall means that different prompts get the "
+        "same answer.",
+        (Curve("distinct_across", "labels per prompt", "main"),),
+    ),
+    Chart(
+        "reward",
+        "Reward",
+        "Mean over rollouts, and the standard deviation inside a group, which is what group-relative advantages use.",
+        (Curve("reward_mean", "mean", "main"), Curve("reward_sd", "sd in a group", "other")),
+        unit="reward",
+    ),
+    Chart(
+        "lost",
+        "Pruned and invalid",
+        "Rollouts whose answer was pruned, and rollouts without an answer.",
+        (Curve("pruned", "pruned", "other"), Curve("invalid", "no answer", "warn")),
+    ),
+    Chart(
+        "entropy",
+        "Entropy",
+        "Mean token entropy of a rollout, of all, and of those that agree with the pseudo-label and those that do not.",
+        (
+            Curve("entropy", "all", "main"),
+            Curve("entropy_agrees", "agrees", "other"),
+            Curve("entropy_differs", "differs", "quiet"),
+        ),
+        unit="nats",
+    ),
+    Chart(
+        "entropy_truth",
+        "Entropy of right and wrong",
+        "Mean token entropy of right and of wrong rollouts. Entropy can help only where wrong lies above right.",
+        (Curve("entropy_right", "right", "good"), Curve("entropy_wrong", "wrong", "bad")),
+        unit="nats",
+        labelled=True,
+    ),
+    Chart(
+        "auroc",
+        "Does low entropy mean right?",
+        "AUROC inside a group: the chance that a right rollout has the lower entropy. At .5 entropy says nothing, "
+        "below it misleads.",
+        (Curve("entropy_auroc", "AUROC", "main"),),
+        labelled=True,
+        level=0.5,
+    ),
+    Chart(
+        "length",
+        "Length",
+        "Generated tokens of a rollout.",
+        (Curve("length", "tokens", "main"),),
+        unit="tokens",
+    ),
+    Chart(
+        "flips",
+        "Label flips",
+        "Share of the prompts seen again (by group_id) whose pseudo-label differs from the last visit's.",
+        (Curve("flips", "flipped", "main"),),
+    ),
+)
+LABELLED: Final = ("label_accuracy", "reward_accuracy", "pass@1", "entropy_auroc")
+
+
+def measures(line: Mapping[str, Any]) -> dict[str, Sum]:
+    """What a scored group adds to its step: a sum and its weight for each column that it knows."""
+    found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
+    valid, keep, support = line.get("valid") or (), line.get("keep") or (), line.get("support") or ()
+    size = max(len(valid), 1)
+    kept = sum(1 for v, k in zip(valid, keep, strict=False) if v and not k)
+    out: dict[str, Sum] = {
+        "zero_variance": (float("zero_variance" in flags), 1.0),
+        "distinct_within": (float(len(support)), 1.0),
+        "pruned": (float(kept), size),
+        "invalid": (float(sum(1 for v in valid if not v)), size),
+    }
+    for name in ("majority_ratio", "label_accuracy", "reward_accuracy"):
+        if found.get(name) is not None:
+            out[name] = (float(found[name]), 1.0)
+    out |= _rewards(line.get("rewards"))
+    out |= _mean("length", line.get("num_tokens"))
+    out |= _entropies(line, valid)
+    out |= _truth(line.get("correct"))
+    return out | _shadows(found)
+
+
+def _rewards(rewards: Sequence[float] | None) -> dict[str, Sum]:
+    if not rewards:
+        return {}
+    total, size = sum(rewards), len(rewards)
+    mean = total / size
+    spread = (sum((r - mean) ** 2 for r in rewards) / size) ** 0.5
+    return {"reward_mean": (total, size), "reward_sd": (spread, 1.0)}
+
+
+def _mean(name: str, values: Sequence[float | None] | None) -> dict[str, Sum]:
+    known = [v for v in values or () if v is not None]
+    return {name: (float(sum(known)), float(len(known)))} if known else {}
+
+
+def _entropies(line: Mapping[str, Any], valid: Sequence[bool]) -> dict[str, Sum]:
+    """Of answered rollouts: all, by agreement with the pseudo-label, by truth; the AUROC where both sides are."""
+    answers, correct, label = line.get("answers") or (), line.get("correct"), line.get("pseudo_label")
+    rows = [(i, u) for i, u in enumerate(line.get("mean_entropies") or ()) if u is not None and i < len(valid)]
+    rows = [(i, u) for i, u in rows if valid[i]]
+    out = _mean("entropy", [u for _, u in rows])
+    if label is not None:
+        out |= _mean("entropy_agrees", [u for i, u in rows if answers[i] == label])
+        out |= _mean("entropy_differs", [u for i, u in rows if answers[i] != label])
+    told = [(u, correct[i]) for i, u in rows if correct[i] is not None] if correct else []
+    right, wrong = [u for u, c in told if c], [u for u, c in told if not c]
+    out |= _mean("entropy_right", right) | _mean("entropy_wrong", wrong)
+    if right and wrong:
+        score = np.array([*right, *wrong])
+        auroc = pooled_auroc(score, np.array([1.0] * len(right) + [0.0] * len(wrong)))
+        out["entropy_auroc"] = (auroc, 1.0)
+        out["entropy_auroc_squares"] = (auroc * auroc, 1.0)
+    return out
+
+
+def _truth(correct: Sequence[bool | None] | None) -> dict[str, Sum]:
+    """pass@k for each power of two up to the size of a group whose every rollout is known."""
+    if not correct or any(c is None for c in correct):
+        return {}
+    size, right = len(correct), sum(map(bool, correct))
+    return {f"pass@{1 << i}": (pass_at_k(size, right, 1 << i), 1.0) for i in range(size.bit_length())}
+
+
+def _shadows(found: Mapping[str, Any]) -> dict[str, Sum]:
+    """Of each shadow method: another label or not; on the groups where it has one, who was right."""
+    out: dict[str, Sum] = {}
+    for name, said in (found.get("shadow") or {}).items():
+        if not isinstance(said, Mapping) or said.get("label_agreement") is None:
+            continue
+        differs = 1.0 - float(said["label_agreement"])
+        out[f"differs:{name}"] = (differs, 1.0)
+        if said.get("flipped") is not None:
+            out[f"flipped:{name}"] = (float(said["flipped"]), 1.0)
+        if differs and said.get("label_accuracy") is not None and found.get("label_accuracy") is not None:
+            out[f"right:{name}"] = (float(said["label_accuracy"]), 1.0)
+            out[f"ours:{name}"] = (float(found["label_accuracy"]), 1.0)
+    return out

@@ -1,0 +1,133 @@
+"""Which single groups a reader should see: the strangest by reason, an even sample of the run, and the last ones."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+__all__ = ["REASONS", "Card", "Picks", "reasons"]
+
+EACH: Final = 8  # groups of a reason
+SAMPLE: Final = 32  # groups of the even sample; half of them go when it is full
+RECENT: Final = 16
+ROLLOUTS: Final = 256  # of a group that are kept
+TEXT: Final = 4000  # characters of a text that are kept
+TOKENS: Final = 2048  # entropies of a rollout that are kept
+ANSWER: Final = 500  # characters of an answer
+
+REASONS: Final[Mapping[str, str]] = {
+    "flip": "a shadow method would have chosen another label, or given advantages of the other sign",
+    "wrong": "the label says that a confident majority is wrong",
+    "tie": "several answers have the most votes",
+    "pruned": "every answer was pruned",
+    "failed": "the group could not be scored",
+}
+
+Line = Mapping[str, Any]
+KEYS: Final = (
+    "step", "group_id", "kind", "method", "config_id", "label", "pseudo_label", "entropy_source", "flags",
+    "diagnostics", "error",
+)  # fmt: skip
+COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid", "trained", "correct", "num_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A group that was picked: its step, its number in the run, `why`, and its line."""
+
+    place: int
+    serial: int
+    why: tuple[str, ...]
+    line: Line
+
+    def shown(self) -> dict[str, Any]:
+        """As JSON for the report, cut to what a reader can use."""
+        return {"key": self.serial, "place": self.place, "why": self.why, **_cut(self.line)}
+
+
+def reasons(line: Line) -> dict[str, float]:
+    """Why the group is worth reading, with how much: the greatest of each reason are kept."""
+    if line.get("error") is not None:
+        return {"failed": 0.0}
+    found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
+    share = float(found.get("majority_ratio") or 0.0)
+    out = {}
+    shadows = [s for s in (found.get("shadow") or {}).values() if isinstance(s, Mapping) and "error" not in s]
+    if shadows and (strength := max(_differs(s) for s in shadows)) > 0:
+        out["flip"] = strength
+    if found.get("label_accuracy") == 0 and share > 0.5:
+        out["wrong"] = share
+    if "tie" in flags:
+        out["tie"] = share
+    if "all_pruned" in flags:
+        out["pruned"] = float(len(line.get("support") or ()))
+    return out
+
+
+def _differs(said: Mapping[str, Any]) -> float:
+    return (1.0 - float(said.get("label_agreement", 1.0))) + float(said.get("flipped") or 0.0)
+
+
+@dataclass(slots=True)
+class Picks:
+    """Bounded: at most `EACH` groups of each reason, `SAMPLE` over the run, `RECENT` of the end."""
+
+    recent: deque[Card] = field(default_factory=lambda: deque(maxlen=RECENT))
+    _best: dict[str, list[tuple[float, int, Card]]] = field(default_factory=dict)
+    _sample: list[Card] = field(default_factory=list)
+    _stride: int = 1
+    _count: int = 0
+
+    def add(self, line: Line, place: int) -> None:
+        serial, why = self._count, reasons(line)
+        self._count += 1
+        card = Card(place, serial, tuple(why), line)
+        self.recent.append(card)
+        for name, strength in why.items():
+            heap = self._best.setdefault(name, [])
+            (heapq.heappush if len(heap) < EACH else heapq.heappushpop)(heap, (strength, serial, card))
+        if serial % self._stride == 0:
+            self._sample.append(card)
+            if len(self._sample) >= 2 * SAMPLE:
+                self._sample = self._sample[::2]
+                self._stride *= 2
+
+    def cards(self) -> Iterator[Card]:
+        """The strangest first, reason by reason in turn; then the newest; then the sample. No group twice."""
+        ranked = [[c for _, _, c in sorted(self._best.get(r, ()), key=lambda x: x[:2])[::-1]] for r in REASONS]
+        turns = [own[i] for i in range(EACH) for own in ranked if i < len(own)]
+        seen: set[int] = set()
+        for card in (*turns, *reversed(self.recent), *self._sample):
+            if card.serial not in seen:
+                seen.add(card.serial)
+                yield card
+
+
+def _cut(line: Line) -> dict[str, Any]:
+    out = {name: line.get(name) for name in KEYS if line.get(name) is not None}
+    out["size"] = len(line.get("valid") or ())
+    for name in COLUMNS:
+        if line.get(name) is not None:
+            out[name] = [_short(v) for v in line[name][:ROLLOUTS]]
+    if line.get("mean_entropies") is not None:
+        out["mean_entropies"] = [_short(v) for v in line["mean_entropies"][:ROLLOUTS]]
+    if line.get("support") is not None:
+        out["support"] = [{k: _short(v) for k, v in row.items()} for row in line["support"][:ROLLOUTS]]
+    if line.get("prompt") is not None:
+        out["prompt"] = str(line["prompt"])[:TEXT]
+    if line.get("texts") is not None:
+        out["texts"] = [None if t is None else t[:TEXT] for t in line["texts"][:ROLLOUTS]]
+    if line.get("token_entropies") is not None:
+        traces = line["token_entropies"][:ROLLOUTS]
+        out["token_entropies"] = [None if t is None else [round(float(x), 2) for x in t[:TOKENS]] for t in traces]
+    return out
+
+
+def _short(value: Any) -> Any:
+    """A number to six digits, an answer to a length that fits."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    return value[:ANSWER] if isinstance(value, str) else value

@@ -1,0 +1,161 @@
+"""What a run does, in a word, by rules with names. docs/report.md explains each of them.
+
+The rules on the run itself see no label. They are heuristics: their thresholds come from what papers report and have
+not been tested on runs that collapse. No label-free number can see a diverse consensus on wrong answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from types import MappingProxyType
+from typing import Final, Literal
+
+__all__ = ["RULES", "RunVerdict", "entropy_verdict", "rules_by_step", "run_verdict", "word_of"]
+
+Word = Literal["fine", "sharpening", "collapsing", "too early", "tells", "says nothing", "misleads", "unknown"]
+Column = Sequence[float | None]
+Columns = Mapping[str, Column]
+
+EARLY: Final = 3  # steps that the others are compared with
+LOOKS, NEEDED = 5, 3  # a rule fires where it holds in 3 of the last 5 steps
+AT_LEAST: Final = EARLY + LOOKS
+MINIMUM: Final = 8  # groups with right and wrong rollouts, before entropy is judged
+RECENT: Final = 5  # steps that entropy is judged by
+
+RULES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "one-answer-everywhere": "the distinct pseudo-labels per prompt are below half of their early value",
+        "answers-vanish": "the share of rollouts without an answer is above 3 times its early value plus .05",
+        "nothing-left-to-learn": "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
+        "that were seen again change their label",
+        "no-rule-fires": "none of the rules above holds",
+        "too-few-steps": f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
+        "auroc-above-half": "the 95% interval of the entropy AUROC lies above .5",
+        "auroc-around-half": "the 95% interval of the entropy AUROC holds .5",
+        "auroc-below-half": "the 95% interval of the entropy AUROC lies below .5",
+        "too-few-mixed-groups": f"fewer than {MINIMUM} groups have right and wrong rollouts with entropies",
+    }
+)
+
+
+WORDS: Final[Mapping[str, Word]] = MappingProxyType(
+    {
+        "no-rule-fires": "fine",
+        "too-few-steps": "too early",
+        "auroc-above-half": "tells",
+        "auroc-around-half": "says nothing",
+        "auroc-below-half": "misleads",
+        "too-few-mixed-groups": "unknown",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    """A word, the rule of `RULES` that gave it, why in numbers, and the index of the step since when it holds."""
+
+    word: Word
+    rule: str
+    why: str
+    since: int | None = None
+
+
+def run_verdict(columns: Columns) -> RunVerdict:
+    """The state at the last step."""
+    states = rules_by_step(columns)
+    if not states or states[-1] is None:
+        return _said("too-few-steps", f"{len(states)} of {AT_LEAST} steps are there")
+    rule = states[-1]
+    since = len(states)
+    while since > 0 and states[since - 1] == rule:
+        since -= 1
+    return RunVerdict(word_of(rule), rule, _why(rule, columns), since)
+
+
+def _said(rule: str, why: str) -> RunVerdict:
+    return RunVerdict(word_of(rule), rule, why)
+
+
+def rules_by_step(columns: Columns) -> list[str | None]:
+    """The rule that fires at each step; None in the first steps, of which too few have been seen."""
+    count = len(columns["step"])
+    held = {name: [rule(columns, i) for i in range(count)] for name, (_, rule) in _RULES.items()}
+    out: list[str | None] = []
+    for i in range(count):
+        if i + 1 < AT_LEAST:
+            out.append(None)
+            continue
+        fired = (name for name in _RULES if sum(held[name][i + 1 - LOOKS : i + 1]) >= NEEDED)
+        out.append(next(fired, "no-rule-fires"))
+    return out
+
+
+def word_of(rule: str) -> Word:
+    """The word that a rule of `RULES` stands for."""
+    return _RULES[rule][0] if rule in _RULES else WORDS[rule]
+
+
+def _early(column: Column) -> float | None:
+    known = [x for x in column[:EARLY] if x is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _one_answer(columns: Columns, i: int) -> bool:
+    early, now = _early(columns["distinct_across"]), columns["distinct_across"][i]
+    return early is not None and now is not None and now < 0.5 * early
+
+
+def _vanish(columns: Columns, i: int) -> bool:
+    early, now = _early(columns["invalid"]), columns["invalid"][i]
+    return early is not None and now is not None and now > 3 * early + 0.05
+
+
+def _learned(columns: Columns, i: int) -> bool:
+    equal, flips = columns["zero_variance"][i], columns["flips"][i]
+    return equal is not None and equal > 0.8 and (flips is None or flips < 0.02)
+
+
+# The gravest first: the word is that of the first rule that fires.
+_RULES: Final[Mapping[str, tuple[Word, Callable[[Columns, int], bool]]]] = MappingProxyType(
+    {
+        "one-answer-everywhere": ("collapsing", _one_answer),
+        "answers-vanish": ("collapsing", _vanish),
+        "nothing-left-to-learn": ("sharpening", _learned),
+    }
+)
+
+
+def _why(rule: str, columns: Columns) -> str:
+    def then_now(name: str) -> str:
+        return f"{_text(_early(columns[name]))} early, {_text(columns[name][-1])} now"
+
+    if rule == "one-answer-everywhere":
+        return f"distinct labels per prompt: {then_now('distinct_across')}"
+    if rule == "answers-vanish":
+        return f"rollouts without an answer: {then_now('invalid')}"
+    if rule == "nothing-left-to-learn":
+        return f"groups with equal rewards: {then_now('zero_variance')}"
+    return (
+        f"distinct labels per prompt {then_now('distinct_across')}; without an answer {then_now('invalid')}; groups "
+        f"with equal rewards {then_now('zero_variance')}"
+    )
+
+
+def _text(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
+
+
+def entropy_verdict(total: float, squares: float, count: float) -> RunVerdict:
+    """Whether low entropy means right, by the mean AUROC of `count` groups and its normal 95% interval."""
+    if count < MINIMUM:
+        return _said("too-few-mixed-groups", f"{count:.0f} of {MINIMUM} groups are there")
+    mean = total / count
+    half = 1.96 * sqrt(max(squares / count - mean * mean, 0.0) / (count - 1))
+    why = f"AUROC {mean:.2f}, 95% interval {mean - half:.2f} to {mean + half:.2f}, over {count:.0f} groups"
+    if mean - half > 0.5:
+        return _said("auroc-above-half", why)
+    if mean + half < 0.5:
+        return _said("auroc-below-half", why)
+    return _said("auroc-around-half", why)

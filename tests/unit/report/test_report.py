@@ -1,0 +1,341 @@
+"""Totals, verdicts and picks of a run, and the HTML file: what it says, how large it gets, what cannot act in it."""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from rows import each
+
+from dare_reward._scoring.score import scored
+from dare_reward.cli import main
+from dare_reward.files.reader import Reader
+from dare_reward.report import book as books
+from dare_reward.report.book import RunBook
+from dare_reward.report.document import document
+from dare_reward.report.lines import lines_of, read_lines
+from dare_reward.report.picks import reasons
+from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
+from dare_reward.report.view import view
+
+EXAMPLE = "examples/arithmetic_m64.jsonl"
+
+
+def line(step=0, group_id="g", label="1", **keys):
+    """A line of a run log with what the totals read."""
+    base = {
+        "v": 1, "run": "r", "step": step, "group_id": group_id, "method": "ttrl", "config_id": "c", "error": None,
+        "answers": [label, label, "2", None], "rewards": [1.0, 1.0, 0.0, 0.0], "keep": [True, True, False, False],
+        "valid": [True, True, True, False], "pseudo_label": label, "flags": [], "diagnostics": {"majority_ratio": 0.5},
+        "mean_entropies": [0.1, 0.2, 0.4, None], "num_tokens": [3, 5, 8, 4],
+        "support": [{"answer": label, "count": 2, "kept": True}, {"answer": "2", "count": 1, "kept": False}],
+    }  # fmt: skip
+    return {**base, **keys}
+
+
+def book_of(lines):
+    book = RunBook()
+    for one in lines:
+        book.add(one)
+    return book
+
+
+def only(lines):
+    (found,) = view(book_of(lines))["runs"]
+    return found
+
+
+def test_columns_of_one_step():
+    found = only([line(), line(group_id="h", label="7", correct=[True, True, False, False])])["columns"]
+    expected = {
+        "step": [0], "groups": [2], "majority_ratio": [0.5], "distinct_within": [2.0], "distinct_across": [1.0],
+        "zero_variance": [0.0], "pruned": [0.25], "invalid": [0.25], "reward_mean": [0.5], "reward_sd": [0.5],
+        "entropy": [0.23333], "entropy_agrees": [0.15], "entropy_differs": [0.4], "entropy_right": [0.15],
+        "entropy_wrong": [0.4], "entropy_auroc": [1.0], "length": [5.0], "pass@1": [0.5], "pass@k": [1.0],
+    }  # fmt: skip
+    assert {k: found[k] for k in expected} == expected
+
+
+def test_totals_agree_with_the_reply_of_the_file():
+    groups = [g for _, g in Reader(EXAMPLE)]
+    scoring = scored(groups, {}, method="dare", shadow=["scrl"])
+    reply, found = scoring.reply, only(list(lines_of(scoring, groups)))
+    by_name = {k: v[0] for k, v in found["columns"].items() if k != "step"}
+    for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "entropy_auroc", "pass@1"):
+        assert by_name[name] == pytest.approx(reply.diagnostics[name], abs=1e-5), name
+    differ = sum(g.diagnostics["shadow"]["scrl"]["label_agreement"] == 0 for g in reply.groups)
+    assert found["shadows"][0]["differs"] == differ > 0
+    assert found["k"] == 64
+
+
+def test_flips_count_prompts_that_are_seen_again():
+    found = only([line(0, "a"), line(0, "b"), line(1, "a", "5"), line(1, "b"), line(1, "c")])
+    assert found["columns"]["flips"] == [None, 0.5]
+
+
+def test_many_steps_are_put_together_and_nothing_is_lost(monkeypatch):
+    monkeypatch.setattr(books, "STEPS", 8)
+    monkeypatch.setattr(books, "PROMPTS", 50)
+    book = book_of(line(s, f"g{s}", str(s % 3), num_tokens=[s] * 4) for s in range(1000))
+    run = book.runs["r"]
+    assert len(run.steps) <= 16
+    assert sum(t.groups for t in run.steps.values()) == 1000
+    sums = [t.sums["length"] for t in run.steps.values()]
+    assert sum(s for s, _ in sums) / sum(w for _, w in sums) == pytest.approx(499.5)
+    assert run.unit == f"{run.merged} steps"
+    assert len(run._seen) == 50
+    assert len(list(run.picks.cards())) <= 16 + 64
+
+
+def test_runs_are_bounded():
+    book = book_of(line(run=f"r{i}") for i in range(40))
+    assert list(book.runs) == [f"r{i}" for i in range(24, 40)]
+
+
+def test_groups_without_a_step_count_in_blocks():
+    found = only([line(None, f"g{i}") for i in range(130)])
+    assert (found["columns"]["step"], found["columns"]["groups"]) == ([0, 1, 2], [64, 64, 2])
+    assert found["unit"] == "block of 64 groups"
+
+
+# --- verdict ----------------------------------------------------------------------------------------------------------
+
+
+def columns(count=12, **given):
+    base = {"distinct_across": 0.9, "invalid": 0.02, "zero_variance": 0.1, "flips": 0.3}
+    out = {name: [value] * count for name, value in base.items()}
+    for name, values in given.items():
+        out[name][-len(values) :] = values
+    return {"step": list(range(count)), **out}
+
+
+VERDICTS = [
+    ({}, "fine", "no-rule-fires"),
+    ({"distinct_across": [0.4, 0.4, 0.4]}, "collapsing", "one-answer-everywhere"),
+    ({"distinct_across": [0.4, 0.4]}, "fine", "no-rule-fires"),
+    ({"distinct_across": [0.46, 0.46, 0.46]}, "fine", "no-rule-fires"),
+    ({"distinct_across": [0.4, 0.9, 0.4, 0.9, 0.4]}, "collapsing", "one-answer-everywhere"),
+    ({"distinct_across": [0.4, 0.4, 0.4, 0.9, 0.9, 0.9]}, "fine", "no-rule-fires"),
+    ({"invalid": [0.12, 0.12, 0.12]}, "collapsing", "answers-vanish"),
+    ({"invalid": [0.1, 0.1, 0.1]}, "fine", "no-rule-fires"),
+    ({"zero_variance": [0.9, 0.9, 0.9], "flips": [0.0, 0.0, 0.0]}, "sharpening", "nothing-left-to-learn"),
+    ({"zero_variance": [0.9, 0.9, 0.9], "flips": [None, None, None]}, "sharpening", "nothing-left-to-learn"),
+    ({"zero_variance": [0.9, 0.9, 0.9]}, "fine", "no-rule-fires"),
+    ({"zero_variance": [0.9] * 3, "flips": [0.0] * 3, "invalid": [0.5] * 3}, "collapsing", "answers-vanish"),
+    ({"distinct_across": [None, None, None]}, "fine", "no-rule-fires"),
+]
+
+
+@each("given, word, rule", VERDICTS)
+def test_rules(given, word, rule):
+    found = run_verdict(columns(**given))
+    assert (found.word, found.rule) == (word, rule)
+
+
+def test_the_verdict_says_since_when():
+    found = run_verdict(columns(20, distinct_across=[0.3] * 6))
+    assert found.since == 16  # the third of the six steps
+    assert found.why == "distinct labels per prompt: 0.90 early, 0.30 now"
+
+
+def test_too_few_steps_are_said():
+    assert run_verdict(columns(AT_LEAST - 1)).rule == "too-few-steps"
+    assert run_verdict(columns(AT_LEAST)).rule == "no-rule-fires"
+    assert run_verdict(columns(0)).rule == "too-few-steps"
+
+
+def test_labels_never_act_on_the_verdict_of_the_run():
+    """The same rollouts with the truth, with the opposite, and without."""
+
+    def run(correct, accuracy):
+        told = {"diagnostics": {"majority_ratio": 0.5, **accuracy}, "correct": correct}
+        return [line(s, f"{s}.{g}", "1" if s > 6 else str(g), **told) for s in range(12) for g in range(8)]
+
+    cases = [
+        run([True, True, False, False], {"label_accuracy": 1.0, "reward_accuracy": 1.0}),
+        run([False, False, True, False], {"label_accuracy": 0.0, "reward_accuracy": 0.2}),
+        run(None, {}),
+    ]
+    found = [only(lines) for lines in cases]
+    assert len({json.dumps([f["verdict"], f["states"]]) for f in found}) == 1
+    assert found[0]["verdict"]["rule"] == "one-answer-everywhere"
+    assert [f["labelled"] for f in found] == [True, True, False]
+
+
+@each(
+    "values, word",
+    [([0.9, 0.8] * 8, "tells"), ([0.1, 0.2] * 8, "misleads"), ([0.2, 0.8] * 8, "says nothing"), ([0.9] * 7, "unknown")],
+)
+def test_entropy(values, word):
+    found = entropy_verdict(sum(values), sum(v * v for v in values), len(values))
+    assert found.word == word
+    assert found.rule in RULES
+
+
+# --- which groups -----------------------------------------------------------------------------------------------------
+
+
+def shadow(**said):
+    return {"diagnostics": {"majority_ratio": 0.5, "shadow": {"ttrl": said}}}
+
+
+REASONS = [
+    ({}, set()),
+    (shadow(label_agreement=0.0, flipped=0.1), {"flip"}),
+    (shadow(label_agreement=1.0, flipped=0.1), {"flip"}),
+    (shadow(label_agreement=1.0, flipped=0.0), set()),
+    (shadow(error={"code": "missing"}), set()),
+    ({"diagnostics": {"majority_ratio": 0.6, "label_accuracy": 0.0}}, {"wrong"}),
+    ({"diagnostics": {"majority_ratio": 0.4, "label_accuracy": 0.0}}, set()),
+    ({"flags": ["tie", "all_pruned"]}, {"tie", "pruned"}),
+    ({"error": {"code": "missing_entropy", "message": "m"}}, {"failed"}),
+]
+
+
+@each("keys, expected", REASONS)
+def test_reasons(keys, expected):
+    assert set(reasons(line(**keys))) == expected
+
+
+def test_a_group_that_was_not_scored_is_counted_and_shown():
+    failed = {"v": 1, "run": "r", "step": 0, "group_id": "f", "error": {"code": "c", "message": "m"}}
+    found = only([line(), {**failed, **dict.fromkeys(("answers", "rewards", "valid", "support", "flags"))}])
+    assert (found["groups"], found["errors"]) == (2, 1)
+    assert found["cards"][0]["why"] == ("failed",)
+
+
+# --- the file ---------------------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    '"><img src=x onerror=alert(1)>',
+    "<style>*{display:none}</style><link rel=stylesheet href=//evil>",
+    "\u2028\u2029\u202e\x00\x1b[31m]]>",
+    "\ud800",
+    "&lt;b&gt;&quot;",
+]
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the content of scripts and styles."""
+
+    def __init__(self):
+        super().__init__()
+        self.found, self.raw, self.inside = [], [], False
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        self.raw.append("")
+        self.inside = tag in {"script", "style"}
+
+    def handle_endtag(self, tag):
+        self.inside = False
+
+    def handle_data(self, data):
+        if self.inside:
+            self.raw[-1] += data
+
+
+def parsed(html):
+    elements = Elements()
+    elements.feed(html)
+    return elements
+
+
+def page_of(lines):
+    return document({"live": False, "title": "t", "source": "s", "made": "m", "version": "0", **view(book_of(lines))})
+
+
+def test_what_rollouts_say_adds_no_element():
+    plain = [tag for tag, _ in parsed(page_of([line()])).found]
+    for text in HOSTILE:
+        keys = dict.fromkeys(("prompt", "group_id", "run", "label", "method", "kind"), text)
+        hostile = line(**keys, texts=[text] * 4, answers=[text] * 4, flags=[text], diagnostics={"shadow": {text: {}}})
+        hostile["support"] = [{"answer": text, "count": 4, "kept": True}]
+        html = page_of([hostile, line(error={"code": text, "message": text})])
+        elements = parsed(html)
+        assert [tag for tag, _ in elements.found] == plain, text
+        data = next(raw for (_, a), raw in zip(elements.found, elements.raw) if a.get("id") == "data")
+        cards = [c for r in json.loads(data)["runs"] for c in r["cards"]]
+        assert text in {c.get("prompt") for c in cards}
+
+
+def test_the_file_needs_nothing_else_and_runs_nothing_else():
+    elements = parsed(page_of([line()]))
+    policy = next(a["content"] for tag, a in elements.found if a.get("http-equiv") == "Content-Security-Policy")
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    for (tag, attributes), raw in zip(elements.found, elements.raw):
+        assert not {"src", "srcset", "style"} & attributes.keys()
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith("#")
+        if tag in {"script", "style"} and attributes.get("type") != "application/json":
+            digest = base64.b64encode(hashlib.sha256(raw.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy
+    assert not re.search(r"innerHTML|insertAdjacent|document\.write|\beval\b|new Function", "".join(elements.raw))
+
+
+def test_the_file_stays_small():
+    """Texts of 80 groups that would be 20 MB, and more steps than a screen has points."""
+    long = {"texts": ["<" * 9000] * 4, "token_entropies": [[0.123456] * 5000] * 4}
+    html = page_of(line(s, f"g{s}", **(long if s % 50 == 0 else {})) for s in range(4000))
+    assert len(html) < 5_000_000
+    data = next(r for (_, a), r in zip(parsed(html).found, parsed(html).raw) if a.get("id") == "data")
+    (run,) = json.loads(data)["runs"]
+    assert 0 < len(run["cards"]) < run["groups"] == 4000
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
+    out = tmp_path / "a.html"
+    assert main(["report", EXAMPLE, "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
+    assert "16 groups in 1 runs, 16 of them one by one" in capsys.readouterr().err
+    assert main(["report", EXAMPLE, "-o", str(out)]) == 2
+    assert "--force" in capsys.readouterr().err
+    log = tmp_path / "log"
+    log.mkdir()
+    told = [line(s, run=name) for s in range(3) for name in ("one", "two")]
+    text = "".join(json.dumps(x) + "\n" for x in told)
+    (log / "x.jsonl").write_text(text)
+    (log / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    for source in (log, log / "x.jsonl"):
+        assert main(["report", str(source), "--run", "two", "-o", str(tmp_path / "b.html"), "--force"]) == 0
+        assert "3 groups in 1 runs" in capsys.readouterr().err
+    assert main(["report", str(log), "--run", "three", "-o", str(tmp_path / "c.html")]) == 2
+    assert not (tmp_path / "c.html").exists()
+
+
+def test_step_and_run_of_a_file_are_kept(tmp_path):
+    source = tmp_path / "f.jsonl"
+    rollouts = [{"answer": "1"}, {"answer": "1"}, {"answer": "2"}]
+    loose = [{"prompt_id": "p", "global_step": 4, "run": "z", "text": r"\boxed{1}"} for _ in range(2)]
+    rows = [{"run": "z", "step": 3, "rollouts": rollouts}, {"step": 3, "rollouts": rollouts}, *loose]
+    source.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    told = []
+    found = read_lines(str(source), method="ttrl", params={}, shadow=[], logprobs=False, tell=told.append)
+    assert [(x["run"], x["step"], x["pseudo_label"]) for x in found] == [("z", 3, "1"), (None, 3, "1"), ("z", 4, "1")]
+    assert not [t for t in told if "ignored" in t]
+
+
+def test_plot(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    log = tmp_path / "log.jsonl"
+    hostile = {"support": [{"answer": "$\\frac{", "count": 3, "kept": True, "p_hat": 0.7, "reward": 1.0}]}
+    log.write_text("".join(json.dumps(line(s, **hostile)) + "\n" for s in range(9)))
+    out = tmp_path / "a.png"
+    assert main(["plot", str(log), "-o", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    out = tmp_path / "g.svg"
+    assert main(["plot", str(log), "--figure", "group", "-o", str(out)]) == 0
+    first = out.read_bytes()
+    assert main(["plot", str(log), "--figure", "group", "-o", str(out), "--force"]) == 0
+    assert out.read_bytes() == first
+    assert main(["plot", str(log), "--figure", "auroc", "-o", str(tmp_path / "x.png")]) == 2
+    assert main(["plot", str(log), "-o", str(tmp_path / "x.jpg")]) == 2
+    assert "no data" in capsys.readouterr().err
