@@ -89,6 +89,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(jobs, "examine", examine)
     monkeypatch.setattr(jobs, "train", train)
     monkeypatch.setattr(jobs, "load", lambda folder: (types_model, None))
+    monkeypatch.setattr(jobs, "digest", lambda folder: f"digest of {folder.name}")
     monkeypatch.setattr(jobs, "_one_thread", lambda: None)
     return seen
 
@@ -106,6 +107,7 @@ def test_the_exponent_comes_from_the_labelled_prompts_alone(stand_in, tmp_path):
     assert arm.params["exponent"] == record["calibration"]["exponent"] > 0
     assert record["calibration"]["labels"] == record["calibration"]["prompts"] == 32
     assert record["calibration"]["statistic"] >= 3
+    assert record["weights"] == "digest of informative-0"
     assert len(prompts) == 128
     assert not set(prompts) & set(labelled)
     assert "exponent" not in ARMS["calibrated_vote"].params
@@ -155,11 +157,13 @@ def test_a_preregistration_is_a_commit(checkout):
     git("add", "-A")
     git("commit", "-qm", "fixed")
     first = registered(folder)
-    assert first == git("rev-parse", "HEAD")
+    assert first == dict.fromkeys(("preregistration", "code"), git("rev-parse", "HEAD"))
     (folder / "other.md").write_text("later")
     git("add", "-A")
     git("commit", "-qm", "later")
-    assert registered(folder) == first
+    assert registered(folder) == {**first, "code": git("rev-parse", "HEAD")}
+    (folder / "other.md").write_text("changed")
+    assert registered(folder)["code"] == git("rev-parse", "HEAD") + "-dirty"
     (folder / PAGE).write_text("changed")
     with pytest.raises(ConfigError, match="not committed"):
         registered(folder)
@@ -199,7 +203,7 @@ def test_the_commit_stands_in_every_record(monkeypatch, tmp_path):
 def test_the_command_stamps_the_campaign_and_nothing_else(monkeypatch, tmp_path, capsys):
     stamps = []
     monkeypatch.setattr(commands, "find_spec", lambda name: name)
-    monkeypatch.setattr(commands, "registered", lambda folder: f"commit of {folder.name}")
+    monkeypatch.setattr(commands, "registered", lambda folder: {"preregistration": f"commit of {folder.name}"})
     monkeypatch.setattr(commands, "service", lambda url: __import__("contextlib").nullcontext("u"))
     monkeypatch.setattr(commands, "run", lambda *_, stamp, **__: stamps.append(stamp) or 0)
     for stage in ("campaign", "confirm"):

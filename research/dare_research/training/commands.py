@@ -43,7 +43,7 @@ def add_train(actions: Any) -> None:
     )
     add = parser.add_argument
     add_out(parser)
-    add("--models", type=Path, default=Path(".study"), help="folder of the base models (default .study)")
+    add("--models", type=Path, help="folder of the base models (default .study; OUT/bases for stage campaign)")
     add("--stage", choices=STAGES, default="confirm")
     add("--regimes", type=_names(REGIMES), default=("informative",), help=f"of {', '.join(REGIMES)}; commas between")
     add("--arms", type=_arms, default=DEFAULT, help=f"default, full, campaign, or of {', '.join(ARMS)}; commas between")
@@ -65,7 +65,9 @@ def add_train(actions: Any) -> None:
 def run_train(arguments: argparse.Namespace) -> int:
     design = SMOKE if arguments.smoke else scaled(DEFAULT_DESIGN, arguments.scale)
     wanted = _wanted(arguments, design)
-    place = Place(arguments.out)
+    campaign = arguments.stage == "campaign"
+    place = Place(arguments.out, "campaign" if campaign else "training")
+    models = arguments.models or (place.bases if campaign and design == DEFAULT_DESIGN else Path(".study"))
     if arguments.list:
         done = {r["id"] for r in read_records(place.records)}
         for cell in wanted:
@@ -73,11 +75,11 @@ def run_train(arguments: argparse.Namespace) -> int:
         return 0
     if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
         raise ConfigError(f"the training study needs {missing[0]}: pip install -e . -e 'research[training]'")
-    stamp = {"preregistration": registered(place.page("campaign").parent)} if arguments.stage == "campaign" else {}
+    stamp = registered(place.page("campaign").parent) if campaign else {}
     file = place.unpack()
     with service(arguments.url) as url:
         left = run(
-            design, wanted, file=file, bases=arguments.models, url=url, stamp=stamp,
+            design, wanted, file=file, bases=models, url=url, stamp=stamp,
             workers=arguments.workers, seconds=60 * arguments.minutes, said=lambda line: print(line, flush=True),  # noqa: T201
         )  # fmt: skip
     print(f"{len(wanted) - left} of {len(wanted)} runs have results in {file}")  # noqa: T201

@@ -1,4 +1,6 @@
-"""Which commit a campaign was preregistered by: it stands in every record, so that nobody has to trust a date."""
+"""Which commit a campaign was preregistered by, and which one ran: they stand in every record, so that nobody has to
+trust a date.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,11 @@ __all__ = ["PAGE", "registered"]
 PAGE = "campaign.md"
 
 
-def registered(folder: Path) -> str:
-    """The last commit that changed the page of the campaign; ConfigError if it is not committed as it is."""
+def registered(folder: Path) -> dict[str, str]:
+    """`preregistration`: the last commit that changed the campaign's page; ConfigError if it is not committed as it is.
+
+    `code`: the commit that is checked out, with `-dirty` after it if files that git knows have changed since.
+    """
     page = folder / PAGE
     if not page.is_file():
         raise ConfigError(f"{page} does not exist: preregister the campaign there, and commit it, before any run")
@@ -22,7 +27,10 @@ def registered(folder: Path) -> str:
     commit = _git(folder, "log", "-1", "--format=%H", "--", PAGE)
     if not commit:
         raise ConfigError(f"{page} is in no commit: a preregistration is a commit")
-    return commit
+    return {
+        "preregistration": commit,
+        "code": _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"),
+    }
 
 
 def _git(folder: Path, *words: str) -> str:

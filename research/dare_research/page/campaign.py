@@ -1,0 +1,159 @@
+"""The campaign's page: the bars of its preregistration once every run is in, and before that only how many are.
+
+`REGISTERED` is the table of contrasts of `research/docs/campaign.md`, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..statistics.contrasts import MARGIN, Contrast, Ends, holm
+from ..training.arms import CAMPAIGN
+from ..training.corpus import REGIMES
+from ..training.plan import DEFAULT, cells
+from ..training.records import parse
+from .outcomes import RESAMPLES, Study
+from .words import interval, number, points, table
+
+__all__ = ["PLANNED", "REGISTERED", "Bar", "Registered", "campaign_page", "verdict"]
+
+STAGE: Final = "campaign"
+PLANNED: Final = frozenset(
+    cell.id
+    for cell in cells(
+        STAGE, regimes=REGIMES, bases=range(4), arms=CAMPAIGN, seeds=range(2), settings=[DEFAULT.settings]
+    )
+)
+JSON = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a contrast has to show: which estimates are on the bar's right side, and which intervals (with p) say so."""
+
+    words: str
+    side: Callable[[float], bool]
+    shown: Callable[[Ends, float], bool]
+
+
+BETTER: Final = Bar("better", lambda estimate: estimate > 0, lambda ends, p: ends.low > 0 and p < 0.05)
+WORSE: Final = Bar("worse", lambda estimate: estimate < 0, lambda ends, p: ends.high < 0 and p < 0.05)
+GAIN: Final = Bar("at least +8, and better", lambda estimate: estimate >= 0.08, BETTER.shown)
+LEVEL: Final = Bar(
+    "within 1 point",
+    lambda estimate: -MARGIN < estimate < MARGIN,
+    lambda ends, _: ends.low90 > -MARGIN and ends.high90 < MARGIN,
+)
+FLOOR: Final = Bar("not worse by 1 point", lambda estimate: estimate > -MARGIN, lambda ends, _: ends.low > -MARGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One contrast of the preregistration; `predicted` in points."""
+
+    arm: str
+    rival: str
+    regime: str
+    bars: tuple[Bar, ...]
+    predicted: float | None = None
+    where: str = "adapted"
+
+
+REGISTERED: Final = (
+    Registered("calibrated_vote", "ttrl", "informative", (GAIN, FLOOR), 12),
+    Registered("calibrated_vote", "ttrl", "uninformative", (LEVEL, FLOOR), 0),
+    Registered("calibrated_vote", "ttrl", "confident", (GAIN, FLOOR), 13),
+    Registered("calibrated_vote", "dare", "informative", (FLOOR,), 8),
+    *(Registered("calibrated_vote", "gt_quarter", regime, (BETTER,), where="unseen") for regime in REGIMES),
+    Registered("rent", "ttrl", "uninformative", (WORSE,), -7),
+    Registered("rent", "ttrl", "confident", (WORSE,), -12),
+)
+
+INTRO = """# Campaign: results
+
+`dare-reward study report` renders this page from `results/campaign.jsonl.gz`, one base or run a line.
+[campaign.md](campaign.md) says what was fixed before the first run{commits}."""
+WAITING = "**{done} of {planned} runs are in; no outcome is shown before all are.**"
+BARS = """pass@1 at the final step, in points. Intervals: hierarchical bootstrap (bases, in them seeds, in them prompts;
+{resamples} draws), and t over base means. p: corrected by Holm over these nine contrasts, of each interval. A bar is
+*met* if it holds by both intervals; *open*: the estimate is on its right side, the bootstrap does not say so."""
+BESIDE = "Not preregistered as bars and not corrected: pass@1 at the final step minus `ttrl`, in points."
+FITTED = """By `calibrate`, from 32 labelled prompts of the probe split before training. `best`: before gate and veto;
+the gate needs a |statistic| of 3. AUROC and vote: of the base on its adapted prompts, 64 rollouts each."""
+
+
+def campaign_page(records: Sequence[JSON], *, resamples: int = RESAMPLES) -> str:
+    """The page, from raw records."""
+    study = Study(parse(records), resamples=resamples)
+    done = {run.id for run in study.records.runs if run.complete} & PLANNED
+    commits = "".join(f", in commit `{c}`" for c in sorted({r["preregistration"] for r in records}))
+    intro = INTRO.format(commits=commits)
+    if done != PLANNED:
+        return f"{intro}\n\n{WAITING.format(done=len(done), planned=len(PLANNED))}\n"
+    sections = {
+        "Bars": f"{BARS.format(resamples=resamples)}\n\n{_bars(study)}",
+        "Every arm beside the vote": f"{BESIDE}\n\n{_beside(study)}",
+        "Fitted exponents": f"{FITTED}\n\n{_fitted(study, records)}",
+    }
+    return "\n\n".join([intro, *(f"## {title}\n\n{text}" for title, text in sections.items())]) + "\n"
+
+
+def verdict(bar: Bar, found: Contrast, p: float, p_bases: float) -> str:
+    """Of a bar by both intervals; p values are corrected."""
+    if not bar.side(found.estimate):
+        return "missed"
+    if not bar.shown(found.deciding, p):
+        return "open"
+    return "met" if bar.shown(found.over_bases, p_bases) else "met by the bootstrap alone"
+
+
+def _bars(study: Study) -> str:
+    found = [study.difference(STAGE, r.regime, r.arm, r.rival, where=r.where) for r in REGISTERED]
+    known = [(r, c) for r, c in zip(REGISTERED, found, strict=True) if c]
+    p, p_bases = holm([c.deciding_p for _, c in known]), holm([c.p_bases for _, c in known])
+    rows = [
+        [
+            *(r.regime, f"`{r.arm}` - `{r.rival}`", r.where, "-" if r.predicted is None else f"{r.predicted:+g}"),
+            *_numbers(c),
+            *(number(value, ".2g") for value in (one, two)),
+            "; ".join(f"{bar.words}: **{verdict(bar, c, one, two)}**" for bar in r.bars),
+        ]
+        for (r, c), one, two in zip(known, p, p_bases, strict=True)
+    ]
+    head = ("regime", "contrast", "prompts", "predicted", "found", "bootstrap", "t over bases", "p", "p of t", "bars")
+    return table(head, rows)
+
+
+def _beside(study: Study) -> str:
+    rows = []
+    for regime in REGIMES:
+        for arm in [a for a in CAMPAIGN if a != "ttrl"]:
+            found = [study.difference(STAGE, regime, arm, "ttrl", where=where) for where in ("adapted", "unseen")]
+            rows.append([regime, f"`{arm}`", *(cell for c in found for cell in (_numbers(c) if c else "---"))])
+    head = ("regime", "arm", "adapted", "bootstrap", "t over bases", "unseen", "bootstrap", "t over bases")
+    return table(head, rows)
+
+
+def _numbers(found: Contrast) -> list[str]:
+    ends = (found.deciding, found.over_bases)
+    return [points(found.estimate), *(interval(e.low, e.high) for e in ends)]
+
+
+def _fitted(study: Study, records: Sequence[JSON]) -> str:
+    """One row a base: the calibration of its runs is the same."""
+    said = {(r["regime"], r["base"]): r["calibration"] for r in records if r.get("calibration")}
+    rows = []
+    for regime, base in sorted(said, key=lambda key: (REGIMES.index(key[0]), key[1])):
+        own = said[regime, base]
+        start = study.base(regime, base, stage=STAGE)
+        score = start.evaluation.sets["adapted"] if start else None
+        rows.append(
+            [
+                *(regime, str(base), f"{own['exponent']:+g}", f"{own['fitted']:+g}", number(own["statistic"], "+.1f")),
+                *("yes" if own["vetoed"] else "no", str(own["mixed"])),
+                *(("-", "-") if score is None else (number(score.auroc), number(100 * score.majority_P.mean(), ".1f"))),
+            ]
+        )
+    return table(("regime", "base", "exponent", "best", "statistic", "vetoed", "mixed prompts", "AUROC", "vote"), rows)
