@@ -1,6 +1,10 @@
 """The campaign: its arms, the labels of its calibration, and the commit that stands in every record."""
 
+import os
+import signal
 import subprocess
+from concurrent.futures import Future
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -13,9 +17,9 @@ from dare_research.training.examine import grade
 from dare_research.training.families import split_of
 from dare_research.training.grpo_run import RunSettings
 from dare_research.training.plan import DEFAULT as DESIGN
-from dare_research.training.plan import Cell, labelled_of, problems_of
+from dare_research.training.plan import Cell, cells, labelled_of, problems_of
 from dare_research.training.preregistered import PAGE, registered
-from dare_research.training.records import read_records
+from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
 from dare_reward.methods import find
@@ -198,6 +202,53 @@ def test_the_commit_stands_in_every_record(monkeypatch, tmp_path):
     left = runner.run(DESIGN, [cell("ttrl")], file=file, bases=tmp_path, url="u", stamp={"preregistration": "abc"})
     assert left == 0
     assert [r["preregistration"] for r in read_records(file)] == ["abc"] * 3
+
+
+def test_a_base_and_seed_is_done_with_before_the_next():
+    wanted = cells(
+        "campaign",
+        regimes=("informative", "confident"),
+        bases=(0, 1),
+        arms=("ttrl", "dare"),
+        seeds=(0, 1),
+        settings=[1],
+    )
+    blocks = [(key, len(list(own))) for key, own in groupby(wanted, key=lambda c: (c.seed, c.base))]
+    assert blocks == [((0, 0), 4), ((0, 1), 4), ((1, 0), 4), ((1, 1), 4)]
+
+
+def test_sigterm_ends_a_study_after_the_run_in_progress(monkeypatch, tmp_path):
+    class Pool:
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def submit(self, job):
+            ended = Future()
+            ended.set_result(job())
+            return ended
+
+    def run_cell(_design, own, *_):
+        if own.arm == "dare":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return [{"record": "run", "id": own.id}]
+
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(runner, "_check_weights", lambda *_: None)
+    monkeypatch.setattr(runner, "saved", lambda *_: True)
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    file = tmp_path / "campaign.jsonl"
+    append(file, [{"record": "base", "id": "campaign/informative/0"}])
+    wanted = [cell("ttrl"), cell("dare"), cell("rent"), cell("empo")]
+    before = signal.getsignal(signal.SIGTERM)
+    assert runner.run(DESIGN, wanted, file=file, bases=tmp_path, url="u", workers=1) == 2
+    assert [r["id"] for r in read_records(file)[1:]] == [c.id for c in wanted[:2]]
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_the_command_stamps_the_campaign_and_nothing_else(monkeypatch, tmp_path, capsys):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -19,9 +20,11 @@ from dare_research.training import jobs as work
 from dare_research.training import plan, runner
 from dare_research.training.arms import ARMS, DEFAULT
 from dare_research.training.corpus import REGIMES
+from dare_research.training.kept import keep, kept_file
 from dare_research.training.sampling import sample
 from dare_research.training.tiny_model import BOX, ModelSize, new_model, new_tokenizer
 from dare_reward.cli import main
+from dare_reward.errors import ConfigError
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
 PARTS = {"default": DEFAULT, "others": tuple(a for a in ARMS if a not in DEFAULT)}
@@ -92,6 +95,49 @@ def test_training_is_repeatable_and_arms_of_a_pair_begin_alike(tmp_path):
     assert varied["id"] == f"{one['id']}-alpha0-weightnone"
     assert one["steps"]["length"][0] == other["steps"]["length"][0] == varied["steps"]["length"][0]
     assert one["steps"]["entropy"][0] == other["steps"]["entropy"][0]
+
+
+def test_a_kept_base_is_its_rounding_and_its_checksum_is_checked(tiny, tmp_path):
+    model, tokenizer = tiny
+    folder = tmp_path / "informative-0"
+    assert not work.saved(tmp_path, folder.name)
+    file = keep(model, ModelSize(hidden=32, layers=2), folder)
+    assert work.saved(tmp_path, folder.name)
+    loaded, other = work.load(folder)
+    rounded = {name: value.half().float() for name, value in model.state_dict().items()}
+    assert loaded.state_dict().keys() == rounded.keys()
+    assert all(torch.equal(value, rounded[name]) for name, value in loaded.state_dict().items())
+    assert any(not torch.equal(value, model.state_dict()[name]) for name, value in rounded.items())
+    assert other.get_vocab() == tokenizer.get_vocab()
+    digest = sha256(file.read_bytes()).hexdigest()
+    assert (tmp_path / "SHA256SUMS").read_text() == f"{digest}  informative-0.safetensors\n"
+    assert work.digest(folder) == digest[:16]
+    with pytest.raises(ConfigError, match="exists: runs may have begun from it"):
+        keep(model, ModelSize(hidden=32, layers=2), folder)
+    keep(model, ModelSize(hidden=32, layers=2), tmp_path / "confident-0")
+    file.write_bytes(kept_file(tmp_path / "confident-0").read_bytes()[:-1] + b"\0")
+    with pytest.raises(ConfigError, match="is not the file of"):
+        work.load(folder)
+    (tmp_path / "SHA256SUMS").unlink()
+    with pytest.raises(ConfigError, match="is not the file of"):
+        work.load(tmp_path / "confident-0")
+
+
+def test_a_study_begins_from_the_file_of_a_base_and_names_it(tmp_path):
+    """No trunk is there, and none is made."""
+    design = replace(plan.SMOKE, between=())
+    tokenizer = new_tokenizer()
+    model = new_model(design.pretraining.shape, tokenizer, seed=1)
+    keep(model, design.pretraining.shape, tmp_path / "m" / "informative-0")
+    file, stamp = tmp_path / "campaign.jsonl", {"preregistration": "abc"}
+    cell = plan.Cell("campaign", "informative", 0, "ttrl", 0, design.settings)
+    with runner.service(None) as url:
+        left = runner.run(design, [cell], file=file, bases=tmp_path / "m", url=url, workers=1, stamp=stamp)
+    assert left == 0
+    records = {r["record"]: r for r in map(json.loads, file.read_text().splitlines())}
+    assert set(records) == {"base", "preflight", "run"}
+    assert records["base"]["weights"] == records["run"]["weights"] == work.digest(tmp_path / "m" / "informative-0")
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == ["SHA256SUMS", "informative-0.safetensors"]
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -115,14 +115,26 @@ def _bars(study: Study) -> str:
     p, p_bases = holm([c.deciding_p for _, c in known]), holm([c.p_bases for _, c in known])
     rows = [
         [
-            *(r.regime, f"`{r.arm}` - `{r.rival}`", r.where, "-" if r.predicted is None else f"{r.predicted:+g}"),
+            *(str(order), r.regime, f"`{r.arm}` - `{r.rival}`", r.where, _signed(r.predicted)),
             *_numbers(c),
             *(number(value, ".2g") for value in (one, two)),
             "; ".join(f"{bar.words}: **{verdict(bar, c, one, two)}**" for bar in r.bars),
         ]
-        for (r, c), one, two in zip(known, p, p_bases, strict=True)
+        for order, ((r, c), one, two) in enumerate(zip(known, p, p_bases, strict=True), 1)
     ]
-    head = ("regime", "contrast", "prompts", "predicted", "found", "bootstrap", "t over bases", "p", "p of t", "bars")
+    head = (
+        "",
+        "regime",
+        "contrast",
+        "prompts",
+        "predicted",
+        "found",
+        "bootstrap",
+        "t over bases",
+        "p",
+        "p of t",
+        "bars",
+    )
     return table(head, rows)
 
 
@@ -134,6 +146,10 @@ def _beside(study: Study) -> str:
             rows.append([regime, f"`{arm}`", *(cell for c in found for cell in (_numbers(c) if c else "---"))])
     head = ("regime", "arm", "adapted", "bootstrap", "t over bases", "unseen", "bootstrap", "t over bases")
     return table(head, rows)
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+g}" if value else "0"
 
 
 def _numbers(found: Contrast) -> list[str]:
@@ -151,7 +167,13 @@ def _fitted(study: Study, records: Sequence[JSON]) -> str:
         score = start.evaluation.sets["adapted"] if start else None
         rows.append(
             [
-                *(regime, str(base), f"{own['exponent']:+g}", f"{own['fitted']:+g}", number(own["statistic"], "+.1f")),
+                *(
+                    regime,
+                    str(base),
+                    _signed(own["exponent"]),
+                    _signed(own["fitted"]),
+                    number(own["statistic"], "+.1f"),
+                ),
                 *("yes" if own["vetoed"] else "no", str(own["mixed"])),
                 *(("-", "-") if score is None else (number(score.auroc), number(100 * score.majority_P.mean(), ".1f"))),
             ]
