@@ -11,18 +11,20 @@ import pytest
 
 from dare_research.page.report import WANTED
 from dare_research.training import commands, jobs, runner
-from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, FULL, chosen_params
+from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, FULL, chosen_params
 from dare_research.training.corpus import SPLITS
 from dare_research.training.examine import grade
 from dare_research.training.families import split_of
 from dare_research.training.grpo_run import RunSettings
 from dare_research.training.plan import DEFAULT as DESIGN
 from dare_research.training.plan import Cell, cells, labelled_of, problems_of
-from dare_research.training.preregistered import PAGE, registered
+from dare_research.training.preregistered import registered
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
 from dare_reward.methods import find
+
+PAGE = "campaign.md"
 
 
 def test_the_arms_of_the_campaign():
@@ -30,7 +32,8 @@ def test_the_arms_of_the_campaign():
         *("ttrl", "dare", "empo", "rent"),
         *("calibrated_vote", "vote_2", "vote_4", "gt_quarter"),
     }
-    for name in CAMPAIGN:
+    assert set(E1B) == {"gmae", "ttrl_gt_quarter"}
+    for name in (*CAMPAIGN, *E1B):
         arm = ARMS[name]
         given = {"exponent": 1.0} if arm.labels else {}
         assert find(arm.method).resolve({**arm.params, **given}).items() >= arm.params.items()
@@ -38,7 +41,7 @@ def test_the_arms_of_the_campaign():
 
 def test_the_first_study_is_as_it_was():
     """What was planned then does not grow by the arms of now."""
-    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter"} & {*DEFAULT, *FULL, *(a for *_, a in WANTED)}
+    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter", *E1B} & {*DEFAULT, *FULL, *(a for *_, a in WANTED)}
     assert {"rent", "gt"} <= set(FULL)
 
 
@@ -78,6 +81,7 @@ def stand_in(monkeypatch):
 
     def train(model, tokenizer, problems, arm, settings, **more):
         seen["trained"].append((arm, [p.prompt for p in problems]))
+        seen["supervised"] = set(more["supervised"])
         more["evaluate"](types_model, settings.steps)
         return {"settings": settings.record(), "steps": {}, "tokens": 1, "seconds": 1.0}
 
@@ -127,9 +131,13 @@ def test_other_arms_see_no_labels(stand_in, tmp_path):
 def test_a_quarter_of_the_prompts_has_as_many_labels_as_the_calibration(stand_in, tmp_path):
     jobs.run_cell(DESIGN, cell("gt_quarter"), tmp_path, "http://unused")
     jobs.run_cell(DESIGN, cell("ttrl"), tmp_path, "http://unused")
+    assert not stand_in["supervised"]
     quarter, whole = (set(prompts) for _, prompts in stand_in["trained"])
     assert len(quarter) == ARMS["calibrated_vote"].labels == 32
     assert quarter < whole
+    jobs.run_cell(DESIGN, cell("ttrl_gt_quarter"), tmp_path, "http://unused")
+    assert stand_in["supervised"] == quarter
+    assert set(stand_in["trained"][-1][1]) == whole
     families = [f for f, p in problems_of(DESIGN, "campaign", 0)["adapted"] if p.prompt in quarter]
     assert {f: families.count(f) for f in families} == dict.fromkeys(DESIGN.confirm, 16)
 
@@ -154,30 +162,30 @@ def checkout(tmp_path):
 def test_a_preregistration_is_a_commit(checkout):
     folder, git = checkout
     with pytest.raises(ConfigError, match="does not exist"):
-        registered(folder)
+        registered(folder / PAGE)
     (folder / PAGE).write_text("first")
     with pytest.raises(ConfigError, match="not committed"):
-        registered(folder)
+        registered(folder / PAGE)
     git("add", "-A")
     git("commit", "-qm", "fixed")
-    first = registered(folder)
+    first = registered(folder / PAGE)
     assert first == dict.fromkeys(("preregistration", "code"), git("rev-parse", "HEAD"))
     (folder / "other.md").write_text("later")
     git("add", "-A")
     git("commit", "-qm", "later")
-    assert registered(folder) == {**first, "code": git("rev-parse", "HEAD")}
+    assert registered(folder / PAGE) == {**first, "code": git("rev-parse", "HEAD")}
     (folder / "other.md").write_text("changed")
-    assert registered(folder)["code"] == git("rev-parse", "HEAD") + "-dirty"
+    assert registered(folder / PAGE)["code"] == git("rev-parse", "HEAD") + "-dirty"
     (folder / PAGE).write_text("changed")
     with pytest.raises(ConfigError, match="not committed"):
-        registered(folder)
+        registered(folder / PAGE)
 
 
 def test_no_checkout_no_campaign(tmp_path, monkeypatch):
     (tmp_path / PAGE).write_text("text")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="git checkout"):
-        registered(tmp_path)
+        registered(tmp_path / PAGE)
 
 
 def test_the_commit_stands_in_every_record(monkeypatch, tmp_path):
@@ -254,12 +262,16 @@ def test_sigterm_ends_a_study_after_the_run_in_progress(monkeypatch, tmp_path):
 def test_the_command_stamps_the_campaign_and_nothing_else(monkeypatch, tmp_path, capsys):
     stamps = []
     monkeypatch.setattr(commands, "find_spec", lambda name: name)
-    monkeypatch.setattr(commands, "registered", lambda folder: {"preregistration": f"commit of {folder.name}"})
+    monkeypatch.setattr(commands, "registered", lambda page: {"preregistration": f"commit of {page.name}"})
     monkeypatch.setattr(commands, "service", lambda url: __import__("contextlib").nullcontext("u"))
     monkeypatch.setattr(commands, "run", lambda *_, stamp, **__: stamps.append(stamp) or 0)
     for stage in ("campaign", "confirm"):
         words = ["study", "train", "--stage", stage, "--arms", "campaign", "--out", str(tmp_path)]
         assert main(words) == 0
-    assert stamps == [{"preregistration": "commit of docs"}, {}]
+    assert stamps == [{"preregistration": "commit of campaign.md"}, {}]
+    assert main(["study", "train", "--stage", "campaign", "--arms", "e1b", "--out", str(tmp_path)]) == 0
+    assert stamps[-1] == {"preregistration": "commit of campaign-e1b.md"}
+    assert main(["study", "train", "--stage", "campaign", "--arms", "ttrl,gmae", "--out", str(tmp_path)]) == 2
+    assert "that one page registers" in capsys.readouterr().err
     assert main(["study", "train", "--stage", "campaign", "--arms", "campaign", "--list", "--out", str(tmp_path)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) > 8 * 16
+    assert len(capsys.readouterr().out.splitlines()) == 8 * 16

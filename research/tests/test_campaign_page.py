@@ -13,8 +13,7 @@ from dare_research.page.campaign import (
     FLOOR,
     GAIN,
     LEVEL,
-    PLANNED,
-    REGISTERED,
+    PARTS,
     WORSE,
     campaign_page,
     verdict,
@@ -27,6 +26,8 @@ from dare_research.training.corpus import REGIMES
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
+E1, E1B = PARTS
+NEEDED = sorted(E1.needed | E1B.needed)
 RESEARCH = Place(Path(__file__).parents[1], "campaign")
 ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}
 
@@ -61,7 +62,7 @@ def base(regime, number):
 
 @pytest.fixture(scope="module")
 def full():
-    return [*(base(r, b) for r in REGIMES for b in range(4)), *map(run, sorted(PLANNED))]
+    return [*(base(r, b) for r in REGIMES for b in range(4)), *map(run, NEEDED)]
 
 
 @pytest.fixture(scope="module")
@@ -69,54 +70,74 @@ def page(full):
     return campaign_page(full, resamples=1000)
 
 
-def rows(page, title):
-    lines = page.split(f"## {title}\n")[1].split("\n## ")[0].splitlines()
+def rows(page, title, part="E1"):
+    own = page.split(f"\n## {part}\n")[1].split("\n## ")[0]
+    lines = own.split(f"### {title}\n")[1].split("\n### ")[0].splitlines()
     return [[c.strip() for c in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
 
 
-def test_the_planned_runs_are_those_of_the_preregistration():
-    text = RESEARCH.page("campaign").read_text()
-    assert f"8 arms x 3 regimes x 4 bases x 2 seeds = {len(PLANNED)} runs" in text
-    assert all(f"`{arm}`" in text for arm in CAMPAIGN)
+@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
+def test_the_planned_runs_are_those_of_the_preregistration(part):
+    text = RESEARCH.page(part.page).read_text()
+    assert f"{len(part.arms)} arms x 3 regimes x 4 bases x 2 seeds = {len(part.planned)} runs" in text
+    assert all(f"`{arm}`" in text for arm in part.arms)
 
 
-def test_the_bars_are_those_of_the_preregistration():
-    text = RESEARCH.page("campaign").read_text()
+@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
+def test_the_bars_are_those_of_the_preregistration(part):
+    text = RESEARCH.page(part.page).read_text()
     stated = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if "` - `" in line]
-    assert [words for *_, words in stated] == [REGISTERED[i].bars[0].words for i in (0, 1, 2, 3, 4, 7, 8)]
-    for (number, contrast, regime, predicted, _), i in zip(stated, (0, 1, 2, 3, 4, 7, 8), strict=True):
-        own = REGISTERED[i]
-        assert int(number.split(",")[0]) == i + 1
-        assert contrast.startswith(f"`{own.arm}` - `{own.rival}`")
-        assert ("unseen" in contrast) == (own.where == "unseen")
-        assert regime in {own.regime, "each"}
-        assert float(predicted or "nan") == pytest.approx(
-            np.nan if own.predicted is None else own.predicted, nan_ok=True
-        )
-    assert all(FLOOR in own.bars for own in REGISTERED[:3])
-    assert len(REGISTERED) == 9
+    named = []
+    for numbers, contrast, regime, predicted, words in stated:
+        for number in map(int, numbers.split(",")):
+            own = part.contrasts[number - 1]
+            assert contrast.startswith(f"`{own.arm}` - `{own.rival}`")
+            assert ("unseen" in contrast) == (own.where == "unseen")
+            assert regime in {own.regime, "each"}
+            assert (float(predicted) if predicted else None) == own.predicted
+            assert words == own.bars[0].words
+            named.append(number)
+    assert named == [*range(1, 10)]
+    assert len(part.contrasts) == 9
+
+
+def test_the_second_bars_are_those_of_the_preregistration():
+    assert [i for i, own in enumerate(E1.contrasts) if FLOOR in own.bars[1:]] == [0, 1, 2]
+    assert "Contrasts 1 to 3 have a second bar" in RESEARCH.page("campaign").read_text()
 
 
 @pytest.mark.parametrize("missing", [1, 191, 192])
 def test_no_outcome_before_all_runs_are_in(full, missing):
-    some = full[: len(full) - missing]
-    page = campaign_page(some, resamples=300)
+    """Not of the second part either, which takes runs of the first."""
+    gone = sorted(E1.planned)[-missing:]
+    page = campaign_page([r for r in full if r["id"] not in gone], resamples=300)
     assert f"**{192 - missing} of 192 runs are in; no outcome is shown before all are.**" in page
+    assert "**48 of 48 runs are in; no outcome is shown before all are, and all of the parts before it.**" in page
     assert "|" not in page
-    assert "## " not in page.removeprefix("# ")
-    assert "commit `c0ffee`" in page
+    assert "###" not in page
+    assert ("commit `c0ffee`" in page.split("## E1b")[0]) == (missing < 192)
+
+
+def test_the_first_part_is_shown_without_the_second(full):
+    page = campaign_page([r for r in full if r.get("arm") != "gmae"], resamples=1000)
+    one, other = page.split("\n## E1b\n")
+    assert one.count("###") == 3
+    assert "**24 of 48 runs are in" in other
+    assert "|" not in other
 
 
 def test_a_run_without_its_end_or_of_another_design_is_not_in(full):
-    cut = {**full[-1], "evaluations": [{**full[-1]["evaluations"][0], "step": 8}]}
-    other = {**full[-1], "id": full[-1]["id"].replace("steps32", "steps2")}
-    for last in (cut, other):
-        assert "**191 of 192 runs are in" in campaign_page([*full[:-1], last], resamples=300)
+    (last,) = (r for r in full if r["id"] == max(E1.planned))
+    cut = {**last, "evaluations": [{**last["evaluations"][0], "step": 8}]}
+    other = {**last, "id": last["id"].replace("steps32", "steps2")}
+    for changed in (cut, other):
+        page = campaign_page([changed if r is last else r for r in full], resamples=300)
+        assert "**191 of 192 runs are in" in page
 
 
 def test_every_bar_has_its_numbers_and_its_word(page):
     found = rows(page, "Bars")
-    assert [tuple(r[1:4]) for r in found] == [(x.regime, f"`{x.arm}` - `{x.rival}`", x.where) for x in REGISTERED]
+    assert [tuple(r[1:4]) for r in found] == [(x.regime, f"`{x.arm}` - `{x.rival}`", x.where) for x in E1.contrasts]
     words = [r[-1] for r in found]
     assert words[0] == words[2] == "at least +8, and better: **met**; not worse by 1 point: **met**"
     assert words[1] == "within 1 point: **met**; not worse by 1 point: **met**"
@@ -124,6 +145,7 @@ def test_every_bar_has_its_numbers_and_its_word(page):
     assert words[8] == "worse: **met**"
     assert found[0][4:6] == ["+12", "+12.1"]
     assert "nan" not in page
+    assert [r[-1] for r in rows(page, "Bars", "E1b")[:7:3]] == ["within 1 point: **met**"] * 2 + ["better: **met**"]
 
 
 def test_beside_the_bars_stand_all_arms_and_the_exponents(page):
@@ -136,6 +158,8 @@ def test_beside_the_bars_stand_all_arms_and_the_exponents(page):
         ["confident", "0", "-2"],
     ]
     assert len(fitted) == 12
+    assert {r[1] for r in rows(page, "Every arm beside the vote", "E1b")} == {"`gmae`", "`ttrl_gt_quarter`"}
+    assert page.count("### Fitted exponents") == 1
     assert fitted[0][-2:] == ["0.700", "50.0"]
 
 
@@ -177,14 +201,16 @@ def test_p_values_are_corrected_over_all_nine(full, monkeypatch):
     asked = []
     monkeypatch.setattr(campaign, "verdict", lambda bar, c, p, p_bases: asked.append((c, p, p_bases)) or "met")
     campaign_page(full, resamples=1000)
-    least = min(asked, key=lambda a: a[0].p_bases)
-    assert least[2] == pytest.approx(9 * least[0].p_bases)
-    assert all(p >= c.deciding_p for c, p, _ in asked)
+    for part in (asked[:12], asked[12:]):
+        least = min(part, key=lambda a: a[0].p_bases)
+        assert least[2] == pytest.approx(9 * least[0].p_bases)
+        assert all(p >= c.deciding_p for c, p, _ in part)
 
 
 def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path):
     place = Place(tmp_path, "campaign")
-    append(place.work, full[:20])
+    runs = [r for r in full if r["id"] in E1.planned]
+    append(place.work, [*full[:12], *runs[:8]])
     (place.root / "results" / "training.jsonl.gz").write_bytes(b"another study's")
     lines = place.work.read_text()
     assert main(["study", "pack", "--study", "campaign", "--out", str(tmp_path)]) == 0
@@ -192,9 +218,9 @@ def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path)
     assert (place.root / "results" / SUMS).read_text().split()[1::2] == ["campaign.jsonl.gz", "training.jsonl.gz"]
     assert "**8 of 192 runs are in" in place.page("campaign-results").read_text()
     assert place.unpack().read_text() == lines
-    append(place.work, full[20:21])
+    append(place.work, runs[8:9])
     pack(place)
-    assert [r["id"] for r in read_records(place.packed)] == [r["id"] for r in full[:21]]
+    assert [r["id"] for r in read_records(place.packed)] == [r["id"] for r in (*full[:12], *runs[:9])]
     assert publish(place) == [place.page("campaign-results")]
 
 
@@ -221,7 +247,8 @@ def test_the_committed_bases_are_whole_small_and_stated():
 def test_every_committed_record_names_its_base_file_and_the_preregistration():
     stated = dict(line.split("  ")[::-1] for line in (RESEARCH.bases / SUMS).read_text().splitlines())
     records = read_records(RESEARCH.packed)
-    assert len({r["preregistration"] for r in records}) <= 1
+    for part in PARTS:
+        assert len({r["preregistration"] for r in records if r["id"] in part.planned}) <= 1
     for r in records:
         assert r["code"]
         if "weights" in r:

@@ -13,7 +13,7 @@ from dare_reward.errors import ConfigError, RequestError
 
 from ..publish import publish
 from ..results import Place
-from .arms import ARMS, CAMPAIGN, DEFAULT, FULL, chosen_params
+from .arms import ARMS, CAMPAIGN, DEFAULT, E1B, FULL, chosen_params
 from .corpus import REGIMES
 from .grpo_run import ParamValue
 from .plan import DEFAULT as DEFAULT_DESIGN
@@ -27,7 +27,7 @@ __all__ = ["add_out", "add_train"]
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
 STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long", "campaign")
 SETTABLE: Final = ("develop", "sensitivity")
-SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN}
+SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN, "e1b": E1B}
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def add_train(actions: Any) -> None:
     add("--models", type=Path, help="folder of the base models (default .study; OUT/bases for stage campaign)")
     add("--stage", choices=STAGES, default="confirm")
     add("--regimes", type=_names(REGIMES), default=("informative",), help=f"of {', '.join(REGIMES)}; commas between")
-    add("--arms", type=_arms, default=DEFAULT, help=f"default, full, campaign, or of {', '.join(ARMS)}; commas between")
+    add("--arms", type=_arms, default=DEFAULT, help=f"{', '.join(SETS)}, or of {', '.join(ARMS)}; commas between")
     add("--bases", type=int, default=4, help="independently pretrained models (default 4)")
     add("--seeds", type=int, default=4, help="RL seeds of each (default 4)")
     add("--lr", type=_rates, help="learning rates; commas between (default: the design's)")
@@ -75,7 +75,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         return 0
     if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
         raise ConfigError(f"the training study needs {missing[0]}: pip install -e . -e 'research[training]'")
-    stamp = registered(place.page("campaign").parent) if campaign else {}
+    stamp = registered(place.page(_registering(arguments.arms))) if campaign else {}
     file = place.unpack()
     with service(arguments.url) as url:
         left = run(
@@ -86,6 +86,16 @@ def run_train(arguments: argparse.Namespace) -> int:
     if file.exists():
         publish(place)
     return 0
+
+
+def _registering(arms: Sequence[str]) -> str:
+    """The page of the campaign that registers all of these arms."""
+    pages = [{s for s in ARMS[arm].stages if s.startswith("campaign")} for arm in arms]
+    if not (common := set.intersection(*pages)):
+        raise RequestError(
+            "--arms: a call of stage campaign runs arms that one page registers: campaign or e1b", code="conflict"
+        )
+    return min(common)
 
 
 def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:

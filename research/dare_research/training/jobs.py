@@ -113,16 +113,18 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
         sets = {n: summary(g, brief=not last) for n, g in graded.items()}
         evaluations.append({"step": step, "sets": sets})
 
+    adapted, least = [p for _, p in problems["adapted"]], cell.settings.prompts
     figures = train(
         model,
         tokenizer,
-        _spread([p for _, p in problems["adapted"]], arm.share, least=cell.settings.prompts),
+        _spread(adapted, arm.share, least=least),
         arm,
         cell.settings,
         seed=cell.seed,
         url=url,
         evaluate=evaluate,
         at=(*design.between, cell.settings.steps),
+        supervised={p.prompt for p in _spread(adapted, arm.supervised, least=least)} if arm.supervised else (),
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
     begun = {"lr": cell.settings.lr, "weights": digest(folder), **calibration}

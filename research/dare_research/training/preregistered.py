@@ -9,22 +9,20 @@ from pathlib import Path
 
 from dare_reward.errors import ConfigError
 
-__all__ = ["PAGE", "registered"]
-
-PAGE = "campaign.md"
+__all__ = ["registered"]
 
 
-def registered(folder: Path) -> dict[str, str]:
-    """`preregistration`: the last commit that changed the campaign's page; ConfigError if it is not committed as it is.
+def registered(page: Path) -> dict[str, str]:
+    """`preregistration`: the last commit that changed the page; ConfigError if it is not committed as it is.
 
     `code`: the commit that is checked out, with `-dirty` after it if files that git knows have changed since.
     """
-    page = folder / PAGE
+    folder = page.parent
     if not page.is_file():
         raise ConfigError(f"{page} does not exist: preregister the campaign there, and commit it, before any run")
-    if _git(folder, "status", "--porcelain", "--", PAGE):
+    if _git(folder, "status", "--porcelain", "--", page.name):
         raise ConfigError(f"{page} has changes that are not committed: a preregistration is a commit")
-    commit = _git(folder, "log", "-1", "--format=%H", "--", PAGE)
+    commit = _git(folder, "log", "-1", "--format=%H", "--", page.name)
     if not commit:
         raise ConfigError(f"{page} is in no commit: a preregistration is a commit")
     return {
