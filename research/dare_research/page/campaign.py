@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..statistics.contrasts import MARGIN, Contrast, Ends, holm
+from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Ends, holm
 from ..training.arms import CAMPAIGN, E1B
 from ..training.corpus import REGIMES
 from ..training.plan import DEFAULT, cells
 from ..training.records import parse
-from .outcomes import RESAMPLES, Study
+from .outcomes import Study
 from .words import interval, number, points, table
 
 __all__ = ["PARTS", "Bar", "CampaignPart", "Registered", "campaign_page", "verdict"]
