@@ -184,7 +184,7 @@ def group_inputs_table() -> Iterator[tuple[str, ...]]:
             yield f"`{name}`", ", ".join(f"`{r}`" for r in readers)
 
 
-def rules_table() -> Iterator[tuple[str, ...]]:
+def waves_table() -> Iterator[tuple[str, ...]]:
     """The options of POST /v1/settled, and the parameters of each rule."""
     from dare_reward.stopping.waves import RULES, rule_specs, wave_specs  # noqa: PLC0415
 
@@ -207,7 +207,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "line": line_table,
     "commands": commands_table,
     "group-inputs": group_inputs_table,
-    "rules": rules_table,
+    "waves": waves_table,
 }
 
 

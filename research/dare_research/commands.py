@@ -18,7 +18,7 @@ from dare_reward.errors import RequestError
 from .calibration.report import calibration_page
 from .calibration.simulate import REGIMES, SEEDS, ProjectSize, regime
 from .publish import pack, publish
-from .results import Place, read, write, write_sums
+from .results import STUDIES, Place, read, write, write_sums
 from .simulation.report import simulation_page
 from .simulation.simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
 from .training.commands import add_out, add_train
@@ -66,6 +66,8 @@ def register(subparsers: Any) -> None:
         action = add_command(actions, name, words, group=AUTHORS, examples=(f"dare-reward study {name}",))
         add_out(action)
         action.set_defaults(run=run)
+        if name == "pack":
+            action.add_argument("--study", choices=STUDIES, default=STUDIES[0], help="whose records (default training)")
 
 
 def run_simulate(arguments: argparse.Namespace) -> int:
@@ -86,7 +88,7 @@ def run_calibrate(arguments: argparse.Namespace) -> int:
 
 
 def run_pack(arguments: argparse.Namespace) -> int:
-    place = Place(arguments.out)
+    place = Place(arguments.out, arguments.study)
     if not place.work.exists():
         raise RequestError(f"{place.work} does not exist: `dare-reward study train` writes it", code="file")
     _print(*pack(place))
@@ -100,9 +102,10 @@ def run_report(arguments: argparse.Namespace) -> int:
     for name in found:
         write(place.page(name), render(name, json.loads(read(place.whole(name)))))
         _print(place.page(name))
-    if place.work.exists() or place.summary.exists():
+    trained = [p for p in (Place(arguments.out, name) for name in STUDIES) if p.records.exists()]
+    for place in trained:
         _print(*publish(place))
-    elif not found:
+    if not (found or trained):
         raise RequestError(f"{arguments.out / 'results'} has no results", code="file")
     return 0
 

@@ -1,4 +1,4 @@
-"""The training study's results as they are committed, and its page and figures."""
+"""The training study's results and the campaign's as they are committed, their pages and figures."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dare_reward.errors import ConfigError
 
+from .page.campaign import campaign_page
 from .page.figures import draw_training
 from .page.outcomes import Study
 from .page.report import RESAMPLES, training_page
@@ -29,14 +30,19 @@ def pack(place: Place) -> list[Path]:
     own = {r["id"] for r in records}
     records = [*(r for r in read_records(place.packed) if r["id"] not in own), *records]
     write(place.packed, "".join(json.dumps(r, separators=(",", ":"), allow_nan=False) + "\n" for r in records))
-    write(place.summary, write_summary(summarise(records)))
+    if summary := [place.summary] if place.study == "training" else []:
+        write(place.summary, write_summary(summarise(records)))
     sums = write_sums(place.packed.parent)
     place.work.unlink()
-    return [place.packed, place.summary, sums, *publish(place)]
+    return [place.packed, *summary, sums, *publish(place)]
 
 
 def publish(place: Place) -> list[Path]:
-    """Write the page, and the figures if matplotlib is there."""
+    """Write the page, and the training study's figures if matplotlib is there."""
+    if place.study == "campaign":
+        page = place.page("campaign-results")
+        write(page, campaign_page(read_records(place.records), resamples=RESAMPLES))
+        return [page]
     study = study_at(place)
     page = place.page("training")
     write(page, training_page(study))

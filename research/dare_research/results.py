@@ -1,11 +1,12 @@
 """Where results and pages lie, below one folder (`research` in a checkout), and how results are kept.
 
 results/NAME.json.gz             a study that is written whole
-results/training.jsonl           what `study train` appends to, a record a line; git ignores it
-results/training.jsonl.gz        the same records, packed
+results/STUDY.jsonl              what `study train` appends to, a record a line; git ignores it
+results/STUDY.jsonl.gz           the same records, packed; STUDY is `training`, or `campaign` for that stage
 results/training.summary.json    what the page of the training study is rendered from
 results/SHA256SUMS               of all but the work file: `sha256sum -c SHA256SUMS`
 docs/NAME.md                     the pages
+bases/                           base models of the campaign, with checksums of their own
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pathlib import Path
 
 from dare_reward.files.output import write_files
 
-__all__ = ["SUMS", "Place", "read", "write", "write_sums"]
+__all__ = ["STUDIES", "SUMS", "Place", "read", "write", "write_sums"]
 
 SUMS = "SHA256SUMS"
+STUDIES = ("training", "campaign")  # whose results are records, a line each
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Place:
     """The folder of a study's results and pages."""
 
     root: Path
+    study: str = "training"
 
     def page(self, name: str) -> Path:
         return self.root / "docs" / f"{name}.md"
@@ -36,15 +39,19 @@ class Place:
 
     @property
     def work(self) -> Path:
-        return self.root / "results" / "training.jsonl"
+        return self.root / "results" / f"{self.study}.jsonl"
 
     @property
     def packed(self) -> Path:
-        return self.root / "results" / "training.jsonl.gz"
+        return self.root / "results" / f"{self.study}.jsonl.gz"
 
     @property
     def summary(self) -> Path:
-        return self.root / "results" / "training.summary.json"
+        return self.root / "results" / f"{self.study}.summary.json"
+
+    @property
+    def bases(self) -> Path:
+        return self.root / "bases"
 
     @property
     def records(self) -> Path:
@@ -75,9 +82,9 @@ def write(path: Path, text: str) -> None:
     write_files({path: gzip.compress(text.encode(), 9, mtime=0) if path.suffix == ".gz" else text.encode()}, force=True)
 
 
-def write_sums(folder: Path) -> Path:
-    """SHA256SUMS of the results that are kept."""
-    kept = sorted(p for pattern in ("*.gz", "*.summary.json") for p in folder.glob(pattern))
+def write_sums(folder: Path, *patterns: str) -> Path:
+    """SHA256SUMS of the results that are kept, or of the files that are like one of the patterns."""
+    kept = sorted(p for pattern in patterns or ("*.gz", "*.summary.json") for p in folder.glob(pattern))
     path = folder / SUMS
     write(path, "".join(f"{sha256(p.read_bytes()).hexdigest()}  {p.name}\n" for p in kept))
     return path

@@ -1,24 +1,30 @@
 """The campaign: its arms, the labels of its calibration, and the commit that stands in every record."""
 
+import os
+import signal
 import subprocess
+from concurrent.futures import Future
+from itertools import groupby
 
 import numpy as np
 import pytest
 
 from dare_research.page.report import WANTED
 from dare_research.training import commands, jobs, runner
-from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, FULL, chosen_params
+from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, FULL, chosen_params
 from dare_research.training.corpus import SPLITS
 from dare_research.training.examine import grade
 from dare_research.training.families import split_of
 from dare_research.training.grpo_run import RunSettings
 from dare_research.training.plan import DEFAULT as DESIGN
-from dare_research.training.plan import Cell, labelled_of, problems_of
-from dare_research.training.preregistered import PAGE, registered
-from dare_research.training.records import read_records
+from dare_research.training.plan import Cell, cells, labelled_of, problems_of
+from dare_research.training.preregistered import registered
+from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError
 from dare_reward.methods import find
+
+PAGE = "campaign.md"
 
 
 def test_the_arms_of_the_campaign():
@@ -26,7 +32,8 @@ def test_the_arms_of_the_campaign():
         *("ttrl", "dare", "empo", "rent"),
         *("calibrated_vote", "vote_2", "vote_4", "gt_quarter"),
     }
-    for name in CAMPAIGN:
+    assert set(E1B) == {"gmae", "ttrl_gt_quarter"}
+    for name in (*CAMPAIGN, *E1B):
         arm = ARMS[name]
         given = {"exponent": 1.0} if arm.labels else {}
         assert find(arm.method).resolve({**arm.params, **given}).items() >= arm.params.items()
@@ -34,7 +41,7 @@ def test_the_arms_of_the_campaign():
 
 def test_the_first_study_is_as_it_was():
     """What was planned then does not grow by the arms of now."""
-    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter"} & {*DEFAULT, *FULL, *(a for *_, a in WANTED)}
+    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter", *E1B} & {*DEFAULT, *FULL, *(a for *_, a in WANTED)}
     assert {"rent", "gt"} <= set(FULL)
 
 
@@ -74,6 +81,7 @@ def stand_in(monkeypatch):
 
     def train(model, tokenizer, problems, arm, settings, **more):
         seen["trained"].append((arm, [p.prompt for p in problems]))
+        seen["supervised"] = set(more["supervised"])
         more["evaluate"](types_model, settings.steps)
         return {"settings": settings.record(), "steps": {}, "tokens": 1, "seconds": 1.0}
 
@@ -89,6 +97,7 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(jobs, "examine", examine)
     monkeypatch.setattr(jobs, "train", train)
     monkeypatch.setattr(jobs, "load", lambda folder: (types_model, None))
+    monkeypatch.setattr(jobs, "digest", lambda folder: f"digest of {folder.name}")
     monkeypatch.setattr(jobs, "_one_thread", lambda: None)
     return seen
 
@@ -106,6 +115,7 @@ def test_the_exponent_comes_from_the_labelled_prompts_alone(stand_in, tmp_path):
     assert arm.params["exponent"] == record["calibration"]["exponent"] > 0
     assert record["calibration"]["labels"] == record["calibration"]["prompts"] == 32
     assert record["calibration"]["statistic"] >= 3
+    assert record["weights"] == "digest of informative-0"
     assert len(prompts) == 128
     assert not set(prompts) & set(labelled)
     assert "exponent" not in ARMS["calibrated_vote"].params
@@ -121,9 +131,13 @@ def test_other_arms_see_no_labels(stand_in, tmp_path):
 def test_a_quarter_of_the_prompts_has_as_many_labels_as_the_calibration(stand_in, tmp_path):
     jobs.run_cell(DESIGN, cell("gt_quarter"), tmp_path, "http://unused")
     jobs.run_cell(DESIGN, cell("ttrl"), tmp_path, "http://unused")
+    assert not stand_in["supervised"]
     quarter, whole = (set(prompts) for _, prompts in stand_in["trained"])
     assert len(quarter) == ARMS["calibrated_vote"].labels == 32
     assert quarter < whole
+    jobs.run_cell(DESIGN, cell("ttrl_gt_quarter"), tmp_path, "http://unused")
+    assert stand_in["supervised"] == quarter
+    assert set(stand_in["trained"][-1][1]) == whole
     families = [f for f, p in problems_of(DESIGN, "campaign", 0)["adapted"] if p.prompt in quarter]
     assert {f: families.count(f) for f in families} == dict.fromkeys(DESIGN.confirm, 16)
 
@@ -148,28 +162,30 @@ def checkout(tmp_path):
 def test_a_preregistration_is_a_commit(checkout):
     folder, git = checkout
     with pytest.raises(ConfigError, match="does not exist"):
-        registered(folder)
+        registered(folder / PAGE)
     (folder / PAGE).write_text("first")
     with pytest.raises(ConfigError, match="not committed"):
-        registered(folder)
+        registered(folder / PAGE)
     git("add", "-A")
     git("commit", "-qm", "fixed")
-    first = registered(folder)
-    assert first == git("rev-parse", "HEAD")
+    first = registered(folder / PAGE)
+    assert first == dict.fromkeys(("preregistration", "code"), git("rev-parse", "HEAD"))
     (folder / "other.md").write_text("later")
     git("add", "-A")
     git("commit", "-qm", "later")
-    assert registered(folder) == first
+    assert registered(folder / PAGE) == {**first, "code": git("rev-parse", "HEAD")}
+    (folder / "other.md").write_text("changed")
+    assert registered(folder / PAGE)["code"] == git("rev-parse", "HEAD") + "-dirty"
     (folder / PAGE).write_text("changed")
     with pytest.raises(ConfigError, match="not committed"):
-        registered(folder)
+        registered(folder / PAGE)
 
 
 def test_no_checkout_no_campaign(tmp_path, monkeypatch):
     (tmp_path / PAGE).write_text("text")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="git checkout"):
-        registered(tmp_path)
+        registered(tmp_path / PAGE)
 
 
 def test_the_commit_stands_in_every_record(monkeypatch, tmp_path):
@@ -196,15 +212,66 @@ def test_the_commit_stands_in_every_record(monkeypatch, tmp_path):
     assert [r["preregistration"] for r in read_records(file)] == ["abc"] * 3
 
 
+def test_a_base_and_seed_is_done_with_before_the_next():
+    wanted = cells(
+        "campaign",
+        regimes=("informative", "confident"),
+        bases=(0, 1),
+        arms=("ttrl", "dare"),
+        seeds=(0, 1),
+        settings=[1],
+    )
+    blocks = [(key, len(list(own))) for key, own in groupby(wanted, key=lambda c: (c.seed, c.base))]
+    assert blocks == [((0, 0), 4), ((0, 1), 4), ((1, 0), 4), ((1, 1), 4)]
+
+
+def test_sigterm_ends_a_study_after_the_run_in_progress(monkeypatch, tmp_path):
+    class Pool:
+        def __init__(self, *_, **__):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def submit(self, job):
+            ended = Future()
+            ended.set_result(job())
+            return ended
+
+    def run_cell(_design, own, *_):
+        if own.arm == "dare":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return [{"record": "run", "id": own.id}]
+
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(runner, "_check_weights", lambda *_: None)
+    monkeypatch.setattr(runner, "saved", lambda *_: True)
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    file = tmp_path / "campaign.jsonl"
+    append(file, [{"record": "base", "id": "campaign/informative/0"}])
+    wanted = [cell("ttrl"), cell("dare"), cell("rent"), cell("empo")]
+    before = signal.getsignal(signal.SIGTERM)
+    assert runner.run(DESIGN, wanted, file=file, bases=tmp_path, url="u", workers=1) == 2
+    assert [r["id"] for r in read_records(file)[1:]] == [c.id for c in wanted[:2]]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_the_command_stamps_the_campaign_and_nothing_else(monkeypatch, tmp_path, capsys):
     stamps = []
     monkeypatch.setattr(commands, "find_spec", lambda name: name)
-    monkeypatch.setattr(commands, "registered", lambda folder: f"commit of {folder.name}")
+    monkeypatch.setattr(commands, "registered", lambda page: {"preregistration": f"commit of {page.name}"})
     monkeypatch.setattr(commands, "service", lambda url: __import__("contextlib").nullcontext("u"))
     monkeypatch.setattr(commands, "run", lambda *_, stamp, **__: stamps.append(stamp) or 0)
     for stage in ("campaign", "confirm"):
         words = ["study", "train", "--stage", stage, "--arms", "campaign", "--out", str(tmp_path)]
         assert main(words) == 0
-    assert stamps == [{"preregistration": "commit of docs"}, {}]
+    assert stamps == [{"preregistration": "commit of campaign.md"}, {}]
+    assert main(["study", "train", "--stage", "campaign", "--arms", "e1b", "--out", str(tmp_path)]) == 0
+    assert stamps[-1] == {"preregistration": "commit of campaign-e1b.md"}
+    assert main(["study", "train", "--stage", "campaign", "--arms", "ttrl,gmae", "--out", str(tmp_path)]) == 2
+    assert "that one page registers" in capsys.readouterr().err
     assert main(["study", "train", "--stage", "campaign", "--arms", "campaign", "--list", "--out", str(tmp_path)]) == 0
-    assert len(capsys.readouterr().out.splitlines()) > 8 * 16
+    assert len(capsys.readouterr().out.splitlines()) == 8 * 16

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -15,13 +16,17 @@ import pytest
 pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
 import torch
 
+from dare_research.training import grpo_run, plan, runner
 from dare_research.training import jobs as work
-from dare_research.training import plan, runner
 from dare_research.training.arms import ARMS, DEFAULT
 from dare_research.training.corpus import REGIMES
+from dare_research.training.kept import keep, kept_file
 from dare_research.training.sampling import sample
 from dare_research.training.tiny_model import BOX, ModelSize, new_model, new_tokenizer
 from dare_reward.cli import main
+from dare_reward.errors import ConfigError
+from dare_reward.stacks import trl as trl_adapter
+from dare_reward.stacks.scorer import Scorer
 
 pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
 PARTS = {"default": DEFAULT, "others": tuple(a for a in ARMS if a not in DEFAULT)}
@@ -92,6 +97,107 @@ def test_training_is_repeatable_and_arms_of_a_pair_begin_alike(tmp_path):
     assert varied["id"] == f"{one['id']}-alpha0-weightnone"
     assert one["steps"]["length"][0] == other["steps"]["length"][0] == varied["steps"]["length"][0]
     assert one["steps"]["entropy"][0] == other["steps"]["entropy"][0]
+
+
+def test_a_kept_base_is_its_rounding_and_its_checksum_is_checked(tiny, tmp_path):
+    model, tokenizer = tiny
+    folder = tmp_path / "informative-0"
+    assert not work.saved(tmp_path, folder.name)
+    file = keep(model, ModelSize(hidden=32, layers=2), folder)
+    assert work.saved(tmp_path, folder.name)
+    loaded, other = work.load(folder)
+    rounded = {name: value.half().float() for name, value in model.state_dict().items()}
+    assert loaded.state_dict().keys() == rounded.keys()
+    assert all(torch.equal(value, rounded[name]) for name, value in loaded.state_dict().items())
+    assert any(not torch.equal(value, model.state_dict()[name]) for name, value in rounded.items())
+    assert other.get_vocab() == tokenizer.get_vocab()
+    digest = sha256(file.read_bytes()).hexdigest()
+    assert (tmp_path / "SHA256SUMS").read_text() == f"{digest}  informative-0.safetensors\n"
+    assert work.digest(folder) == digest[:16]
+    with pytest.raises(ConfigError, match="exists: runs may have begun from it"):
+        keep(model, ModelSize(hidden=32, layers=2), folder)
+    keep(model, ModelSize(hidden=32, layers=2), tmp_path / "confident-0")
+    file.write_bytes(kept_file(tmp_path / "confident-0").read_bytes()[:-1] + b"\0")
+    with pytest.raises(ConfigError, match="is not the file of"):
+        work.load(folder)
+    (tmp_path / "SHA256SUMS").unlink()
+    with pytest.raises(ConfigError, match="is not the file of"):
+        work.load(tmp_path / "confident-0")
+
+
+def test_a_study_begins_from_the_file_of_a_base_and_names_it(tmp_path):
+    """No trunk is there, and none is made."""
+    design = replace(plan.SMOKE, between=())
+    tokenizer = new_tokenizer()
+    model = new_model(design.pretraining.shape, tokenizer, seed=1)
+    keep(model, design.pretraining.shape, tmp_path / "m" / "informative-0")
+    file, stamp = tmp_path / "campaign.jsonl", {"preregistration": "abc"}
+    cell = plan.Cell("campaign", "informative", 0, "ttrl", 0, design.settings)
+    with runner.service(None) as url:
+        left = runner.run(design, [cell], file=file, bases=tmp_path / "m", url=url, workers=1, stamp=stamp)
+    assert left == 0
+    records = {r["record"]: r for r in map(json.loads, file.read_text().splitlines())}
+    assert set(records) == {"base", "preflight", "run"}
+    assert records["base"]["weights"] == records["run"]["weights"] == work.digest(tmp_path / "m" / "informative-0")
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == ["SHA256SUMS", "informative-0.safetensors"]
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """Steps of an arm on a random model, whose rollouts are given one of three answers: what the trainer trains on,
+    and what the service was asked and said.
+    """
+    from trl import GRPOTrainer
+
+    design = replace(plan.SMOKE, between=())
+    model = new_model(design.pretraining.shape, new_tokenizer(), seed=1)
+    keep(model, design.pretraining.shape, tmp_path / "informative-0")
+    seen = {"groups": [], "replies": [], "advantages": []}
+    prepare, score = GRPOTrainer._generate_and_score_completions, Scorer.score
+
+    def prepared(self, inputs):
+        found = prepare(self, inputs)
+        seen["advantages"].append(found["advantages"].tolist())
+        return found
+
+    def scored(self, groups, **more):
+        rewards, reply = score(self, groups, **more)
+        seen["groups"].append(groups)
+        seen["replies"].append(reply)
+        return rewards, reply
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", prepared)
+    monkeypatch.setattr(Scorer, "score", scored)
+    for module in (grpo_run, trl_adapter):
+        name = "described" if module is grpo_run else "rollout"
+        monkeypatch.setattr(module, name, lambda trainer, text, ids: {"text": f"\\boxed{{{ids[0] % 3}}}"})
+
+    def run(arm, **settings):
+        own = replace(design.settings, **settings)
+        with runner.service(None) as url:
+            work.run_cell(design, plan.Cell("campaign", "informative", 0, arm, 0, own), tmp_path, url)
+        return seen
+
+    return run
+
+
+def test_gmae_is_trained_on_its_own_advantages(watched):
+    seen = watched("gmae", prompts=2, votes=8, trained=4, steps=2)
+    assert len(seen["replies"]) == len(seen["advantages"]) == 2
+    for reply, trained in zip(seen["replies"], seen["advantages"], strict=True):
+        own = [group.advantages for group in reply.groups]
+        assert all(a[4:] == (None,) * 4 for a in own)
+        assert len({round(x, 6) for a in own for x in a[:4]}) > 2
+        assert trained == pytest.approx([x for a in own for x in a[:4]], abs=1e-6)
+
+
+def test_labels_are_rewards_on_a_quarter_and_the_vote_on_the_rest(watched):
+    """Of four prompts one: the smoke study has no more."""
+    seen = watched("ttrl_gt_quarter", prompts=1, votes=8, trained=4, steps=4)
+    methods = [reply.groups[0].method for reply in seen["replies"]]
+    asked = [groups[0].get("method") for groups in seen["groups"]]
+    assert sorted(map(str, asked)) == ["None", "None", "None", "gt"]
+    assert [m == "gt" for m in methods] == [a == "gt" for a in asked]
 
 
 @pytest.mark.parametrize("part", PARTS)

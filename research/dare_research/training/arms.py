@@ -15,7 +15,7 @@ from dare_reward.methods import find
 
 from .sampling import SampledRollout
 
-__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "FULL", "Arm", "chosen_params"]
+__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "E1B", "FULL", "Arm", "chosen_params"]
 
 Fields = list[dict[str, Any]]
 Tell = Callable[[Sequence[SampledRollout], Random], Fields]
@@ -57,7 +57,9 @@ class Arm:
     retired     the method has left dare-reward: its results stay, it cannot be run again
     labels      labelled prompts of the probe split on which the exponent is fitted before the run, with the base
     share       of the adapted prompts that it trains on
-    stages      where it is planned: `confirm`, `campaign`
+    supervised  share of the adapted prompts whose true label is the reward, instead of the method's
+    own         the method's own advantages are trained on, as they are
+    stages      where it is planned: `confirm`; a page of the campaign that registers it, `campaign`, `campaign-e1b`
     """
 
     name: str
@@ -72,6 +74,8 @@ class Arm:
     retired: bool = False
     labels: int = 0
     share: float = 1.0
+    supervised: float = 0.0
+    own: bool = False
     stages: tuple[str, ...] = ("confirm",)
 
 
@@ -113,6 +117,8 @@ _DECLARED: Final = (
     Arm("vote_2", "weighted_vote", {"exponent": 2.0}, stages=CAMPAIGN_ONLY),
     Arm("vote_4", "weighted_vote", {"exponent": 4.0}, stages=CAMPAIGN_ONLY),
     Arm("gt_quarter", "gt", share=0.25, contender=False, stages=CAMPAIGN_ONLY),
+    Arm("gmae", "gmae", own=True, stages=("campaign-e1b",)),
+    Arm("ttrl_gt_quarter", "ttrl", supervised=0.25, contender=False, stages=("campaign-e1b",)),
 )
 ALL_ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED})
 ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED if not a.retired})
@@ -120,6 +126,7 @@ ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED 
 DEFAULT: Final = tuple(a.name for a in ARMS.values() if a.everywhere)
 FULL: Final = tuple(a.name for a in ARMS.values() if "confirm" in a.stages)
 CAMPAIGN: Final = tuple(a.name for a in ARMS.values() if "campaign" in a.stages)
+E1B: Final = tuple(a.name for a in ARMS.values() if "campaign-e1b" in a.stages)
 
 
 def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dare_reward.errors import ConfigError, RequestError
 
 from ..publish import publish
 from ..results import Place
-from .arms import ARMS, CAMPAIGN, DEFAULT, FULL, chosen_params
+from .arms import ARMS, CAMPAIGN, DEFAULT, E1B, FULL, chosen_params
 from .corpus import REGIMES
 from .grpo_run import ParamValue
 from .plan import DEFAULT as DEFAULT_DESIGN
@@ -28,7 +28,7 @@ __all__ = ["add_out", "add_train"]
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
 STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long", "campaign")
 SETTABLE: Final = ("develop", "sensitivity")
-SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN}
+SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN, "e1b": E1B}
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,11 @@ def add_train(actions: Any) -> None:
     )
     add = parser.add_argument
     add_out(parser)
-    add("--models", type=Path, default=Path(".study"), help="The folder of the base models (default: .study).")
+    add(
+        "--models",
+        type=Path,
+        help="The folder of the base models (default: .study, or OUT/bases for stage campaign).",
+    )
     add("--stage", choices=STAGES, default="confirm", help="The stage of the study (default: confirm).")
     add(
         "--regimes", type=_names(REGIMES), default=("informative",), help=f"Regimes of {', '.join(REGIMES)}, by commas."
@@ -55,7 +59,7 @@ def add_train(actions: Any) -> None:
         "--arms",
         type=_arms,
         default=DEFAULT,
-        help=f"The arms default, full or campaign, or {', '.join(ARMS)} by commas.",
+        help=f"The arms {', '.join(SETS)}, or {', '.join(ARMS)} by commas.",
     )
     add("--bases", type=int, default=4, help="Independently pretrained models (default: 4).")
     add("--seeds", type=int, default=4, help="RL seeds of each (default: 4).")
@@ -75,7 +79,9 @@ def add_train(actions: Any) -> None:
 def run_train(arguments: argparse.Namespace) -> int:
     design = SMOKE if arguments.smoke else scaled(DEFAULT_DESIGN, arguments.scale)
     wanted = _wanted(arguments, design)
-    place = Place(arguments.out)
+    campaign = arguments.stage == "campaign"
+    place = Place(arguments.out, "campaign" if campaign else "training")
+    models = arguments.models or (place.bases if campaign and design == DEFAULT_DESIGN else Path(".study"))
     if arguments.list:
         done = {r["id"] for r in read_records(place.records)}
         for cell in wanted:
@@ -83,17 +89,27 @@ def run_train(arguments: argparse.Namespace) -> int:
         return 0
     if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
         raise ConfigError(f"the training study needs {missing[0]}: pip install -e . -e 'research[training]'")
-    stamp = {"preregistration": registered(place.page("campaign").parent)} if arguments.stage == "campaign" else {}
+    stamp = registered(place.page(_registering(arguments.arms))) if campaign else {}
     file = place.unpack()
     with service(arguments.url) as url:
         left = run(
-            design, wanted, file=file, bases=arguments.models, url=url, stamp=stamp,
+            design, wanted, file=file, bases=models, url=url, stamp=stamp,
             workers=arguments.workers, seconds=60 * arguments.minutes, said=lambda line: print(line, flush=True),  # noqa: T201
         )  # fmt: skip
     print(f"{len(wanted) - left} of {len(wanted)} runs have results in {file}")  # noqa: T201
     if file.exists():
         publish(place)
     return 0
+
+
+def _registering(arms: Sequence[str]) -> str:
+    """The page of the campaign that registers all of these arms."""
+    pages = [{s for s in ARMS[arm].stages if s.startswith("campaign")} for arm in arms]
+    if not (common := set.intersection(*pages)):
+        raise RequestError(
+            "--arms: a call of stage campaign runs arms that one page registers: campaign or e1b", code="conflict"
+        )
+    return min(common)
 
 
 def _wanted(arguments: argparse.Namespace, design: Design) -> list[Cell]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from dare_reward.stacks.trl_rollout import rollout as described
 from .arms import Arm
 from .examine import LONGEST
 from .families import Exercise
+from .rewards import SUPERVISED, OwnAdvantages, PartlySupervised
 from .sampling import sample
 
 __all__ = ["RunSettings", "train"]
@@ -115,8 +116,12 @@ def train(
     url: str,
     evaluate: Evaluate = lambda _model, _step: None,
     at: Sequence[int] = (),
+    supervised: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Train `model` in place; `evaluate(model, step)` is called after the steps in `at`. Returns the run's figures."""
+    """Train `model` in place; `evaluate(model, step)` is called after the steps in `at`. Returns the run's figures.
+
+    `supervised`: the prompts of an arm of that kind whose label is the reward.
+    """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     import torch
     from datasets import Dataset
@@ -136,7 +141,9 @@ def train(
             processing_class=tokenizer,
             reward_funcs=_reward(arm, settings, url, seed),
             args=_config(arm, settings, seed, Path(folder)),
-            train_dataset=Dataset.from_list([{"prompt": p.prompt, "gold": p.answer} for p in problems]),
+            train_dataset=Dataset.from_list(
+                [{"prompt": p.prompt, "gold": p.answer, SUPERVISED: p.prompt in supervised} for p in problems]
+            ),
             callbacks=[Evaluating()],
             rollout_func=rollouts,
         )
@@ -154,7 +161,8 @@ def train(
 def _reward(arm: Arm, settings: RunSettings, url: str, seed: int) -> Any:
     if arm.local is None:
         params = {**arm.params, **dict(settings.params)}
-        return DareReward(url, method=arm.method, label="gold", kind="exact", on_error="raise", **params)
+        kind = OwnAdvantages if arm.own else PartlySupervised if arm.supervised else DareReward
+        return kind(url, method=arm.method, label="gold", kind="exact", on_error="raise", **params)
     local, random = arm.local, Random(seed)
 
     def reward(completions: Sequence[str], **_: Any) -> list[float]:
@@ -182,7 +190,7 @@ def _config(arm: Arm, settings: RunSettings, seed: int, folder: Path) -> Any:
         temperature=settings.temperature,
         beta=0.0,
         loss_type=arm.loss,
-        scale_rewards="none" if arm.loss == "dr_grpo" else "group",
+        scale_rewards="none" if arm.own or arm.loss == "dr_grpo" else "group",
         gradient_checkpointing=False,
         logging_steps=1,
         save_strategy="no",

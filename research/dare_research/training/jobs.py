@@ -16,10 +16,11 @@ from .corpus import Regime
 from .examine import examine, preflights, summary, treatments
 from .families import FAMILIES
 from .grpo_run import train
+from .kept import kept_file, load_kept
 from .plan import Cell, Design, corpus_of, labelled_of, problems_of
 from .pretrain import finish, grow, solved
 
-__all__ = ["EXAMINED", "digest", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
+__all__ = ["EXAMINED", "digest", "grow_base", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -33,7 +34,7 @@ def trunk_name(base: int) -> str:
 
 
 def saved(root: Path, name: str) -> bool:
-    return (root / name / "config.json").exists()
+    return (root / name / "config.json").exists() or kept_file(root / name).exists()
 
 
 def make_trunk(design: Design, base: int, root: Path) -> list[JSON]:
@@ -46,14 +47,20 @@ def make_trunk(design: Design, base: int, root: Path) -> list[JSON]:
     return [{"record": "trunk", "id": trunk_name(base), "base": base, "steps": steps, "seconds": seconds}]
 
 
-def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path) -> list[JSON]:
-    """A base of a regime, from its trunk: what it can do on the stage's prompts, and what the preflight says of it."""
+def grow_base(design: Design, regime: Regime, base: int, root: Path) -> Path:
+    """The folder of a base of a regime, made from its trunk unless it is there."""
     _one_thread()
     folder = root / f"{regime}-{base}"
     if not saved(root, folder.name):
         model, tokenizer = load(root / trunk_name(base))
         finish(model, tokenizer, corpus_of(regime), design.pretraining, seed=1000 + base)
         _save(model, tokenizer, folder)
+    return folder
+
+
+def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path) -> list[JSON]:
+    """A base of a regime: what it can do on the stage's prompts, and what the preflight says of it."""
+    folder = grow_base(design, regime, base, root)
     model, tokenizer = load(folder)
     probe = solved(model, tokenizer, tuple(FAMILIES), design.pretraining.probes)
     problems = problems_of(design, stage, base)
@@ -90,7 +97,8 @@ def _spread(prompts: Sequence[T], share: float, *, least: int) -> Sequence[T]:
 def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     """Train one arm from its base; the record of the run."""
     _one_thread()
-    model, tokenizer = load(root / f"{cell.regime}-{cell.base}")
+    folder = root / f"{cell.regime}-{cell.base}"
+    model, tokenizer = load(folder)
     problems = problems_of(design, cell.stage, cell.base)
     arm, calibration = _calibrated(ARMS[cell.arm], design, cell, model, tokenizer)
     evaluations: list[JSON] = []
@@ -105,19 +113,22 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
         sets = {n: summary(g, brief=not last) for n, g in graded.items()}
         evaluations.append({"step": step, "sets": sets})
 
+    adapted, least = [p for _, p in problems["adapted"]], cell.settings.prompts
     figures = train(
         model,
         tokenizer,
-        _spread([p for _, p in problems["adapted"]], arm.share, least=cell.settings.prompts),
+        _spread(adapted, arm.share, least=least),
         arm,
         cell.settings,
         seed=cell.seed,
         url=url,
         evaluate=evaluate,
         at=(*design.between, cell.settings.steps),
+        supervised={p.prompt for p in _spread(adapted, arm.supervised, least=least)} if arm.supervised else (),
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
-    return [{"record": "run", **identity, "lr": cell.settings.lr, **calibration, **figures, "evaluations": evaluations}]
+    begun = {"lr": cell.settings.lr, "weights": digest(folder), **calibration}
+    return [{"record": "run", **identity, **begun, **figures, "evaluations": evaluations}]
 
 
 def _calibrated(arm: Arm, design: Design, cell: Cell, model: Any, tokenizer: Any) -> tuple[Arm, JSON]:
@@ -133,8 +144,9 @@ def _calibrated(arm: Arm, design: Design, cell: Cell, model: Any, tokenizer: Any
 
 
 def digest(folder: Path) -> str:
-    """Of a saved model's weights."""
-    return sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:16]
+    """Of a saved model's weights: the first 16 digits of what SHA256SUMS says of a kept file."""
+    file = kept_file(folder)
+    return sha256((file if file.exists() else folder / "model.safetensors").read_bytes()).hexdigest()[:16]
 
 
 def _one_thread() -> None:
@@ -144,6 +156,9 @@ def _one_thread() -> None:
 
 
 def load(folder: Path) -> tuple[Any, Any]:
+    """Model and tokenizer, from the model's file if it is kept as one."""
+    if (file := kept_file(folder)).exists():
+        return load_kept(file)
     from transformers import AutoModelForCausalLM, AutoTokenizer, logging
 
     logging.disable_progress_bar()

@@ -147,6 +147,6 @@ def cells(
     seeds: Sequence[int],
     settings: Sequence[RunSettings],
 ) -> Iterator[Cell]:
-    """All of them, in an order in which whole pairs of arms end early."""
-    for seed, regime, base, setting, arm in product(seeds, regimes, bases, settings, arms):
+    """All of them: every regime and arm of a base and seed before the next, so that a part of them is balanced."""
+    for seed, base, regime, setting, arm in product(seeds, bases, regimes, settings, arms):
         yield Cell(stage, regime, base, arm, seed, setting)

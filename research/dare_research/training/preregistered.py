@@ -1,4 +1,6 @@
-"""Which commit a campaign was preregistered by: it stands in every record, so that nobody has to trust a date."""
+"""Which commit a campaign was preregistered by, and which one ran: they stand in every record, so that nobody has to
+trust a date.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +9,26 @@ from pathlib import Path
 
 from dare_reward.errors import ConfigError
 
-__all__ = ["PAGE", "registered"]
-
-PAGE = "campaign.md"
+__all__ = ["registered"]
 
 
-def registered(folder: Path) -> str:
-    """The last commit that changed the page of the campaign; ConfigError if it is not committed as it is."""
-    page = folder / PAGE
+def registered(page: Path) -> dict[str, str]:
+    """`preregistration`: the last commit that changed the page; ConfigError if it is not committed as it is.
+
+    `code`: the commit that is checked out, with `-dirty` after it if files that git knows have changed since.
+    """
+    folder = page.parent
     if not page.is_file():
         raise ConfigError(f"{page} does not exist: preregister the campaign there, and commit it, before any run")
-    if _git(folder, "status", "--porcelain", "--", PAGE):
+    if _git(folder, "status", "--porcelain", "--", page.name):
         raise ConfigError(f"{page} has changes that are not committed: a preregistration is a commit")
-    commit = _git(folder, "log", "-1", "--format=%H", "--", PAGE)
+    commit = _git(folder, "log", "-1", "--format=%H", "--", page.name)
     if not commit:
         raise ConfigError(f"{page} is in no commit: a preregistration is a commit")
-    return commit
+    return {
+        "preregistration": commit,
+        "code": _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"),
+    }
 
 
 def _git(folder: Path, *words: str) -> str:

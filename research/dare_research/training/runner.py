@@ -1,11 +1,13 @@
 """Scheduling: bases and runs that are missing, on a few processes, appended to the raw results as they end.
 
-A study is resumed by the same command: what has a record is not run again.
+A study is resumed by the same command: what has a record is not run again. SIGTERM ends it when the runs in progress
+have ended and are written.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -52,7 +54,7 @@ def run(
     done = {r["id"] for r in read_records(file)}
     trunks = {
         trunk_name(base): partial(make_trunk, design, base, bases)
-        for base in dict.fromkeys(c.base for c in wanted)
+        for base in dict.fromkeys(c.base for c in wanted if not saved(bases, f"{c.regime}-{c.base}"))
         if not saved(bases, trunk_name(base))
     }
     starts = {
@@ -63,7 +65,7 @@ def run(
     runs = {c.id: partial(run_cell, design, c, bases, url) for c in wanted if c.id not in done}
     clock = _Clock(seconds)
     # A fresh interpreter for each process: torch does not like to be forked.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with _on_term(clock.stop), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for jobs in (trunks, starts, runs):
             left = set(jobs)
             for name, records in _finished(pool, jobs, workers, clock):
@@ -103,8 +105,21 @@ class _Clock:
     def took(self, seconds: float) -> None:
         self._longest = max(self._longest, seconds)
 
+    def stop(self) -> None:
+        self._seconds = 0.0
+
     def room(self) -> bool:
         return self.elapsed + self._longest < self._seconds
+
+
+@contextmanager
+def _on_term(stop: Callable[[], None]) -> Iterator[None]:
+    """`stop` in place of a sudden end. The processes of the pool keep the signal's usual meaning."""
+    before = signal.signal(signal.SIGTERM, lambda *_: stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _finished(

@@ -1,0 +1,218 @@
+"""The campaign's page: the bars of each part once its runs are in, and before that only how many are.
+
+A part is a preregistration: `research/docs/campaign.md`, `campaign-e1b.md`. Its contrasts stand here in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Ends, holm
+from ..training.arms import CAMPAIGN, E1B
+from ..training.corpus import REGIMES
+from ..training.plan import DEFAULT, cells
+from ..training.records import parse
+from .outcomes import Study
+from .words import interval, number, points, table
+
+__all__ = ["PARTS", "Bar", "CampaignPart", "Registered", "campaign_page", "verdict"]
+
+STAGE: Final = "campaign"
+JSON = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What a contrast has to show: which estimates are on the bar's right side, and which intervals (with p) say so."""
+
+    words: str
+    side: Callable[[float], bool]
+    shown: Callable[[Ends, float], bool]
+
+
+BETTER: Final = Bar("better", lambda estimate: estimate > 0, lambda ends, p: ends.low > 0 and p < 0.05)
+WORSE: Final = Bar("worse", lambda estimate: estimate < 0, lambda ends, p: ends.high < 0 and p < 0.05)
+GAIN: Final = Bar("at least +8, and better", lambda estimate: estimate >= 0.08, BETTER.shown)
+LEVEL: Final = Bar(
+    "within 1 point",
+    lambda estimate: -MARGIN < estimate < MARGIN,
+    lambda ends, _: ends.low90 > -MARGIN and ends.high90 < MARGIN,
+)
+FLOOR: Final = Bar("not worse by 1 point", lambda estimate: estimate > -MARGIN, lambda ends, _: ends.low > -MARGIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One contrast of the preregistration; `predicted` in points."""
+
+    arm: str
+    rival: str
+    regime: str
+    bars: tuple[Bar, ...]
+    predicted: float | None = None
+    where: str = "adapted"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPart:
+    """One preregistration: its page, the arms whose runs it adds, the arms that its contrasts take from others."""
+
+    title: str
+    page: str
+    arms: tuple[str, ...]
+    contrasts: tuple[Registered, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def planned(self) -> frozenset[str]:
+        return _runs(self.arms)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        return _runs((*self.arms, *self.others))
+
+
+def _runs(arms: Sequence[str]) -> frozenset[str]:
+    found = cells(STAGE, regimes=REGIMES, bases=range(4), arms=arms, seeds=range(2), settings=[DEFAULT.settings])
+    return frozenset(cell.id for cell in found)
+
+
+E1: Final = (
+    Registered("calibrated_vote", "ttrl", "informative", (GAIN, FLOOR), 12),
+    Registered("calibrated_vote", "ttrl", "uninformative", (LEVEL, FLOOR), 0),
+    Registered("calibrated_vote", "ttrl", "confident", (GAIN, FLOOR), 13),
+    Registered("calibrated_vote", "dare", "informative", (FLOOR,), 8),
+    *(Registered("calibrated_vote", "gt_quarter", regime, (BETTER,), where="unseen") for regime in REGIMES),
+    Registered("rent", "ttrl", "uninformative", (WORSE,), -7),
+    Registered("rent", "ttrl", "confident", (WORSE,), -12),
+)
+FURTHER: Final = (
+    *(Registered(arm, "ttrl", regime, (LEVEL,), 0) for arm in ("gmae", "empo") for regime in REGIMES),
+    *(
+        Registered("calibrated_vote", "ttrl_gt_quarter", regime, (bar,), predicted, "unseen")
+        for regime, bar, predicted in zip(REGIMES, (BETTER, WORSE, BETTER), (6, -3, 6), strict=True)
+    ),
+)
+PARTS: Final = (
+    CampaignPart("E1", "campaign", CAMPAIGN, E1),
+    CampaignPart("E1b", "campaign-e1b", E1B, FURTHER, others=CAMPAIGN),
+)
+
+INTRO = """# Campaign: results
+
+`dare-reward study report` renders this page from `results/campaign.jsonl.gz`, one base or run a line."""
+FIXED = "[{page}.md]({page}.md) says what was fixed before the first of these runs{commits}."
+WAITING = "**{done} of {planned} runs are in; no outcome is shown before all are{others}.**"
+BARS = """pass@1 at the final step, in points. Intervals: hierarchical bootstrap (bases, in them seeds, in them prompts;
+{resamples} draws), and t over base means. p: corrected by Holm over these contrasts, of each interval. A bar is *met*
+if it holds by both intervals; *open*: the estimate is on its right side, the bootstrap does not say so."""
+BESIDE = "Not preregistered as bars and not corrected: pass@1 at the final step minus `ttrl`, in points."
+FITTED = """By `calibrate`, from 32 labelled prompts of the probe split before training. `best`: before gate and veto;
+the gate needs a |statistic| of 3. AUROC and vote: of the base on its adapted prompts, 64 rollouts each."""
+
+
+def campaign_page(records: Sequence[JSON], *, resamples: int = RESAMPLES) -> str:
+    """The page, from raw records."""
+    study = Study(parse(records), resamples=resamples)
+    done = {run.id for run in study.records.runs if run.complete}
+    parts = [f"## {part.title}\n\n{_part(part, study, records, done)}" for part in PARTS]
+    return "\n\n".join([INTRO, *parts]) + "\n"
+
+
+def _part(part: CampaignPart, study: Study, records: Sequence[JSON], done: Collection[str]) -> str:
+    own = sorted({r["preregistration"] for r in records if r["record"] == "run" and r["id"] in part.planned})
+    fixed = FIXED.format(page=part.page, commits="".join(f", in commit `{commit}`" for commit in own))
+    if not part.needed.issubset(done):
+        numbers = {"done": len(part.planned.intersection(done)), "planned": len(part.planned)}
+        others = ", and all of the parts before it" if part.others else ""
+        return f"{fixed} {WAITING.format(**numbers, others=others)}"
+    sections = {
+        "Bars": f"{BARS.format(resamples=study.resamples)}\n\n{_bars(study, part.contrasts)}",
+        "Every arm beside the vote": f"{BESIDE}\n\n{_beside(study, part.arms)}",
+    }
+    if fitted := [r for r in records if r.get("arm") in part.arms and r.get("calibration")]:
+        sections["Fitted exponents"] = f"{FITTED}\n\n{_fitted(study, fitted)}"
+    return "\n\n".join([fixed, *(f"### {title}\n\n{text}" for title, text in sections.items())])
+
+
+def verdict(bar: Bar, found: Contrast, p: float, p_bases: float) -> str:
+    """Of a bar by both intervals; p values are corrected."""
+    if not bar.side(found.estimate):
+        return "missed"
+    if not bar.shown(found.deciding, p):
+        return "open"
+    return "met" if bar.shown(found.over_bases, p_bases) else "met by the bootstrap alone"
+
+
+def _bars(study: Study, contrasts: Sequence[Registered]) -> str:
+    found = [study.difference(STAGE, r.regime, r.arm, r.rival, where=r.where) for r in contrasts]
+    known = [(r, c) for r, c in zip(contrasts, found, strict=True) if c]
+    p, p_bases = holm([c.deciding_p for _, c in known]), holm([c.p_bases for _, c in known])
+    rows = [
+        [
+            *(str(order), r.regime, f"`{r.arm}` - `{r.rival}`", r.where, _signed(r.predicted)),
+            *_numbers(c),
+            *(number(value, ".2g") for value in (one, two)),
+            "; ".join(f"{bar.words}: **{verdict(bar, c, one, two)}**" for bar in r.bars),
+        ]
+        for order, ((r, c), one, two) in enumerate(zip(known, p, p_bases, strict=True), 1)
+    ]
+    head = (
+        "",
+        "regime",
+        "contrast",
+        "prompts",
+        "predicted",
+        "found",
+        "bootstrap",
+        "t over bases",
+        "p",
+        "p of t",
+        "bars",
+    )
+    return table(head, rows)
+
+
+def _beside(study: Study, arms: Sequence[str]) -> str:
+    rows = []
+    for regime in REGIMES:
+        for arm in [a for a in arms if a != "ttrl"]:
+            found = [study.difference(STAGE, regime, arm, "ttrl", where=where) for where in ("adapted", "unseen")]
+            rows.append([regime, f"`{arm}`", *(cell for c in found for cell in (_numbers(c) if c else "---"))])
+    head = ("regime", "arm", "adapted", "bootstrap", "t over bases", "unseen", "bootstrap", "t over bases")
+    return table(head, rows)
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+g}" if value else "0"
+
+
+def _numbers(found: Contrast) -> list[str]:
+    ends = (found.deciding, found.over_bases)
+    return [points(found.estimate), *(interval(e.low, e.high) for e in ends)]
+
+
+def _fitted(study: Study, records: Sequence[JSON]) -> str:
+    """One row a base: the calibration of its runs is the same."""
+    said = {(r["regime"], r["base"]): r["calibration"] for r in records}
+    rows = []
+    for regime, base in sorted(said, key=lambda key: (REGIMES.index(key[0]), key[1])):
+        own = said[regime, base]
+        start = study.base(regime, base, stage=STAGE)
+        score = start.evaluation.sets["adapted"] if start else None
+        rows.append(
+            [
+                *(
+                    regime,
+                    str(base),
+                    _signed(own["exponent"]),
+                    _signed(own["fitted"]),
+                    number(own["statistic"], "+.1f"),
+                ),
+                *("yes" if own["vetoed"] else "no", str(own["mixed"])),
+                *(("-", "-") if score is None else (number(score.auroc), number(100 * score.majority_P.mean(), ".1f"))),
+            ]
+        )
+    return table(("regime", "base", "exponent", "best", "statistic", "vetoed", "mixed prompts", "AUROC", "vote"), rows)

@@ -1,0 +1,46 @@
+"""Rewards of arms that ask the service for more than a method's rewards, through TRL's adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dare_reward.errors import ReplyError
+from dare_reward.inputs import Group
+from dare_reward.stacks.trl import DareReward
+
+__all__ = ["SUPERVISED", "OwnAdvantages", "PartlySupervised"]
+
+SUPERVISED = "supervised"  # a column of the dataset: whether the prompt's label is a reward
+
+
+class OwnAdvantages(DareReward):
+    """A method's own advantages where the trainer expects rewards.
+
+    They sum to 0 in a group, so a trainer that subtracts the group's mean and does not scale
+    (`scale_rewards="none"`) trains on these very numbers.
+    """
+
+    def __init__(self, url: str, **settings: Any) -> None:
+        super().__init__(url, **settings)
+        self.scorer = replace(self.scorer, update=(("advantage", self.scorer.method),))
+
+    def _report(self, trainer: Any, columns: Mapping[str, Any], rewards: Any, reply: Any) -> list[float | None]:  # noqa: ARG002
+        if reply is None:
+            raise ReplyError("no advantages without a reply")
+        return super()._report(trainer, columns, [group.advantages for group in reply.groups], reply)
+
+
+class PartlySupervised(DareReward):
+    """The true label is the reward of the prompts whose column `supervised` says so; the method serves the others."""
+
+    def _rows(self, trainer: Any, prompts: Any, completions: Any, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+        rows = super()._rows(trainer, prompts, completions, columns)
+        return [row | {SUPERVISED: told} for row, told in zip(rows, columns[SUPERVISED], strict=True)]
+
+    def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Group]:
+        bare = [{name: value for name, value in row.items() if name != SUPERVISED} for row in rows]
+        groups = super()._groups(trainer, bare)
+        told = [row[SUPERVISED] for row in rows][:: len(rows) // len(groups)]
+        return [{**g, "method": "gt"} if own else g for g, own in zip(groups, told, strict=True)]

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Make the base models of the campaign by the recipe of the study, and keep them as files.
+
+A base that has its file is left alone. What is made on the way lies in --models, and is gone on with if it is there.
+
+    python research/scripts/study_bases.py --bases 0,1,2,3
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from dare_research.training.corpus import REGIMES
+from dare_research.training.jobs import grow_base, load, make_trunk, saved, trunk_name
+from dare_research.training.kept import keep, kept_file
+from dare_research.training.plan import DEFAULT
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, default=Path(".study"))
+    parser.add_argument("--out", type=Path, default=Path("research/bases"))
+    parser.add_argument("--bases", default="0,1,2,3", help="commas between")
+    arguments = parser.parse_args()
+    for base in map(int, arguments.bases.split(",")):
+        missing = [r for r in REGIMES if not kept_file(arguments.out / f"{r}-{base}").exists()]
+        if missing and not saved(arguments.models, trunk_name(base)):
+            make_trunk(DEFAULT, base, arguments.models)
+        for regime in missing:
+            model, _ = load(grow_base(DEFAULT, regime, base, arguments.models))
+            print(keep(model, DEFAULT.pretraining.shape, arguments.out / f"{regime}-{base}"), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

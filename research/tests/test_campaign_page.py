@@ -1,0 +1,256 @@
+"""The campaign's page, written before there were outcomes: nothing before every run is in, then each bar in its word."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dare_research.page import campaign
+from dare_research.page.campaign import (
+    BETTER,
+    FLOOR,
+    GAIN,
+    LEVEL,
+    PARTS,
+    WORSE,
+    campaign_page,
+    verdict,
+)
+from dare_research.publish import pack, publish
+from dare_research.results import SUMS, Place
+from dare_research.statistics.contrasts import Contrast, Ends
+from dare_research.training.arms import CAMPAIGN
+from dare_research.training.corpus import REGIMES
+from dare_research.training.records import append, read_records
+from dare_reward.cli import main
+
+E1, E1B = PARTS
+NEEDED = sorted(E1.needed | E1B.needed)
+RESEARCH = Place(Path(__file__).parents[1], "campaign")
+ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}
+
+
+def right(regime, base, seed, arm, where, n=64):
+    """Right rollouts of 12 prompts: those of the vote, and above them what the arm gains, a little more on some bases."""
+    rng = np.random.default_rng((REGIMES.index(regime), base, seed, where == "unseen"))
+    vote = 0.4 + 0.02 * base + rng.normal(0, 0.05, 12)
+    gain = ABOVE.get(arm, (0.0, 0.0, 0.0))[REGIMES.index(regime)]
+    return np.rint(n * (vote + gain * (1 + 0.05 * (base - 1.5) + 0.02 * seed))).astype(int).tolist()
+
+
+def run(name):
+    _, regime, base, arm, seed, _ = name.split("/")
+    sets = {w: {"n": 64, "right": right(regime, int(base), int(seed), arm, w)} for w in ("adapted", "unseen")}
+    fitted = {"informative": 4.0, "uninformative": 0.0, "confident": -2.0}[regime]
+    found = {"exponent": fitted, "fitted": fitted, "statistic": 2 * fitted, "vetoed": False, "mixed": 30}
+    return {
+        "record": "run", "id": name, "stage": "campaign", "regime": regime, "base": int(base), "arm": arm, "seed": int(seed),
+        "lr": 3e-4, "settings": {"steps": 32}, "evaluations": [{"step": 32, "sets": sets}], "preregistration": "c0ffee",
+        **({"calibration": found} if arm == "calibrated_vote" else {}),
+    }  # fmt: skip
+
+
+def base(regime, number):
+    sets = {"adapted": {"n": 64, "right": [32] * 12, "majority": [1.0, 0.0] * 6, "auroc": 0.7}}
+    return {
+        "record": "base", "id": f"campaign/{regime}/{number}", "stage": "campaign", "regime": regime, "base": number,
+        "parameters": 1, "evaluation": {"step": 0, "sets": sets}, "preregistration": "c0ffee",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def full():
+    return [*(base(r, b) for r in REGIMES for b in range(4)), *map(run, NEEDED)]
+
+
+@pytest.fixture(scope="module")
+def page(full):
+    return campaign_page(full, resamples=1000)
+
+
+def rows(page, title, part="E1"):
+    own = page.split(f"\n## {part}\n")[1].split("\n## ")[0]
+    lines = own.split(f"### {title}\n")[1].split("\n### ")[0].splitlines()
+    return [[c.strip() for c in line.strip("|").split("|")] for line in lines if line.startswith("|")][2:]
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
+def test_the_planned_runs_are_those_of_the_preregistration(part):
+    text = RESEARCH.page(part.page).read_text()
+    assert f"{len(part.arms)} arms x 3 regimes x 4 bases x 2 seeds = {len(part.planned)} runs" in text
+    assert all(f"`{arm}`" in text for arm in part.arms)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
+def test_the_bars_are_those_of_the_preregistration(part):
+    text = RESEARCH.page(part.page).read_text()
+    stated = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if "` - `" in line]
+    named = []
+    for numbers, contrast, regime, predicted, words in stated:
+        for number in map(int, numbers.split(",")):
+            own = part.contrasts[number - 1]
+            assert contrast.startswith(f"`{own.arm}` - `{own.rival}`")
+            assert ("unseen" in contrast) == (own.where == "unseen")
+            assert regime in {own.regime, "each"}
+            assert (float(predicted) if predicted else None) == own.predicted
+            assert words == own.bars[0].words
+            named.append(number)
+    assert named == [*range(1, 10)]
+    assert len(part.contrasts) == 9
+
+
+def test_the_second_bars_are_those_of_the_preregistration():
+    assert [i for i, own in enumerate(E1.contrasts) if FLOOR in own.bars[1:]] == [0, 1, 2]
+    assert "Contrasts 1 to 3 have a second bar" in RESEARCH.page("campaign").read_text()
+
+
+@pytest.mark.parametrize("missing", [1, 191, 192])
+def test_no_outcome_before_all_runs_are_in(full, missing):
+    """Not of the second part either, which takes runs of the first."""
+    gone = sorted(E1.planned)[-missing:]
+    page = campaign_page([r for r in full if r["id"] not in gone], resamples=300)
+    assert f"**{192 - missing} of 192 runs are in; no outcome is shown before all are.**" in page
+    assert "**48 of 48 runs are in; no outcome is shown before all are, and all of the parts before it.**" in page
+    assert "|" not in page
+    assert "###" not in page
+    assert ("commit `c0ffee`" in page.split("## E1b")[0]) == (missing < 192)
+
+
+def test_the_first_part_is_shown_without_the_second(full):
+    page = campaign_page([r for r in full if r.get("arm") != "gmae"], resamples=1000)
+    one, other = page.split("\n## E1b\n")
+    assert one.count("###") == 3
+    assert "**24 of 48 runs are in" in other
+    assert "|" not in other
+
+
+def test_a_run_without_its_end_or_of_another_design_is_not_in(full):
+    (last,) = (r for r in full if r["id"] == max(E1.planned))
+    cut = {**last, "evaluations": [{**last["evaluations"][0], "step": 8}]}
+    other = {**last, "id": last["id"].replace("steps32", "steps2")}
+    for changed in (cut, other):
+        page = campaign_page([changed if r is last else r for r in full], resamples=300)
+        assert "**191 of 192 runs are in" in page
+
+
+def test_every_bar_has_its_numbers_and_its_word(page):
+    found = rows(page, "Bars")
+    assert [tuple(r[1:4]) for r in found] == [(x.regime, f"`{x.arm}` - `{x.rival}`", x.where) for x in E1.contrasts]
+    words = [r[-1] for r in found]
+    assert words[0] == words[2] == "at least +8, and better: **met**; not worse by 1 point: **met**"
+    assert words[1] == "within 1 point: **met**; not worse by 1 point: **met**"
+    assert words[5] == "better: **missed**"  # no difference at all is no gain
+    assert words[8] == "worse: **met**"
+    assert found[0][4:6] == ["+12", "+12.1"]
+    assert "nan" not in page
+    assert [r[-1] for r in rows(page, "Bars", "E1b")[:7:3]] == ["within 1 point: **met**"] * 2 + ["better: **met**"]
+
+
+def test_beside_the_bars_stand_all_arms_and_the_exponents(page):
+    beside = rows(page, "Every arm beside the vote")
+    assert [(r[0], r[1]) for r in beside] == [(g, f"`{a}`") for g in REGIMES for a in CAMPAIGN if a != "ttrl"]
+    fitted = rows(page, "Fitted exponents")
+    assert [r[:3] for r in fitted[::4]] == [
+        ["informative", "0", "+4"],
+        ["uninformative", "0", "0"],
+        ["confident", "0", "-2"],
+    ]
+    assert len(fitted) == 12
+    assert {r[1] for r in rows(page, "Every arm beside the vote", "E1b")} == {"`gmae`", "`ttrl_gt_quarter`"}
+    assert page.count("### Fitted exponents") == 1
+    assert fitted[0][-2:] == ["0.700", "50.0"]
+
+
+def contrast(estimate, low, high, wide=None):
+    ends = Ends(low, high, low, high)
+    return Contrast(
+        estimate, ends, Ends(*wide, *wide) if wide else ends, ends, 0.001, 0.001, bases=4, pairs=8, prompts=9
+    )
+
+
+@pytest.mark.parametrize(
+    ("bar", "found", "p", "p_bases", "word"),
+    [
+        (GAIN, contrast(0.08, 0.01, 0.2), 0.01, 0.04, "met"),
+        (GAIN, contrast(0.079, 0.01, 0.2), 0.01, 0.01, "missed"),
+        (GAIN, contrast(0.09, -0.01, 0.2), 0.01, 0.01, "open"),
+        (GAIN, contrast(0.09, 0.01, 0.2), 0.05, 0.01, "open"),
+        (GAIN, contrast(0.09, 0.01, 0.2), 0.01, 0.05, "met by the bootstrap alone"),
+        (GAIN, contrast(0.09, 0.01, 0.2, wide=(-0.01, 0.3)), 0.01, 0.01, "met by the bootstrap alone"),
+        (BETTER, contrast(0.02, 0.01, 0.2), 0.01, 0.01, "met"),
+        (BETTER, contrast(-0.02, -0.2, 0.1), 0.01, 0.01, "missed"),
+        (WORSE, contrast(-0.02, -0.2, -0.01), 0.01, 0.01, "met"),
+        (WORSE, contrast(-0.02, -0.2, 0.01), 0.01, 0.01, "open"),
+        (LEVEL, contrast(0.0, 0.0, 0.0), 1.0, 1.0, "met"),
+        (LEVEL, contrast(0.0, -0.005, 0.011), 1.0, 1.0, "open"),
+        (LEVEL, contrast(0.0, -0.005, 0.005, wide=(-0.02, 0.02)), 1.0, 1.0, "met by the bootstrap alone"),
+        (LEVEL, contrast(0.012, 0.011, 0.013), 1.0, 1.0, "missed"),
+        (FLOOR, contrast(-0.005, -0.009, 0.0), 1.0, 1.0, "met"),
+        (FLOOR, contrast(-0.005, -0.02, 0.0), 1.0, 1.0, "open"),
+        (FLOOR, contrast(-0.02, -0.03, 0.0), 1.0, 1.0, "missed"),
+    ],
+)
+def test_words(bar, found, p, p_bases, word):
+    assert verdict(bar, found, p, p_bases) == word
+
+
+def test_p_values_are_corrected_over_all_nine(full, monkeypatch):
+    """Nine times the least p is what the first bar is judged by."""
+    asked = []
+    monkeypatch.setattr(campaign, "verdict", lambda bar, c, p, p_bases: asked.append((c, p, p_bases)) or "met")
+    campaign_page(full, resamples=1000)
+    for part in (asked[:12], asked[12:]):
+        least = min(part, key=lambda a: a[0].p_bases)
+        assert least[2] == pytest.approx(9 * least[0].p_bases)
+        assert all(p >= c.deciding_p for c, p, _ in part)
+
+
+def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path):
+    place = Place(tmp_path, "campaign")
+    runs = [r for r in full if r["id"] in E1.planned]
+    append(place.work, [*full[:12], *runs[:8]])
+    (place.root / "results" / "training.jsonl.gz").write_bytes(b"another study's")
+    lines = place.work.read_text()
+    assert main(["study", "pack", "--study", "campaign", "--out", str(tmp_path)]) == 0
+    assert not place.work.exists()
+    assert (place.root / "results" / SUMS).read_text().split()[1::2] == ["campaign.jsonl.gz", "training.jsonl.gz"]
+    assert "**8 of 192 runs are in" in place.page("campaign-results").read_text()
+    assert place.unpack().read_text() == lines
+    append(place.work, runs[8:9])
+    pack(place)
+    assert [r["id"] for r in read_records(place.packed)] == [r["id"] for r in (*full[:12], *runs[:9])]
+    assert publish(place) == [place.page("campaign-results")]
+
+
+# what is committed
+
+
+def test_the_committed_page_is_what_the_committed_records_say():
+    assert RESEARCH.page("campaign-results").read_text() == campaign_page(read_records(RESEARCH.packed), resamples=4000)
+
+
+def test_the_committed_bases_are_whole_small_and_stated():
+    stated = dict(line.split("  ")[::-1] for line in (RESEARCH.bases / SUMS).read_text().splitlines())
+    assert set(stated) == {f"{regime}-{number}.safetensors" for regime in REGIMES for number in range(4)}
+    for name, digest in stated.items():
+        data = (RESEARCH.bases / name).read_bytes()
+        assert sha256(data).hexdigest() == digest
+        assert len(data) < 1_000_000
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        assert header.pop("__metadata__") == {"hidden": "96", "layers": "3"}
+        assert {v["dtype"] for v in header.values()} == {"F16"}
+        assert sum(int(np.prod(v["shape"])) for v in header.values()) == 348_192
+
+
+def test_every_committed_record_names_its_base_file_and_the_preregistration():
+    stated = dict(line.split("  ")[::-1] for line in (RESEARCH.bases / SUMS).read_text().splitlines())
+    records = read_records(RESEARCH.packed)
+    for part in PARTS:
+        assert len({r["preregistration"] for r in records if r["id"] in part.planned}) <= 1
+    for r in records:
+        assert r["code"]
+        if "weights" in r:
+            assert stated[f"{r['regime']}-{r['base']}.safetensors"].startswith(r["weights"])
+    assert all("weights" in r for r in records if r["record"] in {"base", "run"})
