@@ -136,6 +136,14 @@ def line_table() -> Iterator[tuple[str, ...]]:
     yield from ((f"`{f.name}`", f.of, f.meaning) for f in LINE)
 
 
+def scalars_table() -> Iterator[tuple[str, ...]]:
+    """The numbers that trackers show of a step."""
+    from dare_reward.runs.tracker import SCALARS  # noqa: PLC0415
+
+    yield "scalar", "meaning"
+    yield from ((f"`dare/{name}`", scalar.meaning) for name, scalar in SCALARS.items())
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -144,6 +152,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "shadow": shadow_table,
     "names": names_table,
     "line": line_table,
+    "scalars": scalars_table,
 }
 
 
