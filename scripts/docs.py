@@ -194,6 +194,14 @@ def waves_table() -> Iterator[tuple[str, ...]]:
             yield name, f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
 
 
+def scalars_table() -> Iterator[tuple[str, ...]]:
+    """The numbers that trackers show of a step."""
+    from dare_reward.runs.tracker import SCALARS  # noqa: PLC0415
+
+    yield "scalar", "meaning"
+    yield from ((f"`dare/{name}`", scalar.meaning) for name, scalar in SCALARS.items())
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -208,6 +216,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "commands": commands_table,
     "group-inputs": group_inputs_table,
     "waves": waves_table,
+    "scalars": scalars_table,
 }
 
 

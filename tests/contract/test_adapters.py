@@ -23,10 +23,11 @@ import dare_reward
 from dare_reward.advantages.update import update_specs
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.openrlhf import AnswerRules
-from dare_reward.stacks import easyr1, slime, swift, verl, verl_filter
+from dare_reward.stacks import easyr1, slime, swift, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_masks import outside_answer
 from dare_reward.stacks.ranks import scored_together
+from dare_reward.stacks.report import log_groups
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 
@@ -267,6 +268,54 @@ def test_trl_without_a_trainer(service):
     assert asyncio.run(AsyncDareReward(URL, num_generations=4, method="ttrl")(["p"] * 8, texts)) == found
     with pytest.raises(RequestError, match="8 completions are not whole groups of num_generations=3"):
         DareReward(URL, num_generations=3)(["p"] * 8, texts)
+
+
+def test_trl_s_table_of_completions_has_our_columns(service):
+    """One entry for each rollout that TRL trains on, votes left out; what a rollout wrote is made harmless."""
+    columns = {}
+    votes = [[{"text": "\\boxed{2}"}], [], [], []]
+    texts = ["\\boxed{2}", "\\boxed{1}", "\\boxed{\\text{<b>x</b>}}", "no idea"]
+    DareReward(URL, num_generations=4, method="ttrl")(["p"] * 4, texts, vote_only=votes, log_extra=columns.__setitem__)
+    assert columns["dare/answer"][:2] == ["2", "1"]
+    assert "<" not in columns["dare/answer"][2]
+    assert columns["dare/answer"][3] is None
+    assert columns["dare/pseudo_label"] == ["2"] * 4
+    assert {len(column) for column in columns.values()} == {4}
+
+
+class FakeTracker:
+    """A tracker's module with a run, as wandb and trackio look from outside."""
+
+    run = object()
+
+    def __init__(self):
+        self.logged = []
+
+    def Table(self, columns, data):
+        return {"columns": columns, "data": data}
+
+    def log(self, values, step):
+        self.logged.append((values, step))
+
+
+def test_the_table_of_groups_reaches_a_live_tracker(monkeypatch, caplog):
+    tracker = FakeTracker()
+    monkeypatch.setitem(sys.modules, "wandb", tracker)
+    groups = [{"group_id": "q", "label": "1", "rollouts": rollouts("112")}]
+    reply = dare_reward.estimate(groups, method="ttrl")
+    log_groups(reply, groups, 7)
+    ((values, step),) = tracker.logged
+    assert step == 7
+    table = values["dare/table"]
+    assert dict(zip(table["columns"], table["data"][0], strict=True))["group_id"] == "q"
+    monkeypatch.setattr(FakeTracker, "run", None)
+    log_groups(reply, groups, 8)
+    log_groups(None, groups, 9)
+    assert len(tracker.logged) == 1
+    monkeypatch.setattr(FakeTracker, "run", object())
+    monkeypatch.setattr(FakeTracker, "Table", lambda *args, **more: 1 / 0)
+    log_groups(reply, groups, 10)
+    assert "did not reach wandb: ZeroDivisionError" in caplog.text
 
 
 def test_what_is_logged_beside_the_rewards(service):
@@ -807,6 +856,25 @@ def test_ranks_of_different_size(monkeypatch):
             scored_together(p, lambda rows: [10.0 * r for r in rows], rank=i, ranks=3) for i, p in enumerate(parts)
         ]
     assert found == [[10, 20, 30], [40], [50, 60]]
+
+
+def test_every_rank_tells_trl_the_same_numbers(service, monkeypatch):
+    """TRL gathers what ranks log: one that logs less than the others would leave them waiting."""
+    texts = [["\\boxed{1}", "\\boxed{1}"], ["\\boxed{2}", "no idea"]]
+    parts = [[{"text": t} for t in own] for own in texts]
+    told = []
+    with gloo(monkeypatch, parts):
+        for rank, own in enumerate(texts):
+            monkeypatch.setattr(trl, "_place", lambda trainer, rank=rank: {"rank": rank, "ranks": 2})
+            metrics, columns = {}, {}
+            reward = DareReward(URL, num_generations=4, method="ttrl")
+            found = reward(["p"] * 2, own, log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
+            told.append((found, metrics, columns))
+    assert [found for found, *_ in told] == [[1, 1], [0, 0]]
+    assert told[0][1] == told[1][1]
+    assert told[0][1]["dare/majority_ratio"] == 0.5
+    assert [columns["dare/answer"] for *_, columns in told] == [["1", "1"], ["2", None]]
+    assert len(service.bodies) == 1
 
 
 def test_a_failure_reaches_every_rank(monkeypatch):
