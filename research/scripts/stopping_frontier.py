@@ -191,17 +191,29 @@ def table(
             curves[name].append(found)
             flips = [outcome([g], rule, 8)["flips"] for g in played]
             per_group = np.array(flips).reshape(-1, groups).mean(axis=0)
+            four = outcome(played, rule, 4)
             rows.append(
                 [
                     f"`{name}`", knob, f"{found['saved']:.1%}",
                     interval(found["flips"], groups, len(played) // groups, per_group.tolist()),
-                    f"{found['of_stopped']:.2%}", f"{found['cosine']:.4f}", f"{outcome(played, rule, 4)['saved']:.1%}",
+                    f"{found['of_stopped']:.2%}", f"{found['cosine']:.4f}",
+                    f"{four['saved']:.1%}", f"{four['flips']:.2%}", f"{four['cosine']:.4f}",
                 ]
             )  # fmt: skip
     return rows, curves
 
 
-HEAD = ("rule", "knob", "saved", "labels flipped, of all [95%]", "of those stopped", "cosine", "saved with waves of 4")
+HEAD = (
+    "rule",
+    "knob",
+    "saved",
+    "labels flipped, of all [95%]",
+    "of those stopped",
+    "cosine",
+    "waves of 4: saved",
+    "flipped",
+    "cosine",
+)
 
 
 def draw(curves: dict[str, dict[str, list[dict[str, float]]]], path: Path) -> None:

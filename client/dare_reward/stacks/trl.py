@@ -104,7 +104,7 @@ class DareReward:
     def _report(
         self, trainer: Any, columns: Mapping[str, Any], rewards: Sequence[Sequence[float | None]], reply: Any
     ) -> list[float | None]:
-        for name, value in numbers(reply).items():
+        for name, value in {**numbers(reply), **_waves(columns)}.items():
             columns.get("log_metric", lambda *_: None)(f"dare/{name}", value)
         return [
             reward for of_group in silenced([*map(list, rewards)], reply) for reward in of_group[: self._size(trainer)]
@@ -135,6 +135,12 @@ def _trainer(columns: Mapping[str, Any]) -> Any:
 
 def _trains(trainer: Any) -> bool:
     return trainer is None or bool(trainer.model.training)
+
+
+def _waves(columns: Mapping[str, Any]) -> dict[str, float]:
+    """Of a rollout_func whose votes come in waves: votes saved of a prompt, and the risk that was taken."""
+    found = {name: columns[name] for name in ("votes_saved", "settle_risk") if columns.get(name)}
+    return {name: sum(map(float, column)) / len(column) for name, column in found.items()}
 
 
 def _place(trainer: Any) -> dict[str, int]:
