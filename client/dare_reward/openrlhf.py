@@ -293,6 +293,16 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             lambda f: f.known.get("no_span", 0.0),
             only="agent",
         ),
+        "votes_saved": LogKey(
+            "adaptive: votes that were not asked for, because the group was settled",
+            lambda f: f.known.get("votes_saved", 0.0),
+            only="agent",
+        ),
+        "settle_risk": LogKey(
+            "adaptive: probability that the label differs from that of all votes",
+            lambda f: f.known.get("settle_risk", 0.0),
+            only="agent",
+        ),
         "reward_wait_ms": LogKey(
             "from the end of the group's last generation to its rewards",
             lambda f: f.known.get("reward_wait_ms", 0.0),

@@ -39,7 +39,7 @@ SETTINGS = {"max_groups": 1024, "max_json_bytes": 1 << 26, "max_body_bytes": 1 <
 @pytest.fixture
 def service(monkeypatch):
     """Clients without a network; `service.bodies` is what was sent, `service.change` alters replies, `service.down` ends it."""
-    state = SimpleNamespace(bodies=[], change=lambda reply: reply, down=False)
+    state = SimpleNamespace(bodies=[], asked=[], change=lambda reply: reply, down=False, status=200)
 
     def answer(request):
         if state.down:
@@ -47,6 +47,12 @@ def service(monkeypatch):
         if request.url.path == "/info":
             return httpx.Response(200, json={"settings": SETTINGS})
         body = json.loads(request.content)
+        if request.url.path == "/v1/settled":
+            state.asked.append(body)
+            waves = {name: body[name] for name in ("votes", "rule", "wave", "rule_params") if name in body}
+            reply = dare_reward.settled(body["groups"], method=body["method"], **waves, **body["params"])
+            told = reply.to_json() | {"request_id": request.headers["x-request-id"]}
+            return httpx.Response(state.status, json=told)
         state.bodies.append(body)
         update = {name: body[name] for name in OPTIONS if name in body}
         reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
@@ -915,3 +921,172 @@ def test_the_first_recipe_runs(service):
     (rewards,), reply = common.Scorer.of(f"{URL}?method=dare&alpha=0.1").score([group])
     assert rewards[0] > rewards[1]
     assert reply.groups[0].entropy_source == "logprob"
+
+
+# --- votes in waves --------------------------------------------------------------------------------------------------
+
+
+class Trainer:
+    """As TRL's GRPOTrainer generates: `say(prompt, number)` is the text of a prompt's n-th completion."""
+
+    num_generations = num_generations_eval = 8
+    eos_token_ids = (0,)
+    model = SimpleNamespace(training=True)
+    accelerator = SimpleNamespace(num_processes=1, process_index=0)
+    args = SimpleNamespace(scale_rewards="group")
+    _tokenizer = SimpleNamespace(pad_token_id=0)
+
+    def __init__(self, say):
+        self.say, self.calls, self.made, self.logged = say, [], {}, {}
+        self.processing_class = SimpleNamespace(batch_decode=lambda ids, **_: ["".join(map(chr, i[:-1])) for i in ids])
+
+    def _tokenize_prompts(self, prompts):
+        return [[ord(c) for c in p] for p in prompts], None, None
+
+    def _generate_single_turn(self, ids, images, fields, count):
+        assert all(ids[start : start + count] == [ids[start]] * count for start in range(0, len(ids), count))
+        self.calls.append(len(ids))
+        out = []
+        for prompt in ("".join(map(chr, i)) for i in ids):
+            number = self.made[prompt] = self.made.get(prompt, -1) + 1
+            out.append([*map(ord, self.say(prompt, number)), 0])
+        return out, [[-0.1] * len(o) for o in out]
+
+    def log_metric(self, name, value):
+        self.logged[name] = value
+
+
+def half(prompt, number):
+    """Prompt a always has the same answer; every other answer of prompt b is another one."""
+    return f"\\boxed{{{5 if prompt == 'a' else 5 + number % 2}}}"
+
+
+def rolled(trainer, url=f"{URL}?method=ttrl", adaptive="wave=4", **more):
+    prompts = ["a"] * 8 + ["b"] * 8
+    return VoteRollout(1, entropy="logprob", adaptive=adaptive, url=url, **more)(prompts, trainer)
+
+
+def test_trl_generates_votes_only_for_prompts_that_are_not_settled(service):
+    trainer = Trainer(half)
+    out = rolled(trainer)
+    assert trainer.calls == [16, 4, 4]
+    assert trainer.made == {"a": 7, "b": 15}
+    assert [len(v) for v in out["vote_only"]] == [0] * 8 + [1] * 8
+    assert out["votes_saved"] == [8] * 8 + [0] * 8
+    assert [len(body["groups"]) for body in service.asked] == [2, 1]
+    assert all(len(out[name]) == 16 for name in ("completion_ids", "prompt_ids", "sampled_logprobs", "settle_risk"))
+
+
+def test_trl_scores_the_votes_that_were_cast_and_logs_what_was_saved(service):
+    trainer = Trainer(half)
+    out = rolled(trainer)
+    columns = {k: v for k, v in out.items() if k not in {"prompt_ids", "logprobs"}}
+    texts = trainer.processing_class.batch_decode(out["completion_ids"])
+    rewards = DareReward(f"{URL}?method=ttrl")(["a"] * 8 + ["b"] * 8, texts, log_metric=trainer.log_metric, **columns)
+    assert rewards == [1.0] * 8 + [1.0, 0.0] * 4
+    assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [8, 16]
+    assert trainer.logged["dare/votes_saved"] == 4.0
+    assert trainer.logged["dare/settle_risk"] == 0.0
+
+
+def test_trl_gives_all_votes_where_the_rule_cannot_be_asked(service):
+    service.status = 500
+    trainer = Trainer(half)
+    rolled(trainer)
+    assert trainer.calls == [16, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"url": URL}, "url needs adaptive"),
+        ({"adaptive": "auto"}, "adaptive needs url"),
+        ({"adaptive": "rule=predictive", "url": f"{URL}?method=dare"}, "use rule=rewards"),
+        ({"adaptive": "speed=3", "url": URL}, "unknown setting"),
+    ],
+)
+def test_trl_says_what_does_not_go_together(options, words):
+    with pytest.raises(RequestError, match=words):
+        VoteRollout(1, **options)
+
+
+def test_trl_on_several_processes_is_refused(service):
+    trainer = Trainer(half)
+    trainer.accelerator = SimpleNamespace(num_processes=2, process_index=0)
+    with pytest.raises(RequestError, match="one process"):
+        rolled(trainer)
+    assert not trainer.calls
+
+
+ROUTER = {
+    "sglang_router_ip": "10.0.0.1", "sglang_router_port": 3000, "rollout_temperature": 0.8, "rollout_top_p": 1.0,
+    "rollout_top_k": -1, "rollout_max_response_len": 64, "rollout_stop": None, "rollout_stop_token_ids": None,
+    "rollout_skip_special_tokens": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def router(monkeypatch):
+    """slime's router: what it was asked for, and what it says."""
+    state = SimpleNamespace(asked=[], say=lambda n: f"\\boxed{{{1 + n % 2}}}")
+
+    def answer(request):
+        assert str(request.url) == "http://10.0.0.1:3000/generate"
+        number = len(state.asked)
+        state.asked.append(json.loads(request.content))
+        meta = {"finish_reason": {"type": "stop"}, "output_token_logprobs": [[-0.1, 5, None], [-0.3, 6, None]]}
+        return httpx.Response(200, json={"text": state.say(number), "meta_info": meta})
+
+    from dare_reward.stacks import slime_votes
+
+    real = httpx.AsyncClient
+    monkeypatch.setattr(slime_votes, "_connected", lambda: real(transport=httpx.MockTransport(answer)))
+    return state
+
+
+def of_slime(answers):
+    tokens = {"tokens": [7, 8, 9, 1, 2], "response_length": 2, "metadata": {}}
+    return [sample(i, a, **tokens) for i, a in enumerate(answers)]
+
+
+def slime_url(**more):
+    return SimpleNamespace(rm_url=f"{URL}?method=ttrl&adaptive=wave%3D4&votes=16", **ROUTER, **more)
+
+
+def test_slime_asks_its_router_for_votes_only_where_they_matter(service, router):
+    given = of_slime([1] * 8)
+    assert asyncio.run(slime.reward(slime_url(), given)) == [1.0] * 8
+    assert not router.asked
+    assert given[0].metadata["dare_votes_saved"] == 8.0
+
+    given = of_slime([1, 2] * 4)
+    assert asyncio.run(slime.reward(slime_url(), given)) == [1.0, 0.0] * 4
+    assert len(router.asked) == 8
+    assert router.asked[0]["input_ids"] == [7, 8, 9]
+    assert router.asked[0]["sampling_params"]["temperature"] == 0.8
+    assert given[0].metadata["dare_votes_saved"] == 0.0
+    scored = service.bodies[-1]["groups"][0]["rollouts"]
+    assert [r.get("trained", True) for r in scored] == [True] * 8 + [False] * 8
+    assert {round(r["mean_entropy"], 6) for r in scored} == {0.2}
+
+
+def test_slime_loses_a_vote_and_not_the_reward(service, router):
+    def broken(number):
+        raise RuntimeError("router")
+
+    router.say = broken
+    assert asyncio.run(slime.reward(slime_url(), of_slime([1, 2] * 4))) == [1.0, 0.0] * 4
+    assert len(router.asked) == 8
+    assert len(service.bodies[-1]["groups"][0]["rollouts"]) == 8
+
+
+def test_slime_says_what_votes_need(service):
+    for url, words in (
+        (f"{URL}?adaptive=auto", "needs votes"),
+        (f"{URL}?method=ddrl&adaptive=auto&votes=16", "none of them only votes|selection"),
+    ):
+        with pytest.raises((ConfigError, RequestError), match=words):
+            asyncio.run(slime.reward(SimpleNamespace(rm_url=url, **ROUTER), of_slime([1, 2])))
+    args = slime_url(custom_reward_post_process_path=slime.POST_PROCESS)
+    with pytest.raises(ConfigError, match=r"leave out adaptive and votes|advantage"):
+        asyncio.run(slime.reward(args, of_slime([1, 2])))

@@ -20,7 +20,7 @@ import numpy as np
 
 from .._outgoing import split_address
 from ..advantages.update import Update, update_specs
-from ..errors import ConfigError, ReplyError, RequestError, UnavailableError, misspelt_variables
+from ..errors import ConfigError, DareError, ReplyError, RequestError, UnavailableError, misspelt_variables
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, specs
 from .report import logger, numbers, say_once, watch_answers
@@ -28,10 +28,12 @@ from .report import logger, numbers, say_once, watch_answers
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
     from ..reply import Reply
+    from ..stopping import GroupSettled, Waves
 
 __all__ = [
     "Rewards",
     "Scorer",
+    "Wanted",
     "certain",
     "from_environment",
     "group",
@@ -121,6 +123,30 @@ class Scorer:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
 
+    def settled(self, groups: Sequence[Group], waves: Waves) -> list[Wanted]:
+        """Votes of each group's next wave, and the risk of doing without."""
+        try:
+            reply = _client(self, os.getpid()).settled(
+                groups, method=self.method, **waves.asked(), **self._judged(groups)
+            )
+        except DareError as error:
+            return _every(groups, waves, error)
+        return [_wanted(g, waves) for g in reply.groups]
+
+    async def settled_async(self, groups: Sequence[Group], waves: Waves) -> list[Wanted]:
+        """The same, on the running event loop."""
+        try:
+            client = _async_client(self)
+            reply = await client.settled(groups, method=self.method, **waves.asked(), **self._judged(groups))
+        except DareError as error:
+            return _every(groups, waves, error)
+        return [_wanted(g, waves) for g in reply.groups]
+
+    def _judged(self, groups: Sequence[JSON]) -> dict[str, Any]:
+        """The method's parameters, without what becomes of its rewards."""
+        update = dict(self.update)
+        return {k: v for k, v in self._params(groups).items() if k not in update}
+
     def certain(self, stack: str) -> Scorer:
         """This, for a stack that has no way to leave a rollout without a reward."""
         if self.on_error == "abstain":
@@ -197,6 +223,27 @@ def _one_of(choices: Sequence[str], name: str, given: Any) -> Any:
     if given not in choices:
         raise RequestError(f"{name} must be one of {', '.join(choices)}, not {given!r}", code="parameter")
     return given
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Votes that a group still needs, and the probability that its label differs from that of all votes."""
+
+    more: int
+    risk: float = 0.0
+
+
+def _wanted(group: GroupSettled, waves: Waves) -> Wanted:
+    if group.error is not None:
+        logger.warning("group %r gets all of its votes: %s", group.group_id, group.error.message)
+        return Wanted(max(waves.votes - group.votes, 0))
+    return Wanted(group.more or 0, group.risk or 0.0)
+
+
+def _every(groups: Sequence[JSON], waves: Waves, error: DareError) -> list[Wanted]:
+    """What fails costs votes, never a label."""
+    logger.warning("%d groups get all of their votes: %s", len(groups), error)
+    return [Wanted(max(waves.votes - len(g["rollouts"]), 0)) for g in groups]
 
 
 def from_environment(stack: str, **defaults: Any) -> Scorer:

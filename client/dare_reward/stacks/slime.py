@@ -5,6 +5,8 @@ slime hands over one group and the log-probabilities of its sampled tokens; entr
 Advantages and selections need the whole step: `--custom-reward-post-process-path dare_reward.stacks.slime.advantages`
 with `&advantage=...` (and `&selection=...`) in the URL. Groups that carry nothing are sampled again with
 `--dynamic-sampling-filter-path dare_reward.stacks.slime.dynamic_filter`.
+
+`&adaptive=auto&votes=64` in the URL generates further rollouts that only vote, in waves, while a group is not settled.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import ConfigError, RequestError
 from ..methods import find, require_every_rollout
+from ..stopping import Waves
+from . import slime_votes
 from .scorer import Scorer, certain, group, groups_by, silenced
 
 __all__ = ["advantages", "dynamic_filter", "reward"]
@@ -32,12 +37,18 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
         )
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
-    one = group(str(samples[0].group_index), [_rollout(s) for s in samples], label=_text(samples[0].label))
-    found, reply = await _of_group(args).score_async([one])
+    scorer, waves = _of_group(args), _waves(args)
+    rows, told = [_rollout(s) for s in samples], {}
+    if waves is not None:
+        votes, told = await slime_votes.votes(args, samples, rows, scorer, waves)
+        rows += votes
+    one = group(str(samples[0].group_index), rows, label=_text(samples[0].label))
+    found, reply = await scorer.score_async([one])
     (rewards,) = silenced(found, reply, 0.0)
     for sample in samples:
-        sample.metadata = {**(getattr(sample, "metadata", None) or {}), DROP: reply and reply.groups[0].drop}
-    return certain(rewards)
+        known = getattr(sample, "metadata", None) or {}
+        sample.metadata = {**known, **told, DROP: reply and reply.groups[0].drop}
+    return certain(rewards[: len(samples)])
 
 
 def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float], list[float]]:
@@ -103,7 +114,30 @@ def _of_group(args: Any) -> Scorer:
     return scorer.one_group("slime")
 
 
+def _waves(args: Any) -> Waves | None:
+    """How votes are asked for beside the samples: `&adaptive=auto&votes=64` in --rm-url."""
+    asked = dict(parse_qsl(urlsplit(_whole_url(args)).query))
+    if "adaptive" not in asked and "votes" not in asked:
+        return None
+    if getattr(args, "custom_reward_post_process_path", None) == POST_PROCESS:
+        raise ConfigError(
+            f"{POST_PROCESS} sees the samples of a step and none of their votes: leave out adaptive and votes"
+        )
+    if not asked.get("votes", "").isdecimal():
+        raise ConfigError("adaptive needs votes=..., the rollouts of a prompt that vote in full, in --rm-url")
+    waves = Waves.read(asked.get("adaptive", ""), votes=int(asked["votes"]))
+    waves.resolved(waves.rule_of(find(_scorer(_url(args)).method)))
+    return waves
+
+
 def _url(args: Any) -> str:
+    """The address without what only slime's votes need."""
+    parts = urlsplit(_whole_url(args))
+    rest = [(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if k not in {"adaptive", "votes"}]
+    return urlunsplit(parts._replace(query=urlencode(rest)))
+
+
+def _whole_url(args: Any) -> str:
     url = getattr(args, "rm_url", None)
     if not url:
         raise RequestError("slime needs --rm-url with the address of the reward service")

@@ -164,7 +164,8 @@ class _Told:
 def _logged(found: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
     """The rewards, after each rank has told TRL the same numbers and the columns of its own rows: TRL gathers both."""
     metric, extra = columns.get("log_metric"), columns.get("log_extra")
-    for name, value in found[0].shared.items() if found and metric else ():
+    waves = {f"dare/{name}": value for name, value in _waves(columns).items()}
+    for name, value in {**found[0].shared, **waves}.items() if found and metric else ():
         metric(name, value)
     for name in found[0].beside if found and extra else ():
         extra(name, [one.beside[name] for one in found])
@@ -189,6 +190,12 @@ def _trainer(columns: Mapping[str, Any]) -> Any:
 
 def _trains(trainer: Any) -> bool:
     return trainer is None or bool(trainer.model.training)
+
+
+def _waves(columns: Mapping[str, Any]) -> dict[str, float]:
+    """Of a rollout_func whose votes come in waves: votes saved of a prompt, and the risk that was taken."""
+    found = {name: columns[name] for name in ("votes_saved", "settle_risk") if columns.get(name)}
+    return {name: sum(map(float, column)) / len(column) for name, column in found.items()}
 
 
 def _place(trainer: Any) -> dict[str, int]:

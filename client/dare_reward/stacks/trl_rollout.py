@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from ..errors import RequestError
+from ..methods import find
 from ..openrlhf import AnswerRules
+from ..stopping import Waves
 from .answer_masks import outside_answer
+from .scorer import Scorer, group
 
 __all__ = ["FIELD", "VoteRollout", "forward_entropies", "prompt_ids_of", "rollout", "text_of"]
 
@@ -26,16 +29,34 @@ class VoteRollout:
     and of its KL term; TRL takes the mask as `env_mask`. `VoteRollout(extra=0)` does that alone.
 
     entropy    forward: by one more forward of the trainer; logprob: estimated by the log-probabilities of vLLM
+    adaptive   votes in waves, and only for prompts that are not settled: auto, or a line such as
+               rule=predictive&delta=0.02&wave=4 (docs/stopping.md); on one process
+    url        with adaptive: the reward service, as DareReward gets it, with method and parameters; `settings` likewise
+    kind       with adaptive: as DareReward gets it
     """
 
-    def __init__(self, extra: int = 1, *, entropy: Literal["forward", "logprob"] = "forward") -> None:
+    def __init__(
+        self, extra: int = 1, *, entropy: Literal["forward", "logprob"] = "forward", adaptive: str = "",
+        url: str | None = None, kind: str | None = None, **settings: Any,
+    ) -> None:  # fmt: skip
         if extra < 0:
             raise RequestError(f"extra={extra}: a number of completions per trained one, 0 or more", code="parameter")
-        self.extra, self.entropy = extra, entropy
+        if bool(adaptive) != (url is not None) or (settings and not adaptive):
+            raise RequestError(
+                "adaptive needs url, the address of the reward service as DareReward has it, and url needs adaptive",
+                code="parameter",
+            )
+        self.extra, self.entropy, self.adaptive, self.kind = extra, entropy, adaptive, kind
+        self.scorer = None if url is None else Scorer.of(url, **settings)
+        if self.scorer is not None:
+            waves, method = Waves.read(adaptive), find(self.scorer.method)
+            waves.resolved(waves.rule_of(method))
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
         ids = prompt_ids_of(trainer, prompts)
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
+        if self.scorer is not None:
+            return self._in_waves(trainer, self.scorer, ids, size)
         rounds = [trainer._generate_single_turn(ids, None, {}, size) for _ in range(self.extra + 1)]  # noqa: SLF001
         informed = [self._inform(trainer, ids, *one) for one in rounds]
         votes = [_votes(trainer, one[0], fields) for one, fields in zip(rounds[1:], informed[1:], strict=True)]
@@ -47,6 +68,48 @@ class VoteRollout:
             **informed[0],
             **_masks(trainer, rounds[0][0]),
         }
+
+    def _in_waves(self, trainer: Any, scorer: Scorer, ids: list[list[int]], size: int) -> dict[str, list[Any]]:
+        """The trained completions of all prompts, then votes for the prompts that are not settled."""
+        if trainer.accelerator.num_processes > 1 or len(ids) % size:
+            raise RequestError("VoteRollout(adaptive=...) needs whole groups, and so one process: leave adaptive out")
+        waves = Waves.read(self.adaptive, votes=size * (self.extra + 1))
+        first = trainer._generate_single_turn(ids, None, {}, size)  # noqa: SLF001
+        fields = self._inform(trainer, ids, *first)
+        trained = _votes(trainer, first[0], fields)
+        groups = range(len(ids) // size)
+        votes: list[list[dict[str, Any]]] = [[] for _ in groups]
+        risk, asked, still = dict.fromkeys(groups, 0.0), size, list(groups)
+        while still and asked < waves.votes:
+            members = [trained[p * size : (p + 1) * size] + [{**v, "trained": False} for v in votes[p]] for p in still]
+            sent = [group(str(p), rows, kind=self.kind) for p, rows in zip(still, members, strict=True)]
+            wanted = dict(zip(still, scorer.settled(sent, waves), strict=True))
+            risk |= {p: w.risk for p, w in wanted.items() if not w.more}
+            still = [p for p in still if wanted[p].more]
+            # All groups have as many votes, so a wave is as long for each: one call of the trainer's own generation.
+            more = min(waves.wave, waves.votes - asked)
+            asked += more
+            for p, found in zip(still, self._wave(trainer, [ids[p * size] for p in still], more), strict=True):
+                votes[p] += found
+        return {
+            "prompt_ids": ids,
+            "completion_ids": first[0],
+            "logprobs": first[1],
+            "vote_only": [votes[i // size][i % size :: size] for i in range(len(ids))],
+            "votes_saved": [waves.votes - size - len(votes[i // size]) for i in range(len(ids))],
+            "settle_risk": [risk[i // size] for i in range(len(ids))],
+            **fields,
+            **_masks(trainer, first[0]),
+        }
+
+    def _wave(self, trainer: Any, prompts: Sequence[list[int]], more: int) -> list[list[dict[str, Any]]]:
+        """`more` votes for each prompt."""
+        if not prompts:
+            return []
+        ids = [own for own in prompts for _ in range(more)]
+        found = trainer._generate_single_turn(ids, None, {}, more)  # noqa: SLF001
+        rows = _votes(trainer, found[0], self._inform(trainer, ids, *found))
+        return [rows[start : start + more] for start in range(0, len(rows), more)]
 
     def _inform(
         self, trainer: Any, ids: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], logprobs: Any

@@ -22,10 +22,10 @@ from ..inputs import FIELDS, GROUP_FIELDS, Group
 from ..methods import Estimate, Method, settle
 from ..reply import CrossedReplyError, Problem
 from .futures import outlook, rewards
-from .rules import flip_risk, tallies
+from .rules import flip_risk, locked, tallies
 from .waves import VOTE_RULES, RuleName, Waves
 
-__all__ = ["GroupSettled", "SettledReply", "decide", "settled"]
+__all__ = ["GroupSettled", "SettledReply", "certain", "decide", "settled", "totals"]
 
 JSON = Mapping[str, Any]
 NOTHING: Final[JSON] = MappingProxyType({})
@@ -165,6 +165,19 @@ def decide(
         groups=out,
         diagnostics=totals(out, waves.votes),
     )
+
+
+def certain(group: JSON, params: Mapping[str, Any], *, method: str, votes: int) -> bool:
+    """No outcome of the votes to come, up to `votes`, can change the label: a wave that runs may be cut short.
+
+    For methods that pay the most voted answer, because then no reward can change either, whoever came first.
+    """
+    chosen, values = settle(method, params)
+    if chosen.ballots is None:
+        return False
+    groups = prepare([group], params={s.name: values[s.name] for s in ANSWER_SPECS}).groups
+    (tally,) = tallies(chosen.ballots(groups, values))
+    return locked(tally, max(votes - int(groups.sizes_P[0]), 0))
 
 
 def totals(groups: Sequence[GroupSettled], votes: int) -> dict[str, float]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import parse_qsl
 
+from .._segments import Bools
 from ..errors import RequestError, unknown_name
 from ..methods import Method
 from ..params import Param, Spec, parameters, resolve
@@ -18,7 +19,7 @@ from .rules import adaptive_consistency, bayesian, predictive
 __all__ = ["RULES", "RuleName", "Waves", "rule_specs", "wave_specs"]
 
 RuleName = Literal["adaptive_consistency", "bayesian", "predictive", "rewards"]
-VOTE_RULES: Final = MappingProxyType(
+VOTE_RULES: Final[Mapping[str, Callable[..., Bools]]] = MappingProxyType(
     {"adaptive_consistency": adaptive_consistency, "bayesian": bayesian, "predictive": predictive}
 )
 RULES: Final = (*VOTE_RULES, "rewards")

@@ -21,6 +21,7 @@ from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, RequestError, misspelt_variables
 from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.runs.line import asked_for
+from dare_reward.stopping import Waves
 
 from ..launch.recipes import CARRIED
 
@@ -32,6 +33,7 @@ ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 CHOICES: Final = {
+    "abort": ("never", "settled"),
     "entropy": ("plugin", "topk", "none"),
     "entropy_mode": ("temperature", "raw"),
     "pruned": ("zero", "neutral", "mask"),
@@ -53,6 +55,9 @@ class AgentConfig:
     shadow         methods to compare with in the log, [] or a text with commas; they change no reward
     kind           how answers compare, where a label does not say: math, choice, text, exact
     votes_per_prompt   rollouts that vote; a multiple of n_samples_per_prompt, 0: as many. The rest is never trained on
+    adaptive       votes in waves, while the group is not settled (docs/stopping.md): auto, or a line such as
+                   rule=predictive&delta=0.02&wave=4; empty: all votes at once
+    abort          settled: a wave that runs is cut short where no outcome of it can change the label (ttrl only)
     entropy        plugin: exact, from the sampler; topk: an estimate from the 20 largest log-probabilities; none
     entropy_mode   temperature: of the sampled policy (logits / T); raw: of the logits. Of the plugin; topk is raw
     train_on       all: every generated token; reasoning: the final answer's tokens are no actions, neither for the loss
@@ -75,6 +80,8 @@ class AgentConfig:
     shadow: tuple[str, ...] = ()
     kind: Kind = "math"
     votes_per_prompt: int = 0
+    adaptive: str = ""
+    abort: Literal["never", "settled"] = "never"
     entropy: Literal["plugin", "topk", "none"] = "plugin"
     entropy_mode: Literal["temperature", "raw"] = "temperature"
     pruned: Literal["zero", "neutral", "mask"] = "zero"
@@ -100,10 +107,30 @@ class AgentConfig:
             raise ConfigError(f"run_log_texts: {error.message}") from None
         require_rewards(find(self.method), consumer="OpenRLHF")
         require_every_rollout(find(self.method), consumer="OpenRLHF")
+        self._check_waves()
         require_steps(*settle(self.method, self.params, shadow=self.shadow), consumer="OpenRLHF's agent")
         for name in self.shadow:
             if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:
                 raise ConfigError(f"shadow: {name} needs {', '.join(lacking)}, which the agent does not send")
+
+    def _check_waves(self) -> None:
+        if self.abort == "settled" and (not self.adaptive or find(self.method).ballots is None):
+            raise ConfigError(
+                f"abort=settled cuts votes short that can change nothing, which needs adaptive, and a method that pays "
+                f"the most voted answer, such as ttrl; {self.method} may pay others: leave abort out"
+            )
+        if not self.adaptive:
+            return
+        if self.votes_per_prompt <= 0:
+            raise ConfigError("adaptive asks for votes in waves up to votes_per_prompt, which is not set: say 64")
+        waves = self.waves
+        assert waves is not None
+        waves.resolved(waves.rule_of(find(self.method)))
+
+    @property
+    def waves(self) -> Waves | None:
+        """How votes are asked for; None: all at once."""
+        return Waves.read(self.adaptive, votes=self.votes_per_prompt) if self.adaptive else None
 
     @property
     def every_param(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The agent that OpenRLHF runs in each rollout actor, but for OpenRLHF's base class (`agent.py` adds that).
 
 Per prompt: n members generate `votes / n` continuations each with token entropies, the last one to finish posts the
-group, each gets its reward and returns its first continuation.
+group, each gets its reward and returns its first continuation. With `adaptive` each member generates one, and the last
+one to finish asks for further votes in waves while the group is not settled.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dare_reward.openrlhf import AnswerRules, Label, Pruned, RolloutOutcome, eva
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import EntropyError, token_entropies
 from ..vllm.topk_entropy import completion_bounds
+from .adaptive_votes import AdaptiveVotes, One, Spent
 from .config import AgentConfig
 from .group_barrier import Siblings, together
 from .openrlhf_io import fit, generated_text, response, tokenize
@@ -36,13 +38,14 @@ TOPK = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """What one member brings into its group; the first of `rollouts` is trained on."""
+    """What one member brings into its group; the first of `rollouts` is trained on, `one` generates another."""
 
     prompt: str
     label: Label
     rollouts: tuple[ReadRollout, ...]
     evaluating: bool
     at: float
+    one: One
 
 
 class Executor:
@@ -58,6 +61,7 @@ class Executor:
         self._rules = AnswerRules(config.every_param, config.kind)
         self._reader = RolloutReader(config, self._rules)
         self._siblings: Siblings[Delivery, RolloutOutcome] = Siblings(self._score, lambda d: self._neutral([d])[0])
+        self._adaptive = None if config.waves is None else AdaptiveVotes(config)
         self._entropies_seen = False
         self.ignored_labels = 0  # rollouts whose label means nothing
         self._groups = 0
@@ -89,13 +93,15 @@ class Executor:
 
         async def generate(members: int) -> Delivery:
             more = 0 if evaluating else self._votes_each(members) - 1
+            if self._adaptive is not None:  # votes come in waves, once all members have delivered
+                more = 0
             first, *others = await together(one(), [one() for _ in range(more)])
             assert isinstance(first, ReadRollout)
             lost = [x for x in others if isinstance(x, BaseException)]
             if lost:
                 logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
             rollouts = (first, *(x for x in others if isinstance(x, ReadRollout)))
-            return Delivery(prompt, meaning, rollouts, evaluating, time.perf_counter())
+            return Delivery(prompt, meaning, rollouts, evaluating, time.perf_counter(), one)
 
         delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
         own = delivery.rollouts[0]
@@ -177,9 +183,14 @@ class Executor:
             return self._neutral(deliveries, began)
 
     async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[RolloutOutcome]:
-        votes = [d.rollouts[0] for d in deliveries] + [r for d in deliveries for r in d.rollouts[1:]]
-        group = self._group(deliveries[0].prompt, deliveries[0].label, votes, trained=len(deliveries))
-        reply, fallback = await self._estimation.score(group)
+        trained = [d.rollouts[0] for d in deliveries]
+        votes, spent = trained + [r for d in deliveries for r in d.rollouts[1:]], Spent()
+        group_of = partial(self._group, deliveries[0].prompt, deliveries[0].label, trained=len(deliveries))
+        if self._adaptive is not None:
+            votes, spent = await self._adaptive.complete(trained, [d.one for d in deliveries], group_of)
+            began = time.perf_counter()
+        self._groups += 1
+        reply, fallback = await self._estimation.score(group_of(votes))
         if reply is None:
             return self._neutral(deliveries, began)
         return outcomes(
@@ -192,6 +203,8 @@ class Executor:
             known={
                 "reward_fallback": fallback,
                 "reward_wait_ms": _ms_since(began),
+                "votes_saved": float(spent.saved),
+                "settle_risk": spent.risk,
                 "no_span": [float(self._unmasked(d.rollouts[0])) for d in deliveries],
             },
         )
@@ -214,7 +227,6 @@ class Executor:
 
     def _group(self, prompt: str, label: Label, votes: Sequence[ReadRollout], *, trained: int) -> dict[str, Any]:
         """The group as `POST /reward` takes it."""
-        self._groups += 1
         name = f"{hashlib.blake2b(prompt.encode('utf-8', 'replace'), digest_size=6).hexdigest()}-{self._groups}"
         group = {"group_id": name, **{k: v for k, v in self._rules.group(label).items() if v is not None}}
         if self.config.entropy != "none":

@@ -12,7 +12,7 @@ the failure.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dare_reward.errors import DareError
@@ -33,6 +33,7 @@ class _OpenGroup(Generic[T, R]):
         self.members = 0
         self.delivered: dict[int, T] = {}
         self.generating: dict[int, asyncio.Future[T]] = {}
+        self.scoring: asyncio.Future[Sequence[R]] | None = None
         self.result: asyncio.Future[Sequence[R] | None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -45,6 +46,8 @@ class _OpenGroup(Generic[T, R]):
             self.result.set_result(None)
         for task in self.generating.values():
             task.cancel()
+        if self.scoring is not None:
+            self.scoring.cancel()
 
 
 class Siblings(Generic[T, R]):
@@ -54,7 +57,9 @@ class Siblings(Generic[T, R]):
     fallback  the result for a delivery whose group lost a member; must not fail
     """
 
-    def __init__(self, score: Callable[[Sequence[T]], Awaitable[Sequence[R]]], fallback: Callable[[T], R]) -> None:
+    def __init__(
+        self, score: Callable[[Sequence[T]], Coroutine[Any, Any, Sequence[R]]], fallback: Callable[[T], R]
+    ) -> None:
         self._score = score
         self._fallback = fallback
         self._open: dict[Hashable, _OpenGroup[T, R]] = {}
@@ -103,12 +108,20 @@ class Siblings(Generic[T, R]):
 
     async def _close(self, group: _OpenGroup[T, R]) -> None:
         delivered = [group.delivered[i] for i in range(group.members)]
+        # A task of its own: scoring may generate further votes, which end with the group like everything else of it.
+        task = group.scoring = asyncio.ensure_future(self._score(delivered))
         try:
-            results = await self._score(delivered)
+            results = await task
+        except asyncio.CancelledError:
+            if group.failed and not _being_cancelled():
+                return  # a sibling left: everybody who waits has the fallback
+            raise
         except Exception as error:  # noqa: BLE001  (siblings must not wait for ever, whatever it is)
             if not group.result.done():
                 group.result.set_exception(error)
             return
+        finally:
+            await _stop(task)
         if not group.result.done():
             group.result.set_result(results)
 

@@ -1,0 +1,229 @@
+"""Votes in waves, counted at the engine: a settled group costs no further wave, and faults stay what they were."""
+
+import asyncio
+
+import pytest
+from fakes import Engine, SamplingParams, generate_responses
+
+from dare_reward import settled
+from dare_reward.errors import ConfigError, RequestError
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.executor import Executor
+
+SAME = "\\boxed{7}"
+
+
+def split(number):
+    return f"\\boxed{{{5 + number % 2}}}"
+
+
+def run(coroutine):
+    async def limited():
+        async with asyncio.timeout(60):
+            out = await coroutine
+        assert len(asyncio.all_tasks()) == 1, "something is still running"
+        return out
+
+    return asyncio.run(limited())
+
+
+def go(executor, engine, **options):
+    async def main():
+        try:
+            return await generate_responses(executor, engine, **options)
+        finally:
+            await executor.close()
+
+    return run(main())
+
+
+@pytest.fixture
+def make(live):
+    def made(**settings):
+        return Executor(AgentConfig(url=live, **{"votes_per_prompt": 16, "adaptive": "auto", **settings}))
+
+    return made
+
+
+def logs(out, *names):
+    return [{r["extra_logs"][name] for r in out} for name in names]
+
+
+@pytest.mark.parametrize("method", ["ttrl", "dare"])
+def test_a_settled_group_costs_no_further_wave(make, method):
+    engine = Engine(lambda n: SAME, delay=0)
+    out = go(make(method=method), engine, n=8)
+    assert len(engine.asked) == 8
+    assert logs(out, "members", "votes_saved", "settle_risk", "reward_fallback") == [{8.0}, {8.0}, {0.0}, {0.0}]
+
+
+@pytest.mark.parametrize("method", ["ttrl", "dare"])
+def test_an_open_group_gets_all_votes_in_waves(make, method):
+    engine = Engine(split, delay=0)
+    out = go(make(method=method, adaptive="wave=4"), engine, n=4)
+    assert len(engine.asked) == 16
+    assert logs(out, "members", "votes_saved", "settle_risk") == [{16.0}, {0.0}, {0.0}]
+    assert engine.running == 0
+
+
+def test_waves_end_where_the_rule_says(make):
+    """The engine gets as many requests as the rule asks for, wave by wave."""
+    texts = [*(split(n) for n in range(8)), *[SAME.replace("7", "5")] * 24]
+    rollouts = [{"answer": t[7:-1], "trained": i < 8} for i, t in enumerate(texts)]
+    votes = 8
+    while more := settled([{"rollouts": rollouts[:votes]}], method="ttrl", votes=32, wave=4).groups[0].more:
+        votes += more
+    assert 8 < votes < 32
+    engine = Engine(lambda n: texts[n], delay=0)
+    out = go(make(method="ttrl", votes_per_prompt=32, adaptive="wave=4"), engine, n=8)
+    assert len(engine.asked) == votes
+    assert logs(out, "members", "votes_saved") == [{float(votes)}, {32.0 - votes}]
+    assert 0 < out[0]["extra_logs"]["settle_risk"] <= 0.05
+
+
+def test_no_vote_begins_before_all_trained_rollouts_have_ended(make):
+    """Decisions are taken on complete waves: whoever is long is counted like whoever is short."""
+    ended = []
+
+    class Slow(Engine):
+        async def generate(self, *args, **more):
+            if len(self.asked) == 4:
+                ended.append(self.running)
+            return await super().generate(*args, **more)
+
+    go(make(method="ttrl", adaptive="wave=4"), Slow(split, delay=0.01), n=4)
+    assert ended == [0]
+
+
+def test_the_rewards_are_those_of_the_votes_that_were_cast(make):
+    with_waves = go(make(method="dare", adaptive="wave=4"), Engine(split, delay=0), n=4)
+    at_once = go(make(method="dare", adaptive=""), Engine(split, delay=0), n=4)
+    assert sorted(r["reward"] for r in with_waves) == sorted(r["reward"] for r in at_once)
+
+
+def test_an_evaluation_has_no_votes(make):
+    engine = Engine(split, delay=0)
+    out = go(make(), engine, n=3, label='{"answer": "5", "split": "eval"}')
+    assert len(engine.asked) == 3
+    assert logs(out, "evaluation") == [{1.0}]
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_vote_is_a_vote_less(make):
+    def sometimes(number):
+        if number == 6:
+            raise RuntimeError("engine")
+        return split(number)
+
+    engine = Engine(sometimes, delay=0)
+    out = go(make(method="ttrl", adaptive="wave=4"), engine, n=4)
+    assert logs(out, "members") == [{15.0}]
+    assert len(engine.asked) == 16
+
+
+def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("dare_trainer.agent.adaptive_votes.decide", broken)
+    engine = Engine(lambda n: SAME, delay=0)
+    out = go(make(method="ttrl"), engine, n=4)
+    assert len(engine.asked) == 16
+    assert logs(out, "members", "reward_fallback") == [{16.0}, {0.0}]
+
+
+def test_a_group_that_cannot_be_judged_gets_all_votes(make):
+    """Without entropies dare has no rewards to look at: the group is scored as it always was."""
+    executor, engine = make(method="dare"), Engine(lambda n: SAME, plugin=False, delay=0)
+    executor._entropies_seen = True
+    out = go(executor, engine, n=4)
+    assert len(engine.asked) == 16
+    assert logs(out, "reward_fallback", "entropy_source") == [{1.0}, {0.0}]
+
+
+def test_without_a_service_votes_still_stop(start_service):
+    with start_service() as (url, process):
+        executor = Executor(AgentConfig(url=url, votes_per_prompt=16, adaptive="auto", method="ttrl", retries=0))
+        process.kill()
+        process.wait()
+        engine = Engine(lambda n: SAME, delay=0)
+        out = go(executor, engine, n=8)
+    assert len(engine.asked) == 8
+    assert logs(out, "reward_fallback", "votes_saved") == [{1.0}, {8.0}]
+
+
+class Hanging(Engine):
+    """Requests from number `since` on do not end; `begun` once one of them runs."""
+
+    def __init__(self, say, since):
+        super().__init__(say, delay=0)
+        self.since, self.begun = since, asyncio.Event()
+
+    async def generate(self, ids, sampling_params, **more):
+        if len(self.asked) < self.since:
+            return await super().generate(ids, sampling_params, **more)
+        self.asked.append(sampling_params)
+        self.running += 1
+        self.begun.set()
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            self.running -= 1
+
+
+@pytest.mark.parametrize("who", range(4))
+def test_a_member_that_is_cancelled_stops_the_wave(make, who):
+    """Whether it waits or is the one that asks for votes: nothing runs on, and its siblings have the fallback."""
+    executor = make(method="ttrl")
+
+    async def main():
+        engine, shared = Hanging(split, 4), SamplingParams()
+        members = [asyncio.ensure_future(generate_responses(executor, engine, n=1, params=shared)) for _ in range(4)]
+        await engine.begun.wait()
+        members[who].cancel()
+        out = await asyncio.gather(*members, return_exceptions=True)
+        await executor.close()
+        assert engine.running == 0
+        assert len(executor._siblings) == 0
+        assert [isinstance(r, asyncio.CancelledError) for r in out] == [i == who for i in range(4)]
+        assert {r[0]["extra_logs"]["reward_fallback"] for i, r in enumerate(out) if i != who} == {2.0}
+
+    run(main())
+
+
+# --- cutting a wave short --------------------------------------------------------------------------------------------
+
+
+def test_a_wave_that_can_change_nothing_is_cut_short(make):
+    """6 to 2 and then 7s: long before the last request of the wave ends, which it never does, 5 cannot win."""
+    texts = ["\\boxed{5}"] * 2 + [SAME] * 14
+    settings = {"method": "ttrl", "adaptive": "rule=adaptive_consistency&confidence=0.9999", "abort": "settled"}
+    engine = Hanging(lambda n: texts[n], 15)
+    out = go(make(**settings), engine, n=8)
+    assert len(engine.asked) == 16
+    assert engine.running == 0
+    assert logs(out, "reward_fallback", "settle_risk") == [{0.0}, {0.0}]
+    assert 10 <= out[0]["extra_logs"]["members"] <= 15
+    assert {r["scores"] for r in out} == {0.0, 1.0}
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"adaptive": "auto"}, "votes_per_prompt, which is not set"),
+        ({"adaptive": "rule=predictive", "votes_per_prompt": 8}, "use rule=rewards"),
+        ({"adaptive": "rule=magic", "votes_per_prompt": 8}, "rule must be one of"),
+        ({"adaptive": "wave=4&speed=2", "votes_per_prompt": 8}, "unknown setting"),
+        ({"abort": "settled"}, "leave abort out"),
+        ({"abort": "settled", "adaptive": "auto", "votes_per_prompt": 8}, "dare may pay others"),
+        ({"abort": "now"}, "abort must be one of never, settled"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, words):
+    with pytest.raises((ConfigError, RequestError), match=words):
+        AgentConfig(**settings)
