@@ -1,10 +1,10 @@
 """Run everything that a change has to pass: `python3 scripts/test.py [--tests-only] [pytest arguments]`.
 
 Makes its own virtual environment (.venv-test), then runs the linter, the formatter's check, the type checker and the
-tests, in that order, and goes on after a failure so that one run tells everything. `--quick` runs a selection in about
-a minute: the rewards, the command line and the files that it reads. `--tests-only` runs the tests alone;
-`--research` runs those of the studies alone, in `.venv-research`; `--lowest` the tests with the lowest version of each
-dependency that pyproject.toml allows, in `.venv-lowest`, with Python 3.11.
+tests, in that order, and goes on after a failure so that one run tells everything. `--quick` runs a selection in a
+small environment of its own, `.venv-quick`: the rewards, the command line and the files that it reads. `--tests-only`
+runs the tests alone; `--research` runs those of the studies alone, in `.venv-research`; `--lowest` the tests with the
+lowest version of each dependency that pyproject.toml allows, in `.venv-lowest`, with Python 3.11.
 The tests run in two processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
 are relative to the repository root. The exit code is 0 only if all passed.
 """
@@ -38,9 +38,10 @@ def main(arguments: list[str]) -> int:
     if "--lowest" in options:
         python = _venv.ensure("lowest", [*REQUIREMENTS, *lowest()], groups=["test"])
         return _module(python, ["pytest", "-n", PROCESSES, *arguments])
-    python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
     if "--quick" in options:
+        python = _venv.ensure("quick", ["-e .[cli,files]"], groups=["quick"])
         return _module(python, ["pytest", "-n", PROCESSES, *QUICK, *arguments])
+    python = _venv.ensure("test", REQUIREMENTS, groups=GROUPS)
     failed = []
     for title, command in () if "--tests-only" in options else CHECKS:
         _venv.say(f"== {title}")

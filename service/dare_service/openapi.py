@@ -51,7 +51,7 @@ TAGS: Final = [
     {"name": "Service", "description": "What runs, how, and how it is doing."},
 ]
 # A service without a token asks for none, hence the empty choice.
-SECURITY: Final = [{}, {"bearer": []}, {"token": []}]
+SECURITY: Final[list[dict[str, list[str]]]] = [{}, {"bearer": []}, {"token": []}]
 SCHEMES: Final = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "One of the tokens of DARE_TOKEN."},
     "token": {"type": "apiKey", "in": "query", "name": "token", "description": "For clients that own only a URL."},

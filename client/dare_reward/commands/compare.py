@@ -75,7 +75,7 @@ def run_compare(arguments: argparse.Namespace, methods: str) -> int:
         reader.say(warn)
         if not good:
             raise RequestError(f"{arguments.file}: nothing could be scored", code="empty")
-        groups = [source[i][1] for i in good]
+        groups = [group for i in good if not isinstance(group := source[i][1], RequestError)]
         results = {m: [replies[i] for i in good] for m, replies in found.items()}
         labels = [g.get("label") for g in groups]
         if arguments.json:

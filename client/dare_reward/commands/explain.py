@@ -306,4 +306,4 @@ def _strangest(arguments: argparse.Namespace, params: JSON, reader: Reader) -> i
         warn("no group is strange: in each a clear majority answered alike")
     closing.say()
     _say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING])
-    return 0 if any(r.error is None for _, r in seen) else 1
+    return int(len(faults) > 0 or all(r.error is not None for _, r in seen))

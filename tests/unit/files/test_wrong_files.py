@@ -116,7 +116,7 @@ def test_there_are_sixty():
 def test_a_wrong_file_is_named_in_few_lines_and_stays(name, content, word, tmp_path, capsys):
     file = tmp_path / "rollouts.jsonl"
     file.write_bytes(content)
-    for command in (["score", str(file)], ["convert", str(file)], ["analyse", str(file)]):
+    for command in (["score", str(file)], ["convert", str(file)], ["analyse", str(file)], ["compare", str(file)]):
         code = main(command)
         out, err = capsys.readouterr()
         assert "Traceback" not in err

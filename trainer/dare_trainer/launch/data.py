@@ -146,7 +146,7 @@ def read_questions(rows: Sequence[Mapping[str, Any]], facts: Mapping[str, Any], 
     out: dict[str, LabelledQuestion] = {}
     for number, row in enumerate(rows, 1):
         try:
-            question = _question({k.casefold(): v for k, v in reversed(row.items()) if isinstance(k, str)}, facts)
+            question = _question({k.casefold(): v for k, v in reversed(list(row.items())) if isinstance(k, str)}, facts)
         except (ConfigError, RequestError) as error:
             raise ConfigError(f"{source}: question {number}: {error}") from None
         out.setdefault(question.text, question)
@@ -202,8 +202,9 @@ def _with_options(text: str, options: Sequence[str]) -> str:
 def _prompt_text(value: Any) -> str:
     """A prompt as text; of messages what the user says."""
     if isinstance(value, list):
-        said = [m.get("content") for m in value if isinstance(m, Mapping) and m.get("role") == "user"]
-        if not said or not all(isinstance(s, str) for s in said):
+        asked = [m.get("content") for m in value if isinstance(m, Mapping) and m.get("role") == "user"]
+        said = [text for text in asked if isinstance(text, str)]
+        if not said or len(said) < len(asked):
             raise ConfigError("a prompt of messages needs the text of a user")
         return "\n".join(said).strip()
     return str(value).strip()
