@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import sys
@@ -161,3 +162,60 @@ def test_one_rollout_at_a_time_is_refused(hub, service):
     args = Namespace(custom_rm_path=PATH, rm_url=service.url, rm_type=None, group_rm=False)
     with pytest.raises(RequestError, match="--group-rm"):
         asyncio.run(hub.async_rm(args, samples(hub)[0]))
+
+
+# --- slime's own training data ---------------------------------------------------------------------------------------
+
+
+def training_data(url, given):
+    """What slime's rollout manager makes of the samples: its released functions, without what its module imports of GPUs."""
+    import torch
+    from slime.utils.data import get_source
+    from slime.utils.misc import load_function
+    from slime.utils.types import Sample
+
+    tree = ast.parse((Path(os.environ["SLIME_SOURCE"]) / "slime" / "ray" / "rollout.py").read_text())
+    (manager,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "RolloutManager")
+    manager.decorator_list, manager.bases = [], []
+    manager.body = [
+        node
+        for node in manager.body
+        if getattr(node, "name", "") in {"_post_process_rewards", "_convert_samples_to_train_data"}
+    ]
+    names = {"Sample": Sample, "torch": torch, "get_source": get_source}
+    exec(compile(ast.Module([manager], []), "rollout.py", "exec"), names)
+    own = names["RolloutManager"]()
+    own.args = Namespace(rm_url=url)
+    own.custom_convert_samples_to_train_data_func = None
+    own.custom_reward_post_process_func = load_function("dare_reward.stacks.slime.advantages")
+    return own._convert_samples_to_train_data(given)
+
+
+@pytest.mark.parametrize("query", ["method=gmae&advantage=gmae&group_size=3", "method=ddrl&advantage=ddrl&n_train=2"])
+def test_advantages_and_selections_reach_the_training_data(hub, service, query):
+    given = samples(hub, group=1) + samples(hub, group=2)
+    for sample, answer in zip(given[5:], "11112", strict=True):
+        sample.response = f"so \\boxed{{{answer}}}"
+    options = dict(part.split("=") for part in query.split("&"))
+    sizes = {name: int(options.pop(name)) for name in ("group_size", "n_train") if name in options}
+    groups = [{"rollouts": [{"text": s.response} for s in own]} for own in (given[:5], given[5:])]
+    expected = dare_reward.estimate(groups, **options, **sizes).groups
+    data = training_data(f"{service.url}?{query}", given)
+    gains = [a or 0.0 for g in expected for a in g.advantages]
+    assert any(gains)
+    assert data["rewards"] == pytest.approx(gains, abs=1e-6)
+    taken = [g.select is None or i in g.select for g in expected for i in range(5)]
+    assert [any(mask) for mask in data["loss_masks"]] == taken
+    assert all(taken) == (options["method"] == "gmae")
+
+
+def test_slimes_filter_gets_the_reason(hub, service):
+    from slime.rollout.filter_hub.base_types import call_dynamic_filter
+    from slime.utils.misc import load_function
+
+    keep = load_function("dare_reward.stacks.slime.dynamic_filter")
+    for settled, reason in ((0.5, None), (0.99, "unsettled")):
+        given = samples(hub)
+        call(hub, f"{service.url}?method=ttrl&settled={settled}", given)
+        found = call_dynamic_filter(keep, Namespace(), given)
+        assert (found.keep, found.reason) == (reason is None, reason)
