@@ -171,10 +171,15 @@ def test_a_preregistration_is_a_commit(checkout):
     first = registered(folder / PAGE)
     assert first == dict.fromkeys(("preregistration", "code"), git("rev-parse", "HEAD"))
     (folder / "other.md").write_text("later")
+    module = folder.parent / "package" / "module.py"
+    module.parent.mkdir()
+    module.write_text("")
     git("add", "-A")
     git("commit", "-qm", "later")
     assert registered(folder / PAGE) == {**first, "code": git("rev-parse", "HEAD")}
     (folder / "other.md").write_text("changed")
+    assert registered(folder / PAGE) == {**first, "code": git("rev-parse", "HEAD")}
+    module.write_text("changed")
     assert registered(folder / PAGE)["code"] == git("rev-parse", "HEAD") + "-dirty"
     (folder / PAGE).write_text("changed")
     with pytest.raises(ConfigError, match="not committed"):

@@ -15,7 +15,7 @@ __all__ = ["registered"]
 def registered(page: Path) -> dict[str, str]:
     """`preregistration`: the last commit that changed the page; ConfigError if it is not committed as it is.
 
-    `code`: the commit that is checked out, with `-dirty` after it if files that git knows have changed since.
+    `code`: the commit that is checked out, with `-dirty` after it if a module that git knows has changed since.
     """
     folder = page.parent
     if not page.is_file():
@@ -25,10 +25,8 @@ def registered(page: Path) -> dict[str, str]:
     commit = _git(folder, "log", "-1", "--format=%H", "--", page.name)
     if not commit:
         raise ConfigError(f"{page} is in no commit: a preregistration is a commit")
-    return {
-        "preregistration": commit,
-        "code": _git(folder, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"),
-    }
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ":/*.py")
+    return {"preregistration": commit, "code": _git(folder, "rev-parse", "HEAD") + ("-dirty" if changed else "")}
 
 
 def _git(folder: Path, *words: str) -> str:
