@@ -26,6 +26,7 @@ from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
+from .page import routes as page
 from .problems import STOPPING, response, stopping
 from .request_url import query
 from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
@@ -54,6 +55,7 @@ class State:
     scorer: RequestScorer = field(init=False)
     settled: SettledScorer = field(init=False)
     draining: bool = False
+    streams: int = 0  # pages that are open
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.max_inflight_bytes)
@@ -136,6 +138,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     add("/metrics", metrics, methods=["GET"], summary="Prometheus metrics", **openapi.METRICS)
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_route)
+    if settings.page == "on":
+        page.install(app)
     openapi.install(app)
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
     app.add_middleware(Observe, metrics=state.metrics, routes=routes, hosts=Hosts(settings))
@@ -175,7 +179,8 @@ async def reward(request: Request) -> Response:
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
     wanted = _reply_form(request)
-    call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted)
+    recorded = request.headers.get("dare-record", "").lower() != "no"
+    call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded)
     groups, receive = state.workers.groups, request.receive
     outcome = await unless_gone(groups, partial(work, state.scorer, call), receive)
     if isinstance(outcome, DecodedRequest):

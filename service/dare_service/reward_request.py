@@ -56,13 +56,17 @@ class ScoredRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A request as it came: body and its form, the URL's query, and the media type of the reply."""
+    """A request as it came: body and its form, the URL's query, and the media type of the reply.
+
+    recorded   run log and page are told of it
+    """
 
     body: bytearray
     form: Form
     query: Mapping[str, str]
     request_id: str
     wanted: str
+    recorded: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,13 +160,14 @@ def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Cal
         out = reply.to_frame(detail=detail)
     notes = {k: content[k] for k in ("run", "step") if content.get(k) is not None}
     notes |= {"groups": len(reply.groups), "rollouts": reply.diagnostics["rollouts"], "reward_method": asked.method}
-    scorer.recorder.scored(
-        found,
-        content["groups"],
-        run=content.get("run"),
-        step=content.get("step"),
-        encoded=encoded if detail == "full" else None,
-    )
+    if call.recorded:
+        scorer.recorder.scored(
+            found,
+            content["groups"],
+            run=content.get("run"),
+            step=content.get("step"),
+            encoded=encoded if detail == "full" else None,
+        )
     return ScoredRequest(out, reply, decoded.decode_ms, 1e3 * (time.perf_counter() - begun), notes)
 
 

@@ -1,4 +1,4 @@
-"""What the scoring routes tell of the groups that they have scored: to the run log, if there is one."""
+"""What the scoring routes tell of the groups that they have scored: to the run log and to the page, if they are on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dare_reward._scoring.score import ScoredGroups
 from dare_reward.runs.line import of_scored
 from dare_reward.runs.log import RunLog
 
+from .page.feed import Feed
 from .run_notices import Runs
 from .settings import Settings
 
@@ -20,11 +21,12 @@ __all__ = ["RunRecorder"]
 
 
 class RunRecorder:
-    """One per process. Called on the threads that score; without a run log it does nothing."""
+    """One per process. Called on the threads that score; without a run log and a page it does nothing."""
 
     def __init__(self, settings: Settings, runs: Runs) -> None:
         self.asked = settings.logged_texts
         self.log: RunLog | None = None
+        self.feed = Feed() if settings.page == "on" else None
         if settings.run_log:
             self.log = RunLog(
                 Path(settings.run_log),
@@ -48,6 +50,8 @@ class RunRecorder:
         if self.log is not None:
             make = partial(of_scored, scored, groups, asked=self.asked, run=run, step=step, encoded=encoded)
             self.log.add_made(make, len(groups))
+        if self.feed is not None:
+            self.feed.add(of_scored(scored, groups, run=run, step=step))
 
     @property
     def status(self) -> dict[str, int] | None:

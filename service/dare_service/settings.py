@@ -139,6 +139,10 @@ class Settings:
     backlog: int = _setting(
         8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
     )
+    page: str = _setting(
+        "on",
+        "off: no page at `GET /`, and nothing of a group is kept in memory for it.",
+    )
     log: str = _setting(
         "info",
         "info: one JSON line a request, or a group of single rollouts, never a body; error: only failures; off.",
@@ -216,6 +220,8 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"DARE_{name.upper()} must be above 0")
     if settings.port > 65535:
         raise SettingsError("DARE_PORT (--port) must be 0 to 65535")
+    if settings.page not in {"on", "off"}:
+        raise SettingsError("DARE_PAGE must be on or off")
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
     if not settings.join_min_share < 1:

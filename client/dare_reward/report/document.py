@@ -15,8 +15,8 @@ from typing import Any, Final
 __all__ = ["ASSETS", "asset", "document", "embedded", "shell"]
 
 ASSETS: Final = {
-    "report.css": "text/css; charset=utf-8",
     "uplot.css": "text/css; charset=utf-8",
+    "report.css": "text/css; charset=utf-8",
     "uplot.js": "text/javascript; charset=utf-8",
     "report.js": "text/javascript; charset=utf-8",
 }
@@ -31,7 +31,7 @@ def document(data: Mapping[str, Any]) -> str:
     """The file. `data` is `view(...)` with what the report says of itself."""
     styles = [asset(name) for name, kind in ASSETS.items() if "css" in kind]
     scripts = [asset(name) for name, kind in ASSETS.items() if "javascript" in kind]
-    policy = f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src 'none'; {BARRED}"
+    policy = f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src data:; {BARRED}"
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     head += "".join(f"<style>{s}</style>" for s in styles)
     body = f'<script type="application/json" id="data">{embedded(data)}</script>'

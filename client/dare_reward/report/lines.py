@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from .._scoring.request import UNLIMITED, prepare
 from .._scoring.score import ScoredGroups, scored
-from .._segments import Floats, offsets
 from ..errors import RequestError
 from ..files.content import open_values
 from ..files.reader import Faults, Reader
-from ..reply import group_json
-from ..runs.line import ASKED, VERSION
+from ..runs.line import ASKED, lines, of_scored
 from ..runs.reader import SEGMENT, read_run
 
 __all__ = ["lines_of", "read_lines"]
@@ -84,48 +81,16 @@ def _scored(
     while batch := list(islice(source, BATCH)):
         own = [{**group, "group_id": str(i)} for i, group in enumerate(batch)]  # a prompt comes back in a later step
         found = scored(own, params, method=method, shadow=shadow, limits=UNLIMITED)
-        yield from lines_of(found, batch, asked=frozenset(ASKED))
+        yield from lines_of(found, batch)
     faults.say()
     reader.say(tell)
 
 
-def lines_of(
-    found: ScoredGroups,
-    groups: Sequence[Group],
-    *,
-    asked: frozenset[str] = frozenset(),
-    run: str | None = None,
-    step: int | None = None,
-) -> Iterator[Line]:
-    """Groups that were scored, in the shape of the run log's lines, with what was `asked` for of prompt and texts.
-
-    Run and step of a group's `meta`, where a file names them, go before those of the request.
-    """
-    arrays, correct_R = found.prepared.groups, found.correct_R
-    ends = pairwise(offsets(arrays.sizes_P).tolist())
-    entropy_R, tokens_R, trained_R = arrays.column("mean_entropy"), arrays.column("num_tokens"), arrays.trains_R
-    for group, said, kind, (low, high) in zip(groups, found.reply.groups, found.prepared.kinds, ends, strict=True):
-        meta, rollouts = group.get("meta") or {}, group["rollouts"]
-        texts = {"texts": "text", "token_entropies": "token_entropies"}
-        columns = {key: [r.get(name) for r in rollouts] for key, name in texts.items() if key in asked}
-        yield {
-            "v": VERSION,
-            "run": meta.get("run", run),
-            "step": meta.get("step", step),
-            "kind": kind,
-            "label": group.get("label"),
-            **group_json(said),
-            "group_id": group.get("group_id", said.group_id),
-            "trained": trained_R[low:high].tolist(),
-            "correct": _known(correct_R[low:high], bool),
-            "mean_entropies": _known(entropy_R[low:high], float),
-            "num_tokens": _known(tokens_R[low:high], int),
-            **({"prompt": group.get("prompt")} if "prompt" in asked else {}),
-            **{key: column for key, column in columns.items() if any(x is not None for x in column)},
-        }
-
-
-def _known(values: Floats, kind: type) -> list[Any] | None:
-    """Numbers with null for unknown ones; null as a whole if none is known."""
-    out = [None if math.isnan(x) else kind(x) for x in values.tolist()]
-    return out if any(x is not None for x in out) else None
+def lines_of(found: ScoredGroups, groups: Sequence[Group]) -> Iterator[Line]:
+    """The lines that a run log would hold, with prompts and texts; run and step are those of a group's `meta`."""
+    record = of_scored(found, groups, asked=frozenset(ASKED))
+    made = cast("Iterator[Line]", lines(record, 0.0, cast("Any", dict)))
+    for group, line in zip(groups, made, strict=True):
+        meta = group.get("meta") or {}
+        place = {"time": None, "run": meta.get("run"), "step": meta.get("step")}
+        yield line | place | {"group_id": group.get("group_id", line["group_id"])}

@@ -30,6 +30,8 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "answers-vanish": "the share of rollouts without an answer is above 3 times its early value plus .05",
         "nothing-left-to-learn": "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
         "that were seen again change their label",
+        "agreement-rises": "the distinct answers within a prompt are below half of their early value, and the majority "
+        "share is more than .15 above its own",
         "no-rule-fires": "none of the rules above holds",
         "too-few-steps": f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
         "auroc-above-half": "the 95% interval of the entropy AUROC lies above .5",
@@ -117,12 +119,21 @@ def _learned(columns: Columns, i: int) -> bool:
     return equal is not None and equal > 0.8 and (flips is None or flips < 0.02)
 
 
+def _agreed(columns: Columns, i: int) -> bool:
+    early, now = _early(columns["distinct_within"]), columns["distinct_within"][i]
+    before, share = _early(columns["majority_ratio"]), columns["majority_ratio"][i]
+    if early is None or now is None or before is None or share is None:
+        return False
+    return now < 0.5 * early and share > before + 0.15
+
+
 # The gravest first: the word is that of the first rule that fires.
 _RULES: Final[Mapping[str, tuple[Word, Callable[[Columns, int], bool]]]] = MappingProxyType(
     {
         "one-answer-everywhere": ("collapsing", _one_answer),
         "answers-vanish": ("collapsing", _vanish),
         "nothing-left-to-learn": ("sharpening", _learned),
+        "agreement-rises": ("sharpening", _agreed),
     }
 )
 
@@ -137,6 +148,8 @@ def _why(rule: str, columns: Columns) -> str:
         return f"rollouts without an answer: {then_now('invalid')}"
     if rule == "nothing-left-to-learn":
         return f"groups with equal rewards: {then_now('zero_variance')}"
+    if rule == "agreement-rises":
+        return f"answers within a prompt: {then_now('distinct_within')}; majority share: {then_now('majority_ratio')}"
     return (
         f"distinct labels per prompt {then_now('distinct_across')}; without an answer {then_now('invalid')}; groups "
         f"with equal rewards {then_now('zero_variance')}"

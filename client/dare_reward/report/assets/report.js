@@ -34,7 +34,8 @@ window.dareReport = (() => {
   const num = (x, digits = 2) => {
     if (!known(x)) return "–";
     if (Math.abs(x) >= 100) return Math.round(x).toLocaleString("en");
-    return Number(x).toFixed(Math.abs(x) >= 10 ? Math.min(digits, 1) : digits);
+    const text = Number(x).toFixed(Math.abs(x) >= 10 ? Math.min(digits, 1) : digits);
+    return Number(text) === 0 ? text.replace("-", "") : text;
   };
   const count = (n) => Number(n).toLocaleString("en");
   const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
@@ -59,6 +60,7 @@ window.dareReport = (() => {
     "one-answer-everywhere": "Different prompts are getting the same answer.",
     "answers-vanish": "Rollouts stop giving an answer.",
     "nothing-left-to-learn": "Nearly every group agrees with itself: its rewards are equal and teach nothing more.",
+    "agreement-rises": "Rollouts of a prompt come to one answer. Whether it is the right one, only labels tell.",
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
     "auroc-above-half": "Right rollouts have lower entropy than wrong ones.",
@@ -67,24 +69,33 @@ window.dareReport = (() => {
     "too-few-mixed-groups": "Too few groups have both right and wrong rollouts.",
   };
 
-  function verdict(about, found, rules, extra) {
+  function verdict(about, found, rules, extra, other) {
     return el("section", { class: `card verdict ${slug(found.word)}` },
       el("h3", { class: "about" }, about),
       el("p", { class: "word" }, found.word[0].toUpperCase() + found.word.slice(1)),
-      el("p", {}, SENTENCES[found.rule]),
-      el("p", { class: "why" }, found.why, extra ? `. ${extra}` : ""),
+      el("p", {}, SENTENCES[found.rule], other ? [" ", el("b", { class: "wrong" }, other)] : null),
+      el("p", { class: "why" }, found.why, extra ? `. ${extra}.` : "."),
       el("p", { class: "rule" }, "Rule ", el("code", {}, found.rule), ": ", rules[found.rule].meaning, "."));
   }
 
   function verdicts(run, rules) {
     const since = run.verdict.since;
+    const falls = run.labelled && accuracy(run) < 0;
     const first = known(since) && run.verdict.rule !== "no-rule-fires" ? `Since ${stepName(run, since)}` : "";
-    const cards = [verdict("The run, without labels", run.verdict, rules, first)];
+    const other = falls && run.verdict.word !== "collapsing" ? "The labels say worse: accuracy falls." : "";
+    const cards = [verdict("The run, without labels", run.verdict, rules, first, other)];
     if (run.labelled) {
       cards.push(verdict("Entropy, by the labels, in the last steps", run.entropy, rules));
       cards.push(truth(run));
     }
     return el("div", { class: "verdicts" }, cards);
+  }
+
+  /** 1 where pass@1 has risen by more than .05 since the first steps, -1 where it has fallen, else 0. */
+  function accuracy(run) {
+    const [early, now] = ends(run.columns["pass@1"]);
+    if (!run.stepped || run.columns.step.length < 6 || !known(early)) return 0;
+    return now - early > 0.05 ? 1 : now - early < -0.05 ? -1 : 0;
   }
 
   /** What the labels say of right and wrong; it decides nothing. */
@@ -94,21 +105,20 @@ window.dareReport = (() => {
     const label = ends(run.columns.label_accuracy)[1];
     let word = `Accuracy ${num(now)}`;
     let sentence = "The share of right rollouts (pass@1).";
-    const several = run.stepped && run.columns.step.length > 5;
-    if (known(early) && known(now) && several) {
-      const change = now - early;
-      word = change > 0.05 ? "Accuracy rises" : change < -0.05 ? "Accuracy falls" : "Accuracy stays";
-      sentence = change < -0.05 && shareNow > share + 0.02
+    const several = run.stepped && run.columns.step.length > 5, moved = accuracy(run);
+    if (several) {
+      word = moved > 0 ? "Accuracy rises" : moved < 0 ? "Accuracy falls" : "Accuracy stays";
+      sentence = moved < 0 && shareNow > share + 0.02
         ? "The rollouts agree more and more, on wrong answers."
         : "The share of right rollouts (pass@1), early and now.";
     }
-    return el("section", { class: "card verdict labels" },
+    return el("section", { class: `card verdict ${moved < 0 ? "falls" : "labels"}` },
       el("h3", { class: "about" }, "The truth, by the labels"),
       el("p", { class: "word" }, word),
       el("p", {}, sentence),
       el("p", { class: "why" }, several
-        ? `pass@1 ${num(early)} early, ${num(now)} now; majority share ${num(share)} early, ${num(shareNow)} now; right pseudo-labels now ${num(label)}`
-        : `pass@1 ${num(now)}, majority share ${num(shareNow)}, right pseudo-labels ${num(label)}`),
+        ? `pass@1 ${num(early)} early, ${num(now)} now; majority share ${num(share)} early, ${num(shareNow)} now; ${num(label)} of the pseudo-labels right now`
+        : `pass@1 ${num(now)}, majority share ${num(shareNow)}, ${num(label)} of the pseudo-labels right`),
       el("p", { class: "rule" }, "Labels are shown. They decide no reward and no verdict on the run."));
   }
 
@@ -138,6 +148,7 @@ window.dareReport = (() => {
   // --- charts ---------------------------------------------------------------------------------------------------------
 
   const plots = []; // of the page as it stands
+  const opened = new Set(); // charts whose table is open
 
   const stepName = (run, i) => `${run.unit === "step" ? "step" : run.unit.replace(/s$/, "")} ${run.columns.step[i]}`;
 
@@ -162,8 +173,9 @@ window.dareReport = (() => {
     const names = curves.map((c) => (c.key === "pass@k" ? `pass@${run.k}` : c.name));
     const said = curves.map((c, i) => { const [a, b] = ends(run.columns[c.key]); return `${names[i]} from ${num(a)} to ${num(b)}`; });
     const place = el("div", { class: "plot", role: "img", "aria-label": `${chart.title}: ${said.join("; ")}` });
-    const data = el("details", {}, el("summary", {}, "Table", el("span", { class: "sr" }, ` of ${chart.title}`)));
+    const data = el("details", { open: opened.has(chart.name) }, el("summary", { id: `table-${chart.name}` }, "Table", el("span", { class: "sr" }, ` of ${chart.title}`)));
     data.addEventListener("toggle", () => {
+      opened[data.open ? "add" : "delete"](chart.name);
       if (data.open && data.childElementCount === 1) data.append(el("div", { class: "scroll", tabindex: "0" }, table(
         [run.unit, "groups", ...names],
         run.columns.step.map((s, i) => [s, run.columns.groups[i], ...curves.map((c) => num(run.columns[c.key][i], 3))]),
@@ -260,17 +272,16 @@ window.dareReport = (() => {
   const WHY = { flip: "Flips against a shadow method", wrong: "Confident and wrong", tie: "Ties", pruned: "Everything pruned", failed: "Not scored" };
 
   function groups(run, data, options) {
-    const cards = run.cards;
-    const detail = el("div", { class: "card", id: "group", tabindex: "-1" });
+    const cards = run.cards, buttons = new Map();
+    const kept = options.detail && options.detail.run === run.run ? options.detail : null;
+    const detail = kept ? kept.element : el("div", { class: "card", id: "group", tabindex: "-1" });
     const list = el("ul", { class: "card list", "aria-label": "Groups" });
-    const buttons = new Map();
-    const show = async (card, focus) => {
-      buttons.forEach((b, key) => b.setAttribute("aria-current", String(key === card.key)));
-      const whole = options.load ? await options.load(run, card) : card;
-      if (!whole) return;
-      options.chosen = card.key;
-      detail.replaceChildren(...group(run, whole, data, options));
-      if (focus) detail.focus({ preventScroll: false });
+    const mark = (key) => buttons.forEach((b, own) => b.setAttribute("aria-current", String(own === key)));
+    const show = (card, chosen) => {
+      options.detail = { run: run.run, key: card.key, chosen, element: detail };
+      mark(card.key);
+      detail.replaceChildren(...group(run, card, data, options).filter(Boolean));
+      if (chosen) detail.focus();
     };
     const seen = new Set();
     const part = (title, own) => {
@@ -280,7 +291,7 @@ window.dareReport = (() => {
       for (const card of fresh) {
         seen.add(card.key);
         const share = card.diagnostics && card.diagnostics.majority_ratio;
-        const button = el("button", { type: "button", onclick: () => show(card, true) },
+        const button = el("button", { type: "button", id: `card-${card.key}`, onclick: () => show(card, true) },
           el("span", { class: "id" }, card.group_id), el("span", { class: "sub" },
             `${run.unit === "step" ? `step ${card.place} · ` : ""}${known(share) ? `share ${num(share)}` : (card.error || {}).code || ""}`));
         buttons.set(card.key, button);
@@ -288,9 +299,9 @@ window.dareReport = (() => {
       }
     };
     for (const reason of Object.keys(WHY)) part(WHY[reason], cards.filter((c) => c.why.includes(reason)));
-    part(options.load ? "The newest" : "From the whole run", cards);
-    const first = cards.find((c) => c.key === options.chosen) || cards.find((c) => seen.has(c.key));
-    if (first) show(first, false);
+    part("Others", cards);
+    if (kept && (kept.chosen || kept.key === cards[0].key)) mark(kept.key);
+    else if (cards.length) show(cards[0], false);
     const rest = run.groups - cards.length;
     return el("section", {},
       el("h2", {}, "Single groups"),
@@ -335,6 +346,7 @@ window.dareReport = (() => {
     const size = card.size;
     const entropies = (card.mean_entropies || []).filter(known);
     const [low, high] = [Math.min(...entropies), Math.max(...entropies)];
+    const digits = high - low < 0.05 ? 4 : 2;
     const reach = { low, high, at: (u) => `${high > low ? 2 + (96 * (u - low)) / (high - low) : 50}%` };
     const most = Math.max(...rows.map((r) => Math.max(r.count / size, r.p_hat || 0)), 1e-9);
     const pay = Math.max(...rows.map((r) => Math.abs(r.reward || 0)), 1e-9);
@@ -356,7 +368,7 @@ window.dareReport = (() => {
         el("td", { "data-name": "votes" }, meter("votes", row.count / size, most, count(row.count))),
         el("td", { "data-name": "p̂" }, known(row.p_hat) ? meter("phat", row.p_hat, most, num(row.p_hat, 3)) : "–"),
         el("td", { "data-name": "reward" }, known(row.reward) ? meter("pay", Math.abs(row.reward), pay, num(row.reward, 3)) : "–"),
-        el("td", { class: "entropies", "data-name": `entropy, ${num(low)} to ${num(high)} nats` }, dots(card, own, row, reach))), more);
+        el("td", { class: "entropies", "data-name": `entropy, ${num(low, digits)} to ${num(high, digits)} nats` }, dots(card, own, row, reach))), more);
     };
     rows.slice(0, SHOWN).forEach(add);
     const silent = members(null).length;
@@ -370,7 +382,7 @@ window.dareReport = (() => {
       el("caption", { class: "sr" }, "Answers with votes, probability, reward and entropies"),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "answer"), el("th", { scope: "col" }, "votes"),
         el("th", { scope: "col" }, "p̂, weighted share"), el("th", { scope: "col" }, "reward"),
-        el("th", { scope: "col" }, "entropy of its rollouts, nats", entropies.length ? el("div", { class: "axis" }, el("span", {}, num(low)), el("span", {}, num(high))) : null))),
+        el("th", { scope: "col" }, "entropy of its rollouts, nats", entropies.length ? el("div", { class: "axis" }, el("span", {}, num(low, digits)), el("span", {}, num(high, digits))) : null))),
       body);
   }
 
@@ -421,13 +433,13 @@ window.dareReport = (() => {
       el("span", {}, run.labelled ? "with labels" : "without labels"));
   }
 
-  /** Draw the view; `options`: which run (`run`), how to load a group (`load`), what stands below it (`extras`). */
+  /** Draw the view; `options`: which run (`run`), and what stands below a group (`extras`). What is open stays so. */
   function draw(data, options = {}) {
-    const page = document.getElementById("page");
+    const page = document.getElementById("page"), focused = document.activeElement, before = document.querySelector(".list");
     plots.splice(0).forEach((p) => p.made && p.made.destroy());
     const run = data.runs.find((r) => r.run === options.run) || data.runs[0];
     const chooser = data.runs.length < 2 ? null : el("p", { class: "runs" }, el("label", { for: "run" }, "Run"),
-      el("select", { id: "run", onchange: (e) => { options.run = data.runs[e.target.selectedIndex].run; options.chosen = null; draw(data, options); document.getElementById("run").focus(); } },
+      el("select", { id: "run", onchange: (e) => { options.run = data.runs[e.target.selectedIndex].run; draw(data, options); } },
         data.runs.map((r) => el("option", { selected: r === run }, r.run || "(no name)"))));
     const curves = run.columns.step.length > 1;
     page.replaceChildren(...[
@@ -444,6 +456,9 @@ window.dareReport = (() => {
     ].filter(Boolean));
     document.title = `${run.verdict.word}: ${run.run || data.title || "run"}`;
     drawPlots();
+    if (before) document.querySelector(".list").scrollTop = before.scrollTop;
+    const again = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
+    if (again && again !== document.body) again.focus({ preventScroll: true });
   }
 
   let width = window.innerWidth, timer = 0;
@@ -455,5 +470,5 @@ window.dareReport = (() => {
 
   const block = document.getElementById("data");
   if (block) draw(JSON.parse(block.textContent));
-  return { answers, count, draw, el, labels, num, table };
+  return { answers, draw, el, num, table };
 })();

@@ -1,0 +1,1 @@
+"""`GET /`: the report of the runs that this process sees, live."""

@@ -1,0 +1,96 @@
+"""What the page knows: scored groups go into a bounded queue, and a thread of low priority adds them up.
+
+A request pays for an append. Where groups come faster than the thread adds them up, some are left out and counted:
+the page loses them, the rewards do not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from pydantic_core import to_json
+
+from dare_reward import __version__
+from dare_reward.report.book import RunBook
+from dare_reward.report.view import view
+from dare_reward.runs.line import RunRecord, lines
+
+__all__ = ["Feed"]
+
+WAITING: Final = 64 << 20  # bytes of records that wait for the thread
+PAUSE: Final = 0.25  # seconds that groups are gathered for
+CARDS: Final = 400_000  # bytes of the single groups in a view
+
+
+class Feed:
+    """`add` from any thread; `json` is the view of what was added, made again only where something was."""
+
+    def __init__(self) -> None:
+        self.book = RunBook()
+        self.left_out = 0
+        self._queue: deque[tuple[float, RunRecord]] = deque()
+        self._weight = 0
+        self._queued = threading.Lock()
+        self._book = threading.Lock()
+        self._more = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._thread: threading.Thread | None = None
+        self._json: tuple[int, bytes] = (-1, b"")
+
+    def add(self, record: RunRecord) -> None:
+        """Leave the groups of a request to the feed's thread."""
+        weight = record.weight
+        with self._queued:
+            if self._queue and self._weight + weight > WAITING:
+                self.left_out += len(record.replies)
+                return
+            self._queue.append((time.time(), record))
+            self._weight += weight
+            self._idle.clear()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="page", daemon=True)
+                self._thread.start()
+        self._more.set()
+
+    @property
+    def version(self) -> int:
+        """It grows with what is known."""
+        return self.book.version
+
+    def json(self) -> bytes:
+        """The view as JSON."""
+        if self._json[0] != self.version:
+            with self._book:
+                version, data = self.version, self._view()
+            self._json = (version, to_json(data, inf_nan_mode="null"))
+        return self._json[1]
+
+    def settle(self, seconds: float = 10.0) -> bool:
+        """Wait until all that was added is in the book; False if that takes longer."""
+        return self._idle.wait(seconds)
+
+    def _view(self) -> dict[str, Any]:
+        notes = f"{self.left_out:,} groups came too fast to be shown" if self.left_out else ""
+        head = {"live": True, "title": "", "source": notes, "made": "", "version": __version__}
+        return head | view(self.book, groups=CARDS)
+
+    def _work(self) -> None:
+        while True:
+            self._more.wait()
+            self._more.clear()
+            time.sleep(PAUSE)
+            while self._queue:
+                when, record = self._queue[0]
+                for line in cast("Iterator[dict[str, Any]]", lines(record, when, cast("Any", dict))):
+                    with self._book:
+                        self.book.add(line)
+                with self._queued:
+                    self._queue.popleft()
+                    self._weight -= record.weight
+                    if not self._queue:
+                        self._idle.set()

@@ -1,0 +1,103 @@
+"""Headless Chromium, driven by Selenium: what a page does in a browser. `python3 scripts/test_pages.py` runs it."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+)  # fmt: skip
+
+
+class Browser:
+    """A browser with a clean profile that notes its console and every request."""
+
+    def __init__(self, profile):
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+
+    def screen(self, width=1280, scheme="light"):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def run(self, script):
+        """The value of a JavaScript expression."""
+        return self.driver.execute_script(f"return {script}")
+
+    def until(self, script, seconds=20.0):
+        """Wait until the expression is true, and return it."""
+        end = time.monotonic() + seconds
+        while not (found := self.run(script)):
+            if time.monotonic() > end:
+                pytest.fail(f"not true after {seconds} s: {script}")
+            time.sleep(0.05)
+        return found
+
+    def console(self):
+        return [entry["message"] for entry in self.driver.get_log("browser")]
+
+    def requests(self):
+        """The addresses that were asked since the last call."""
+        events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return [url for url in sent if not url.startswith("data:")]
+
+    def save(self, path):
+        """The whole page as a picture."""
+        size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    pytest.importorskip("selenium")
+    if not shutil.which("chromium") or not shutil.which("chromedriver"):
+        pytest.skip("no chromium and chromedriver")
+    found = Browser(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.driver.quit()
+
+
+@pytest.fixture
+def serve():
+    """Start the service with these settings; returns its address."""
+    started = []
+
+    def start(**settings):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | settings
+        command = [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())"]
+        process = subprocess.Popen(
+            [*command, "serve", "--port", "0"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        started.append(process)
+        address = process.stdout.readline().split()[-1]
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        return address
+
+    yield start
+    for process in started:
+        process.terminate()
+        process.wait(20)

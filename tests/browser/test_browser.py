@@ -1,0 +1,140 @@
+"""Page and report in headless Chromium. Pictures go to $DARE_TEST_PICTURES, if it is set."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dare_reward.cli import main
+
+pytestmark = pytest.mark.browser
+
+EXAMPLE = "examples/arithmetic_m64.jsonl"
+HOSTILE = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'><style>body{display:none}</style>\u202e\x1b"
+TEXT = "document.body.textContent"
+
+
+def groups():
+    return [json.loads(line) for line in Path(EXAMPLE).read_text().splitlines()]
+
+
+def steps(count, run="a run"):
+    """The example's groups again and again, as the steps of a run would come."""
+    own = groups()
+    for step in range(count):
+        few = [{**g, "rollouts": g["rollouts"][step % 8 : 24 + step]} for g in own[step % 8 : step % 8 + 8]]
+        yield {"run": run, "step": step, "shadow": ["ttrl", "scrl"], "groups": few}
+
+
+def pictures(browser, name):
+    folder = os.environ.get("DARE_TEST_PICTURES")
+    for width in (1280, 390):
+        for scheme in ("light", "dark"):
+            browser.screen(width, scheme)
+            time.sleep(0.6)
+            wide = browser.run("document.documentElement.scrollWidth")
+            assert wide <= width, f"{name} is {wide} pixels wide on a screen of {width}"
+            if folder:
+                browser.save(Path(folder) / f"{name}-{width}-{scheme}.png")
+    browser.screen()
+
+
+def test_report(browser, tmp_path):
+    source = tmp_path / "run.jsonl"
+    hostile = {"run": "a run", "step": 99, "group_id": HOSTILE, "prompt": HOSTILE, "label": "1"}
+    hostile["rollouts"] = [
+        {"answer": HOSTILE, "text": HOSTILE, "mean_entropy": 0.1},
+        {"answer": "1", "mean_entropy": 0.2},
+    ]
+    rows = [{"run": "a run", "step": b["step"], **g} for b in steps(10) for g in b["groups"]]
+    source.write_text("".join(json.dumps(row) + "\n" for row in [*rows, hostile]))
+    out = tmp_path / "run.html"
+    assert main(["report", str(source), "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
+    browser.screen()
+    browser.driver.get(out.as_uri())
+    browser.until("document.querySelectorAll('.chart canvas').length > 8")
+    assert browser.run("document.querySelectorAll('.verdict').length") == 3
+    browser.run("document.querySelectorAll('.list button').forEach((b) => b.click())")
+    browser.run("[...document.querySelectorAll('.list button')].find((b) => b.textContent.includes('script')).click()")
+    browser.run("document.querySelectorAll('.answers button').forEach((b) => b.click())")
+    browser.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert browser.until(f"{TEXT}.includes('<img src=x')")
+    assert browser.until(f"{TEXT}.includes('\\\\u202e')")
+    assert browser.run("window.hit") is None
+    assert browser.run("document.querySelectorAll('img, link[rel=stylesheet]').length") == 0
+    pictures(browser, "report")
+    assert browser.console() == []
+    assert browser.requests() == [out.as_uri()]
+
+
+def test_the_page_is_live_and_its_sliders_tell_what_the_service_tells(browser, serve):
+    address = serve()
+    browser.screen()
+    browser.driver.get(address)
+    browser.until(f"{TEXT}.includes('No group has been scored yet')")
+    browser.requests()
+    for body in steps(10):
+        httpx.post(f"{address}/reward", json=body).raise_for_status()
+    sent = time.monotonic()
+    httpx.post(f"{address}/reward", json={"run": "a run", "step": 77, "groups": groups()[:3]}).raise_for_status()
+    browser.until("[...document.querySelectorAll('.list .sub')].some((e) => e.textContent.includes('step 77'))")
+    print(f"shown after {time.monotonic() - sent:.2f} s")
+
+    browser.run("document.getElementById('knob-alpha').scrollIntoView()")
+    set_alpha = "(() => { const k = document.getElementById('knob-alpha'); k.value = 0.6; k.dispatchEvent(new Event('input')); return 1; })()"
+    browser.run(set_alpha)
+    told = json.loads(browser.until("document.querySelector('[data-rewards]')?.dataset.rewards"))
+    name = browser.run("document.querySelector('#group h3').textContent")
+    data = httpx.get(f"{address}/page/data").json()["runs"][0]
+    card = next(c for c in data["cards"] if c["group_id"] == name)
+    rollouts = [{"answer": a, "mean_entropy": u} for a, u in zip(card["answers"], card["mean_entropies"])]
+    rollouts = [{k: v for k, v in r.items() if k == "answer" or v is not None} for r in rollouts]
+    body = {"method": "dare", "params": {"alpha": 0.6}, "groups": [{"kind": "exact", "rollouts": rollouts}]}
+    (found,) = httpx.post(f"{address}/reward", json=body, headers={"Dare-Record": "no"}).json()["groups"]
+    assert told == [[s["answer"], s["reward"]] for s in found["support"]]
+
+    browser.run("(document.querySelector('.try').nextElementSibling.open = true)")
+    methods = browser.until("document.querySelector('.try').nextElementSibling.querySelector('table')?.textContent")
+    assert "ttrl" in methods
+    assert "gmae" in methods
+    pictures(browser, "page")
+    assert browser.console() == []
+    assert {url.split("/page")[0].rstrip("/") for url in browser.requests()} <= {
+        address,
+        f"{address}/reward",
+        f"{address}/methods",
+    }
+    assert httpx.get(f"{address}/page/data").json()["runs"][0]["groups"] == data["groups"]  # nothing of it was recorded
+
+
+def test_what_the_reader_has_open_stays_open(browser, serve):
+    address = serve()
+    for body in steps(4):
+        httpx.post(f"{address}/reward", json=body).raise_for_status()
+    browser.driver.get(address)
+    browser.until("document.querySelectorAll('.list button').length > 4")
+    browser.run("document.querySelectorAll('.list button')[3].click()")
+    name = browser.run("document.querySelector('#group h3').textContent")
+    browser.run("document.getElementById('table-agreement').click()")
+    httpx.post(f"{address}/reward", json={"run": "a run", "step": 50, "groups": groups()[:1]}).raise_for_status()
+    browser.until("[...document.querySelectorAll('.list .sub')].some((e) => e.textContent.includes('step 50'))")
+    assert browser.run("document.querySelector('#group h3').textContent") == name
+    assert browser.run("document.activeElement.id") == "group"
+    assert browser.run("document.querySelector('#table-agreement').parentElement.open")
+    assert browser.run("document.querySelector('[aria-current=true] .id').textContent") == name
+
+
+def test_the_token_leaves_the_address_bar(browser, serve):
+    address = serve(DARE_TOKEN="s3cret")
+    browser.driver.get(address)
+    browser.until("document.getElementById('token')")
+    browser.driver.get(f"{address}/?token=s3cret")
+    browser.until(f"{TEXT}.includes('No group has been scored yet')")
+    assert browser.run("location.href") == f"{address}/"
+    browser.driver.refresh()
+    browser.until(f"{TEXT}.includes('No group has been scored yet')")
+    browser.driver.execute_script("sessionStorage.clear()")
+    browser.console()

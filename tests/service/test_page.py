@@ -1,0 +1,127 @@
+"""The page: what it serves to whom, what it knows, and that scoring pays only for an append."""
+
+import asyncio
+import json
+
+import pytest
+
+from dare_service.page import feed as feeds
+from dare_service.page.routes import _events
+
+GROUP = {
+    "group_id": "g",
+    "rollouts": [{"answer": "4", "mean_entropy": 0.2}] * 2 + [{"answer": "5", "mean_entropy": 0.9}],
+}
+BODY = {"run": "first", "step": 3, "groups": [GROUP]}
+
+
+@pytest.fixture
+def page(make_service):
+    return make_service()
+
+
+def shown(page, **headers):
+    assert page.state.recorder.feed.settle()
+    found = page.get("/page/data", headers=headers)
+    assert found.status_code == 200
+    return json.loads(found.content)["runs"]
+
+
+def test_the_page_and_its_parts(page):
+    found = page.get("/")
+    assert found.status_code == 200
+    policy = found.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    for name in ("report.js", "live.js", "report.css", "uplot.js", "uplot.css"):
+        assert f"page/{name}?" in found.text
+        part = page.get(f"/page/{name}")
+        assert part.status_code == 200
+        assert part.headers["content-type"].startswith("text/")
+    assert "<script>" not in found.text
+    for name in ("shell.html", "LICENSE.uplot", "nothing", "..%2Freport.js"):
+        assert page.get(f"/page/{name}").status_code == 404
+
+
+def test_what_is_scored_is_shown(page):
+    before = page.state.recorder.feed.version
+    assert page.post(BODY).status_code == 200
+    (run,) = shown(page)
+    assert (run["run"], run["columns"]["step"], run["groups"], run["rollouts"]) == ("first", [3], 1, 3)
+    assert run["cards"][0]["pseudo_label"] == "4"
+    assert run["cards"][0]["mean_entropies"] == [0.2, 0.2, 0.9]
+    assert page.state.recorder.feed.version > before
+
+
+def test_joined_rollouts_are_shown(page):
+    body = {"query": ["2+2= 4", "2+2= 4"], "prompts": ["2+2=", "2+2="], "labels": ["", ""]}
+    assert page.post(body, "/get_reward?run=joined").status_code == 200
+    (run,) = shown(page)
+    assert (run["run"], run["groups"]) == ("joined", 1)
+
+
+def test_what_the_page_tries_is_not_part_of_the_run(page):
+    assert page.post(BODY, headers={"Dare-Record": "no"}).json()["groups"][0]["pseudo_label"] == "4"
+    assert shown(page) == []
+
+
+def test_texts_and_prompts_stay_away(page):
+    secret = {
+        "rollouts": [{"text": r"secret \boxed{4}", "mean_entropy": 0.1}],
+        "prompt": "secret",
+        "meta": {"a": "secret"},
+    }
+    assert page.post({"groups": [secret]}).status_code == 200
+    assert "secret" not in json.dumps(shown(page))
+
+
+def test_off(make_service):
+    page = make_service(page="off")
+    assert page.post(BODY).status_code == 200
+    assert page.state.recorder.feed is None
+    for path in ("/", "/page/data", "/page/events", "/page/report.js"):
+        assert page.get(path).status_code == 404
+
+
+def test_the_token_guards_all_that_is_known(make_service):
+    page = make_service(token="s3cret")
+    bearer = {"Authorization": "Bearer s3cret"}
+    assert page.get("/").status_code == 401
+    assert "<main" in page.get("/").text  # it asks for the token
+    assert page.get("/?token=s3cret").status_code == 200
+    assert "s3cret" not in page.get("/?token=s3cret").text
+    assert page.get("/page/report.js").status_code == 200
+    for path in ("/page/data", "/page/events"):
+        assert page.get(path).status_code == 401
+        assert page.get(path, headers={"Authorization": "Bearer other"}).status_code == 401
+    assert shown(page, **bearer) == []
+
+
+def test_events_tell_of_more_and_end_when_the_service_stops(page):
+    async def listen():
+        stream = _events(page.state)
+        first = await anext(stream)
+        assert page.state.streams == 1
+        page.post_inside = page.state.recorder.feed.book.add({"run": "r", "group_id": "g", "error": None})
+        second = await anext(stream)
+        page.state.draining = True
+        rest = [event async for event in stream]
+        return first, second, rest
+
+    first, second, rest = asyncio.run(listen())
+    assert (first, second, rest) == (b"data: 0\n\n", b"data: 1\n\n", [])
+    assert page.state.streams == 0
+    assert page.get("/page/events").status_code == 503
+
+
+def test_more_than_it_can_add_up_is_left_out_and_said(page, monkeypatch):
+    monkeypatch.setattr(feeds, "WAITING", 4000)
+    feed = page.state.recorder.feed
+    with feed._book:  # the thread waits
+        for _ in range(8):
+            assert page.post(BODY).status_code == 200
+    (run,) = shown(page)
+    assert run["groups"] + feed.left_out == 8
+    assert feed.left_out > 0
+    assert f"{feed.left_out} groups" in json.loads(page.get("/page/data").content)["source"]
