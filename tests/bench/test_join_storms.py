@@ -195,6 +195,9 @@ def test_storms_across_the_filling_of_groups(capsys):
             total += judged(rollouts)
             after += waits(rollouts)
             lost += service.sent() - before - sum(r.statuses.count(200) for r in rollouts)
+            with capsys.disabled():
+                tries = Counter(status for r in rollouts for status in r.statuses)
+                print(f"\nstorm {k}: {dict(judged(rollouts))}; tries {dict(tries)}", end="", flush=True)
         early = service.counts("dare_join_early_total")
     with capsys.disabled():
         print(f"\n{STORMS} storms x {PROMPTS * SAMPLES}: {dict(total)}; replies lost {lost}; early {early}")

@@ -24,6 +24,7 @@ __all__ = ["Columns", "Where", "check_types", "full_mask", "read_columns"]
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
+PIECE = 1 << 14  # entries that become an array in one go, while other threads wait
 LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
 
 
@@ -149,8 +150,10 @@ def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
 
 
 def _array(field: Field, entries: Any) -> tuple[NDArray[Any], bool]:
+    dtype = {"bool": np.bool_, "int": np.int64, "float": np.float64}[field.type]
+    pieces = (entries[i : i + PIECE] for i in range(0, max(len(entries), 1), PIECE))
     try:
-        return np.array(entries, {"bool": np.bool_, "int": np.int64, "float": np.float64}[field.type]), True
+        return np.concatenate([np.array(piece, dtype) for piece in pieces]), True
     except OverflowError:
         return np.zeros(0), False
 

@@ -89,7 +89,7 @@ def read_body(body: bytes | bytearray, limits: Limits, memory: int) -> OpenRLHFB
 
 def _content(body: bytes | bytearray) -> dict[str, Any]:
     try:
-        content = from_json(body)
+        content = from_json(body, cache_strings=False)
     except ValueError as error:
         raise RefusalError(400, f"not JSON: {error}", code="json") from None
     if not isinstance(content, dict) or "query" not in content or "prompts" not in content:
