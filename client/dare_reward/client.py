@@ -240,8 +240,9 @@ class _Base:
             self._check_pins(method, params, sent, reply)
         reply = _merge(replies, mixed=any(map(is_own, groups)))
         if self._run_log is not None:
-            told = {"run": labels.get("run"), "step": labels.get("step"), "seconds": time.monotonic() - begun}
-            made = partial(of_groups, groups, reply, asked=self._logged, **told)
+            told = {name: labels.get(name) for name in ("run", "step")}
+            spent = time.monotonic() - begun
+            made = partial(of_groups, groups, reply, asked=self._logged, seconds=spent, **told)
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 

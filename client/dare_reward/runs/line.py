@@ -272,7 +272,7 @@ def _values(column: Floats, kind: type[float | int | bool]) -> list[Any]:
     """The entries of a column; None where it has none."""
     absent = np.isnan(column)
     if not absent.any():
-        return column.astype(kind).tolist()
+        return list(column.astype(kind).tolist())
     filled = np.where(absent, 0, column).astype(kind).tolist()
     return [None if gone else x for gone, x in zip(absent.tolist(), filled, strict=True)]
 

@@ -37,6 +37,7 @@ MEMBER: Final = 256 << 10  # bytes of lines in one gzip member
 PAUSE: Final = 0.25  # seconds that lines are gathered for a member
 OPEN: Final = 32  # segments open at once: one for each run that is written now
 SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
+BLOCK: Final = 4096  # bytes that the smallest file takes
 LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
 LEVEL: Final = 1  # of zlib: three times the speed of its default for a seventh more bytes
 
@@ -109,6 +110,11 @@ class _Segment:
         """Without what was begun and not finished."""
         with suppress(OSError):
             os.ftruncate(self.fd, self.size)
+
+    @property
+    def room(self) -> int:
+        """Bytes that it takes on the disk: many small runs count as what they are."""
+        return max(self.size, BLOCK)
 
     def gone(self) -> bool:
         """Somebody has deleted the file."""
@@ -326,13 +332,13 @@ class RunLog:
 
     def _bound(self, now: float) -> None:
         """Delete the oldest of this process's own segments while they are too many or too old."""
-        total = sum(s.size for s in self._own)
+        total = sum(s.room for s in self._own)
         while self._own and (total > self.max_bytes or self._old(self._own[0].wrote, now)):
             oldest = self._own.popleft()
             for run in [name for name, s in self._open.items() if s is oldest]:
                 del self._open[run]
             oldest.close()
-            total -= oldest.size
+            total -= oldest.room
             with suppress(OSError):
                 oldest.path.unlink()
             with suppress(OSError):

@@ -67,7 +67,7 @@ def _live(name: str, tracker: Any) -> bool:
     """The tracker has a run in this process."""
     if name == "wandb":
         return tracker.run is not None
-    return sys.modules["trackio.context_vars"].current_run.get() is not None  # type: ignore[attr-defined, no-any-return]
+    return sys.modules["trackio.context_vars"].current_run.get() is not None
 
 
 @cache

@@ -161,13 +161,17 @@ class _Told:
     shared: Mapping[str, float]
 
 
+def _nowhere(name: str, value: Any) -> None:
+    """Of a trainer that takes no such thing."""
+
+
 def _logged(found: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
     """The rewards, after each rank has told TRL the same numbers and the columns of its own rows: TRL gathers both."""
-    metric, extra = columns.get("log_metric"), columns.get("log_extra")
+    metric, extra = columns.get("log_metric", _nowhere), columns.get("log_extra", _nowhere)
     waves = {f"dare/{name}": value for name, value in _waves(columns).items()}
-    for name, value in {**found[0].shared, **waves}.items() if found and metric else ():
+    for name, value in {**found[0].shared, **waves}.items() if found else ():
         metric(name, value)
-    for name in found[0].beside if found and extra else ():
+    for name in found[0].beside if found else ():
         extra(name, [one.beside[name] for one in found])
     return [one.reward for one in found]
 

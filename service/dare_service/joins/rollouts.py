@@ -94,7 +94,8 @@ class Rollouts:
 
     def _scored(self, group: JoiningGroup) -> Scored[bytes]:
         config: Configuration = group.terms
-        run, group_id = group.key  # type: ignore[misc]
+        key: Any = group.key
+        run_name, group_id = key
         body = {**_shell(config), "group_id": group_id, "rollouts": [slot.arrival.rollout for slot in group.slots]}
         limits = self._settings.limits
         found = scored(
@@ -107,7 +108,7 @@ class Rollouts:
         )
         reply = found.reply
         self._metrics.observe_groups(reply)
-        self._recorder.scored(found, [body], run=run, step=None)
+        self._recorder.scored(found, [body], run=run_name, step=None)
         return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
 
     def closed(self, group: JoiningGroup) -> None:

@@ -197,23 +197,32 @@ def test_a_bug_of_the_writer_does_not_end_it(make_log, monkeypatch):
 
 
 def test_the_oldest_of_its_own_segments_go(make_log, tmp_path, monkeypatch):
-    log, _ = make_log(max_bytes=8 << 10)
+    log, _ = make_log(max_bytes=32 << 10)
     stranger = tmp_path / "r" / "20200101T000000000Z-1-00000000-000000.jsonl.gz"
     note = tmp_path / "r" / "notes.txt"
     stranger.parent.mkdir()
     stranger.write_bytes(b"another process's")
     note.write_text("mine")
     most = 0
-    for step in range(60):
+    for step in range(120):
         add(log, record(step=step, seconds=step / 7))
         most = max(most, log.status["bytes"])
-    assert most <= 9 << 10
+    assert most <= 32 << 10
     assert stranger.read_bytes() == b"another process's"
     assert note.read_text() == "mine"
     stranger.unlink()
     kept = [line["step"] for line in read_run(tmp_path)]
-    assert 0 < len(kept) < 60
-    assert kept == list(range(60 - len(kept), 60))
+    assert 0 < len(kept) < 120
+    assert kept == list(range(120 - len(kept), 120))
+
+
+def test_small_files_count_as_blocks(make_log, tmp_path):
+    """A million runs of one group do not make a million files."""
+    log, _ = make_log(max_bytes=10 * module.BLOCK)
+    for i in range(30):
+        add(log, record(f"r{i}"))
+    assert len(files(tmp_path)) == 10
+    assert len(list(tmp_path.iterdir())) == 10
 
 
 def test_old_segments_go(make_log, tmp_path):

@@ -76,7 +76,7 @@ class Estimation:
         self.params = config.every_param
         self.fallbacks = 0
         options: dict[str, Any] = {"token": config.token or None, "timeout": config.timeout, "retries": config.retries}
-        logged = {"run_log": config.run_log or None, "run_log_texts": config.run_log_texts}
+        logged: dict[str, Any] = {"run_log": config.run_log or None, "run_log_texts": config.run_log_texts}
         tokens = config.send == "tokens"
         self._client = AsyncClient(config.url, **options, **logged, send_tokens=tokens, transport=transport)
 
