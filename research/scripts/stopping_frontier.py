@@ -119,22 +119,31 @@ def cosine(one: Any, other: Any) -> float:
     return float(one @ other) / length
 
 
-def outcome(played: Sequence[Game], stops: Rule, wave: int) -> dict[str, float]:
-    """Share of vote-only rollouts saved, share of labels flipped (of all, and of the groups that stopped), cosine."""
-    saved, flips, cosines, stopped = 0, 0, [], 0
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of all games: share of vote-only rollouts saved, labels flipped (each, and of those that stopped), cosine."""
+
+    saved: float
+    flipped: Any
+    of_stopped: float
+    cosine: float
+
+    @property
+    def flips(self) -> float:
+        return float(self.flipped.mean())
+
+
+def outcome(played: Sequence[Game], stops: Rule, wave: int) -> Outcome:
+    saved, flipped, cosines, stopped = 0, [], [], 0
     for looks, end in played:
         asked = (look for look in looks if (look.votes - TRAINED) % wave == 0)
         at = next((look for look in asked if stops(look)), end)
         saved += VOTES - at.votes
         stopped += at is not end
-        flips += at.label != end.label
+        flipped.append(at.label != end.label)
         cosines.append(cosine(at.advantages, end.advantages))
-    return {
-        "saved": saved / (VOTES - TRAINED) / len(played),
-        "flips": flips / len(played),
-        "of_stopped": flips / max(stopped, 1),
-        "cosine": float(np.mean(cosines)),
-    }
+    share = saved / (VOTES - TRAINED) / len(played)
+    return Outcome(share, np.array(flipped, float), sum(flipped) / max(stopped, 1), float(np.mean(cosines)))
 
 
 def fixed(votes: int) -> Rule:
@@ -148,7 +157,9 @@ def by_votes(rule: Callable[..., Any], **params: Any) -> Rule:
 def rules(method: str) -> dict[str, list[tuple[str, Rule]]]:
     """Every rule with the values of its knob, strict to loose."""
     out: dict[str, list[tuple[str, Rule]]] = {
-        "predictive": [(f"delta {d}", lambda look, d=d: look.flip <= d) for d in (1e-9, 0.01, 0.02, 0.05, 0.1, 0.2)],
+        "predictive": [
+            (f"delta {d}", lambda look, d=d: look.flip <= d) for d in (1e-9, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.2)
+        ],
         "adaptive_consistency": [
             (f"confidence {c}", by_votes(adaptive_consistency, confidence=c)) for c in (0.999, 0.99, 0.95, 0.9, 0.8)
         ],
@@ -162,7 +173,7 @@ def rules(method: str) -> dict[str, list[tuple[str, Rule]]]:
     if method != "ttrl":
         out["rewards"] = [
             (f"change {c}", lambda look, c=c: look.change <= c and look.risk <= 0.05)
-            for c in (0.001, 0.003, 0.01, 0.03, 0.1)
+            for c in (0.003, 0.01, 0.02, 0.03, 0.05, 0.1)
         ]
     return out
 
@@ -174,30 +185,25 @@ SETS = (
 )
 
 
-def interval(share: float, groups: int, orders: int, per_group: Sequence[float]) -> str:
+def interval(flipped: Any, groups: int) -> str:
     """95% over groups: orders of one group are not independent."""
-    spread = float(np.std(per_group, ddof=1)) / np.sqrt(groups)
-    return f"{share:.2%} [{max(share - 1.96 * spread, 0):.2%}, {share + 1.96 * spread:.2%}]"
+    per_group = flipped.reshape(-1, groups).mean(axis=0)
+    share, spread = float(per_group.mean()), 1.96 * float(per_group.std(ddof=1)) / np.sqrt(groups)
+    return f"{share:.2%} [{max(share - spread, 0):.2%}, {share + spread:.2%}]"
 
 
-def table(
-    played: Sequence[Game], method: str, groups: int
-) -> tuple[list[list[str]], dict[str, list[dict[str, float]]]]:
+def table(played: Sequence[Game], method: str, groups: int) -> tuple[list[list[str]], dict[str, list[Outcome]]]:
     rows, curves = [], {}
     for name, knobs in rules(method).items():
         curves[name] = []
         for knob, rule in knobs:
-            found = outcome(played, rule, 8)
-            curves[name].append(found)
-            flips = [outcome([g], rule, 8)["flips"] for g in played]
-            per_group = np.array(flips).reshape(-1, groups).mean(axis=0)
-            four = outcome(played, rule, 4)
+            eight, four = (outcome(played, rule, wave) for wave in (8, 4))
+            curves[name].append(eight)
             rows.append(
                 [
-                    f"`{name}`", knob, f"{found['saved']:.1%}",
-                    interval(found["flips"], groups, len(played) // groups, per_group.tolist()),
-                    f"{found['of_stopped']:.2%}", f"{found['cosine']:.4f}",
-                    f"{four['saved']:.1%}", f"{four['flips']:.2%}", f"{four['cosine']:.4f}",
+                    f"`{name}`", knob, f"{eight.saved:.1%}", interval(eight.flipped, groups),
+                    f"{eight.of_stopped:.2%}", f"{eight.cosine:.4f}",
+                    f"{four.saved:.1%}", f"{four.flips:.2%}", f"{four.cosine:.4f}",
                 ]
             )  # fmt: skip
     return rows, curves
@@ -216,7 +222,7 @@ HEAD = (
 )
 
 
-def draw(curves: dict[str, dict[str, list[dict[str, float]]]], path: Path) -> None:
+def draw(curves: dict[str, dict[str, list[Outcome]]], path: Path) -> None:
     from matplotlib import rc_context  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -224,7 +230,7 @@ def draw(curves: dict[str, dict[str, list[dict[str, float]]]], path: Path) -> No
         figure = Figure(figsize=(11, 3.6), layout="constrained")
         for axes, (title, of_rule) in zip(figure.subplots(1, len(curves)), curves.items(), strict=True):
             for name, points in of_rule.items():
-                axes.plot([p["saved"] for p in points], [100 * p["flips"] for p in points], "o-", ms=3, label=name)
+                axes.plot([p.saved for p in points], [100 * p.flips for p in points], "o-", ms=3, label=name)
             axes.axhline(1, color="grey", lw=0.8, ls="--")
             axes.axvline(0.4, color="grey", lw=0.8, ls="--")
             axes.set(title=title, xlabel="vote-only rollouts saved", ylabel="labels flipped, %", yscale="symlog")

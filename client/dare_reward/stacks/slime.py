@@ -38,7 +38,8 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
     scorer, waves = _of_group(args), _waves(args)
-    rows, told = [_rollout(s) for s in samples], {}
+    rows = [_rollout(s) for s in samples]
+    told: dict[str, float] = {}
     if waves is not None:
         votes, told = await slime_votes.votes(args, samples, rows, scorer, waves)
         rows += votes

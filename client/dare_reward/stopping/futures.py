@@ -52,7 +52,7 @@ def rewards(
         Param(
             "expected change of the advantages (1 - cosine) up to which a group is settled", ge=0, le=2, source="ours"
         ),
-    ] = 0.01,
+    ] = 0.03,
     delta: Annotated[
         float, Param("probability of another label up to which a group is settled", gt=0, lt=1, source="research")
     ] = 0.05,

@@ -142,7 +142,7 @@ def predictive(
     *,
     delta: Annotated[
         float, Param("probability of another label up to which a group is settled", gt=0, lt=1, source="research")
-    ] = 0.05,
+    ] = 0.03,
     prior: Prior = 0.5,
 ) -> Bools:
     """P(the label at the full number of votes is another one) <= delta: `flip_risk`."""

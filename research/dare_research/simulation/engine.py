@@ -86,34 +86,14 @@ def compared(
 
 
 def break_even_rows() -> tuple[tuple[str, ...], list[list[str]]]:
-    """The table of research/docs/stopping.md: time and tokens by load, for votes that are clear and open."""
-    head = (
-        "prompts an engine",
-        "rollouts over slots",
-        "length",
-        "clear: time",
-        "clear: tokens",
-        "open: time",
-        "open: tokens",
-        "clear, waves of 32: time",
-    )
+    """The table of research/docs/stopping.md: time of a step by load and size of a wave, tokens at the last one."""
+    sizes = (8, 16, 32)
+    head = ("length", "rollouts over slots", *(f"{votes}, waves of {w}" for votes in ("clear", "open") for w in sizes))
     rows = []
     for sigma in (0.3, 0.6, 1.0):
         engine = Engine(sigma=sigma)
         for prompts in (1, 2, 4, 8, 16, 32, 64):
-            clear, open_ = (compared(engine, prompts, shares) for shares in (CLEAR, OPEN))
-            whole = compared(engine, prompts, CLEAR, wave=32)
-            load = prompts * VOTES / engine.slots
-            rows.append(
-                [
-                    str(prompts),
-                    f"{load:g}",
-                    f"sigma {sigma}",
-                    f"{clear[0]:.2f}",
-                    f"{clear[1]:.2f}",
-                    f"{open_[0]:.2f}",
-                    f"{open_[1]:.2f}",
-                    f"{whole[0]:.2f}",
-                ]
-            )
+            found = [compared(engine, prompts, shares, wave=w) for shares in (CLEAR, OPEN) for w in sizes]
+            cells = [f"{time:.2f} ({tokens:.2f})" for time, tokens in found]
+            rows.append([f"sigma {sigma}", f"{prompts * VOTES / engine.slots:g}", *cells])
     return head, rows

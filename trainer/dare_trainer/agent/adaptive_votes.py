@@ -109,7 +109,15 @@ class AdaptiveVotes:
         while waiting:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             done = [t.result() for t in tasks if t.done() and not t.cancelled() and t.exception() is None]
-            if waiting and await asyncio.to_thread(
-                certain, group_of([*votes, *done]), self._params, method=self._config.method, votes=self._waves.votes
-            ):
+            if waiting and await self._certain(group_of([*votes, *done])):
                 return
+
+    async def _certain(self, group: Group) -> bool:
+        assert self._waves is not None
+        options: dict[str, Any] = {"method": self._config.method, "votes": self._waves.votes}
+        try:
+            found = await asyncio.to_thread(certain, group, self._params, **options)
+        except Exception:
+            logger.exception("group %s: its wave is not cut short", group.get("group_id"))
+            return False
+        return found
