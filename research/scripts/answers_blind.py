@@ -72,9 +72,7 @@ def write(corpus: str, verdicts: str, out: str, size: str = "200") -> None:
     for n, i in enumerate(ids, 1):
         r, text = rows[i], rows[i]["text"].rstrip()
         end = text if len(text) <= END else "[...] " + text[-END:]
-        items.append(
-            {"id": n, "kind": r["kind"], "question": r["question"], "gold": r["gold"], "end_of_rollout": end}
-        )
+        items.append({"id": n, "kind": r["kind"], "question": r["question"], "gold": r["gold"], "end_of_rollout": end})
     Path(out).mkdir(parents=True, exist_ok=True)
     (Path(out) / "items.json").write_text(json.dumps(items, indent=1, ensure_ascii=False), encoding="utf-8")
     (Path(out) / "key.json").write_text(json.dumps({n: i for n, i in enumerate(ids, 1)}), encoding="utf-8")
