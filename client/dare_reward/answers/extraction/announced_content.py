@@ -52,7 +52,9 @@ _FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore
 _BOX = re.compile(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
 _FIELD = re.compile(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
 _VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
+_LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
 _NAME = re.compile(r"[A-Za-z]")
+_EQUALS = re.compile(r"\s*+=\s*+")
 _JOINTS = frozenset(
     {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
 )
@@ -294,10 +296,12 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
         return None
     first, lead = inside[0], said[start : inside[0][0]].strip(" *_`\"'([")
     if lead:
+        if _LEFT_SIDE.fullmatch(lead):
+            return f"{lead} {first[2]}" if lead.endswith("=") else lead + first[2]
         if NUMBER.match(lead) or _ABOUT.search(lead):
             return None
         linked = 0 <= tail_link(said[: first[0]], start) == first[0]
-        if _NAME.fullmatch(first[2]) and not linked:
+        if _NAME.fullmatch(first[2]) and not linked and not _EQUALS.match(said, first[1]):
             return None  # "The largest $n$ is 34": the value comes later
         link = tail_link(said, start)
         first = next((span for span in inside if 0 <= link <= span[0]), first)
@@ -309,6 +313,9 @@ def _span_content(said: str, start: int, found: list[Span]) -> str | None:
         end = stop
     if len(parts) > 1:
         return ", ".join(parts)
+    if _NAME.fullmatch(parts[0]) and (equals := _EQUALS.match(said, end)):
+        value = plain_content(said[equals.end() :])
+        return f"{parts[0]} = {value}" if value else parts[0]
     content = last_side(parts[0])
     unit = unit_after(said[end:]) if any(c.isdigit() for c in content) else ""
     return f"{content} {unit}" if unit else content
