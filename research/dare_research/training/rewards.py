@@ -26,10 +26,10 @@ class OwnAdvantages(DareReward):
         super().__init__(url, **settings)
         self.scorer = replace(self.scorer, update=(("advantage", self.scorer.method),))
 
-    def _report(self, trainer: Any, columns: Mapping[str, Any], rewards: Any, reply: Any) -> list[float | None]:  # noqa: ARG002
+    def _told(self, trainer: Any, rewards: Any, reply: Any) -> list[Any]:  # noqa: ARG002
         if reply is None:
             raise ReplyError("no advantages without a reply")
-        return super()._report(trainer, columns, [group.advantages for group in reply.groups], reply)
+        return super()._told(trainer, [group.advantages for group in reply.groups], reply)
 
 
 class PartlySupervised(DareReward):
