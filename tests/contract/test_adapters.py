@@ -1030,17 +1030,15 @@ def router(monkeypatch):
     """slime's router: what it was asked for, and what it says."""
     state = SimpleNamespace(asked=[], say=lambda n: f"\\boxed{{{1 + n % 2}}}")
 
-    def answer(request):
-        assert str(request.url) == "http://10.0.0.1:3000/generate"
-        number = len(state.asked)
-        state.asked.append(json.loads(request.content))
+    async def post(url, body):
+        assert url == "http://10.0.0.1:3000/generate"
+        state.asked.append(body)
         meta = {"finish_reason": {"type": "stop"}, "output_token_logprobs": [[-0.1, 5, None], [-0.3, 6, None]]}
-        return httpx.Response(200, json={"text": state.say(number), "meta_info": meta})
+        return {"text": state.say(len(state.asked) - 1), "meta_info": meta}
 
-    from dare_reward.stacks import slime_votes
-
-    real = httpx.AsyncClient
-    monkeypatch.setattr(slime_votes, "_connected", lambda: real(transport=httpx.MockTransport(answer)))
+    for name in ("slime", "slime.utils", "slime.utils.http_utils"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules["slime.utils.http_utils"].post = post
     return state
 
 

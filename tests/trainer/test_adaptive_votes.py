@@ -2,6 +2,7 @@
 
 import asyncio
 
+import httpx
 import pytest
 from fakes import Engine, SamplingParams, generate_responses
 
@@ -143,13 +144,13 @@ def test_a_group_that_cannot_be_judged_gets_all_votes(make):
     assert logs(out, "reward_fallback", "entropy_source") == [{1.0}, {0.0}]
 
 
-def test_without_a_service_votes_still_stop(start_service):
-    with start_service() as (url, process):
-        executor = Executor(AgentConfig(url=url, votes_per_prompt=16, adaptive="auto", method="ttrl", retries=0))
-        process.kill()
-        process.wait()
-        engine = Engine(lambda n: SAME, delay=0)
-        out = go(executor, engine, n=8)
+def test_without_a_service_votes_still_stop(make):
+    async def nobody(request):
+        raise httpx.ConnectError("nobody there")
+
+    executor, engine = make(method="ttrl", retries=0), Engine(lambda n: SAME, delay=0)
+    executor._estimation._client._transport = httpx.MockTransport(nobody)
+    out = go(executor, engine, n=8)
     assert len(engine.asked) == 8
     assert logs(out, "reward_fallback", "votes_saved") == [{1.0}, {8.0}]
 

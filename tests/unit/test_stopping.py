@@ -279,7 +279,7 @@ def normalised(reply):
 def test_rewards_stop_where_the_advantages_are_those_of_all_votes(arithmetic, method):
     rng = np.random.default_rng(3)
     flips, cosines = 0, []
-    for _ in range(4):
+    for _ in range(2):
         order = [rng.permutation(64) for _ in arithmetic]
         now = cut(arithmetic, order, 48)
         found = dare_reward.settled(now, method=method, rule_params={"draws": 30})
@@ -293,7 +293,7 @@ def test_rewards_stop_where_the_advantages_are_those_of_all_votes(arithmetic, me
                 cosines.append(x @ y / length if length else 1.0)
                 assert g.risk <= 0.05
                 assert g.change <= 0.03
-    assert len(cosines) > 24
+    assert len(cosines) > 12
     assert np.mean(cosines) >= 0.99
     assert at_least(flips, len(cosines), 0.05) > 0.025
 

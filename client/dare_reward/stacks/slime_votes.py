@@ -7,20 +7,17 @@ and may ask the router for more.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
 
 from ..errors import RequestError
 from ..stopping import Waves
 from .report import logger
 from .scorer import Scorer, group
 
-if TYPE_CHECKING:
-    import httpx
-
 __all__ = ["votes"]
 
-SECONDS = 3600.0  # of one rollout, which may be long; slime's own requests have no limit at all
+Post = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 async def votes(
@@ -30,33 +27,34 @@ async def votes(
     found: list[dict[str, Any]] = []
     asked, risk = len(samples), 0.0
     prompt = _prompt(samples[0])
-    async with _connected() as router:
-        while asked < waves.votes:
-            (wanted,) = await scorer.settled_async([group(str(samples[0].group_index), [*rows, *found])], waves)
-            risk = wanted.risk
-            if not wanted.more:
-                break
-            more = min(wanted.more, waves.votes - asked)
-            asked += more
-            wave = await asyncio.gather(*(_vote(args, router, prompt) for _ in range(more)), return_exceptions=True)
-            lost = [x for x in wave if isinstance(x, Exception)]
-            if lost:
-                logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
-            found += [x for x in wave if isinstance(x, dict)]
+    post = _post()
+    while asked < waves.votes:
+        (wanted,) = await scorer.settled_async([group(str(samples[0].group_index), [*rows, *found])], waves)
+        risk = wanted.risk
+        if not wanted.more:
+            break
+        more = min(wanted.more, waves.votes - asked)
+        asked += more
+        wave = await asyncio.gather(*(_vote(args, post, prompt) for _ in range(more)), return_exceptions=True)
+        lost = [x for x in wave if isinstance(x, Exception)]
+        if lost:
+            logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
+        found += [x for x in wave if isinstance(x, dict)]
     saved = waves.votes - asked
     return found, {"dare_votes_saved": float(saved), "dare_settle_risk": risk if saved else 0.0}
 
 
-def _connected() -> httpx.AsyncClient:
-    import httpx
+def _post() -> Post:
+    """slime's own way to its router, with its connections and retries."""
+    from slime.utils.http_utils import post
 
-    return httpx.AsyncClient(timeout=SECONDS, limits=httpx.Limits(max_connections=None))
+    return cast("Post", post)
 
 
-async def _vote(args: Any, router: httpx.AsyncClient, prompt: list[int]) -> dict[str, Any]:
+async def _vote(args: Any, post: Post, prompt: list[int]) -> dict[str, Any]:
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
     body = {"input_ids": prompt, "sampling_params": _sampling(args), "return_logprob": True}
-    reply = (await router.post(url, json=body)).raise_for_status().json()
+    reply = await post(url, body)
     meta: Mapping[str, Any] = reply["meta_info"]
     ended = meta["finish_reason"]["type"]
     if ended == "abort":
