@@ -75,7 +75,7 @@ def write(corpus: str, verdicts: str, out: str, size: str = "200") -> None:
         items.append({"id": n, "kind": r["kind"], "question": r["question"], "gold": r["gold"], "end_of_rollout": end})
     Path(out).mkdir(parents=True, exist_ok=True)
     (Path(out) / "items.json").write_text(json.dumps(items, indent=1, ensure_ascii=False), encoding="utf-8")
-    (Path(out) / "key.json").write_text(json.dumps({n: i for n, i in enumerate(ids, 1)}), encoding="utf-8")
+    (Path(out) / "key.json").write_text(json.dumps(dict(enumerate(ids, 1))), encoding="utf-8")
     print(len(items), "items of", len(found), "strata")
 
 
@@ -88,14 +88,16 @@ def kappa(a: dict[str, str], b: dict[str, str]) -> float:
     return 1.0 if chance == 1 else (same - chance) / (1 - chance)
 
 
-def score(corpus: str, verdicts: str, out: str, first: str, second: str, more: str | None = None) -> None:
+def score(corpus: str, verdicts: str, out: str, *readings: str) -> None:
+    first, second, more = (*readings, None) if len(readings) == 2 else readings
     rows, said, key = read_rows(corpus), load(verdicts), load(Path(out) / "key.json")
     readers = [{k: v["verdict"] if isinstance(v, dict) else v for k, v in load(p).items()} for p in (first, second)]
     a, b = readers
-    same = sum(a[i] == b.get(i) for i in a)
-    print(f"{len(a)} items, the same verdict on {same}, Cohen's kappa {kappa(a, b):.3f}")
-    print(Counter((a[i], b.get(i)) for i in a))
-    truth = {key[i]: a[i] == "right" for i in a if a[i] == b.get(i) != "unclear"}
+    both = [i for i in a if i in b]
+    same = sum(a[i] == b[i] for i in both)
+    print(f"{len(both)} items of {len(key)} by both, the same verdict on {same}, Cohen's kappa {kappa(a, b):.3f}")
+    print(Counter((a[i], b[i]) for i in both))
+    truth = {key[i]: a[i] == "right" for i in both if a[i] == b[i] != "unclear"}
     print(len(truth), "items on which both are sure and say the same; the others count for nothing")
     found, further = strata(rows, said), load(more) if more else {}
     graders = sorted({g for v in said.values() for g in v} | {g for v in further.values() for g in v})

@@ -75,7 +75,7 @@ def grades_of(r: dict[str, Any], said: list[str | None]) -> list[bool]:
 
 def outcome(rows: Rows, questions: dict[tuple[str, ...], list[int]], some: list[int]) -> Outcome:
     """Of some rollouts their grades and classes; of gold answers their keys."""
-    keys._cached_math.cache_clear()
+    keys._cached_math.cache_clear()  # noqa: SLF001
     out: Outcome = {}
     told: dict[int, list[str | None]] = {}
     for i in some:
@@ -137,7 +137,7 @@ def without(table: dict[Any, Any], key: object) -> Iterator[None]:
         table.update(items)
 
 
-def switches() -> Iterator[tuple[str, str, Any]]:
+def switches() -> Iterator[tuple[str, str, Any]]:  # noqa: C901
     """Each rule, the table that holds it, and the context in which it is off."""
     room = modules()
     for module in room:
@@ -305,7 +305,7 @@ def main(paths: list[str]) -> None:
             questions[question(r)].append(i)
     end = watch()
     for at, r in enumerate(rows):  # noqa: B007
-        keys._cached_math.cache_clear()
+        keys._cached_math.cache_clear()  # noqa: SLF001
         if "text" in r:
             grades_of(r, answers_of(r))
         else:

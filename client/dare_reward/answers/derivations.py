@@ -34,7 +34,9 @@ _SENTENCES = re.compile(r"(?<=[.!])\s+(?=[A-Z$\\])")
 _IF = re.compile(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
 _SAYS = re.compile(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
 _ITEMS = re.compile(r"[,;.](?:\s|\\[,;:! ]|\\q?quad(?![a-z]))+(?=[^,=]{1,40}=)")
-_GIVES = re.compile(r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}", re.IGNORECASE)
+_GIVES = re.compile(
+    r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}(?!.*\\text)", re.IGNORECASE | re.DOTALL
+)
 _DERIVES = re.compile(r"\\text\s*\{[^{}]*\b(?:so|thus|hence|therefore|then)\b", re.IGNORECASE)
 
 
