@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -57,7 +56,7 @@ class Browser:
         """The addresses that were asked since the last call."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        return [url for url in sent if not url.startswith("data:")]
+        return [url for url in sent if not url.startswith(("data:", "chrome:"))]
 
     def save(self, path):
         """The whole page as a picture."""
@@ -94,10 +93,10 @@ def serve():
         )
         started.append(process)
         address = process.stdout.readline().split()[-1]
-        threading.Thread(target=process.stdout.read, daemon=True).start()
         return address
 
     yield start
     for process in started:
         process.terminate()
         process.wait(20)
+        process.stdout.close()

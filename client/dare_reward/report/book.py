@@ -99,8 +99,14 @@ class RunTotals:
             self.methods[variant] += 1
         step = self._step(place)
         step.groups += 1
+        sums = step.sums
         for name, (value, weight) in measures(line).items():
-            step.add(name, value, weight)
+            if name in sums:
+                entry = sums[name]
+                entry[0] += value
+                entry[1] += weight
+            else:
+                sums[name] = [value, weight]
         self._label(step, line)
 
     def _place(self, step: Any) -> int:

@@ -31,7 +31,7 @@ def save_figure(path: str, name: str, run: JSON, cards: Sequence[JSON], *, group
         curves = [c for c in chart.curves if any(x is not None for x in run["columns"][c.key])]
         if not curves:
             raise RequestError(f"--figure {name}: the run has no data for it", code="figure")
-        figure = new_figure(width=5.0, height=3.0)
+        figure = new_figure(width=6.5, height=3.0)
         _curves(figure.add_subplot(), chart, run)
     save(figure, path, force=force)
 
@@ -43,13 +43,20 @@ def _curves(axes: Any, chart: Chart, run: JSON) -> None:
         if points:
             name = f"pass@{run['k']}" if curve.key == "pass@k" else curve.name
             marker = "o" if len(points) <= 30 else None
-            axes.plot(*zip(*points, strict=True), label=name, color=TONES[curve.tone], marker=marker, markersize=3)
+            axes.plot(
+                *zip(*points, strict=True),
+                label=name,
+                color=TONES[curve.tone],
+                marker=marker,
+                markersize=3,
+                linewidth=1.3,
+            )
     if chart.level is not None:
         axes.axhline(chart.level, color=TONES["quiet"], linewidth=0.8, linestyle="--")
     axes.set(xlabel=run["unit"], ylabel=chart.unit, title=chart.title)
     axes.set_ylim(0, 1.02 if chart.unit == "share" else None)
     if len(chart.curves) > 1:
-        axes.legend()
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small")
 
 
 def _card(cards: Sequence[JSON], group: str | None) -> JSON:
@@ -78,7 +85,7 @@ def _group(figure: Any, card: JSON) -> None:
     shares.set(xlabel="votes (grey), p-hat (blue)", xlim=(0, 1))
     pay.set(xlabel="reward")
     spread.set(xlabel="entropy (nats)")
-    spread.set_xlim(left=0)
+    spread.set_xlim(0, 1.05 * max([u for u in entropies if u is not None], default=1.0))
 
 
 def _plain(answer: str) -> str:

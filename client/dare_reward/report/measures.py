@@ -138,12 +138,12 @@ def measures(line: Mapping[str, Any]) -> dict[str, Sum]:
     found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
     valid, keep, support = line.get("valid") or (), line.get("keep") or (), line.get("support") or ()
     size = max(len(valid), 1)
-    kept = sum(1 for v, k in zip(valid, keep, strict=False) if v and not k)
+    pruned = max(sum(valid) - sum(map(bool, keep)), 0) if keep else 0  # what is kept has an answer
     out: dict[str, Sum] = {
         "zero_variance": (float("zero_variance" in flags), 1.0),
         "distinct_within": (float(len(support)), 1.0),
-        "pruned": (float(kept), size),
-        "invalid": (float(sum(1 for v in valid if not v)), size),
+        "pruned": (float(pruned), size),
+        "invalid": (float(len(valid) - sum(valid)), size),
     }
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy"):
         if found.get(name) is not None:
@@ -165,19 +165,30 @@ def _rewards(rewards: Sequence[float] | None) -> dict[str, Sum]:
 
 
 def _mean(name: str, values: Sequence[float | None] | None) -> dict[str, Sum]:
-    known = [v for v in values or () if v is not None]
+    known = [v for v in values if v is not None] if values and None in values else values
     return {name: (float(sum(known)), float(len(known)))} if known else {}
 
 
 def _entropies(line: Mapping[str, Any], valid: Sequence[bool]) -> dict[str, Sum]:
     """Of answered rollouts: all, by agreement with the pseudo-label, by truth; the AUROC where both sides are."""
     answers, correct, label = line.get("answers") or (), line.get("correct"), line.get("pseudo_label")
-    rows = [(i, u) for i, u in enumerate(line.get("mean_entropies") or ()) if u is not None and i < len(valid)]
-    rows = [(i, u) for i, u in rows if valid[i]]
-    out = _mean("entropy", [u for _, u in rows])
-    if label is not None:
-        out |= _mean("entropy_agrees", [u for i, u in rows if answers[i] == label])
-        out |= _mean("entropy_differs", [u for i, u in rows if answers[i] != label])
+    total = agreeing = count = agrees = 0.0
+    rows = []
+    for i, (u, answered, answer) in enumerate(zip(line.get("mean_entropies") or (), valid, answers, strict=False)):
+        if u is None or not answered:
+            continue
+        total, count = total + u, count + 1
+        if answer == label:
+            agreeing, agrees = agreeing + u, agrees + 1
+        if correct:
+            rows.append((i, u))
+    out: dict[str, Sum] = {}
+    if count:
+        out["entropy"] = (total, count)
+    if agrees:
+        out["entropy_agrees"] = (agreeing, agrees)
+    if agrees and count > agrees:
+        out["entropy_differs"] = (total - agreeing, count - agrees)
     told = [(u, correct[i]) for i, u in rows if correct[i] is not None] if correct else []
     right, wrong = [u for u, c in told if c], [u for u, c in told if not c]
     out |= _mean("entropy_right", right) | _mean("entropy_wrong", wrong)
