@@ -85,7 +85,7 @@ class Trackio:
     def __init__(self, project: str, name: str) -> None:
         with _needed("trackio"):
             import trackio  # noqa: PLC0415
-        self._trackio = trackio
+        self._trackio: Any = trackio
         self._run = self._trackio.init(project=project, name=name, embed=False, auto_log_gpu=False, auto_log_cpu=False)
 
     def log(self, step: int, values: Mapping[str, float], rows: Sequence[JSON], lines: Sequence[JSON]) -> None:
@@ -105,7 +105,7 @@ class Wandb:
     def __init__(self, project: str, name: str) -> None:
         with _needed("wandb"):
             import wandb  # noqa: PLC0415
-        self._wandb = wandb
+        self._wandb: Any = wandb
         self._run = self._wandb.init(project=project, name=name, job_type="dare-reward export")
 
     def log(self, step: int, values: Mapping[str, float], rows: Sequence[JSON], lines: Sequence[JSON]) -> None:  # noqa: ARG002
