@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -68,9 +68,11 @@ def export(lines: Iterable[JSON], exporter: Exporter) -> tuple[int, int]:
     return done, late
 
 
-def _needed(module: str) -> Any:
+@contextmanager
+def _needed(module: str) -> Iterator[None]:
+    """RequestError if what is imported in the block is not installed."""
     try:
-        return importlib.import_module(module)
+        yield
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
@@ -81,7 +83,9 @@ class Trackio:
     """Scalars, table and traces, in a project of the local trackio."""
 
     def __init__(self, project: str, name: str) -> None:
-        self._trackio = _needed("trackio")
+        with _needed("trackio"):
+            import trackio  # noqa: PLC0415
+        self._trackio: Any = trackio
         self._run = self._trackio.init(project=project, name=name, embed=False, auto_log_gpu=False, auto_log_cpu=False)
 
     def log(self, step: int, values: Mapping[str, float], rows: Sequence[JSON], lines: Sequence[JSON]) -> None:
@@ -99,7 +103,9 @@ class Wandb:
     """Scalars and table, as a run of W&B; WANDB_MODE=offline keeps it on this machine."""
 
     def __init__(self, project: str, name: str) -> None:
-        self._wandb = _needed("wandb")
+        with _needed("wandb"):
+            import wandb  # noqa: PLC0415
+        self._wandb: Any = wandb
         self._run = self._wandb.init(project=project, name=name, job_type="dare-reward export")
 
     def log(self, step: int, values: Mapping[str, float], rows: Sequence[JSON], lines: Sequence[JSON]) -> None:  # noqa: ARG002
@@ -116,9 +122,10 @@ class TensorBoard:
     """Scalars, and the table as Markdown, in a folder of event files."""
 
     def __init__(self, project: str, name: str) -> None:
-        writer = _needed("tensorboardX").SummaryWriter
+        with _needed("tensorboardX"):
+            from tensorboardX import SummaryWriter  # noqa: PLC0415
         folder = Path(os.environ.get("TENSORBOARD_DIR", "tensorboard_log")) / project / name
-        self._writer = writer(str(folder))
+        self._writer = SummaryWriter(str(folder))
 
     def log(self, step: int, values: Mapping[str, float], rows: Sequence[JSON], lines: Sequence[JSON]) -> None:  # noqa: ARG002
         for name, value in values.items():
