@@ -92,8 +92,7 @@ def serve():
             text=True,
         )
         started.append(process)
-        address = process.stdout.readline().split()[-1]
-        return address
+        return process.stdout.readline().split()[-1]
 
     yield start
     for process in started:
