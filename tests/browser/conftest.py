@@ -56,7 +56,7 @@ class Browser:
         """The addresses that were asked since the last call."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        return [url for url in sent if not url.startswith(("data:", "chrome:"))]
+        return [url for url in sent if not url.startswith(("data:", "chrome"))]
 
     def save(self, path):
         """The whole page as a picture."""
@@ -92,8 +92,7 @@ def serve():
             text=True,
         )
         started.append(process)
-        address = process.stdout.readline().split()[-1]
-        return address
+        return process.stdout.readline().split()[-1]
 
     yield start
     for process in started:

@@ -165,7 +165,7 @@ def _rewards(rewards: Sequence[float] | None) -> dict[str, Sum]:
 
 
 def _mean(name: str, values: Sequence[float | None] | None) -> dict[str, Sum]:
-    known = [v for v in values if v is not None] if values and None in values else values
+    known = [v for v in values or () if v is not None]
     return {name: (float(sum(known)), float(len(known)))} if known else {}
 
 
