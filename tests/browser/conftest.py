@@ -56,7 +56,7 @@ class Browser:
         """The addresses that were asked since the last call."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        return [url for url in sent if not url.startswith(("data:", "chrome:"))]
+        return [url for url in sent if not url.startswith(("data:", "chrome"))]
 
     def save(self, path):
         """The whole page as a picture."""

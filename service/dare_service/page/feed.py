@@ -22,7 +22,7 @@ from dare_reward.runs.line import RunRecord, lines
 __all__ = ["Feed"]
 
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread
-PAUSE: Final = 0.25  # seconds that groups are gathered for
+PAUSE: Final = 0.1  # seconds that groups are gathered for
 CARDS: Final = 400_000  # bytes of the single groups in a view
 
 
