@@ -316,6 +316,7 @@ window.dareReport = (() => {
       el("div", { class: "chips" }, card.why.map((w) => el("span", { class: "chip why" }, data.reasons[w])),
         run.unit === "step" ? el("span", { class: "chip" }, `step ${card.place}`) : null,
         el("span", { class: "chip" }, plural(card.size, "rollout")), card.method ? el("span", { class: "chip" }, card.method) : null,
+        card.left_out ? el("span", { class: "chip" }, "too long to show in full: texts or token entropies left out") : null,
         (card.flags || []).map((f) => el("span", { class: "chip" }, f))),
       known(card.prompt) ? el("div", { class: "prompt", tabindex: "0" }, card.prompt) : null,
     ];
