@@ -20,7 +20,7 @@ def register(subparsers: Any) -> None:
         "serve",
         "Start the reward service.",
         group=TRAINING,
-        notes="Every DARE_* variable of docs/operations.md is a setting. It needs pip install 'dare-reward[service]'.",
+        notes="Every DARE_* variable of docs/operations.md is a setting. It needs the extra `service`.",
         examples=(
             "dare-reward serve",
             "DARE_TOKEN=secret dare-reward serve --host 0.0.0.0 --port 8080",
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise
-        sys.stderr.write(f"dare-reward serve needs {error.name}: pip install 'dare-reward[service]'\n")
+        sys.stderr.write(f"dare-reward serve needs {error.name}: pip install './dare-reward[service]'\n")
         return 2
     from .settings import SettingsError, from_environment  # noqa: PLC0415
 

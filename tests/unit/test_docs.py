@@ -41,6 +41,12 @@ def test_links_lead_somewhere(document):
             assert (document.parent / target).exists(), target
 
 
+def test_nobody_is_told_to_install_a_name_that_no_index_has():
+    """Until it is published: a checkout or a wheel file."""
+    places = [*DOCUMENTS, *(f for room in ("client", "service", "trainer") for f in (ROOT / room).rglob("*.py"))]
+    assert not [f for f in places if re.search(r"pip install ['\"]?dare-reward", f.read_text(encoding="utf-8"))]
+
+
 def test_the_readme_s_commands_exist_and_ci_runs_the_second():
     text = (ROOT / "README.md").read_text()
     for command in ("python3 scripts/demo.py", "python3 scripts/test.py"):

@@ -13,8 +13,8 @@ from .command import LOOKUP, add_command
 __all__ = ["register"]
 
 SHELLS = ("bash", "zsh", "fish", "tcsh")
-NOTES = """It needs the extra `cli`: pip install 'dare-reward[cli]'. Write the script again after an update, because it
-holds the commands and flags of one version."""
+NOTES = """It needs the extra `cli`. Write the script again after an update, because it holds the commands and flags of
+one version."""
 
 
 def register(subparsers: Any, whole: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def run(shell: str, whole: argparse.ArgumentParser, subparsers: argparse.Action)
     try:
         shtab: Any = import_module("shtab")
     except ModuleNotFoundError:
-        raise ConfigError("completion needs shtab: pip install 'dare-reward[cli]'") from None
+        raise ConfigError("completion needs shtab: pip install './dare-reward[cli]'") from None
     subparsers.help = "command"  # what help lists by itself is no secret to the shell
     print(shtab.complete(whole, shell))
     return 0

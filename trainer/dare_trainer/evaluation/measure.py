@@ -162,7 +162,7 @@ def groups_of(
     try:
         vllm = import_module("vllm")
     except ModuleNotFoundError:
-        raise ConfigError("vLLM is not installed in this environment: pip install 'dare-reward[trainer]'") from None
+        raise ConfigError("vLLM is not installed in this environment: pip install './dare-reward[trainer]'") from None
     turn_on("temperature")
     llm = vllm.LLM(model=plan.model, **engine)
     sampling = vllm.SamplingParams(
