@@ -5,7 +5,7 @@ tests, in that order, and goes on after a failure so that one run tells everythi
 small environment of its own, `.venv-quick`: the rewards, the command line and the files that it reads. `--tests-only`
 runs the tests alone; `--research` runs those of the studies alone, in `.venv-research`; `--lowest` the tests with the
 lowest version of each dependency that pyproject.toml allows, in `.venv-lowest`, with Python 3.11.
-The tests run in two processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
+The tests run in three processes; `-n 0` runs them in one, which `-s` and `--pdb` need. Other arguments go to pytest; paths
 are relative to the repository root. The exit code is 0 only if all passed.
 """
 
@@ -16,7 +16,7 @@ import _venv  # ends a Python that is too old
 
 REQUIREMENTS = ["-e .[service,cli,plots,files]"]  # never the trainer extra: it brings torch
 GROUPS = ["test", "lint"]
-PROCESSES = "2"  # more would help on few machines: the longest tests start processes of their own
+PROCESSES = "3"  # some tests wait: a third process uses two cores while they do
 QUICK = [f"tests/unit/{name}" for name in ("test_dare.py", "test_golden.py", "test_cli.py", "files")]
 CHECKS = (
     ("ruff check", ["ruff", "check", "."]),

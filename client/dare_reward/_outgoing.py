@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -49,21 +50,24 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One request body, and what its reply has to match."""
+    """One request body, what its reply has to match, and why rollouts travel without an answer, for each group."""
 
     content: bytes
     media_type: str
     group_ids: list[str]
     sizes: list[int]
+    unread: list[Counter[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One group as it travels: JSON, its token arrays by field (one entry per rollout), and its size in bytes."""
+    """One group as it travels: JSON, its token arrays by field (one entry per rollout), its size in bytes, and why
+    rollouts whose texts were read here have no answer."""
 
     body: dict[str, Any]
     arrays: Mapping[str, list[Any]]
     size: int
+    unread: Counter[str]
 
 
 def split_address(url: str) -> SplitResult:
@@ -156,7 +160,7 @@ def _wanted(names: Sequence[str], sending: Sending) -> tuple[str, ...]:
 def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], reading: Mapping[str, Any]) -> _Group:
     rollouts = group["rollouts"]
     out: list[dict[str, Any]] = [{k: r[k] for k in COPIED if r.get(k) is not None} for r in rollouts]
-    _put_answers(out, group, sending, reading)
+    unread = _put_answers(out, group, sending, reading)
     for name in SCALARS:
         for target, rollout in zip(out, rollouts, strict=True):
             if rollout.get(name) is not None:
@@ -184,19 +188,23 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         + sum(8 * np.size(x) for a in arrays.values() for x in a if x is not None)
         + 300
     )
-    return _Group(body, arrays, size)
+    return _Group(body, arrays, size, unread)
 
 
-def _put_answers(out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]) -> None:
-    """Answers extracted here; texts where asked for, or where the service has to see how an answer was found."""
+def _put_answers(
+    out: Sequence[dict[str, Any]], group: JSON, sending: Sending, reading: Mapping[str, Any]
+) -> Counter[str]:
+    """Answers extracted here, with the reasons of rollouts that have none; texts where asked for, or where the service
+    has to see how an answer was found."""
     rollouts = group["rollouts"]
     if sending.text or reading.get("mode", "clean") != "clean" or reading.get("unmarked", "none") != "none":
         for target, rollout in zip(out, rollouts, strict=True):
             target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
-        return
+        return Counter()
     raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
     for target, found in zip(out, raws, strict=True):
         target["answer"] = _portable(found.answer)
+    return Counter(found.reason for found in raws if found.answer is None)
 
 
 def _put_derived(
@@ -222,7 +230,8 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
     request = {**head, "groups": bodies}
     names = sorted({name for g in run for name in g.arrays})
     if not names:
-        return Part(json.dumps(request, separators=(",", ":"), default=_plain).encode(), "application/json", ids, sizes)
+        content = json.dumps(request, separators=(",", ":"), default=_plain).encode()
+        return Part(content, "application/json", ids, sizes, [g.unread for g in run])
     request = json.loads(json.dumps(request, default=_plain))
     columns: dict[str, Any] = {}
     for name in names:
@@ -236,7 +245,7 @@ def _part(run: Sequence[_Group], head: JSON) -> Part:
     if "token_mask" in columns:
         tokens = [c.lengths for name, c in columns.items() if FIELDS[name].per_token and name != "token_mask"]
         columns["token_mask"] = full_mask(columns["token_mask"], np.maximum.reduce(tokens))
-    return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes)
+    return Part(pack(request, columns), MEDIA_TYPES[0], ids, sizes, [g.unread for g in run])
 
 
 def _put_rows(name: str, rows: Sequence[Any], rollouts: Sequence[dict[str, Any]]) -> None:

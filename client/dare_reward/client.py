@@ -38,7 +38,7 @@ from .configured import is_own, request_config_id
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
-from .reply import Asked, CrossedReplyError, Reply, check_fit
+from .reply import Asked, CrossedReplyError, Reply, check_fit, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
 from .stopping.settled import SettledReply, decide, totals
@@ -319,7 +319,7 @@ class _Base:
             known = method in methods() and not any(map(is_own, groups))
             output = methods()[method].output if known else None
             check_fit(reply, Asked(response.request_id, method, output, "advantage" in labels, part.group_ids, groups))
-            return reply
+            return replace(reply, groups=tuple(map(with_reasons, reply.groups, part.unread)))
 
         return read
 

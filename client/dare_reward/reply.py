@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -16,10 +17,11 @@ from .groups import Ragged
 from .inputs import FIELDS
 from .wire import pack, unpack
 
-__all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit", "group_json"]
+__all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit", "group_json", "with_reasons"]
 
 JSON = Mapping[str, Any]
 NOTHING: JSON = MappingProxyType({})
+EMPTY = "empty"  # the reason of `answers.extraction.final_answer.WHY_NONE` for what has no text
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,3 +294,17 @@ def _tokens(rollout: JSON) -> int:
     """How many tokens a rollout was sent with."""
     columns = (rollout.get(f.name) for f in FIELDS.values() if f.per_token)
     return max((len(c) for c in columns if c is not None), default=0)
+
+
+def with_reasons(group: GroupReply, unread: Counter[str]) -> GroupReply:
+    """The reply of a service that saw no text of rollouts without an answer: `unread` counts why they have none.
+
+    To the service their answers were empty, so its diagnostics count them there.
+    """
+    told = (group.diagnostics or {}).get("no_answer")
+    if not told or not unread:
+        return group
+    found = Counter(told)
+    found[EMPTY] -= unread.total()
+    reasons = {why: count for why, count in sorted((found + unread).items()) if count > 0}
+    return replace(group, diagnostics={**(group.diagnostics or {}), "no_answer": reasons})

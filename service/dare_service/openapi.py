@@ -161,6 +161,12 @@ REWARD: dict[str, Any] = {
 }
 
 
+VOTES: Final[dict[str, Any]] = {
+    "method": "ttrl",
+    "votes": 8,
+    "wave": 2,
+    "groups": [{"group_id": "aime-7", "rollouts": [{"answer": "204"}, {"answer": "204"}, {"answer": "17"}]}],
+}
 SETTLED: dict[str, Any] = {
     "operation_id": "settled_groups",
     "tags": ["Rewards"],
@@ -176,7 +182,7 @@ SETTLED: dict[str, Any] = {
         "requestBody": {
             "required": True,
             "content": {
-                "application/json": {"schema": _ref("SettledRequest")},
+                "application/json": {"schema": _ref("SettledRequest"), "example": VOTES},
                 "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
             },
         },
@@ -333,6 +339,11 @@ INFO = _service(
             "answers_version": {"type": ["string", "integer"], "description": "the version of the answer rules"},
             "auth": {"type": "boolean", "description": "whether a token is needed"},
             "settings": _settings(),
+            "run_log": {
+                "type": ["object", "null"],
+                "description": "counts of groups of the run log; null: there is none",
+                "additionalProperties": {"type": "integer", "minimum": 0},
+            },
             "warnings": _list(
                 "what you may not have meant, once each",
                 **_object({"event": TEXT, "why": TEXT, "runs": {"type": "integer", "minimum": 1}}),

@@ -935,6 +935,7 @@ class Trainer:
     accelerator = SimpleNamespace(num_processes=1, process_index=0)
     args = SimpleNamespace(scale_rewards="group")
     _tokenizer = SimpleNamespace(pad_token_id=0)
+    reward_funcs = ()
 
     def __init__(self, say):
         self.say, self.calls, self.made, self.logged = say, [], {}, {}

@@ -422,7 +422,8 @@ if __name__ == "__main__":
     total, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
     print(f"{total} bodies, seed {seed}", flush=True)
     fuzz(2000, seed - 1)
-    before, begin, calls, outcome = memory(), time.process_time(), [], Seen()
+    before, calls, outcome = memory(), [], Seen()
+    begin = time.process_time()
 
     async def timed(app, sent):
         """The worst call of all, and what it was for."""

@@ -16,7 +16,8 @@ def documented():
 
 
 def test_the_table_of_routes_is_the_application_s():
-    routes = {(method, route.path) for route in create_app().routes for method in route.methods - {"HEAD"}}
+    found = {(method, r.path) for r in create_app().routes for method in getattr(r, "methods", set()) - {"HEAD"}}
+    routes = {(method, path) for method, path in found if not path.startswith("/page/")}  # what the page is made of
     assert documented() == routes - OF_SWAGGER
 
 

@@ -20,7 +20,7 @@ from dare_service.app import create_app
 from dare_service.body import Disconnected
 from dare_service.joins import openrlhf_body
 from dare_service.middleware import logger
-from dare_service.reward_request import _dumped
+from dare_service.reward_request import _dump, _joined
 from dare_service.schema import Parser
 from dare_service.settings import Settings
 from dare_service.workers import INLINE_BYTES, unless_gone
@@ -81,9 +81,9 @@ def test_only_one_short_rollout_is_read_on_the_event_loop(service, monkeypatch, 
     read = []
     member = openrlhf_body._member
 
-    def noted(*given):
+    def noted(*given, **options):
         read.append(threading.current_thread() is threading.main_thread())
-        return member(*given)
+        return member(*given, **options)
 
     monkeypatch.setattr(openrlhf_body, "_member", noted)
     body = batch(["1" + " " * (size // count)] * count)
@@ -162,7 +162,7 @@ def test_a_reply_that_is_written_group_by_group_is_the_same_bytes(detail):
     sent = [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in HARD]}, {"rollouts": [{}]}]
     for groups_sent in (sent, []):
         reply = estimate(groups_sent).to_json(detail=detail)
-        assert _dumped(reply) == to_json(reply, inf_nan_mode="null")
+        assert _joined(reply, [_dump(group) for group in reply["groups"]]) == to_json(reply, inf_nan_mode="null")
 
 
 async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypatch):

@@ -75,7 +75,7 @@ def test_what_follows_from_tokens():
         ({"topk_logprobs": [[-1.0], [-1.0, -2.0]]}, ("topk_logprobs",)),
         ({"topk_logprobs": [-1.0]}, ("topk_logprobs",)),
         ({"topk_logprobs": [["a"]]}, ("topk_logprobs",)),
-        ({"token_ids": [1.5]}, ("token_ids",)),
+        ({"token_ids": [1.5]}, ("token_ids", 0)),
         ({"token_ids": [1, -2]}, ("token_ids", 1)),
         ({"token_ids": [1 << 70]}, ("token_ids",)),
         ({"embedding": [1.0, float("nan")]}, ("embedding", 1)),

@@ -124,7 +124,7 @@ def test_the_typed_dictionaries_are_the_declarations():
 
 
 def test_the_models_of_http_have_the_same_keys_and_ranges():
-    schemas = components()[0]["$defs"]
+    schemas = components()
     for name, fields in (("Group", GROUP_FIELDS), ("Rollout", ROLLOUT_FIELDS), ("AnsweredRollout", ANSWERED_FIELDS)):
         assert list(schemas[name]["properties"]) == list(fields)
     for name, field in FIELDS.items():

@@ -92,12 +92,12 @@ BAD = {
     "tokens a string": ([group({"token_entropies": "12"})], ("groups", 0, "rollouts", 0, "token_entropies"), "type"),
     "a token null": (
         [group({"token_entropies": [0.1, None]})],
-        ("groups", 0, "rollouts", 0, "token_entropies"),
+        ("groups", 0, "rollouts", 0, "token_entropies", 1),
         "type",
     ),
     "a token bool": (
         [group({"token_entropies": [0.1, True]})],
-        ("groups", 0, "rollouts", 0, "token_entropies"),
+        ("groups", 0, "rollouts", 0, "token_entropies", 1),
         "type",
     ),
     "a token negative": (
@@ -123,7 +123,7 @@ BAD = {
     ),
     "a mask of numbers": (
         [group({"token_entropies": [0.1], "token_mask": [1]})],
-        ("groups", 0, "rollouts", 0, "token_mask"),
+        ("groups", 0, "rollouts", 0, "token_mask", 0),
         "type",
     ),
     "a mask of another length": (

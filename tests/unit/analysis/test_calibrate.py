@@ -250,7 +250,7 @@ def test_other_weights_are_fitted_and_written(tmp_path, capsys):
 def test_a_file_without_entropies_measures_nothing(tmp_path, capsys):
     bare = {"label": "7", "rollouts": [{"answer": "7"}, {"answer": "8"}]}
     assert main(["preflight", file_of(tmp_path, [bare])]) == 2
-    assert "mean_entropy" in capsys.readouterr().out
+    assert "mean_entropy" in capsys.readouterr().err
 
 
 def test_labels_end_in_the_file():
