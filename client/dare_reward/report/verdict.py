@@ -68,7 +68,7 @@ def run_verdict(columns: Columns) -> RunVerdict:
     """The state at the last step."""
     states = rules_by_step(columns)
     if not states or states[-1] is None:
-        return _said("too-few-steps", f"{len(states)} of {AT_LEAST} steps are there")
+        return _said("too-few-steps", f"{len(states)} steps so far, {AT_LEAST} needed")
     rule = states[-1]
     since = len(states)
     while since > 0 and states[since - 1] == rule:
@@ -140,7 +140,7 @@ _RULES: Final[Mapping[str, tuple[Word, Callable[[Columns, int], bool]]]] = Mappi
 
 def _why(rule: str, columns: Columns) -> str:
     def then_now(name: str) -> str:
-        return f"{_text(_early(columns[name]))} early, {_text(columns[name][-1])} now"
+        return f"{_text(_early(columns[name]))} in the first {EARLY} steps, {_text(columns[name][-1])} in the last one"
 
     if rule == "one-answer-everywhere":
         return f"distinct labels per prompt: {then_now('distinct_across')}"
@@ -163,7 +163,7 @@ def _text(value: float | None) -> str:
 def entropy_verdict(total: float, squares: float, count: float) -> RunVerdict:
     """Whether low entropy means right, by the mean AUROC of `count` groups and its normal 95% interval."""
     if count < MINIMUM:
-        return _said("too-few-mixed-groups", f"{count:.0f} of {MINIMUM} groups are there")
+        return _said("too-few-mixed-groups", f"{count:.0f} such groups found, {MINIMUM} needed")
     mean = total / count
     half = 1.96 * sqrt(max(squares / count - mean * mean, 0.0) / (count - 1))
     why = f"AUROC {mean:.2f}, 95% interval {mean - half:.2f} to {mean + half:.2f}, over {count:.0f} groups"

@@ -142,7 +142,7 @@ def test_rules(given, word, rule):
 def test_the_verdict_says_since_when():
     found = run_verdict(columns(20, distinct_across=[0.3] * 6))
     assert found.since == 16  # the third of the six steps
-    assert found.why == "distinct labels per prompt: 0.90 early, 0.30 now"
+    assert found.why == "distinct labels per prompt: 0.90 in the first 3 steps, 0.30 in the last one"
 
 
 def test_too_few_steps_are_said():

@@ -447,7 +447,7 @@ window.dareReport = (() => {
       el("h1", {}, (data.runs.length > 1 || data.live ? run.run : data.title) || data.title || "Unnamed run"),
       facts(run, data), chooser,
       el("h2", { id: "verdict", tabindex: "-1" }, "Verdict"),
-      el("p", { class: "note" }, "The word on the run comes from rules that see no label. They are heuristics, not tested on collapsing runs yet. No label-free rule sees a diverse consensus on wrong answers: a few dozen labelled prompts do."),
+      el("p", { class: "note" }, "The word on the run comes from rules that see no label. They are heuristics, not tested on collapsing runs yet. No label-free rule can see that prompts agree on wrong answers, each on its own. A few dozen labelled prompts can."),
       verdicts(run, data.rules), tiles(run),
       el("section", {}, el("h2", {}, "Over steps"),
         el("p", { class: "lead" }, curves ? "Move over a chart to read all of them at that step. A click on a name in a legend hides its curve." : "All groups belong to one step: there is nothing to draw over time."),
