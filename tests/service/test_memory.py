@@ -28,7 +28,7 @@ from dare_service.settings import Settings
 MIB = 1 << 20
 BESIDE, TIMES = 64 * MIB, 4
 MOST = Settings().max_request_rollouts
-SOME = MOST // 4  # what one rollout of a kind costs beside so many empty ones: some 250 MB if it were made dense
+SOME = MOST // 8  # what one rollout of a kind costs beside so many empty ones: some 130 MB if it were made dense
 TOKENS = 2000
 USUAL = {
     "answer": "12",
