@@ -204,7 +204,8 @@ def _put_answers(
     raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
     for target, found in zip(out, raws, strict=True):
         target["answer"] = _portable(found.answer)
-    return Counter(found.reason for found in raws if found.answer is None)
+    read = zip(raws, rollouts, strict=True)
+    return Counter("empty" if r.get("num_tokens") == 0 else found.reason for found, r in read if found.answer is None)
 
 
 def _put_derived(

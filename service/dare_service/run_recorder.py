@@ -13,6 +13,7 @@ from dare_reward._scoring.score import ScoredGroups
 from dare_reward.runs.line import of_scored
 from dare_reward.runs.log import RunLog
 
+from .middleware import logger
 from .page.feed import Feed
 from .run_notices import Runs
 from .settings import Settings
@@ -51,7 +52,10 @@ class RunRecorder:
             make = partial(of_scored, scored, groups, asked=self.asked, run=run, step=step, encoded=encoded)
             self.log.add_made(make, len(groups))
         if self.feed is not None:
-            self.feed.add(of_scored(scored, groups, run=run, step=step))
+            try:
+                self.feed.add(of_scored(scored, groups, run=run, step=step))
+            except Exception:  # noqa: BLE001  (a page never ends what it shows)
+                logger.exception("page")
 
     @property
     def status(self) -> dict[str, int] | None:

@@ -134,7 +134,7 @@ def scored(
         right_R = correct_R if where_P.all() else correct_R[where_P[prepared.groups.group_R]]
         asked = [configured, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
         for one in asked:
-            _count_steps(one, part.groups, where_P, effort)
+            count_steps(one, part.groups, where_P, effort)
         own, *others = [_judge(one, part, right_R) for one in asked]
         parts.append(ScoredPart(where_P, configured.id, part, own, dict(zip(shadow, others, strict=True))))
     reply = write(prepared, parts, correct_R, update=update, base=base)
@@ -175,13 +175,13 @@ def _defaults(name: str, seed: int | None) -> dict[str, Any]:
     return method.resolve(given)
 
 
-def _count_steps(configured: Configured, groups: Groups, where_P: Bools, effort: Effort) -> None:
-    """LimitError before a method begins that would take more than the request may."""
+def count_steps(configured: Configured, groups: Groups, where_P: Bools, effort: Effort, *, times: int = 1) -> None:
+    """LimitError before a method begins that would take more than the request may, if it is run so many times."""
     count = configured.method.steps
     if count is not None:
         places = np.flatnonzero(where_P).tolist()
         for place, steps in zip(places, count(groups, configured.values), strict=True):
-            effort.spend(steps, ("groups", place))
+            effort.spend(steps * times, ("groups", place))
 
 
 def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Judged:

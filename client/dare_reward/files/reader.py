@@ -81,8 +81,8 @@ class Reader:
 
 
 def _join(group: dict[str, Any], found: Loose) -> None:
-    labels = {found.group.get("label"), group.get("label")} - {None}
-    if len(labels) > 1:
+    one, other = found.group.get("label"), group.get("label")
+    if one is not None and other is not None and one != other:
         raise RequestError("its siblings have another label", code="conflict")
     group.update({k: v for k, v in found.group.items() if k != "rollouts" and group.get(k) is None})
     group["rollouts"].append(found.rollout)

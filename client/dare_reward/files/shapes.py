@@ -174,7 +174,7 @@ def _rollout(value: Any, notes: Notes) -> Any:
         out["answer"] = _number_text(out["answer"])
     if isinstance(out.get("id"), int):
         out["id"] = str(out["id"])
-    if out.get("correct") in {0, 1} and isinstance(out["correct"], int | float):
+    if isinstance(out.get("correct"), int | float) and out["correct"] in {0, 1}:
         out["correct"] = bool(out["correct"])
     return out
 
@@ -191,7 +191,7 @@ def _finished(group: dict[str, Any], notes: Notes, *, logprobs: bool) -> dict[st
     if group.get("group_id") is None:
         group.pop("group_id", None)
     if _is_messages(group.get("prompt")):
-        group["prompt"] = "\n".join(str(m.get("content") or "") for m in group["prompt"])
+        group["prompt"] = "\n".join(_joined(m.get("content")) or "" for m in group["prompt"])
     if logprobs:
         estimate(group, notes)
     return group
@@ -206,7 +206,8 @@ def estimate(group: dict[str, Any], notes: Notes) -> None:
     if not all(isinstance(c, list) and c and all(_is_number(x) for x in c) for c in columns):
         return
     for rollout, column in zip(rollouts, columns, strict=True):
-        mask = rollout.get("token_mask") or [True] * len(column)
+        given = rollout.get("token_mask")
+        mask = given if isinstance(given, list) and given else [True] * len(column)
         own = [x for x, m in zip(column, mask, strict=False) if m] or column
         rollout["mean_entropy"] = max(-math.fsum(own) / len(own), 0.0)
         rollout.setdefault("num_tokens", len(own))
@@ -280,5 +281,12 @@ def _is_messages(value: Any) -> bool:
 
 def _said(messages: Sequence[JSON]) -> str | None:
     """What the assistant said last."""
-    said = [m.get("content") for m in messages if m.get("role") == "assistant"]
-    return said[-1] if said and isinstance(said[-1], str | None) else None
+    said = [_joined(m.get("content")) for m in messages if m.get("role") == "assistant"]
+    return said[-1] if said else None
+
+
+def _joined(content: Any) -> str | None:
+    """A message's text, which may come in blocks."""
+    if isinstance(content, list):
+        return "".join(b["text"] for b in content if isinstance(b, Mapping) and isinstance(b.get("text"), str))
+    return content if isinstance(content, str) else None

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any, Final
 
+from ..runs.log import finite
+
 __all__ = ["ASSETS", "asset", "document", "embedded", "shell"]
 
 ASSETS: Final = {
@@ -46,7 +48,7 @@ def shell(head: str, body: str) -> str:
 
 def embedded(data: Mapping[str, Any]) -> str:
     """JSON that ends no script block: ASCII, and without the letters that mean something in HTML."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(finite(data), separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

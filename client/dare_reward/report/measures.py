@@ -160,7 +160,7 @@ def _rewards(rewards: Sequence[float] | None) -> dict[str, Sum]:
         return {}
     total, size = sum(rewards), len(rewards)
     mean = total / size
-    spread = (sum((r - mean) ** 2 for r in rewards) / size) ** 0.5
+    spread = (sum((r - mean) * (r - mean) for r in rewards) / size) ** 0.5  # a power of too much would raise
     return {"reward_mean": (total, size), "reward_sd": (spread, 1.0)}
 
 

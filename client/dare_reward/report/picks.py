@@ -36,7 +36,7 @@ COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid", "trained"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A group that was picked: its step, its number in the run, `why`, and its line."""
+    """A group that was picked: its step, its number in the run, `why`, and its line, cut to what a reader can use."""
 
     place: int
     serial: int
@@ -44,8 +44,8 @@ class Card:
     line: Line
 
     def shown(self) -> dict[str, Any]:
-        """As JSON for the report, cut to what a reader can use."""
-        return {"key": self.serial, "place": self.place, "why": self.why, **_cut(self.line)}
+        """As JSON for the report."""
+        return {"key": self.serial, "place": self.place, "why": self.why, **self.line}
 
 
 def reasons(line: Line) -> dict[str, float]:
@@ -84,7 +84,7 @@ class Picks:
     def add(self, line: Line, place: int) -> None:
         serial, why = self._count, reasons(line)
         self._count += 1
-        card = Card(place, serial, tuple(why), line)
+        card = Card(place, serial, tuple(why), _cut(line))
         self.recent.append(card)
         for name, strength in why.items():
             heap = self._best.setdefault(name, [])
@@ -107,7 +107,7 @@ class Picks:
 
 
 def _cut(line: Line) -> dict[str, Any]:
-    out = {name: line.get(name) for name in KEYS if line.get(name) is not None}
+    out = {name: _short(line[name]) for name in KEYS if line.get(name) is not None}
     out["size"] = len(line.get("valid") or ())
     for name in COLUMNS:
         if line.get(name) is not None:
@@ -130,4 +130,6 @@ def _short(value: Any) -> Any:
     """A number to six digits, an answer to a length that fits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {k: _short(v) for k, v in value.items()}
     return value[:ANSWER] if isinstance(value, str) else value

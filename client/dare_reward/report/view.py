@@ -122,10 +122,9 @@ def _within(run: RunTotals, size: int) -> Iterator[Mapping[str, Any]]:
                 del shown[name]
                 shown["left_out"] = True
                 length = len(json.dumps(shown))
-        size -= length
-        if size < 0:
-            break
-        yield shown
+        if length <= size:
+            size -= length
+            yield shown
 
 
 def _round(value: float | None) -> float | None:

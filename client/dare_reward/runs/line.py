@@ -122,7 +122,9 @@ class RunRecord:
         texts = sum(len(t or "") for group in self.texts.get("texts", ()) for t in group or ())
         prompts = sum(len(t or "") for t in self.texts.get("prompt", ()))
         tokens = 0 if self.tokens is None else self.tokens.ragged("token_entropies").values.nbytes
-        return 512 * sum(self.sizes) + texts + prompts + tokens
+        answers = sum(len(a or "") for reply in self.replies for a in reply.answers or ())
+        encoded = sum(map(len, self.encoded or ()))
+        return 512 * sum(self.sizes) + texts + prompts + tokens + answers + encoded
 
 
 def of_scored(

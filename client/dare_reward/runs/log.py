@@ -57,21 +57,22 @@ def encoded(line: Mapping[str, Any]) -> bytes:
     try:
         text = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        text = json.dumps(_finite(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(finite(line), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")  # a lone surrogate is no text, and no JSON parser takes it
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A JSON value with null for what no JSON number is, at any depth."""
     if isinstance(value, Mapping):
-        return {name: _finite(x) for name, x in value.items()}
+        return {name: finite(x) for name, x in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(x) for x in value]
+        return [finite(x) for x in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def folder_of(run: str | None) -> str:
     """The name of a run's folder: the run's, with what no file name may hold escaped."""
-    name = quote(run or "unnamed", safe=" ").strip(" ")
+    name = quote(run or "unnamed", safe=" ", errors="replace").strip(" ")
     name = "%2E" + name[1:] if name.startswith(".") else name
     if 0 < len(name) <= 120:
         return name
@@ -195,11 +196,9 @@ class RunLog:
     def add_made(self, make: Callable[[], RunRecord], groups: int) -> None:
         """`add` what `make` returns; if it raises, its groups count as failed."""
         try:
-            record = make()
+            self.add(make())
         except Exception as error:  # noqa: BLE001  (a log never ends what it is a log of)
             self._fail(groups, f"{groups} groups could not be logged: {type(error).__name__}: {error}")
-        else:
-            self.add(record)
 
     def flush(self, seconds: float = 10.0) -> bool:
         """Wait until what was added is written or counted as failed; False if that takes longer."""
@@ -250,8 +249,11 @@ class RunLog:
                 stopping = self._stopping
             if not stopping:
                 time.sleep(PAUSE)
-            self._drain()
-            self._bound(self.clock())
+            try:
+                self._drain()
+                self._bound(self.clock())
+            except Exception as error:  # noqa: BLE001  (a thread that ended would lose all that comes later)
+                self._fail(0, f"the run log stumbled: {type(error).__name__}: {error}")
             with self._more:
                 self._idle = not self._queue
                 self._more.notify_all()

@@ -66,7 +66,7 @@ def _deviation(values: Sequence[float]) -> float | None:
     if not values:
         return None
     mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / len(values))
+    return math.sqrt(math.fsum((v - mean) * (v - mean) for v in values) / len(values))
 
 
 def _deviations(lines: Lines) -> list[float]:

@@ -51,13 +51,13 @@ def log_groups(reply: Reply | None, groups: Sequence[Mapping[str, Any]], step: i
     """The table of a step's groups in each tracker whose run is live in this process; a failure is one warning."""
     if reply is None:
         return
-    lines = [{**group_json(g), "label": sent.get("label")} for g, sent in zip(reply.groups, groups, strict=True)]
-    rows = table_rows(worth_reading(lines))
-    data = [[row[column] for column in COLUMNS] for row in rows]
     for name in ("wandb", "trackio"):
         tracker = sys.modules.get(name)
         try:
             if tracker is not None and _live(name, tracker):
+                told = zip(reply.groups, groups, strict=True)
+                rows = table_rows(worth_reading([{**group_json(g), "label": sent.get("label")} for g, sent in told]))
+                data = [[row[column] for column in COLUMNS] for row in rows]
                 tracker.log({"dare/table": tracker.Table(columns=list(COLUMNS), data=data)}, step=step)
         except Exception as error:  # noqa: BLE001  (a training run does not die of its tracker)
             say_once(f"the table of groups did not reach {name}: {type(error).__name__}: {error}")

@@ -124,6 +124,16 @@ def _waves(args: Any) -> Waves | None:
         raise ConfigError(
             f"{POST_PROCESS} sees the samples of a step and none of their votes: leave out adaptive and votes"
         )
+    if getattr(args, "sglang_enable_deterministic_inference", False):
+        raise ConfigError(
+            "with --sglang-enable-deterministic-inference all votes of a prompt would be one text: leave out adaptive "
+            "and votes"
+        )
+    if getattr(args, "custom_generate_function_path", None):
+        raise ConfigError(
+            "votes are plain continuations of the prompt, and --custom-generate-function-path makes others: leave out "
+            "adaptive and votes"
+        )
     if not asked.get("votes", "").isdecimal():
         raise ConfigError("adaptive needs votes=..., the rollouts of a prompt that vote in full, in --rm-url")
     waves = Waves.read(asked.get("adaptive", ""), votes=int(asked["votes"]))

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
-from ..errors import RequestError
+from ..errors import ConfigError, RequestError
 from ..stopping import Waves
 from .report import logger
 from .scorer import Scorer, group
@@ -24,6 +24,11 @@ async def votes(
     args: Any, samples: Sequence[Any], rows: Sequence[dict[str, Any]], scorer: Scorer, waves: Waves
 ) -> tuple[list[dict[str, Any]], dict[str, float]]:
     """Votes beside the samples of one group, whose rollouts are `rows`, and what was saved at which risk."""
+    if waves.votes < len(samples):
+        raise ConfigError(
+            f"votes={waves.votes} of {len(samples)} samples: votes is the number in full, samples included"
+        )
+    _check_plain(samples)
     found: list[dict[str, Any]] = []
     asked, risk = len(samples), 0.0
     prompt = _prompt(samples[0])
@@ -42,6 +47,17 @@ async def votes(
         found += [x for x in wave if isinstance(x, dict)]
     saved = waves.votes - asked
     return found, {"dare_votes_saved": float(saved), "dare_settle_risk": risk if saved else 0.0}
+
+
+def _check_plain(samples: Sequence[Any]) -> None:
+    """ConfigError for samples that are more than a continuation of their prompt's tokens: votes would be others."""
+    for sample in samples:
+        pictures = getattr(sample, "multimodal_inputs", None) or {}
+        if any(value is not None for value in pictures.values()) or getattr(sample, "generate_function_path", None):
+            raise ConfigError(
+                "votes are plain continuations of the prompt's tokens, and these samples have pictures or a generation "
+                "of their own: leave out adaptive and votes"
+            )
 
 
 def _post() -> Post:

@@ -73,6 +73,7 @@ class VoteRollout:
         """The trained completions of all prompts, then votes for the prompts that are not settled."""
         if trainer.accelerator.num_processes > 1 or len(ids) % size:
             raise RequestError("VoteRollout(adaptive=...) needs whole groups, and so one process: leave adaptive out")
+        self._check_same(trainer, scorer)
         waves = Waves.read(self.adaptive, votes=size * (self.extra + 1))
         first = trainer._generate_single_turn(ids, None, {}, size)  # noqa: SLF001
         fields = self._inform(trainer, ids, *first)
@@ -101,6 +102,19 @@ class VoteRollout:
             **fields,
             **_masks(trainer, first[0]),
         }
+
+    def _check_same(self, trainer: Any, scorer: Scorer) -> None:
+        """RequestError if no reward function of the trainer pays what settles the votes, or one chooses among all."""
+        asked = (scorer.method, scorer.params, self.kind)
+        paying = [f for f in trainer.reward_funcs if isinstance(getattr(f, "scorer", None), Scorer)]
+        if paying and asked not in [(f.scorer.method, f.scorer.params, f.kind) for f in paying]:
+            raise RequestError(
+                f"VoteRollout settles votes by {scorer.method} and no reward function pays it: give VoteRollout and "
+                "DareReward the same method, parameters and kind",
+                code="parameter",
+            )
+        if any("selection" in dict(f.scorer.update) for f in paying):
+            raise RequestError("selection chooses among all votes, and TRL trains its own completions: use extra=0")
 
     def _wave(self, trainer: Any, prompts: Sequence[list[int]], more: int) -> list[list[dict[str, Any]]]:
         """`more` votes for each prompt."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from .._scoring.request import ANSWER_SPECS, LIMITS, Limits, Prepared, prepare
-from .._scoring.score import NO_COLUMNS, pseudo_label
+from .._scoring.score import NO_COLUMNS, count_steps, pseudo_label
 from .._segments import Bools, Floats, Ints
 from .._version import __version__
 from ..answers import ANSWERS_VERSION
@@ -154,6 +154,7 @@ def decide(
     found: dict[int, GroupSettled] = {}
     for (configured, where_P), rule in zip(plan.parts(len(prepared.group_ids)), rules, strict=True):
         part = prepared if where_P.all() else prepared.take(where_P)
+        count_steps(configured, part.groups, where_P, effort, times=waves.resolved(rule).get("draws", 1))
         at = np.flatnonzero(where_P).tolist()
         found |= dict(zip(at, _judged(part, configured, rule, waves, effort.watch), strict=True))
     out = tuple(found[p] for p in range(len(found)))
@@ -170,14 +171,16 @@ def decide(
 def certain(group: JSON, params: Mapping[str, Any], *, method: str, votes: int) -> bool:
     """No outcome of the votes to come, up to `votes`, can change the label: a wave that runs may be cut short.
 
-    For methods that pay the most voted answer, because then no reward can change either, whoever came first.
+    For methods that pay the most voted answer, because then no reward can change either. Votes come in any order, so
+    each rival may turn out to have come first, and a tie with any of them is open.
     """
     chosen, values = settle(method, params)
     if chosen.ballots is None:
         return False
     groups = prepare([group], params={s.name: values[s.name] for s in ANSWER_SPECS}).groups
     (tally,) = tallies(chosen.ballots(groups, values))
-    return locked(tally, max(votes - int(groups.sizes_P[0]), 0))
+    any_order = replace(tally, rivals=tuple((cast, True) for cast, _ in tally.rivals), unseen_ties=True)
+    return locked(any_order, max(votes - int(groups.sizes_P[0]), 0))
 
 
 def totals(groups: Sequence[GroupSettled], votes: int) -> dict[str, float]:
@@ -255,7 +258,8 @@ def _by_votes(
     assert configured.method.ballots is not None
     _check_work(int((to_come_P**2).sum()), MOST_SQUARES, "squares of votes to come")
     tallied = tallies(configured.method.ballots(groups, configured.values))
-    return _Verdict(rule(tallied, to_come_P, **params), flip_risk(tallied, to_come_P))
+    prior = params.get("prior", 0.5)
+    return _Verdict(rule(tallied, to_come_P, **params), flip_risk(tallied, to_come_P, prior=prior))
 
 
 def _by_rewards(

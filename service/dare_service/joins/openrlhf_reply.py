@@ -90,7 +90,7 @@ def _body(config: Configuration, members: Sequence[Member], i: int) -> dict[str,
     (source, mode), *_ = kinds or {("exact", "unknown")}
     prompt = members[0].prompt
     return {
-        "group_id": f"{i}-{members[0].group}"[:256],
+        "group_id": members[0].group[:256],
         **({} if prompt is None else {"prompt": prompt}),
         **rules_of(config).group(members[0].label),
         "entropy_source": source,

@@ -1,4 +1,4 @@
-"""What the page knows: scored groups go into a bounded queue, and a thread of low priority adds them up.
+"""What the page knows: scored groups go into a bounded queue, and a thread adds them up.
 
 A request pays for an append. Where groups come faster than the thread adds them up, some are left out and counted:
 the page loses them, the rewards do not.
@@ -19,6 +19,8 @@ from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
 from dare_reward.runs.line import RunRecord, lines
 
+from ..middleware import logger
+
 __all__ = ["Feed"]
 
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread
@@ -36,6 +38,7 @@ class Feed:
         self._weight = 0
         self._queued = threading.Lock()
         self._book = threading.Lock()
+        self._making = threading.Lock()
         self._more = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
@@ -53,8 +56,9 @@ class Feed:
             self._weight += weight
             self._idle.clear()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="page", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="page", daemon=True)
+                thread.start()
+                self._thread = thread
         self._more.set()
 
     @property
@@ -64,18 +68,23 @@ class Feed:
 
     def json(self) -> bytes:
         """The view as JSON."""
-        if self._json[0] != self.version:
-            with self._book:
-                version, data = self.version, self._view()
-            self._json = (version, to_json(data, inf_nan_mode="null"))
-        return self._json[1]
+        with self._making:  # one at a time: who waited finds it made
+            if self._json[0] != self.version:
+                with self._book:
+                    version, data = self.version, self._view()
+                self._json = (version, to_json(data, inf_nan_mode="null"))
+            return self._json[1]
 
     def settle(self, seconds: float = 10.0) -> bool:
         """Wait until all that was added is in the book; False if that takes longer."""
         return self._idle.wait(seconds)
 
     def _view(self) -> dict[str, Any]:
-        notes = f"{self.left_out:,} groups came too fast to be shown" if self.left_out else ""
+        notes = (
+            f"{self.left_out:,} groups are not shown: they came too fast, or hold what cannot be"
+            if self.left_out
+            else ""
+        )
         head = {"live": True, "title": "", "source": notes, "made": "", "version": __version__}
         return head | view(self.book, groups=CARDS)
 
@@ -86,9 +95,13 @@ class Feed:
             time.sleep(PAUSE)
             while self._queue:
                 when, record = self._queue[0]
-                for line in cast("Iterator[dict[str, Any]]", lines(record, when, cast("Any", dict))):
-                    with self._book:
-                        self.book.add(line)
+                try:
+                    for line in cast("Iterator[dict[str, Any]]", lines(record, when, cast("Any", dict))):
+                        with self._book:
+                            self.book.add(line)
+                except Exception:  # noqa: BLE001  (whatever a record holds, the next ones are shown)
+                    self.left_out += len(record.replies)
+                    logger.exception("page")
                 with self._queued:
                     self._queue.popleft()
                     self._weight -= record.weight

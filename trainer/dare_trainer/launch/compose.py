@@ -23,6 +23,7 @@ __all__ = ["Launch", "command", "plan", "prepare_folder", "shell"]
 
 MODULE: Final = "openrlhf.cli.train_ppo_ray"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+AGENT_ONLY: Final = frozenset({"abort", "adaptive", "pruned", "send", "train_on", "votes_per_prompt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
     if launch.route == "agent":
         flags["train.agent_func_path"] = str((folder / "agent" / "agent.py").absolute())
     else:
+        if own := sorted(launch.agent.keys() & AGENT_ONLY):
+            raise ConfigError(f"{', '.join(own)}: only the agent can do that, not --route url")
         flags["reward.remote_url"] = reward_url(config, int(flags["rollout.n_samples_per_prompt"]))
     return flags, config
 
