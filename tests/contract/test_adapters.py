@@ -1089,3 +1089,41 @@ def test_slime_says_what_votes_need(service):
     args = slime_url(custom_reward_post_process_path=slime.POST_PROCESS)
     with pytest.raises(ConfigError, match=r"leave out adaptive and votes|advantage"):
         asyncio.run(slime.reward(args, of_slime([1, 2])))
+
+
+@pytest.mark.parametrize(
+    ("more", "sample_", "words"),
+    [
+        ({"sglang_enable_deterministic_inference": True}, {}, "one text"),
+        ({"custom_generate_function_path": "my.generate"}, {}, "plain continuations"),
+        ({}, {"multimodal_inputs": {"images": [1]}}, "pictures"),
+        ({}, {"generate_function_path": "my.generate"}, "generation of their own"),
+        ({"rm_url": f"{URL}?method=ttrl&adaptive=auto&votes=4"}, {}, "votes=4 of 8"),
+    ],
+)
+def test_slime_votes_are_continuations_of_the_prompt_or_refused(service, router, more, sample_, words):
+    given = of_slime([1, 2] * 4)
+    for name, value in sample_.items():
+        setattr(given[3], name, value)
+    args = SimpleNamespace(**{**vars(slime_url()), **more})
+    with pytest.raises(ConfigError, match=words):
+        asyncio.run(slime.reward(args, given))
+    assert not router.asked
+
+
+def test_trl_settles_votes_by_what_is_paid(service):
+    trainer = Trainer(half)
+    trainer.reward_funcs = [DareReward(URL, method="dare")]
+    with pytest.raises(RequestError, match="no reward function pays it"):
+        rolled(trainer)
+    assert not trainer.calls
+    trainer.reward_funcs = [DareReward(URL, method="ttrl"), len]
+    rolled(trainer)
+
+
+def test_verl_s_filter_logs_no_group_twice(tmp_path):
+    scorer = common.Scorer.of(URL, method="dare", run="r", run_log=str(tmp_path))
+    filtering = verl_filter.by_votes(scorer)
+    assert filtering.run is None
+    assert "run_log" not in dict(filtering.options)
+    assert dict(filtering.params)["missing_entropy"] == "frequency"

@@ -125,3 +125,29 @@ def test_more_than_it_can_add_up_is_left_out_and_said(page, monkeypatch):
     assert run["groups"] + feed.left_out == 8
     assert feed.left_out > 0
     assert f"{feed.left_out} groups" in json.loads(page.get("/page/data").content)["source"]
+
+
+def test_a_record_that_cannot_be_shown_ends_nothing(page, monkeypatch):
+    """Rewards of 1e200 square to infinity; the next groups are shown."""
+    huge = {"method": "rent", "params": {"invalid_entropy": 1e200}, "groups": [{"rollouts": [*GROUP["rollouts"], {}]}]}
+    assert page.post(huge).status_code == 200
+    assert page.post(BODY).status_code == 200
+    assert {run["run"] for run in shown(page)} == {"", "first"}
+    monkeypatch.setattr(feeds.RunBook, "add", lambda book, line: 1 / 0)
+    assert page.post(BODY).status_code == 200
+    assert page.state.recorder.feed.settle()
+    assert page.state.recorder.feed.left_out == 1
+
+
+def test_what_the_page_raises_does_not_reach_the_rewards(page, monkeypatch):
+    monkeypatch.setattr(page.state.recorder.feed, "add", lambda record: 1 / 0)
+    assert page.post(BODY).json()["groups"][0]["rewards"] is not None
+
+
+def test_one_long_answer_hides_no_group(page):
+    for answer in ("4", "x" * 200_000, "5"):
+        rollouts = [{"answer": answer, "mean_entropy": 0.1}]
+        assert page.post({"run": "r", "groups": [{"rollouts": rollouts, "label": answer}]}).status_code == 200
+    (run,) = shown(page)
+    assert len(run["cards"]) == 3
+    assert max(len(card["pseudo_label"]) for card in run["cards"]) < 1000

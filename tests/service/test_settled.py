@@ -199,3 +199,14 @@ def test_votes_stop_by_the_configuration_that_is_trained_on(make_service):
     client._transport = through(other)[0]._transport
     with pytest.raises(ConfigError, match="Restart the run"):
         client.settled(sent, method="dare")
+
+
+def test_the_work_of_every_draw_counts(make_service):
+    """What a method may take in a request is what all its futures may take."""
+    service = make_service(max_request_steps=2_000)
+    rollouts = [{"answer": "12"[i % 2]} for i in range(32)]
+    body = {"method": "gmae", "params": {"group_size": 16}, "groups": [{"rollouts": rollouts}]}
+    assert service.post(body).status_code == 200
+    found = service.post({**body, "votes": 48, "rule_params": {"draws": 200}}, ROUTE)
+    assert found.status_code == 413
+    assert "max_request_steps".upper() in found.json()["detail"].upper()

@@ -475,3 +475,12 @@ def test_prepared_files_are_not_replaced_unless_it_is_said(tmp_path, capsys):
     assert (out / "aime24-eval.jsonl").read_text() == "edited by hand"
     assert main([*command, "--force"]) == 0
     assert "1+2?" in (out / "aime24-eval.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("train_on", "reasoning"), ("adaptive", "auto"), ("votes_per_prompt", "64")]
+)
+def test_the_url_route_refuses_what_only_the_agent_can_do(name, value):
+    launch = Launch("http://r:8000", route="url", agent={name: parse_setting(name, value)})
+    with pytest.raises(ConfigError, match=f"{name}: only the agent"):
+        plan(find_recipe("aime24-qwen3-1.7b"), launch)

@@ -26,6 +26,7 @@ from dare_reward.stopping import (
     tallies,
 )
 from dare_reward.stopping.rules import adaptive_consistency, bayesian, predictive
+from dare_reward.stopping.settled import certain
 
 ROOT = Path(__file__).parents[2]
 CASES = json.loads((ROOT / "tests" / "data" / "stopping_cases.json").read_text())
@@ -386,3 +387,10 @@ def test_rollouts_that_a_group_lost_do_not_matter(method):
     (found,) = dare_reward.settled(groups, method=method, votes=33).groups
     assert found.votes == 31
     assert found.settled
+
+
+def test_a_label_is_certain_in_any_order_of_votes():
+    """With tie=first a rival that is begun earlier and comes later may win the tie: 3 of 6 votes are in, and all say C."""
+    votes = [{"answer": None}, {"answer": None}, *[{"answer": "C"}] * 3]
+    assert not certain({"rollouts": votes}, {"tie": "first"}, method="ttrl", votes=8)
+    assert certain({"rollouts": [*votes, {"answer": "C"}]}, {"tie": "first"}, method="ttrl", votes=8)

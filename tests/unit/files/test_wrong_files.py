@@ -139,3 +139,31 @@ def test_a_file_of_a_hundred_mistakes_is_given_up(tmp_path, capsys):
     assert "more than 10 kinds of mistakes" in err
     assert len(err.splitlines()) == 11
     assert not out.exists()
+
+
+@each(
+    "value",
+    [
+        {"uid": "a", "response": "\\boxed{1}", "label": ["1", "2"]},
+        {"uid": "a", "response": "\\boxed{1}", "label": {"target": "1"}},
+        {"uid": "a", "response": "\\boxed{1}", "correct": [1]},
+        {"uid": "a", "response": "\\boxed{1}", "token_logprobs": [-0.1], "token_mask": 5},
+    ],
+)
+def test_values_of_other_kinds_are_no_tracebacks(value, tmp_path, capsys):
+    file = tmp_path / "rollouts.jsonl"
+    file.write_bytes((json.dumps(value) + "\n").encode() * 2)
+    assert main(["score", str(file), "--entropy", "logprob", "-p", "missing_entropy=frequency"]) in {0, 1, 2}
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_messages_in_blocks_are_read(tmp_path, capsys):
+    blocks = [{"type": "text", "text": "so "}, {"type": "text", "text": "\\boxed{7}"}]
+    value = {
+        "prompt": [{"role": "user", "content": blocks[:1]}],
+        "completion": [{"role": "assistant", "content": blocks}],
+    }
+    file = tmp_path / "rollouts.jsonl"
+    file.write_text(json.dumps(value) + "\n")
+    assert main(["score", str(file), "-m", "ttrl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["pseudo_label"] == "7"

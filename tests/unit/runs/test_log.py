@@ -306,3 +306,20 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path, after):
     assert acknowledged >= after
     assert len(found) >= acknowledged
     assert found == list(range(len(found)))
+
+
+def test_neither_a_name_nor_a_thread_that_cannot_start_ends_anything(make_log, tmp_path, monkeypatch):
+    log, told = make_log()
+    log.add(of_groups(GROUPS, REPLY, run="a\udcff"))
+    log.add(of_groups(GROUPS, REPLY, run="b"))
+    assert log.flush()
+    assert log.status["flushed"] == 2
+    fresh, told = make_log(tmp_path / "other")
+
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    fresh.add_made(lambda: of_groups(GROUPS, REPLY), 1)
+    assert fresh.status["failed"] == 1
+    assert "can't start" in told[0][1]
