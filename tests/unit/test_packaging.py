@@ -198,22 +198,10 @@ def test_workflows_grant_nothing_by_default_and_pin_what_they_use(path):
 
 def test_the_budgets_of_the_whole_check_leave_it_within_45_minutes_and_the_tests_last():
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    stages, now, beside = [], 0, 0
-    for line in text.splitlines():
-        if line == "wait":
-            now, beside = max(now, beside), 0
-        elif line.startswith("stage "):
-            name, minutes = re.match(r"stage (\w+) (\d+) .*scripts/\w+\.py", line).groups()
-            stages.append(name)
-            if line.endswith("&"):
-                beside = now + int(minutes)
-            else:
-                now += int(minutes)
-    assert len(stages) >= 4
-    assert beside == 0, "a stage that nobody waits for"
-    assert now <= 45
-    assert stages[-1] == "tests"
-    assert set(stages) == set(re.search(r"\$kept\"/\{([\w,]+)\}\.row", text)[1].split(",")), "the table"
+    stages = re.findall(r"^stage (\w+) (\d+) .*scripts/\w+\.py", text, flags=re.MULTILINE)
+    assert len(stages) == len(re.findall(r"^stage ", text, flags=re.MULTILINE)) >= 4
+    assert sum(int(minutes) for _, minutes in stages) <= 45
+    assert stages[-1][0] == "tests"
 
 
 def test_a_stack_that_there_is_no_time_to_install_is_a_failure(tmp_path):
