@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -43,21 +44,10 @@ def service() -> Iterator[str]:
 
 def output(command: str, address: str) -> str:
     """What `command` prints, with the documents' address in it."""
-    folder = Path(sys.executable).parent
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | {
-        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-        "COLUMNS": "100",
-    }
-    real = command.replace(ADDRESS, address)
-    found = subprocess.run(
-        ["bash", "-c", real],
-        cwd=ROOT,
-        env=environment,
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    own = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "100"}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | own
+    real = ["bash", "-c", f"exec 2>&1\n{command.replace(ADDRESS, address)}"]
+    found = subprocess.run(real, cwd=ROOT, env=environment, check=False, text=True, stdout=subprocess.PIPE)
     if found.returncode and "--table" in command:
         raise SystemExit(f"{command} failed:\n{found.stdout}")
     return CLOSING.sub("", found.stdout).rstrip().replace(address, ADDRESS)
@@ -111,12 +101,12 @@ def logs_table(route: Literal["url", "agent"]) -> Iterator[tuple[str, ...]]:
     yield from ((f"`{name}`", LOGS[name].meaning) for name in keys_of(route))
 
 
-def shadow_table() -> Iterator[tuple[str, ...]]:
-    """The keys that OpenRLHF logs of a shadow method."""
-    from dare_reward._scoring.shadow_methods import LOGS  # noqa: PLC0415
-
-    yield "key", "meaning"
-    yield from ((f"`shadow_METHOD_{name}`", meaning) for name, meaning in LOGS.items())
+def meanings(place: str, *head: str, form: str = "`{}`") -> Iterator[tuple[str, ...]]:
+    """The names and meanings that `place` declares, as `dare_reward.runs.tracker:SCALARS` does."""
+    module, _, declared = place.partition(":")
+    yield head
+    for name, meaning in getattr(import_module(module), declared).items():
+        yield form.format(name), getattr(meaning, "meaning", meaning)
 
 
 def names_table() -> Iterator[tuple[str, ...]]:
@@ -134,8 +124,7 @@ def charts_table() -> Iterator[tuple[str, ...]]:
 
     yield "`--figure`", "chart", "curves", "what it shows"
     for chart in CHARTS:
-        needs = " Needs labels." if chart.labelled else ""
-        curves = ", ".join(c.name for c in chart.curves)
+        curves, needs = ", ".join(c.name for c in chart.curves), " Needs labels." * chart.labelled
         yield f"`{chart.name}`", f"{chart.title} ({chart.unit})", curves, f"{chart.meaning}{needs}"
 
 
@@ -145,14 +134,6 @@ def rules_table() -> Iterator[tuple[str, ...]]:
 
     yield "rule", "word", "it fires where"
     yield from ((f"`{name}`", word_of(name), meaning) for name, meaning in RULES.items())
-
-
-def reasons_table() -> Iterator[tuple[str, ...]]:
-    """Why a report shows a group first."""
-    from dare_reward.report.picks import REASONS  # noqa: PLC0415
-
-    yield "reason", "the group"
-    yield from ((f"`{name}`", meaning) for name, meaning in REASONS.items())
 
 
 def line_table() -> Iterator[tuple[str, ...]]:
@@ -194,29 +175,23 @@ def waves_table() -> Iterator[tuple[str, ...]]:
             yield name, f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
 
 
-def scalars_table() -> Iterator[tuple[str, ...]]:
-    """The numbers that trackers show of a step."""
-    from dare_reward.runs.tracker import SCALARS  # noqa: PLC0415
-
-    yield "scalar", "meaning"
-    yield from ((f"`dare/{name}`", scalar.meaning) for name, scalar in SCALARS.items())
-
-
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
     "logs": partial(logs_table, "url"),
     "agent": partial(logs_table, "agent"),
-    "shadow": shadow_table,
+    "shadow": partial(
+        meanings, "dare_reward._scoring.shadow_methods:LOGS", "key", "meaning", form="`shadow_METHOD_{}`"
+    ),
     "names": names_table,
     "charts": charts_table,
     "rules": rules_table,
-    "reasons": reasons_table,
+    "reasons": partial(meanings, "dare_reward.report.picks:REASONS", "reason", "the group"),
     "line": line_table,
     "commands": commands_table,
     "group-inputs": group_inputs_table,
     "waves": waves_table,
-    "scalars": scalars_table,
+    "scalars": partial(meanings, "dare_reward.runs.tracker:SCALARS", "scalar", "meaning", form="`dare/{}`"),
 }
 
 

@@ -3,7 +3,7 @@
 Starts the service on a free port of loopback and lets schemathesis send requests, valid and broken ones, to every
 route. A server error, a reply that openapi.json does not describe, broken data that is accepted or a refusal that is no
 small problem document ends it with exit code 1. Other options go to `schemathesis run`. The tests run 5 examples a
-route with a fixed seed, without the second name of a route; use 2000 and no seed after a change of the routes.
+route with a fixed seed; use 2000 and no seed after a change of the routes.
 """
 
 from __future__ import annotations

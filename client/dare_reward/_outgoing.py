@@ -15,6 +15,7 @@ import numpy as np
 
 from ._scoring.array_inputs import Columns, full_mask, read_columns
 from ._scoring.request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers, renamed
+from .answers.extraction.final_answer import EMPTY
 from .errors import RequestError
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -205,7 +206,7 @@ def _put_answers(
     for target, found in zip(out, raws, strict=True):
         target["answer"] = _portable(found.answer)
     read = zip(raws, rollouts, strict=True)
-    return Counter("empty" if r.get("num_tokens") == 0 else found.reason for found, r in read if found.answer is None)
+    return Counter(EMPTY if r.get("num_tokens") == 0 else found.reason for found, r in read if found.answer is None)
 
 
 def _put_derived(

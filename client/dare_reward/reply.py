@@ -12,6 +12,7 @@ import numpy as np
 
 from ._reply_check import COLUMNS, FACTS, SECOND, check_types, read_json
 from ._segments import offsets
+from .answers.extraction.final_answer import EMPTY
 from .errors import FrameError, ReplyError
 from .groups import Ragged
 from .inputs import FIELDS
@@ -21,7 +22,6 @@ __all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit", "g
 
 JSON = Mapping[str, Any]
 NOTHING: JSON = MappingProxyType({})
-EMPTY = "empty"  # the reason of `answers.extraction.final_answer.WHY_NONE` for what has no text
 
 
 @dataclass(frozen=True, slots=True)

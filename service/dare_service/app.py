@@ -37,7 +37,7 @@ from .settled_request import SettledScorer, answer_settled
 from .single_process import join_refusal
 from .workers import Workers, unless_gone
 
-__all__ = ["SECRET", "State", "create_app"]
+__all__ = ["State", "create_app"]
 
 
 @dataclass(slots=True, eq=False)

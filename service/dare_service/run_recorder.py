@@ -54,8 +54,8 @@ class RunRecorder:
         if self.feed is not None:
             try:
                 self.feed.add(of_scored(scored, groups, run=run, step=step))
-            except Exception:  # noqa: BLE001  (a page never ends what it shows)
-                logger.exception("page")
+            except Exception as error:  # noqa: BLE001  (a page never ends what it shows)
+                logger.warning("page", extra={"fields": {"why": type(error).__name__}})
 
     @property
     def status(self) -> dict[str, int] | None:

@@ -23,11 +23,11 @@ import uvicorn
 
 from dare_reward import __version__
 
-from .app import SECRET, State, create_app
+from .app import State, create_app
 from .middleware import JSONLines, logger
 from .problems import response
 from .receipts import Connection, notice_the_dead
-from .settings import Settings, SettingsError, unread
+from .settings import SECRET, Settings, SettingsError, unread
 
 __all__ = ["serve"]
 

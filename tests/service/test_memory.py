@@ -28,8 +28,11 @@ from dare_service.settings import Settings
 MIB = 1 << 20
 BESIDE, TIMES = 64 * MIB, 4
 MOST = Settings().max_request_rollouts
-SOME = MOST // 8  # what one rollout of a kind costs beside so many empty ones: some 130 MB if it were made dense
+FEWER = (
+    4  # so many times fewer rollouts than the greatest request has, with arrays so many times longer: as much if dense
+)
 TOKENS = 2000
+SOME, LONG = MOST // FEWER, TOKENS * FEWER
 USUAL = {
     "answer": "12",
     "mean_entropy": 0.25,
@@ -52,9 +55,9 @@ def repeated(count, item, size=1024):
 
 def one_of_each():
     """Every array input in one rollout of a great request; the others are empty."""
-    shapes = {"scalar": 1, "tokens": [0] * TOKENS, "list": [1] * TOKENS, "vector": [0] * 4000}
-    given = {name: shapes.get(f.shape, [[0, 0]] * TOKENS) for name, f in FIELDS.items()}
-    given["token_mask"] = [True] * TOKENS
+    shapes = {"scalar": 1, "tokens": [0] * LONG, "list": [1] * LONG, "vector": [0] * (2 * LONG)}
+    given = {name: shapes.get(f.shape, [[0, 0]] * LONG) for name, f in FIELDS.items()}
+    given["token_mask"] = [True] * LONG
     for name in {f.gives[0] for f in FIELDS.values() if f.gives} | {"num_tokens", "sum_logprob"}:
         given.pop(name, None)
     second = {"second_group": [{"answer": "1"}], "teacher_group": [{"answer": "1"}], "label": "1", "reference": "1"}

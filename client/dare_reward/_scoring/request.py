@@ -33,6 +33,7 @@ from ..answers import (
 )
 from ..answers.classes import classes_of, grades
 from ..answers.effort import Effort
+from ..answers.extraction.final_answer import EMPTY
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError, unknown_name
 from ..groups import Groups, View
@@ -437,7 +438,7 @@ def read_answers(
         if quiet or (cut and truncated == "invalid"):
             return NO_ANSWER
         if "answer" in rollout:
-            return Extraction(rollout["answer"], "given", "blank" if rollout["answer"] else "empty")
+            return Extraction(rollout["answer"], "given", "blank" if rollout["answer"] else EMPTY)
         text = rollout.get("text")
         if not text:
             return NO_ANSWER
@@ -475,7 +476,7 @@ def read_spans(
     return [[span(rollout, group) for rollout in group["rollouts"]] for group in groups]
 
 
-NO_ANSWER: Final = Extraction(None, "none", "empty")
+NO_ANSWER: Final = Extraction(None, "none", EMPTY)
 # Keyword parameters of both functions that a group, not a request, sets.
 _PER_GROUP: Final = frozenset({"kind", "options"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))

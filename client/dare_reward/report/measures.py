@@ -10,6 +10,7 @@ import numpy as np
 
 from ..analysis.auroc import pooled_auroc
 from ..analysis.passk import pass_at_k
+from ..runs.tracker import deviation, trained
 
 __all__ = ["CHARTS", "LABELLED", "Chart", "Curve", "measures"]
 
@@ -78,7 +79,7 @@ CHARTS: Final = (
     Chart(
         "reward",
         "Reward",
-        "Mean over rollouts, and the standard deviation inside a group, which is what group-relative advantages use.",
+        "Mean over rollouts, and the standard deviation over a group's trained rollouts, which scales advantages.",
         (Curve("reward_mean", "mean", "main"), Curve("reward_sd", "sd in a group", "other")),
         unit="reward",
     ),
@@ -148,20 +149,13 @@ def measures(line: Mapping[str, Any]) -> dict[str, Sum]:
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy"):
         if found.get(name) is not None:
             out[name] = (float(found[name]), 1.0)
-    out |= _rewards(line.get("rewards"))
+    out |= _mean("reward_mean", line.get("rewards"))
+    if line.get("rewards") and (spread := deviation(trained(line, "rewards"))) is not None:
+        out["reward_sd"] = (spread, 1.0)
     out |= _mean("length", line.get("num_tokens"))
     out |= _entropies(line, valid)
     out |= _truth(line.get("correct"))
     return out | _shadows(found)
-
-
-def _rewards(rewards: Sequence[float] | None) -> dict[str, Sum]:
-    if not rewards:
-        return {}
-    total, size = sum(rewards), len(rewards)
-    mean = total / size
-    spread = (sum((r - mean) * (r - mean) for r in rewards) / size) ** 0.5  # a power of too much would raise
-    return {"reward_mean": (total, size), "reward_sd": (spread, 1.0)}
 
 
 def _mean(name: str, values: Sequence[float | None] | None) -> dict[str, Sum]:

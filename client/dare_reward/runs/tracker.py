@@ -20,10 +20,12 @@ __all__ = [
     "MOST_GROUPS",
     "SCALARS",
     "Scalar",
+    "deviation",
     "harmless",
     "messages",
     "scalars",
     "table_rows",
+    "trained",
     "worth_reading",
 ]
 
@@ -55,13 +57,13 @@ def _each(name: str) -> Callable[[Lines], Iterator[Any]]:
     return lambda lines: chain.from_iterable(line.get(name) or () for line in lines)
 
 
-def _trained(line: JSON, name: str) -> list[float]:
+def trained(line: JSON, name: str) -> list[float]:
     """A column of the rollouts that are trained on."""
     values = line.get(name) or ()
     return [v for v, on in zip(values, line.get("trained") or [True] * len(values), strict=True) if on]
 
 
-def _deviation(values: Sequence[float]) -> float | None:
+def deviation(values: Sequence[float]) -> float | None:
     """Population deviation."""
     if not values:
         return None
@@ -70,7 +72,7 @@ def _deviation(values: Sequence[float]) -> float | None:
 
 
 def _deviations(lines: Lines) -> list[float]:
-    found = [_deviation(_trained(line, "rewards")) for line in lines if line.get("rewards")]
+    found = [deviation(trained(line, "rewards")) for line in lines if line.get("rewards")]
     return [d for d in found if d is not None]
 
 

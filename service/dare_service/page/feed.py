@@ -99,9 +99,9 @@ class Feed:
                     for line in cast("Iterator[dict[str, Any]]", lines(record, when, cast("Any", dict))):
                         with self._book:
                             self.book.add(line)
-                except Exception:  # noqa: BLE001  (whatever a record holds, the next ones are shown)
+                except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are shown)
                     self.left_out += len(record.replies)
-                    logger.exception("page")
+                    logger.warning("page", extra={"fields": {"why": type(error).__name__}})
                 with self._queued:
                     self._queue.popleft()
                     self._weight -= record.weight

@@ -57,7 +57,7 @@ def reader(kind):
     return lambda text: extract(text, kind=kind, unmarked="number")
 
 
-@pytest.mark.parametrize("kind", ["math", "choice"])  # what the other kinds read by is read here, too
+@pytest.mark.parametrize("kind", KINDS)
 def test_reading_repeated_patterns_is_linear(kind):
     for pattern in PATTERNS:
         assert_linear(reader(kind), repeated(pattern), SIZE, pattern)

@@ -17,6 +17,7 @@ from dare_reward.report import book as books
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.lines import lines_of, read_lines
+from dare_reward.report.measures import measures
 from dare_reward.report.picks import reasons
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
 from dare_reward.report.view import view
@@ -343,3 +344,12 @@ def test_plot(tmp_path, capsys):
     assert main(["plot", str(log), "--figure", "auroc", "-o", str(tmp_path / "x.png")]) == 2
     assert main(["plot", str(log), "-o", str(tmp_path / "x.jpg")]) == 2
     assert "no data" in capsys.readouterr().err
+
+
+def test_the_spread_is_that_of_the_trained_rollouts():
+    """Rollouts that only vote have no advantage: 64 votes of which two train on equal rewards have no spread."""
+    line = {"rewards": [1.0, 1.0, 0.0, 0.0], "trained": [True, True, False, False], "valid": [True] * 4}
+    found = measures(line)
+    assert found["reward_sd"] == (0.0, 1.0)
+    assert found["reward_mean"] == (2.0, 4.0)
+    assert "reward_sd" not in measures({**line, "rewards": None})

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ..kinds import Kind
 
-__all__ = ["WHY_NONE", "Extraction", "Source", "Unmarked", "extract"]
+__all__ = ["EMPTY", "WHY_NONE", "Extraction", "Source", "Unmarked", "extract"]
 
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
@@ -43,8 +43,9 @@ _SENTENCE = re.compile(r"(?:[^\W\d_]{2,}\s++){2}")
 _OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
 
 
+EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
-    "empty": "there is no text, or none that counts",
+    EMPTY: "there is no text, or none that counts",
     "unannounced": "the text announces no answer",
     "thinking": "its thinking never ends",
     "cut_off": "its last box or tag never closes",
