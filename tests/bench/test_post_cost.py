@@ -220,7 +220,7 @@ async def parts(monkeypatch) -> dict[str, float]:
         key = next(numbers)
         await asyncio.gather(*(one(key, i) for i in range(SAMPLES)))
 
-    score = partial(score_groups, config, [[member] * SAMPLES], settings.limits, lambda _: None, Effort())
+    score = partial(score_groups, config, [[member] * SAMPLES], settings.limits, lambda *_: None, Effort())
     monkeypatch.setitem(service_app.POSTS, "/get_reward", empty)
     members = partial(read_members, columns, rules_of(config), "train", settings.max_text, lambda: None)
     extraction = await best(partial(called, partial(extract, columns.query[0])))

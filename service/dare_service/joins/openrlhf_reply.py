@@ -70,7 +70,7 @@ def score_groups(
     """
     replies: list[GroupReply] = []
     for at in range(0, len(groups), limits.groups):
-        bodies = [_body(config, members, i) for i, members in enumerate(groups[at : at + limits.groups])]
+        bodies = [_body(config, members) for members in groups[at : at + limits.groups]]
         part = scored(
             bodies, dict(config.params), method=config.method, limits=limits, shadow=config.shadow, effort=effort
         )
@@ -81,7 +81,7 @@ def score_groups(
     return [_outcomes(config, *pair, early, waits) for pair in zip(groups, replies, strict=True)], entropies
 
 
-def _body(config: Configuration, members: Sequence[Member], i: int) -> dict[str, Any]:
+def _body(config: Configuration, members: Sequence[Member]) -> dict[str, Any]:
     """A group of `POST /reward`."""
     rollouts: list[Mapping[str, Any]] = [m.rollout for m in members]
     kinds = {m.entropy for m in members if "mean_entropy" in m.rollout}
