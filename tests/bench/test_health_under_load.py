@@ -211,7 +211,10 @@ def longest_hold(scorer: RequestScorer, call: Call) -> float:
 
 def test_longest_holds(capsys) -> None:
     settings = Settings(log="off")
-    scorer, before = RequestScorer.of(settings, RunRecorder(settings, None)), (sys.getswitchinterval(), gc.get_threshold())
+    scorer, before = (
+        RequestScorer.of(settings, RunRecorder(settings, None)),
+        (sys.getswitchinterval(), gc.get_threshold()),
+    )
     _steady()  # as the service does
     try:
         with capsys.disabled():

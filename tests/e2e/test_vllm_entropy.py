@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dare_trainer.vllm.topk_entropy import bounds
+from dare_reward.topk_entropy import bounds
 
 pytestmark = pytest.mark.openrlhf_loop
 HERE = Path(__file__).parent / "openrlhf"

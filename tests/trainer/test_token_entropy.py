@@ -8,8 +8,8 @@ from fakes import completion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dare_reward.topk_entropy import bounds, completion_bounds
 from dare_trainer.vllm.token_entropy import FLOOR_BITS, EntropyError, decode, encode, token_entropies
-from dare_trainer.vllm.topk_entropy import bounds, completion_bounds
 
 
 @given(st.lists(st.floats(0, 12, width=32), min_size=1, max_size=50))

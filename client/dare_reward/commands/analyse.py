@@ -15,7 +15,7 @@ from dare_reward.analysis.plots import draw, prepare_figures
 from dare_reward.analysis.summary import summarise
 
 from .command import AUTHORS, add_command
-from .group_lines import add_file, add_param, chosen_params, warn
+from .group_lines import add_file, add_param, chosen_params, missing_entropies, warn
 from .labelled import finite, interval, read_labelled
 from .tables import Screen, add_wide, number, screen_of, table, wrapped
 
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         prepare_figures(arguments.plot, force=arguments.force)
     reading = {k: v for own in params.values() for k, v in own.items() if k in READ}
-    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob", reading=reading)
+    data = read_labelled(arguments.file, missing=missing_entropies(arguments), reading=reading)
     numbers = summarise(
         data.groups,
         data.correct_R,

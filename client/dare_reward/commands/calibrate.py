@@ -15,7 +15,7 @@ from dare_reward.errors import RequestError
 from dare_reward.methods import find
 
 from .command import add_command
-from .group_lines import add_file, add_param, own_params
+from .group_lines import add_file, add_param, missing_entropies, own_params
 from .labelled import finite, interval, read_labelled
 
 __all__ = ["register", "register_preflight", "report"]
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(METHOD).specs if s.name in WEIGHT])
-    data = read_labelled(arguments.file, logprobs=arguments.entropy == "logprob", reading=reading)
+    data = read_labelled(arguments.file, missing=missing_entropies(arguments), reading=reading)
     found = preflight(data.groups, data.correct_R, level=arguments.level, seed=arguments.seed, **weight)
     if not found.calibration.prompts:
         raise RequestError(UNMEASURED, code="missing_entropy")

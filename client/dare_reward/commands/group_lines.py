@@ -10,6 +10,7 @@ from typing import Any
 
 from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.errors import RequestError
+from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec
@@ -112,15 +113,23 @@ def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     )
     parser.add_argument(
         "--entropy",
-        choices=("exact", "logprob"),
+        choices=("exact", "logprob", "topk"),
         default="exact",
-        help="With logprob, estimate missing entropies by the log-probabilities of the sampled tokens.",
+        help="Estimate missing entropies by log-probabilities: logprob takes the sampled tokens', topk the k largest.",
+    )
+    parser.add_argument(
+        "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary, which --entropy topk needs."
     )
 
 
 def read_groups(arguments: argparse.Namespace) -> Reader:
     """The groups of the command's file."""
-    return Reader(arguments.file, logprobs=arguments.entropy == "logprob")
+    return Reader(arguments.file, missing=missing_entropies(arguments))
+
+
+def missing_entropies(arguments: argparse.Namespace) -> EntropyEstimate | None:
+    """How `--entropy` estimates those that the file does not have."""
+    return estimate_of(arguments.entropy, arguments.vocab_size)
 
 
 def unscored(error: Problem) -> RequestError:

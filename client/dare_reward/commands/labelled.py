@@ -15,6 +15,7 @@ from dare_reward._scoring.diagnostics import correctness
 from dare_reward._scoring.request import UNLIMITED, Prepared, prepare
 from dare_reward._segments import Floats, offsets
 from dare_reward.errors import RequestError
+from dare_reward.files.entropy_estimates import EntropyEstimate
 from dare_reward.files.reader import Faults, Reader
 from dare_reward.groups import Groups
 
@@ -37,12 +38,14 @@ class Labelled:
     closing: Closing
 
 
-def read_labelled(file: str, *, logprobs: bool = False, reading: Mapping[str, Any] = MappingProxyType({})) -> Labelled:
+def read_labelled(
+    file: str, *, missing: EntropyEstimate | None = None, reading: Mapping[str, Any] = MappingProxyType({})
+) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
 
     reading   values of `ANSWER_SPECS`: how answers are read and compared
     """
-    reader = Reader(file, logprobs=logprobs)
+    reader = Reader(file, missing=missing)
     groups: list[Mapping[str, Any]] = []
     faults, closing = Faults(reader.unit, warn), Closing()
     for number_, group in reader:

@@ -18,7 +18,7 @@ from dare_reward.report.lines import read_lines
 from dare_reward.report.view import run_view, view
 
 from .command import add_command
-from .group_lines import add_file, add_method, chosen_params, warn
+from .group_lines import add_file, add_method, chosen_params, missing_entropies, warn
 
 __all__ = ["register", "register_plot"]
 
@@ -110,7 +110,7 @@ def _book(arguments: argparse.Namespace) -> RunBook:
         method=arguments.method,
         params=params,
         shadow=shadow,
-        logprobs=arguments.entropy == "logprob",
+        missing=missing_entropies(arguments),
         tell=warn,
     )
     book = RunBook()

@@ -13,7 +13,8 @@ from typing import Any
 
 from ..errors import RequestError, path
 from .content import Values, open_values
-from .shapes import Loose, Notes, estimate, shaped
+from .entropy_estimates import EntropyEstimate, fill
+from .shapes import Loose, Notes, shaped
 
 __all__ = ["Faults", "Reader"]
 
@@ -24,13 +25,12 @@ Item = tuple[int, "dict[str, Any] | RequestError"]
 class Reader:
     """The groups of a file (`-`: standard input). RequestError at once if it is of a kind that holds none.
 
-    logprobs   where a group has no entropies, estimate them by the log-probabilities of the sampled tokens; such a
-               group says entropy_source=logprob
+    missing   how entropies are estimated where a group has none; its entropy_source then says so
     """
 
-    def __init__(self, file: str, *, logprobs: bool = False) -> None:
+    def __init__(self, file: str, *, missing: EntropyEstimate | None = None) -> None:
         self._values: Values = open_values(file)
-        self._logprobs = logprobs
+        self._missing = missing
         self.notes = Notes()
 
     @property
@@ -52,7 +52,7 @@ class Reader:
                 yield number, value
                 continue
             try:
-                for place, found in enumerate(shaped(value, self.notes, logprobs=self._logprobs)):
+                for place, found in enumerate(shaped(value, self.notes, missing=self._missing)):
                     if isinstance(found, Loose):
                         _join(loose.setdefault(found.key, (number, found.group))[1], found)
                     else:
@@ -60,8 +60,8 @@ class Reader:
             except RequestError as error:
                 yield number, error
         for number, group in loose.values():
-            if self._logprobs:
-                estimate(group, self.notes)
+            if self._missing is not None:
+                self.notes.estimated += fill(group, self._missing)
             yield number, {"group_id": self._name(number, 0), **group}
 
     def _name(self, number: int, place: int) -> str:
@@ -76,8 +76,9 @@ class Reader:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
             tell(f"ignored {', '.join(names)}{more}: no inputs of a group or rollout")
-        if notes.estimated:
-            tell(f"estimated the entropies of {notes.estimated} groups by mean(-log p) of the sampled tokens (logprob)")
+        if notes.estimated and self._missing is not None:
+            how = self._missing
+            tell(f"estimated the entropies of {notes.estimated} groups by {how.words} ({how.source})")
 
 
 def _join(group: dict[str, Any], found: Loose) -> None:

@@ -11,7 +11,6 @@ a rollout            any object with a text or an answer
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from typing import Any
 
 from ..errors import RequestError, unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+from .entropy_estimates import EntropyEstimate, fill
 from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
 
-__all__ = ["Loose", "Notes", "estimate", "shaped"]
+__all__ = ["Loose", "Notes", "shaped"]
 
 JSON = Mapping[str, Any]
 PLACE = frozenset({"run", "step", "global_step"})  # of a group in a training run: no input, kept as its `meta`
@@ -45,23 +45,23 @@ class Loose:
     rollout: dict[str, Any]
 
 
-def shaped(value: Any, notes: Notes, *, logprobs: bool) -> Iterator[dict[str, Any] | Loose]:
+def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iterator[dict[str, Any] | Loose]:
     """The groups or the rollout that a value holds. RequestError if it holds none.
 
-    logprobs   estimate a missing entropy by the mean of -log p of the sampled tokens
+    missing   how entropies are estimated where a group has none
     """
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object, not {_kind(value)}", code="type")
     if isinstance(value.get("groups"), list):
         for group in value["groups"]:
-            yield from shaped(group, notes, logprobs=logprobs)
+            yield from shaped(group, notes, missing=missing)
         return
-    value = _engine(value)
+    value = _engine(value, top=missing is not None and missing.source == "topk")
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(value.get(n), list)]
     if "rollouts" in value or lists:
-        yield _group(value, notes, logprobs=logprobs)
+        yield _group(value, notes, missing=missing)
     else:
-        yield _loose(value, notes, logprobs=logprobs)
+        yield _loose(value, notes, missing=missing)
 
 
 def _kind(value: Any) -> str:
@@ -72,24 +72,24 @@ def _kind(value: Any) -> str:
 # --- engines ----------------------------------------------------------------------------------------------------------
 
 
-def _engine(value: JSON) -> JSON:
-    """An engine's reply as a group; anything else as it is."""
+def _engine(value: JSON, *, top: bool) -> JSON:
+    """An engine's reply as a group; anything else as it is. `top`: with the likeliest candidates of each token."""
     if isinstance(value.get("response"), Mapping) and "custom_id" in value:
         body = value["response"].get("body")
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
             raise RequestError("this request of the batch failed: it has no choices", code="engine")
-        return {"group_id": value["custom_id"], "rollouts": [_choice(c) for c in body["choices"]]}
+        return {"group_id": value["custom_id"], "rollouts": [_choice(c, top=top) for c in body["choices"]]}
     if isinstance(value.get("choices"), list):
         own = {k: v for k, v in value.items() if k in {*GROUP_FIELDS, "id"}}
-        return {**own, "rollouts": [_choice(c) for c in value["choices"]]}
+        return {**own, "rollouts": [_choice(c, top=top) for c in value["choices"]]}
     outputs = value.get("outputs")
     if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
         own = {k: v for k, v in value.items() if k in GROUP_FIELDS or k in {"request_id", *GROUP_NAMES["label"]}}
-        return {**own, "rollouts": [_completion(o) for o in outputs]}
+        return {**own, "rollouts": [_completion(o, top=top) for o in outputs]}
     return value
 
 
-def _choice(choice: Any) -> dict[str, Any]:
+def _choice(choice: Any, *, top: bool) -> dict[str, Any]:
     """One of an OpenAI reply's choices."""
     if not isinstance(choice, Mapping):
         raise RequestError("choices must hold objects", code="engine")
@@ -102,15 +102,20 @@ def _choice(choice: Any) -> dict[str, Any]:
         out["token_logprobs"] = (
             [t.get("logprob") for t in tokens] if isinstance(tokens, list) else logprobs.get("token_logprobs")
         )
+        if top:
+            rows = [t.get("top_logprobs") for t in tokens] if isinstance(tokens, list) else logprobs.get("top_logprobs")
+            out["topk_logprobs"] = [_candidates(row) for row in rows or ()]
     return {k: v for k, v in out.items() if v is not None} | {"text": text}
 
 
-def _completion(output: JSON) -> dict[str, Any]:
+def _completion(output: JSON, *, top: bool) -> dict[str, Any]:
     """One CompletionOutput of vLLM; what it says of itself beside these keys is left out."""
     kept = {k: output[k] for k in output.keys() & {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
     rows, ids = output.get("logprobs"), output.get("token_ids")
     if isinstance(rows, list) and isinstance(ids, list) and len(rows) == len(ids):
         kept["token_logprobs"] = [_logprob(row, token) for row, token in zip(rows, ids, strict=True)]
+        if top:
+            kept["topk_logprobs"] = [_candidates(row) for row in rows]
     return kept
 
 
@@ -120,10 +125,16 @@ def _logprob(row: Any, token: Any) -> Any:
     return found.get("logprob") if isinstance(found, Mapping) else found
 
 
+def _candidates(row: Any) -> list[Any]:
+    """The log-probabilities of {token: {"logprob": x}}, {token: x} or [{"logprob": x}]."""
+    entries = row.values() if isinstance(row, Mapping) else row if isinstance(row, list) else ()
+    return [e.get("logprob") if isinstance(e, Mapping) else e for e in entries]
+
+
 # --- groups and rollouts ----------------------------------------------------------------------------------------------
 
 
-def _group(value: JSON, notes: Notes, *, logprobs: bool) -> dict[str, Any]:
+def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dict[str, Any]:
     group, used, rest = named(value, group=True)
     rollouts = group.get("rollouts")
     if not isinstance(rollouts, list):
@@ -139,7 +150,7 @@ def _group(value: JSON, notes: Notes, *, logprobs: bool) -> dict[str, Any]:
     _note(notes, used, [n for n in rest if n not in columns and n not in used and n not in PLACE])
     group["rollouts"] = [_rollout(m, notes) for m in members]
     _place(group, value)
-    return _finished(group, notes, logprobs=logprobs)
+    return _finished(group, notes, missing=missing)
 
 
 def _is_column(name: str, value: Any, count: int) -> bool:
@@ -179,7 +190,7 @@ def _rollout(value: Any, notes: Notes) -> Any:
     return out
 
 
-def _finished(group: dict[str, Any], notes: Notes, *, logprobs: bool) -> dict[str, Any]:
+def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate | None) -> dict[str, Any]:
     for name in ("label", "group_id", "reference"):
         value = group.get(name)
         if isinstance(value, list) and len(value) == 1:
@@ -192,32 +203,12 @@ def _finished(group: dict[str, Any], notes: Notes, *, logprobs: bool) -> dict[st
         group.pop("group_id", None)
     if _is_messages(group.get("prompt")):
         group["prompt"] = "\n".join(_joined(m.get("content")) or "" for m in group["prompt"])
-    if logprobs:
-        estimate(group, notes)
+    if missing is not None:
+        notes.estimated += fill(group, missing)
     return group
 
 
-def estimate(group: dict[str, Any], notes: Notes) -> None:
-    """mean(-log p) of the sampled tokens, where no rollout has an entropy and every one has log-probabilities."""
-    rollouts = group["rollouts"]
-    if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
-        return
-    columns = [r.get("token_logprobs") for r in rollouts]
-    if not all(isinstance(c, list) and c and all(_is_number(x) for x in c) for c in columns):
-        return
-    for rollout, column in zip(rollouts, columns, strict=True):
-        given = rollout.get("token_mask")
-        mask = given if isinstance(given, list) and given else [True] * len(column)
-        own = [x for x, m in zip(column, mask, strict=False) if m] or column
-        rollout["mean_entropy"] = max(-math.fsum(own) / len(own), 0.0)
-        rollout.setdefault("num_tokens", len(own))
-        del rollout["token_logprobs"]
-        rollout.pop("token_mask", None)
-    group["entropy_source"] = "logprob"
-    notes.estimated += 1
-
-
-def _loose(value: JSON, notes: Notes, *, logprobs: bool) -> Loose:
+def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loose:
     own, used, rest = named(value, group=False)
     shared, also, left = named(value, group=True)
     if not {"text", "answer"} & own.keys():
@@ -240,7 +231,7 @@ def _loose(value: JSON, notes: Notes, *, logprobs: bool) -> Loose:
     ignored = [n for n in rest if n in left and n not in {name, "answer", *PLACE}]
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
     step = value.get("step", value.get("global_step"))
-    return Loose(f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, logprobs=False), _rollout(own, Notes()))
+    return Loose(f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, missing=None), _rollout(own, Notes()))
 
 
 def _place(group: dict[str, Any], value: JSON) -> None:
@@ -265,10 +256,6 @@ def _note(notes: Notes, used: Mapping[str, str], rest: Sequence[str]) -> None:
         notes.taken[other, own] += 1
     for name in rest:
         notes.ignored[str(name)[:64]] += 1
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _number_text(value: Any) -> str:

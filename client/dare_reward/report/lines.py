@@ -11,6 +11,7 @@ from .._scoring.request import UNLIMITED, prepare
 from .._scoring.score import ScoredGroups, scored
 from ..errors import RequestError
 from ..files.content import open_values
+from ..files.entropy_estimates import EntropyEstimate
 from ..files.reader import Faults, Reader
 from ..runs.line import ASKED, lines, of_scored
 from ..runs.reader import SEGMENT, read_run
@@ -29,7 +30,7 @@ def read_lines(
     method: str,
     params: Mapping[str, Any],
     shadow: Sequence[str],
-    logprobs: bool,
+    missing: EntropyEstimate | None,
     tell: Callable[[str], None],
 ) -> Iterator[Line]:
     """The lines of a run log (a folder or a file of it), or of a file that `dare-reward score` reads, scored.
@@ -40,7 +41,7 @@ def read_lines(
         return read_run(path)
     if path != "-" and _is_log(path):
         return _logged(path)
-    return _scored(Reader(path, logprobs=logprobs), method=method, params=params, shadow=shadow, tell=tell)
+    return _scored(Reader(path, missing=missing), method=method, params=params, shadow=shadow, tell=tell)
 
 
 def _is_log(path: str) -> bool:

@@ -3,16 +3,20 @@
 import gzip
 import io
 import json
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dare_reward import estimate
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
+from dare_reward.files.entropy_estimates import estimate_of
 from dare_reward.files.names import GROUP_NAMES, ROLLOUT_NAMES
 from dare_reward.files.reader import Reader
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+from dare_reward.topk_entropy import bounds
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "arithmetic_m64.jsonl"
 GROUPS = [json.loads(line) for line in EXAMPLE.read_text().splitlines()][:4]
@@ -184,7 +188,7 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
     assert "entropy_source" not in group
     assert main(["score", str(file), "--table"]) == 1
     assert "--entropy logprob" in capsys.readouterr().err
-    ((_, group),) = Reader(str(file), logprobs=True)
+    ((_, group),) = Reader(str(file), missing=estimate_of("logprob"))
     assert group["entropy_source"] == "logprob"
     assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx([0.2, 0.6])
     assert main(["score", str(file), "--table", "--entropy", "logprob"]) == 0
@@ -193,8 +197,67 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
     assert "mean(-log p)" in err
     exact = {"rollouts": [{"answer": "1", "mean_entropy": 0.5, "token_logprobs": [-9.0]}]}
     file.write_text(lines([exact]))
-    ((_, group),) = Reader(str(file), logprobs=True)
+    ((_, group),) = Reader(str(file), missing=estimate_of("logprob"))
     assert (group["rollouts"][0]["mean_entropy"], group.get("entropy_source")) == (0.5, None)
+
+
+def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, capsys):
+    """Of vLLM, whose rows hold the sampled token beside the top k, of OpenAI's two kinds, and of our own column."""
+    tops = [[np.log([0.6, 0.2, 0.1]), np.log([0.9, 0.05, 0.01])], [np.log([0.4, 0.3, 0.2])]]
+    exact = [[found.estimate for found in map(partial(bounds, vocab_size=50), rows)] for rows in tops]
+    vllm = [
+        {
+            "text": "\\boxed{1}",
+            "token_ids": [0] * len(rows),
+            "logprobs": [{str(i): {"logprob": x} for i, x in enumerate(row)} for row in rows],
+        }
+        for rows in tops
+    ]
+    vllm[0]["logprobs"][0]["9"] = {"logprob": -7.0}
+    chat = [
+        {
+            "message": {"role": "assistant", "content": "\\boxed{1}"},
+            "logprobs": {
+                "content": [{"logprob": row[0], "top_logprobs": [{"logprob": x} for x in row]} for row in rows]
+            },
+        }
+        for rows in tops
+    ]
+    plain = [
+        {
+            "text": "\\boxed{1}",
+            "logprobs": {
+                "token_logprobs": [row[0] for row in rows],
+                "top_logprobs": [dict(zip("abc", row, strict=True)) for row in rows],
+            },
+        }
+        for rows in tops
+    ]
+    own = [{"answer": "1", "topk_logprobs": [list(row) for row in rows]} for rows in tops]
+    file = tmp_path / "top.jsonl"
+    file.write_text(
+        lines([{"request_id": "0", "outputs": vllm}, {"choices": chat}, {"choices": plain}, {"rollouts": own}])
+    )
+    for _, group in Reader(str(file), missing=estimate_of("topk", 50)):
+        assert group["entropy_source"] == "topk"
+        assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx([np.mean(e) for e in exact])
+        assert not any("topk_logprobs" in r for r in group["rollouts"])
+    assert not any("mean_entropy" in r for _, g in Reader(str(file)) for r in g["rollouts"])
+    assert main(["score", str(file), "--table", "--entropy", "topk", "--vocab-size", "50"]) == 0
+    out, err = capsys.readouterr()
+    assert "entropies topk" in out
+    assert "k largest log-probabilities of each token (topk)" in err
+    assert main(["score", str(file), "--entropy", "topk"]) == 2
+    assert "--vocab-size" in capsys.readouterr().err
+    assert main(["score", str(file), "--entropy", "topk", "--vocab-size", "2"]) == 2
+    assert "3 log-probabilities of a vocabulary of 2 (3 more like this)" in capsys.readouterr().err
+
+
+def test_the_sampled_token_alone_is_no_top(tmp_path):
+    file = tmp_path / "one.jsonl"
+    file.write_text(lines([{"rollouts": [{"answer": "1", "topk_logprobs": [[-0.1]]}]}]))
+    ((_, group),) = Reader(str(file), missing=estimate_of("topk", 50))
+    assert "mean_entropy" not in group["rollouts"][0]
 
 
 def test_the_answer_of_a_data_set_is_no_rollout_s_answer(tmp_path):

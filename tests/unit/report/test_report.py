@@ -323,7 +323,7 @@ def test_step_and_run_of_a_file_are_kept(tmp_path):
     rows = [{"run": "z", "step": 3, "rollouts": rollouts}, {"step": 3, "rollouts": rollouts}, *loose]
     source.write_text("".join(json.dumps(r) + "\n" for r in rows))
     told = []
-    found = read_lines(str(source), method="ttrl", params={}, shadow=[], logprobs=False, tell=told.append)
+    found = read_lines(str(source), method="ttrl", params={}, shadow=[], missing=None, tell=told.append)
     assert [(x["run"], x["step"], x["pseudo_label"]) for x in found] == [("z", 3, "1"), (None, 3, "1"), ("z", 4, "1")]
     assert not [t for t in told if "ignored" in t]
 

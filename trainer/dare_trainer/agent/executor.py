@@ -18,10 +18,10 @@ from typing import Any
 
 from dare_reward.errors import ConfigError
 from dare_reward.openrlhf import AnswerRules, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes, read_label
+from dare_reward.topk_entropy import completion_bounds
 
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import EntropyError, token_entropies
-from ..vllm.topk_entropy import completion_bounds
 from .adaptive_votes import AdaptiveVotes, One, Spent
 from .config import AgentConfig
 from .group_barrier import Siblings, together

@@ -1,0 +1,87 @@
+"""Entropies that a file does not have, estimated from the log-probabilities that it has.
+
+logprob   the mean of -log p over the sampled tokens: right on average, and noisy
+topk      from the k largest log-probabilities of each token (`dare_reward.topk_entropy`), k >= 2
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..errors import RequestError
+from ..inputs import Source
+from ..topk_entropy import bounds
+
+__all__ = ["EntropyEstimate", "estimate_of", "fill"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntropyEstimate:
+    """How a rollout's entropies are made of the input `column`, which has an entry for each token. In nats."""
+
+    source: Source
+    column: str
+    tokens: Callable[[list[Any]], Sequence[float]]
+    words: str
+
+
+def estimate_of(name: str, vocab_size: int | None = None) -> EntropyEstimate | None:
+    """Of `exact` (none), `logprob` and `topk`. RequestError where `topk` lacks the size of the vocabulary."""
+    if name == "topk":
+        if vocab_size is None:
+            raise RequestError(
+                "--entropy topk needs --vocab-size, which the model's config.json calls vocab_size", code="missing"
+            )
+        words = "the k largest log-probabilities of each token"
+        return EntropyEstimate("topk", "topk_logprobs", partial(_of_top, vocab_size), words)
+    words = "mean(-log p) of the sampled tokens"
+    return EntropyEstimate("logprob", "token_logprobs", _of_sampled, words) if name == "logprob" else None
+
+
+def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
+    """Whether it could: no rollout has an entropy, and every one has the column."""
+    rollouts = group["rollouts"]
+    if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
+        return False
+    columns = [r.get(how.column) for r in rollouts]
+    if not all(isinstance(c, list) and c and _numbers(c) for c in columns):
+        return False
+    for rollout, column in zip(rollouts, columns, strict=True):
+        entropies = how.tokens(column)
+        given = rollout.get("token_mask")
+        mask = given if isinstance(given, list) and given else [True] * len(entropies)
+        own = [x for x, m in zip(entropies, mask, strict=False) if m] or entropies
+        rollout["mean_entropy"] = max(math.fsum(own) / len(own), 0.0)
+        rollout.setdefault("num_tokens", len(own))
+        del rollout[how.column]
+        rollout.pop("token_mask", None)
+    group["entropy_source"] = how.source
+    return True
+
+
+def _of_sampled(column: list[Any]) -> Sequence[float]:
+    return [-x for x in column]
+
+
+def _of_top(vocab_size: int, column: list[Any]) -> Sequence[float]:
+    """Engines list the sampled token beside the k largest, so every token counts as many as the shortest row has."""
+    k = min(map(len, column))
+    try:
+        return list(bounds([sorted(row, reverse=True)[:k] for row in column], vocab_size).estimate)
+    except ValueError as error:
+        raise RequestError(f"topk_logprobs: {error}", code="range") from None
+
+
+def _numbers(column: list[Any]) -> bool:
+    """A number for each token, or for each token a list of at least two."""
+    if isinstance(column[0], list):
+        return all(isinstance(row, list) and len(row) > 1 and all(map(_is_number, row)) for row in column)
+    return all(map(_is_number, column))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
