@@ -70,7 +70,18 @@ def main() -> int:
     if given.install_only:
         return 0
     settings = {"DARE_TEST_OPENRLHF": str(folder / "releases"), "DARE_TEST_CACHE": str(folder / "cache")}
-    command = [str(python), "-m", "pytest", "-m", "openrlhf_loop", "-q", "-s", "-W", "default", *given.tests]
+    command = [
+        str(python),
+        "-m",
+        "pytest",
+        "-m",
+        "openrlhf_loop and not bench",
+        "-q",
+        "-s",
+        "-W",
+        "default",
+        *given.tests,
+    ]
     return subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, **settings}).returncode
 
 
