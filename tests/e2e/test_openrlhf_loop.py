@@ -8,6 +8,7 @@ import importlib.util
 import math
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -142,20 +143,18 @@ def test_evaluation_is_accuracy(agent_run):
         assert (found["eval_sums_pass1"] * 24) == pytest.approx(round(found["eval_sums_pass1"] * 24), abs=1e-4)
 
 
-@pytest.mark.parametrize("entropies", [False, True])
-def test_the_url_route(tiny, tmp_path, entropies):
+def test_the_url_route(tiny, tmp_path):
     """One flag; with the package installed and `missing_entropy=error` in it, entropies travel too."""
     samples = 8
     record, service = tmp_path / "exchanges.jsonl", loop.Service().start()
     with loop.recording(service.url, record) as url:
-        more = "&missing_entropy=error" if entropies else ""
         flags = loop.flags(tiny, tmp_path, prompts=16, samples=samples, batch=BATCH) | {
-            "reward.remote_url": f"{url}/reward?group_size={samples}&run=url{more}"
+            "reward.remote_url": f"{url}/reward?group_size={samples}&run=url&missing_entropy=error"
         }
         run = loop.run_loop(arguments(flags), tmp_path, record)
     service.kill()
     assert run.code == 0, run.log[-6000:]
-    print(f"\nURL route, entropies {entropies}: {len(run.steps)} steps in {run.seconds:.0f} s")
+    print(f"\nURL route: {len(run.steps)} steps in {run.seconds:.0f} s")
     assert len(run.steps) == 2
     scored = [x for x in run.scored if "query" in x.body]
     assert len(scored) == 2 * BATCH * samples
@@ -163,16 +162,40 @@ def test_the_url_route(tiny, tmp_path, entropies):
         part = scored[i * BATCH * samples : (i + 1) * BATCH * samples]
         assert step["rollout/reward_mean"] == pytest.approx(np.mean([x.reply["rewards"][0] for x in part]), abs=1e-6)
         answered = [x.reply["extra_logs"]["majority_ratio"][0] > 0 for x in part]
-        assert step["entropy_source"] == pytest.approx(entropies * np.mean(answered))
+        assert step["entropy_source"] == pytest.approx(np.mean(answered))
         assert any(answered)
         assert step["members"] == samples
-    if entropies:
-        keys = {}
-        for x in scored:
-            keys.setdefault(x.body["group_key"][0], []).append(x.body["index"][0])
-            assert x.body["mean_entropy"][0] >= 0
-            assert x.body["entropy_mode"] == ["temperature"]
-        assert len(keys) == 2 * BATCH
-        assert all(sorted(v) == list(range(samples)) for v in keys.values())
-    else:
-        assert not any("mean_entropy" in x.body for x in scored)
+    keys = {}
+    for x in scored:
+        keys.setdefault(x.body["group_key"][0], []).append(x.body["index"][0])
+        assert x.body["mean_entropy"][0] >= 0
+        assert x.body["entropy_mode"] == ["temperature"]
+    assert len(keys) == 2 * BATCH
+    assert all(sorted(v) == list(range(samples)) for v in keys.values())
+
+
+def test_votes_in_waves(tiny, tmp_path):
+    """A settled group costs no further wave: the requests that vLLM got are the rollouts that were scored."""
+    votes, wave = 24, 4
+    record, requests, service = tmp_path / "exchanges.jsonl", tmp_path / "requests.txt", loop.Service().start()
+    with loop.recording(service.url, record) as url:
+        flags = loop.flags(tiny, tmp_path, prompts=2 * BATCH, samples=SAMPLES, batch=BATCH) | {
+            "train.agent_func_path": str(tmp_path / "agent" / "agent.py")
+        }
+        settings = {"votes_per_prompt": votes, "adaptive": f"wave={wave}", "method": "ttrl", "temperature": 1.0}
+        prepare_folder(flags, AgentConfig(url=url, run="waves", **settings))
+        run = loop.run_loop(arguments(flags), tmp_path, record, environment={"DARE_TEST_REQUESTS": str(requests)})
+    service.kill()
+    assert run.code == 0, run.log[-6000:]
+    sizes = [len(x.body["groups"][0]["rollouts"]) for x in run.scored]
+    print(f"\nwaves: {len(run.steps)} steps in {run.seconds:.0f} s; votes a group {sorted(sizes)}")
+    assert len(run.steps) == 2
+    assert len(sizes) == 2 * BATCH
+    assert sorted(Counter(requests.read_text().splitlines()).values()) == sorted(sizes)
+    assert min(sizes) < votes, "no group settled early: the test has lost its point"
+    assert all(SAMPLES <= n <= votes and (n - SAMPLES) % wave == 0 for n in sizes)
+    for i, step in enumerate(run.steps):
+        part = sizes[i * BATCH : (i + 1) * BATCH]
+        assert step["members"] == pytest.approx(np.mean(part))
+        assert step["votes_saved"] == pytest.approx(votes - np.mean(part))
+        assert 0 <= step["settle_risk"] <= 0.5

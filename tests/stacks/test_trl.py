@@ -107,6 +107,35 @@ def test_votes_beyond_the_trained(train, service):
     assert alone != [pytest.approx(c["rewards"], abs=1e-6) for c in result["calls"]], "the votes changed nothing"
 
 
+def test_votes_in_waves(train, service):
+    """A settled group costs no further wave: the sequences that the model generated are the rollouts that were scored."""
+    from dare_reward.stacks.trl_rollout import VoteRollout
+
+    made, url = [], f"{service.url}?method=ttrl"
+
+    def count(trainer):
+        generate = trainer.model.generate
+
+        def counted(*given, **named):
+            found = generate(*given, **named)
+            made.append(len(found))
+            return found
+
+        trainer.model.generate = counted
+
+    result = train(url, steps=3, votes=VoteRollout(5, adaptive="wave=4", url=url), prepare=count)
+    sizes = []
+    for call in result["calls"]:
+        assert call["rewards"] == offline(call, method="ttrl")
+        each = [1 + len(row) for row in call["votes"]]
+        sizes += [sum(each[at : at + M]) for at in range(0, len(each), M)]
+    assert sum(made) == sum(sizes)
+    assert min(sizes) < 6 * M, "no group settled early: the test has lost its point"
+    assert all(M <= n <= 6 * M and n % 4 == 0 for n in sizes)
+    saved = [entry["dare/votes_saved"] for entry in result["log"] if "dare/votes_saved" in entry]
+    assert sum(saved) > 0
+
+
 def test_logprobs_need_a_generation_that_gives_them(train, service, monkeypatch):
     import train_trl
 

@@ -70,7 +70,7 @@ class Async(Recording, AsyncDareReward):
 
 def train(
     model: Path, url: str, *, trainer: str = "grpo", asynchronous: bool = False, steps: int = 3, batch: int = 8, evaluate: bool = False,
-    chat: bool = True, votes: int | None = None, prepare: Callable[[Any], None] = lambda trainer: None, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, **settings: Any,
+    chat: bool = True, votes: int | VoteRollout | None = None, prepare: Callable[[Any], None] = lambda trainer: None, on_step: Callable[[int], None] | None = None, out: Path, reward: dict[str, Any] | None = None, **settings: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Train; return the calls, the log and the final step. `prepare` gets the trainer before it starts."""
     import tiny
@@ -100,7 +100,7 @@ def train(
         num_generations_eval=2, max_completion_length=settings.pop("width", 16), max_steps=steps, logging_steps=1, save_strategy="no", report_to=[], learning_rate=1e-3,
         temperature=0.9, gradient_checkpointing=False, seed=3, disable_tqdm=True, **settings,
     )  # fmt: skip
-    more = {"rollout_func": VoteRollout(votes)} if votes is not None else {}
+    more = {} if votes is None else {"rollout_func": VoteRollout(votes) if isinstance(votes, int) else votes}
     run = kind(
         model=str(model),
         reward_funcs=function,

@@ -17,6 +17,7 @@ import sys
 if os.environ.get("DARE_TEST_CPU_SHIM") == "1":
     import importlib.abc
     import importlib.util
+    import pathlib
     import types
 
     def _torch(torch):
@@ -78,12 +79,28 @@ if os.environ.get("DARE_TEST_CPU_SHIM") == "1":
 
         module.dispatch_cpu_unquantized_gemm = dispatch
 
+    def _async_llm(module):
+        """Not a change: with DARE_TEST_REQUESTS=FILE, each request that the engine gets leaves its prompt there."""
+        if file := os.environ.get("DARE_TEST_REQUESTS"):
+            add = module.AsyncLLM._add_request
+
+            def note(prompt):
+                with pathlib.Path(file).open("a", encoding="utf-8") as out:
+                    out.write(f"{list(prompt)}\n")
+
+            async def counted(self, request, *rest):
+                note(request.prompt_token_ids)
+                await add(self, request, *rest)
+
+            module.AsyncLLM._add_request = counted
+
     HOOKS = {
         "torch": _torch,
         "openrlhf.trainer.ppo_utils.replay_buffer": _replay_buffer,
         "openrlhf.utils.distributed_util": _distributed,
         "openrlhf.trainer.ray.vllm_worker_wrap": _worker,
         "vllm.model_executor.layers.utils": _linear,
+        "vllm.v1.engine.async_llm": _async_llm,
     }
 
     class _Finder(importlib.abc.MetaPathFinder):
