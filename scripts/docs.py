@@ -1,8 +1,10 @@
-"""Renew what is written from the code: `python scripts/docs.py [--check] [FILES]`.
+"""Renew what is written from the code: `python scripts/docs.py [--check] [FILES]`, or build the site: `--site`.
 
 A block under a line `<!-- output of: COMMAND -->` in README.md or docs/ is what COMMAND prints, run by bash from the
 repository root with a service on the address that the documents use; openapi.json is the application's own description.
 `--check` changes nothing and fails if something differs. `--table NAME` prints one of the tables that the documents hold.
+`--site` makes its own environment (.venv-docs) and builds mkdocs.yml into build/site. Warnings are errors, and so is a
+page that loads something from another host.
 """
 
 import argparse
@@ -202,12 +204,32 @@ def table(name: str) -> str:
     return "\n".join(f"|{line}" if line.startswith("---") else f"| {line} |" for line in lines)
 
 
+def site() -> int:
+    """Build the site; 0 if there was no warning, and no page loads anything from another host."""
+    import _site  # noqa: PLC0415  who renews a table needs no environment of the site
+    import _venv  # noqa: PLC0415
+
+    python = _venv.ensure("docs", ["-e .[service,cli]"], groups=["docs"])
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # an advertisement, not a warning
+    built = subprocess.run([python, "-m", "mkdocs", "build", "--strict"], cwd=ROOT, env=quiet, check=False)
+    found = _site.foreign(ROOT / "build" / "site")
+    print(
+        "\n".join(
+            [*(f"loads from another host: {line}" for line in found), f"the site is in {ROOT / 'build' / 'site'}"]
+        )
+    )
+    return built.returncode or int(bool(found))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--table", choices=TABLES)
+    parser.add_argument("--site", action="store_true")
     parser.add_argument("files", nargs="*", type=Path, help="documents (default: all, and openapi.json)")
     arguments = parser.parse_args()
+    if arguments.site:
+        return site()
     if arguments.table:
         print(table(arguments.table))
         return 0
