@@ -75,9 +75,10 @@ class Reader:
         if notes.ignored:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
-            tell(f"ignored {', '.join(names)}{more}: no inputs of a group or rollout")
+            tell(f"ignored {', '.join(names)}{more}: they are no inputs of a group or rollout")
         if notes.estimated:
-            tell(f"estimated the entropies of {notes.estimated} groups by mean(-log p) of the sampled tokens (logprob)")
+            groups = f"{notes.estimated:,} group{'s' * (notes.estimated != 1)}"
+            tell(f"estimated the entropies of {groups} by the mean of -log p over the sampled tokens (logprob)")
 
 
 def _join(group: dict[str, Any], found: Loose) -> None:
