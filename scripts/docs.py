@@ -1,8 +1,10 @@
-"""Renew what is written from the code: `python scripts/docs.py [--check] [FILES]`.
+"""Renew what is written from the code: `python scripts/docs.py [--check] [FILES]`, or build the site: `--site`.
 
 A block under a line `<!-- output of: COMMAND -->` in README.md or docs/ is what COMMAND prints, run by bash from the
 repository root with a service on the address that the documents use; openapi.json is the application's own description.
 `--check` changes nothing and fails if something differs. `--table NAME` prints one of the tables that the documents hold.
+`--site` makes its own environment (.venv-docs) and builds mkdocs.yml into build/site. Warnings are errors, and so is a
+page that loads something from another host.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"<!-- output of: (?P<command>.+?) -->\n(?P<fence>```\w*\n)(?P<body>.*?)(?P<end>\n?```)", re.DOTALL)
@@ -175,6 +177,42 @@ def waves_table() -> Iterator[tuple[str, ...]]:
             yield name, f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
 
 
+def routes_table() -> Iterator[tuple[str, ...]]:
+    """The routes of openapi.json."""
+    yield "route", "what it does", "query and headers", "status"
+    for path, operations in json.loads(openapi())["paths"].items():
+        for verb, operation in operations.items():
+            named = ", ".join(f"`{p['name']}`" for p in operation.get("parameters", ())) or "-"
+            yield f"`{verb.upper()} {path}`", operation["summary"], named, ", ".join(operation["responses"])
+
+
+def schema_type(schema: dict[str, Any]) -> str:
+    """What a JSON schema accepts, in a few words."""
+    if "$ref" in schema:
+        return f"[{(name := schema['$ref'].rpartition('/')[2])}](#{name.lower()})"
+    if inner := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(dict.fromkeys(map(schema_type, inner)))
+    if "const" in schema or "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {schema_type(schema.get('items', {}))}"
+    return str(schema.get("type", "any"))
+
+
+def schemas() -> str:
+    """The bodies of openapi.json: a section for each, with its fields. Markdown, as it stands in the reference."""
+    parts = []
+    for name, schema in json.loads(openapi())["components"]["schemas"].items():
+        required = schema.get("required", ())
+        rows = [
+            f"| `{field}`{' *' if field in required else ''} | {schema_type(inner)} | "
+            f"{' '.join(inner.get('description', '').split()) or '-'} |".replace("||", "\\|\\|")
+            for field, inner in schema.get("properties", {}).items()
+        ]
+        parts += [f"### {name}", "", "| field | type | meaning |", "|---|---|---|", *rows, ""]
+    return "\n".join(parts).rstrip()
+
+
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
@@ -191,23 +229,46 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "commands": commands_table,
     "group-inputs": group_inputs_table,
     "waves": waves_table,
+    "routes": routes_table,
     "scalars": partial(meanings, "dare_reward.runs.tracker:SCALARS", "scalar", "meaning", form="`dare/{}`"),
 }
 
 
 def table(name: str) -> str:
     """One of TABLES in Markdown."""
+    if name == "schemas":
+        return schemas()
     head, *rows = TABLES[name]()
     lines = [" | ".join(head), "---|" * len(head), *(" | ".join(row) for row in rows)]
     return "\n".join(f"|{line}" if line.startswith("---") else f"| {line} |" for line in lines)
 
 
+def site() -> int:
+    """Build the site; 0 if there was no warning, and no page loads anything from another host."""
+    import _site  # noqa: PLC0415  who renews a table needs no environment of the site
+    import _venv  # noqa: PLC0415
+
+    python = _venv.ensure("docs", ["-e .[service,cli]"], groups=["docs"])
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # an advertisement, not a warning
+    built = subprocess.run([python, "-m", "mkdocs", "build", "--strict"], cwd=ROOT, env=quiet, check=False)
+    found = _site.foreign(ROOT / "build" / "site")
+    print(
+        "\n".join(
+            [*(f"loads from another host: {line}" for line in found), f"the site is in {ROOT / 'build' / 'site'}"]
+        )
+    )
+    return built.returncode or int(bool(found))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--table", choices=TABLES)
+    parser.add_argument("--table", choices=[*TABLES, "schemas"])
+    parser.add_argument("--site", action="store_true")
     parser.add_argument("files", nargs="*", type=Path, help="documents (default: all, and openapi.json)")
     arguments = parser.parse_args()
+    if arguments.site:
+        return site()
     if arguments.table:
         print(table(arguments.table))
         return 0

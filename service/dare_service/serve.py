@@ -20,7 +20,7 @@ def register(subparsers: Any) -> None:
         "serve",
         "Start the reward service.",
         group=TRAINING,
-        notes="Every DARE_* variable of docs/operations.md is a setting. It needs the extra `service`.",
+        notes="Set it up by the DARE_* variables of docs/operations.md. It needs the extra `service`.",
         examples=(
             "dare-reward serve",
             "DARE_TOKEN=secret dare-reward serve --host 0.0.0.0 --port 8080",

@@ -14,6 +14,11 @@ docs = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(docs)
 
 
+SITE = importlib.util.spec_from_file_location("site_script", ROOT / "scripts" / "_site.py")
+site = importlib.util.module_from_spec(SITE)
+SITE.loader.exec_module(site)
+
+
 @pytest.fixture(scope="module")
 def address():
     with docs.service() as found:
@@ -73,3 +78,33 @@ def test_the_example_of_a_new_method_works():
 @pytest.mark.parametrize("module", ["dare_reward.answers"])
 def test_docstrings_run(module):
     assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+LOADED = {
+    "a script": '<script src="https://cdn.test/x.js"></script>',
+    "a style": '<link rel="stylesheet" href="//cdn.test/x.css">',
+    "an image": '<img src="http://cdn.test/x.png">',
+}
+
+
+@pytest.mark.parametrize("what", LOADED)
+def test_the_site_may_load_nothing_from_another_host(what, tmp_path):
+    """The page of the site that does it is named, and `scripts/docs.py --site` fails."""
+    (tmp_path / "good.html").write_text('<script src="x.js"></script><a href="https://arxiv.org/">paper</a>')
+    assert site.foreign(tmp_path) == []
+    (tmp_path / "bad.html").write_text(LOADED[what])
+    assert [line.partition(":")[0] for line in site.foreign(tmp_path)] == ["bad.html"]
+
+
+def test_a_style_of_the_site_may_load_nothing_from_another_host(tmp_path):
+    (tmp_path / "x.css").write_text("a { background: url(data:image/png;base64,AA) } @import 'y.css';")
+    assert site.foreign(tmp_path) == []
+    (tmp_path / "y.css").write_text("@font-face { src: url('https://fonts.test/f.woff2') }")
+    assert site.foreign(tmp_path) == ["y.css: https://fonts.test/f.woff2"]
+
+
+def test_every_page_stands_in_the_navigation():
+    """A page that nobody reaches from the menu is not read; `--site` refuses one, too."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    pages = [page.relative_to(ROOT).as_posix() for page in DOCUMENTS]
+    assert [page for page in pages if not re.search(rf"[ :]{re.escape(page)}\b", text)] == []

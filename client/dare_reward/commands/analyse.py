@@ -39,7 +39,7 @@ def register(subparsers: Any) -> None:
             "dare-reward analyse rollouts.jsonl --method ttrl --method dare -p missing_entropy=frequency",
             "dare-reward analyse rollouts.jsonl --plot figures",
         ),
-        exits="0 everything read, 1 some lines not, 2 nothing labelled or wrong use.",
+        exits="0 if every line was read, 1 if some were not, 2 if nothing has labels, or for wrong use.",
     )
     add_file(parser, "Groups with `label` or `correct`")
     parser.add_argument(

@@ -26,10 +26,10 @@ UNMEASURED = (
     "--methods ttrl,empo"
 )
 WEIGHT = ("eps", "eps_scale", "u_floor")
-NOTES = """Labels end here: training sees one number, and the reward stays a function of answers and entropies. Label
-prompts of the kind that you will train on, with rollouts of the policy that you will train. Calibrate again when the
-policy has moved."""
-EXITS = "0 use, 1 the vote or undecided, 2 nothing could be measured."
+NOTES = """Your labels decide one number, the exponent. During training no reward sees them. Label prompts of the kind
+that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the model has
+changed."""
+EXITS = "0 for an exponent, 1 for the vote or undecided, 2 if nothing could be measured."
 
 
 def register(subparsers: Any) -> None:
@@ -51,7 +51,9 @@ def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight,
     parser = add_command(subparsers, name, words, notes=NOTES, examples=examples, exits=EXITS)
     add_file(parser, "Groups with entropies and `label` or `correct`")
     add_param(parser, f"Set {', '.join(WEIGHT)} of the weight, or how answers are read. You may repeat it.")
-    parser.add_argument("--level", type=float, default=LEVEL, help=f"The level of the intervals (default: {LEVEL:g}).")
+    parser.add_argument(
+        "--level", type=float, default=LEVEL, help=f"The confidence level of the intervals (default: {LEVEL:g})."
+    )
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the bootstrap (default: 0).")
     add_wide(parser)

@@ -44,7 +44,7 @@ def register(subparsers: Any) -> None:
             "dare-reward compare rollouts.jsonl --methods dare,majority,scrl",
             "dare-reward compare rollouts.jsonl --methods dare,ttrl -p missing_entropy=frequency",
         ),
-        exits="0 every group scored by every method, 1 some not, 2 nothing done.",
+        exits="0 if every method scored every group, 1 if some did not, 2 if nothing was done.",
     )
     add_file(parser, "Groups of rollouts")
     parser.add_argument(

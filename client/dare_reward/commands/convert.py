@@ -27,14 +27,14 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "convert",
-        "Write rollouts of other tools as groups, one a line.",
+        "Write rollouts of other tools as groups, one per line.",
         notes=NOTES,
         examples=(
             "dare-reward convert vllm_dump.jsonl --out rollouts.jsonl",
             "dare-reward convert completions_00010.parquet --entropy logprob --out rollouts.jsonl",
             "zcat batch_output.jsonl.gz | dare-reward convert - --out rollouts.jsonl",
         ),
-        exits="0 everything converted, 1 some lines not (standard error names them), 2 nothing done.",
+        exits="0 if every line was converted, 1 if some were not (standard error names them), 2 if nothing was done.",
     )
     add_file(parser, "Rollouts")
     add_out(parser)

@@ -72,19 +72,23 @@ def register(subparsers: Any) -> None:
         subparsers,
         "explain",
         "Explain how a group got its rewards, or find the strangest groups of a file.",
-        notes="It never asks a service: the same estimator runs in this process.",
+        notes="It never calls a service: it runs the same estimator in this process.",
         examples=(
             "dare-reward explain rollouts.jsonl --group aime-7",
             "dare-reward explain rollouts.jsonl --group line-3 -m ttrl  # a group without an id",
             "dare-reward explain rollouts.jsonl --strangest 5",
         ),
-        exits="0 explained, 1 the group cannot be scored, 2 there is no such group.",
+        exits="0 if it was explained, 1 if the group cannot be scored, 2 if there is no such group.",
     )
     add_file(parser, "Groups of rollouts")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
     what.add_argument(
-        "--strangest", type=int, default=5, metavar="N", help="Show the N groups most worth a look (the default, 5)."
+        "--strangest",
+        type=int,
+        default=5,
+        metavar="N",
+        help="Show the N groups that are most worth a look (default: 5, without --group).",
     )
     add_method(parser)
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")

@@ -22,14 +22,14 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "export",
-        "Send a run log to a tracker: scalars, a table of groups a step, traces.",
-        notes="""trackio and wandb keep the run where they always do. WANDB_MODE=offline stays on this machine.
-        TensorBoard's files go to tensorboard_log/PROJECT/NAME, or below TENSORBOARD_DIR.""",
+        "Send a run log to a tracker: scalars, a table of groups per step, traces.",
+        notes="""trackio and wandb store the run in their usual place. With WANDB_MODE=offline nothing leaves this
+        machine. TensorBoard's files go to tensorboard_log/PROJECT/NAME, or below TENSORBOARD_DIR.""",
         examples=(
             "dare-reward export runs/exp1 --to trackio",
             "dare-reward export runs/exp1 --to wandb --project dare",
         ),
-        exits="0 done, 1 some groups came too late for their step and are left out, 2 nothing done.",
+        exits="0 if all was sent, 1 if some groups came too late for their step, 2 if nothing was done.",
     )
     parser.add_argument("path", metavar="RUN", help="The folder of one run, or one segment of it.")
     parser.add_argument("--to", required=True, choices=list(EXPORTERS), help="The tracker, which must be installed.")

@@ -109,7 +109,7 @@ def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     """The argument `file` and how it is read."""
     parser.add_argument(
         "file",
-        help=f"{what} as JSON lines, JSON or Parquet, also by gzip or zstd; - reads standard input (docs/cli.md).",
+        help=f"{what} as JSON lines, JSON or Parquet, also by gzip or zstd; - reads standard input (docs/data.md).",
     )
     parser.add_argument(
         "--entropy",

@@ -46,7 +46,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument("name", nargs="?", help="Show the parameters of this method.")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--choose", action="store_true", help="Say what each needs, costs and gives, and what is unverified."
+        "--choose", action="store_true", help="Show what each method needs, costs and returns, and what is unverified."
     )
     what.add_argument(
         "--inputs",

@@ -30,13 +30,13 @@ def register(subparsers: Any) -> None:
         subparsers,
         "replay",
         "Score the groups of a run log by another method, and count what changes.",
-        notes="""A replay begins at the answers as the run read them. What it says holds for each group as it was
-        sampled: a policy that had been trained on other rewards would have sampled other rollouts.""",
+        notes="""It starts from the answers that the run read, and judges each group as it was sampled. Had you trained
+        on the other rewards, the model would have sampled other rollouts.""",
         examples=(
             "dare-reward replay runs/exp1 --method ttrl",
             "dare-reward replay runs/exp1 --method dare -p tau=0.1 --out changed.jsonl",
         ),
-        exits="0 every group scored again, 1 some not, 2 nothing done.",
+        exits="0 if every group was scored again, 1 if some were not, 2 if nothing was done.",
     )
     parser.add_argument("path", metavar="RUN", help="The folder of a run log, or one of its segments.")
     add_method(parser)

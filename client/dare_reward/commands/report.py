@@ -51,7 +51,7 @@ def register_plot(subparsers: Any) -> None:
         ),
     )
     _add_run(parser)
-    parser.add_argument("-o", "--out", required=True, help="The figure to write. Its suffix says the format.")
+    parser.add_argument("-o", "--out", required=True, help="The figure to write. Its suffix chooses the format.")
     parser.add_argument(
         "--figure", choices=FIGURES, default="agreement", help="What to draw (default: agreement; docs/report.md)."
     )
@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
     }
     with text_file(arguments.out, force=arguments.force, inputs=[arguments.file]) as out:
         out.write(document({**head, **data}))
-    warn(f"wrote {arguments.out}: {groups:,} groups in {len(data['runs'])} runs, {shown} of them one by one")
+    counted = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((groups, "group"), (len(data["runs"]), "run")))
+    warn(f"wrote {arguments.out}: {' of '.join(counted)}; {shown:,} to read one by one")
     return 0
 
 

@@ -32,7 +32,7 @@ def register(subparsers: Any) -> None:
         subparsers,
         "score",
         "Score groups of rollouts from a file.",
-        notes="On a terminal you see a table for each group. In a pipe or a file you get one JSON line a group.",
+        notes="On a terminal you see a table for each group. In a pipe or a file you get one JSON line per group.",
         examples=(
             "dare-reward score rollouts.jsonl",
             "dare-reward score rollouts.jsonl --out rewards.jsonl",
@@ -40,7 +40,7 @@ def register(subparsers: Any) -> None:
             "dare-reward score rollouts.jsonl -p missing_entropy=frequency  # without entropies",
             "dare-reward score rollouts.parquet --url http://127.0.0.1:8000",
         ),
-        exits="0 every group scored, 1 some not (standard error names them), 2 nothing done.",
+        exits="0 if every group was scored, 1 if some were not (standard error names them), 2 if nothing was done.",
     )
     add_file(parser, "Groups of rollouts")
     add_where(parser)

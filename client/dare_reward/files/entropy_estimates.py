@@ -38,7 +38,7 @@ def estimate_of(name: str, vocab_size: int | None = None) -> EntropyEstimate | N
             )
         words = "the k largest log-probabilities of each token"
         return EntropyEstimate("topk", "topk_logprobs", partial(_of_top, vocab_size), words)
-    words = "mean(-log p) of the sampled tokens"
+    words = "the mean of -log p over the sampled tokens"
     return EntropyEstimate("logprob", "token_logprobs", _of_sampled, words) if name == "logprob" else None
 
 

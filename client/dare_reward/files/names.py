@@ -1,6 +1,6 @@
 """The names that other tools have for our inputs. A file may use them; a request over HTTP may not.
 
-Declared once: the reader goes by these tables, and docs/cli.md shows them. Our name wins over the others, and of
+Declared once: the reader goes by these tables, and docs/data.md shows them. Our name wins over the others, and of
 these an earlier one over a later one.
 """
 

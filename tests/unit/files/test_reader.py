@@ -194,7 +194,7 @@ def test_entropies_are_estimated_only_if_asked_and_are_marked(tmp_path, capsys):
     assert main(["score", str(file), "--table", "--entropy", "logprob"]) == 0
     out, err = capsys.readouterr()
     assert "entropies logprob" in out
-    assert "mean(-log p)" in err
+    assert "mean of -log p" in err
     exact = {"rollouts": [{"answer": "1", "mean_entropy": 0.5, "token_logprobs": [-9.0]}]}
     file.write_text(lines([exact]))
     ((_, group),) = Reader(str(file), missing=estimate_of("logprob"))

@@ -300,7 +300,7 @@ def test_the_file_stays_small():
 def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
     out = tmp_path / "a.html"
     assert main(["report", EXAMPLE, "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
-    assert "16 groups in 1 runs, 16 of them one by one" in capsys.readouterr().err
+    assert "16 groups of 1 run; 16 to read one by one" in capsys.readouterr().err
     assert main(["report", EXAMPLE, "-o", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
     log = tmp_path / "log"
@@ -311,7 +311,7 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
     (log / "20260101T000000000Z-1-01234567-000000.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     for source in (log, log / "x.jsonl"):
         assert main(["report", str(source), "--run", "two", "-o", str(tmp_path / "b.html"), "--force"]) == 0
-        assert "3 groups in 1 runs" in capsys.readouterr().err
+        assert "3 groups of 1 run;" in capsys.readouterr().err
     assert main(["report", str(log), "--run", "three", "-o", str(tmp_path / "c.html")]) == 2
     assert not (tmp_path / "c.html").exists()
 

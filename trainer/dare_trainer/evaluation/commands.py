@@ -29,8 +29,8 @@ from .scores import score
 __all__ = ["register", "report"]
 
 SHOWN = ("Raw model", "CoT", "GRPO", "TTRL", "DARE")
-NOTES = """Completions are kept in OUT/BENCHMARK.completions.jsonl as they come, so the same command resumes. Answers
-are extracted and graded by the rules of docs/answers.md. $OPENAI_API_KEY is the server's token."""
+NOTES = """It keeps completions in OUT/BENCHMARK.completions.jsonl as they come, so you can run the same command again
+to resume. It reads and grades answers by the rules of docs/answers.md. Set $OPENAI_API_KEY to the server's token."""
 
 
 def register(subparsers: Any) -> None:
@@ -44,18 +44,18 @@ def register(subparsers: Any) -> None:
             "dare-reward evaluate --data aime24=aime.jsonl --url http://127.0.0.1:8000/v1 --model m --out evaluation",
             "dare-reward evaluate --data aime24=aime.jsonl --out evaluation --report",
         ),
-        exits="0 done, 1 completions are missing, 2 wrong use or no server.",
+        exits="0 if all is done, 1 if completions are missing, 2 for wrong use or no server.",
     )
     words = f"A JSON or JSONL file of {', '.join(BENCHMARKS)}. You may repeat it."
     parser.add_argument("--data", action="append", required=True, metavar="BENCHMARK=FILE", help=words)
     parser.add_argument("--out", type=Path, required=True, help="The folder of the completions and report.json.")
     parser.add_argument("--url", help="An OpenAI-compatible endpoint, such as http://HOST:PORT/v1.")
-    parser.add_argument("--model", default="", help="The name by which the server knows the model.")
+    parser.add_argument("--model", default="", help="The model's name on the server.")
     parser.add_argument("--samples", type=int, default=16, help="Completions of each problem (default: 16).")
     parser.add_argument("--limit", type=int, help="Ask only the first problems of each file.")
     parser.add_argument("--temperature", type=float, default=1.0, help="The sampling temperature (default: 1).")
     parser.add_argument("--top-p", type=float, default=0.95, help="The top-p of the sampling (default: 0.95).")
-    parser.add_argument("--max-tokens", type=int, default=3072, help="Tokens of a completion at most (default: 3072).")
+    parser.add_argument("--max-tokens", type=int, default=3072, help="The most tokens of a completion (default: 3072).")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the sampling (default: 0).")
     parser.add_argument(
         "--route", choices=["chat", "completions"], default="chat", help="Ask by chat, or send the bare question."
@@ -63,7 +63,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--system", help="A system message, for chat.")
     parser.add_argument("--concurrency", type=int, default=32, help="Requests in flight (default: 32).")
     parser.add_argument("--paper", choices=models(), help="Print the paper's rows of this model too.")
-    parser.add_argument("--report", action="store_true", help="Ask nothing, and report what is there.")
+    parser.add_argument("--report", action="store_true", help="Send no request, and report what is there.")
     parser.set_defaults(run=run)
 
 

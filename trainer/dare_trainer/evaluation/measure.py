@@ -28,8 +28,8 @@ from .benchmarks import BENCHMARKS, BenchmarkProblem, load, prompt
 __all__ = ["MeasurePlan", "groups_of", "register", "written"]
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
-NOTES = """It needs vLLM and a GPU that holds the model. The file of --out gets one group a line, in the shape of the
-HTTP body. What it holds already is not sampled again."""
+NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
+does not sample again what the file already holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def register(subparsers: Any) -> None:
             "dare-reward measure --model Qwen/Qwen2.5-Math-1.5B --data math-500=math.jsonl --out rollouts.jsonl",
             "dare-reward measure --model ./policy --data amc=amc.json --out r.jsonl --engine tensor_parallel_size=2",
         ),
-        exits="0 entropy is worth using, 1 the vote or undecided, 2 nothing done.",
+        exits="0 if entropy is worth using, 1 for the vote or undecided, 2 if nothing was done.",
     )
     parser.add_argument("--model", required=True, help="A name or a folder that vLLM can load.")
     parser.add_argument(
@@ -65,11 +65,16 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
     parser.add_argument("--rollouts", type=int, default=usual.rollouts, help="Rollouts of each prompt (default: 64).")
     parser.add_argument(
-        "--temperature", type=float, default=usual.temperature, help="The temperature of your training (default: 1)."
+        "--temperature",
+        type=float,
+        default=usual.temperature,
+        help="The temperature that you will train with (default: 1).",
     )
-    parser.add_argument("--top-p", type=float, default=usual.top_p, help="The top-p of your training (default: 0.95).")
     parser.add_argument(
-        "--max-tokens", type=int, default=usual.max_tokens, help="New tokens of a rollout at most (default: 3072)."
+        "--top-p", type=float, default=usual.top_p, help="The top-p that you will train with (default: 0.95)."
+    )
+    parser.add_argument(
+        "--max-tokens", type=int, default=usual.max_tokens, help="The most new tokens of a rollout (default: 3072)."
     )
     parser.add_argument(
         "--route",

@@ -32,7 +32,7 @@ def register_train(subparsers: Any) -> None:
             "dare-reward train --recipe aime24-qwen2.5-math-1.5b --reward-url http://HOST:8000 --dry-run",
             "dare-reward train --recipe amc-qwen3-1.7b --reward-url http://HOST:8000 --set rollout.batch_size=16",
         ),
-        exits="those of OpenRLHF; 1 a table has rows that cannot run, 2 wrong use.",
+        exits="those of OpenRLHF; 1 if a table has rows that cannot run, 2 for wrong use.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
@@ -40,7 +40,10 @@ def register_train(subparsers: Any) -> None:
     )
     what.add_argument("--table", help="Print the commands of a table: main, ablation, large or forms (with --dry-run).")
     what.add_argument(
-        "--list", nargs="*", metavar="WORD", help="List what recipes are made of, or those whose names hold every WORD."
+        "--list",
+        nargs="*",
+        metavar="WORD",
+        help="List the parts of recipe names, or the recipes whose names contain every WORD.",
     )
     parser.add_argument("--reward-url", metavar="URL", help="The address of the reward service, http://HOST:PORT.")
     parser.add_argument(
@@ -74,7 +77,7 @@ def register_train(subparsers: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="Set a setting of the agent. You may repeat it.",
+        help="Change a setting of the agent. You may repeat it.",
     )
     parser.add_argument(
         "--params",
@@ -87,8 +90,8 @@ def register_train(subparsers: Any) -> None:
         help="Compose for this release (default: the installed one, else the newest known).",
     )
     parser.add_argument("--force", action="store_true", help="Replace files of the agent that differ.")
-    parser.add_argument("--dry-run", action="store_true", help="Print the command, one flag a line, and do nothing.")
-    parser.add_argument("extra", nargs="*", help="Arguments for OpenRLHF as they are, after --.")
+    parser.add_argument("--dry-run", action="store_true", help="Print the command, one flag per line, and run nothing.")
+    parser.add_argument("extra", nargs="*", help="Arguments after -- go to OpenRLHF unchanged.")
     parser.set_defaults(run=train)
 
 
@@ -102,14 +105,14 @@ def register_doctor(subparsers: Any) -> None:
             "dare-reward doctor --reward-url http://HOST:8000",
             "dare-reward doctor --reward-url http://HOST:8000 --data data/aime24.jsonl data/aime24-eval.jsonl",
         ),
-        exits="0 nothing failed, 2 a check failed.",
+        exits="0 if every check passed, 2 if one failed.",
     )
     parser.add_argument(
         "--reward-url", default="http://127.0.0.1:8000", metavar="URL", help="The address of the reward service."
     )
     parser.add_argument("--method", default="dare", help="The method that you will train with (default: dare).")
     parser.add_argument(
-        "--waiters", type=int, default=8192, help="Rollouts that may wait for a reward at once, on the URL route."
+        "--waiters", type=int, default=8192, help="How many rollouts may wait for a reward at once, on the URL route."
     )
     parser.add_argument("--timeout", type=float, default=5.0, help="Seconds to wait for the service (default: 5).")
     parser.add_argument(

@@ -1,9 +1,9 @@
 """Score answer graders and extractors on the written sets, beside the published ones.
 
-    python scripts/score_answers.py pairs                       graders on tests/data/answer_pairs.jsonl
-    python scripts/score_answers.py endings                     extractors on answer_endings.jsonl and on two real corpora
-    python scripts/score_answers.py endings --show 20           and twenty disagreements of each kind, to read
-    python scripts/score_answers.py endings --wrong             and every ending that our extractor gets wrong
+    python research/scripts/score_answers.py pairs                       graders on tests/data/answer_pairs.jsonl
+    python research/scripts/score_answers.py endings                     extractors on answer_endings.jsonl and on two real corpora
+    python research/scripts/score_answers.py endings --show 20           and twenty disagreements of each kind, to read
+    python research/scripts/score_answers.py endings --wrong             and every ending that our extractor gets wrong
 
 Beside ours: the reference implementation's, written anew, and Math-Verify with its defaults if it is installed
 (`pip install "math-verify[antlr4_13_2]"`). Math-Verify grades mathematics alone. Each pair is judged in both orders; a
@@ -30,7 +30,7 @@ from dare_reward.answers.extraction.boxes import boxes
 from dare_reward.answers.keys import _cached_math
 from dare_reward.answers.ttrl_strings import official_answer
 
-DATA = Path(__file__).resolve().parent.parent / "tests" / "data"
+DATA = Path(__file__).resolve().parents[2] / "tests" / "data"
 CORPORA = ("gsm8k_4models", "game24_gpt4_m100")
 MATH_VERIFY = importlib.util.find_spec("math_verify") is not None
 

@@ -1,0 +1,201 @@
+"""The files of deploy/: they agree with the service's own settings and metrics, and the programs that read them do."""
+
+import json
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from dare_service.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+NGINX = (DEPLOY / "nginx.conf").read_text()
+UNIT = (DEPLOY / "dare-reward.service").read_text()
+MANIFEST = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+DEFAULTS = Settings()
+
+needs = {name: pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}") for name in
+         ("nginx", "openssl", "systemd-analyze", "promtool")}  # fmt: skip
+
+
+def pod():
+    (found,) = [m["spec"]["template"]["spec"] for m in MANIFEST if m["kind"] == "Deployment"]
+    return found
+
+
+# Times and sizes
+
+
+def test_each_of_them_waits_for_the_whole_orderly_stop():
+    stop = DEFAULTS.drain + DEFAULTS.grace
+    assert float(re.search(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)[1]) > stop
+    assert pod()["terminationGracePeriodSeconds"] > stop
+
+
+def test_nginx_waits_longer_than_a_rollout_is_held():
+    assert float(re.search(r"proxy_read_timeout (\d+)s;", NGINX)[1]) > DEFAULTS.join_hold
+    assert int(re.search(r"client_max_body_size (\d+)m;", NGINX)[1]) << 20 == DEFAULTS.max_body_bytes
+    assert int(re.search(r"backlog=(\d+);", NGINX)[1]) == DEFAULTS.backlog
+    assert int(re.search(r"worker_connections (\d+);", NGINX)[1]) > 2 * DEFAULTS.backlog
+
+
+def test_there_are_connections_for_every_rollout_that_waits():
+    assert int(re.search(r"^LimitNOFILE=(\d+)$", UNIT, re.MULTILINE)[1]) > DEFAULTS.backlog
+
+
+def test_a_bad_setting_ends_the_unit_and_not_in_a_loop():
+    assert re.search(r"^RestartPreventExitStatus=2$", UNIT, re.MULTILINE)
+
+
+def test_kubernetes_never_runs_two_processes():
+    (deployment,) = [m for m in MANIFEST if m["kind"] == "Deployment"]
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_kubernetes_probes_what_the_service_has(service):
+    (container,) = pod()["containers"]
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert service.get(container[name]["httpGet"]["path"]).status_code == 200
+    assert container["livenessProbe"]["httpGet"]["path"] == "/health"
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+# Programs
+
+
+@needs["systemd-analyze"]
+def test_systemd_reads_the_unit(tmp_path):
+    unit = tmp_path / "dare-reward.service"
+    unit.write_text(UNIT.replace("/opt/dare-reward/bin/dare-reward", sys.executable))
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture
+def proxy(start_server, tmp_path):
+    """The service behind nginx as deploy/nginx.conf has it, with other ports and paths; yields a client."""
+    certificate = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    certificate += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "dare-reward.key", "-out", "dare-reward.crt"]
+    subprocess.run(certificate, cwd=tmp_path, check=True, capture_output=True)
+    with start_server(DARE_TOKEN="secret", DARE_TRUSTED_PROXIES="127.0.0.1") as (url, _):
+        # nginx cannot choose a free port itself: a socket in the folder stands for the public one.
+        text = NGINX.replace("server 127.0.0.1:8000;", f"server {url.removeprefix('http://')};")
+        text = text.replace("listen 443 ssl", f"listen unix:{tmp_path}/socket ssl").replace("/etc/nginx", str(tmp_path))
+        text = text.replace("/run/nginx.pid", f"{tmp_path}/pid").replace("/var/log/nginx", str(tmp_path))
+        text = text.replace("worker_processes auto;", "worker_processes 1; daemon off; error_log stderr;")
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
+            text = text.replace("http {", f"http {{ {name}_temp_path {tmp_path}/{name};", 1)
+        (tmp_path / "nginx.conf").write_text(text)
+        command = ["nginx", "-e", "stderr", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+        checked = subprocess.run([*command, "-t"], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stderr
+        assert "[warn]" not in checked.stderr
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            try:
+                context = ssl.create_default_context(cafile=str(tmp_path / "dare-reward.crt"))
+                transport = httpx.HTTPTransport(uds=f"{tmp_path}/socket", verify=context, retries=8)
+                headers = {"Authorization": "Bearer secret"}
+                with httpx.Client(transport=transport, base_url="https://localhost", headers=headers) as client:
+                    yield client
+            finally:
+                process.terminate()
+
+
+@needs["nginx"]
+@needs["openssl"]
+def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path):
+    body = {"groups": [{"rollouts": [{"answer": a, "mean_entropy": 0.1 * i}]} for i, a in enumerate("4458")]}
+    through, plain = proxy.post("/reward", json=body), service.post(body)
+    assert through.status_code == plain.status_code == 200
+    assert [g["rewards"] for g in through.json()["groups"]] == [g["rewards"] for g in plain.json()["groups"]]
+
+    refused = proxy.post("/reward", json=body, headers={"Authorization": "Bearer wrong"})
+    assert refused.status_code == 401
+
+    large = {"groups": [{"prompt": "x" * 250_000, "rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 40}
+    assert proxy.post("/reward", json=large).status_code == 200  # 10 MB: nginx itself would take 1
+
+    def rollout(answer):
+        sent = {"query": [f"2+2? The answer is {answer}."], "prompts": ["2+2?"], "labels": [""]}
+        return proxy.post("/reward?group_size=4&run=nginx&token=secret", json=sent).json()["rewards"]
+
+    with ThreadPoolExecutor(4) as pool:
+        rewards = list(pool.map(rollout, "4454"))
+    assert rewards[0] == rewards[1] == rewards[3] > rewards[2]
+    assert "secret" not in (tmp_path / "dare-reward.log").read_text()
+
+
+# Metrics
+
+
+def expressions():
+    rules = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
+    panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
+    found = {f"alert {rule['alert']}": rule["expr"] for rule in rules}
+    return found | {f"panel {p['title']} {t['refId']}": t["expr"] for p in panels for t in p["targets"]}
+
+
+@pytest.fixture(scope="module")
+def exported(service):
+    """The labels of each metric that the service knows, whether it has counted anything or not."""
+    found = {}
+    metrics = service.app.state.dare.metrics
+    for metric in metrics.registry._names_to_collectors.values():
+        kinds = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}
+        for suffix in kinds.get(metric._type, ("",)):
+            found[metric._name + suffix] = set(metric._labelnames) | ({"le"} if suffix == "_bucket" else set())
+    return found
+
+
+def test_what_is_exported_is_what_prometheus_reads(exported, service):
+    text = service.get("/metrics").text
+    seen = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+    assert {name for name in seen if name.startswith("dare_") and not name.endswith("_created")} <= set(exported)
+
+
+@pytest.mark.parametrize("name", expressions())
+def test_alerts_and_panels_use_metrics_and_labels_that_the_service_exports(name, exported):
+    expression = expressions()[name]
+    metrics = set(re.findall(r"\bdare_\w+", expression))
+    assert metrics
+    assert metrics <= set(exported)
+    labels = {label for inner in re.findall(r"by \(([^)]*)\)", expression) for label in re.split(r",\s*", inner)}
+    labels |= set(re.findall(r"\{(\w+)=", expression))
+    for metric in metrics:
+        assert labels <= exported[metric], f"{metric} has {sorted(exported[metric])}"
+
+
+def test_every_metric_is_in_a_panel(exported):
+    """Except sizes of bodies and what the log says better."""
+    drawn = set(re.findall(r"\bdare_\w+", " ".join(expressions().values())))
+    families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in exported}
+    missing = {f for f in families if not any(d.startswith(f) for d in drawn)}
+    assert missing == {
+        "dare_request_bytes", "dare_join_remembered_groups", "dare_join_score_seconds",
+        "dare_join_address_conflicts_total", "dare_ignored_labels_total",
+    }  # fmt: skip
+
+
+@needs["promtool"]
+def test_prometheus_reads_the_alerts():
+    done = subprocess.run(["promtool", "check", "rules", str(DEPLOY / "prometheus-alerts.yml")], capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_alerts_thresholds_are_below_the_limits_they_warn_of():
+    rules = {
+        r["alert"]: r["expr"]
+        for r in yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
+    }
+    for alert, limit in (("DareJoinMemory", DEFAULTS.join_memory), ("DareBodiesInFlight", DEFAULTS.max_inflight_bytes)):
+        assert 0.8 * limit < float(rules[alert].rpartition("> ")[2]) < limit
