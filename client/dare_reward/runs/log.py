@@ -174,19 +174,19 @@ class RunLog:
     _open: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)
     _own: deque[_Segment] = field(default_factory=deque)
 
-    def add(self, record: RunRecord) -> None:
-        """Leave a request's groups to the thread, or count them as dropped if too much waits already."""
+    def add(self, record: RunRecord, when: float | None = None) -> None:
+        """Leave a request's groups, scored at `when`, to the thread; or count them as dropped if too much waits."""
         if self._pid != os.getpid():
             with _starting:
                 self._begin()
         with self._more:
             weight = record.weight
             if self._stopping or (self._queue and self._waiting + weight > WAITING):
-                self.counts.dropped += len(record.replies)
+                self.counts.dropped += len(record.sizes)
                 full = not self._stopping
             else:
                 full = False
-                self._queue.append((self.clock(), record))
+                self._queue.append((self.clock() if when is None else when, record))
                 self._waiting += weight
                 self._idle = False
                 self._more.notify_all()
@@ -295,7 +295,7 @@ class RunLog:
                 yield text
                 done += 1
         except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
-            self._fail(len(record.replies) - done, f"groups could not be logged: {type(error).__name__}: {error}")
+            self._fail(len(record.sizes) - done, f"groups could not be logged: {type(error).__name__}: {error}")
 
     def _write(self, run: str, texts: list[bytes]) -> None:
         """One member with these lines."""
