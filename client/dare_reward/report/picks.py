@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-__all__ = ["REASONS", "Card", "Picks", "reasons"]
+from ..runs.reasons import REASONS, reasons
+
+__all__ = ["Card", "Picks"]
 
 EACH: Final = 8  # groups of a reason
 SAMPLE: Final = 32  # groups of the even sample; half of them go when it is full
@@ -18,14 +20,6 @@ TEXT: Final = 4000  # characters of a text that are kept
 TOKENS: Final = 2048  # entropies of a rollout that are kept
 ANSWER: Final = 500  # characters of an answer
 ANSWERS: Final = 20_000  # characters of a group's answers that are kept for a while without being cut
-
-REASONS: Final[Mapping[str, str]] = {
-    "flip": "a shadow method would have chosen another label, or given advantages of the other sign",
-    "wrong": "the label says that a confident majority is wrong",
-    "tie": "several answers have the most votes",
-    "pruned": "every answer was pruned",
-    "failed": "the group could not be scored",
-}
 
 Line = Mapping[str, Any]
 KEYS: Final = (
@@ -54,29 +48,6 @@ class Card:
     def shown(self) -> dict[str, Any]:
         """As JSON for the report."""
         return {"key": self.serial, "place": self.place, "why": self.why, **self.kept().line}
-
-
-def reasons(line: Line) -> dict[str, float]:
-    """Why the group is worth reading, with how much: the greatest of each reason are kept."""
-    if line.get("error") is not None:
-        return {"failed": 0.0}
-    found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
-    share = float(found.get("majority_ratio") or 0.0)
-    out = {}
-    shadows = [s for s in (found.get("shadow") or {}).values() if isinstance(s, Mapping) and "error" not in s]
-    if shadows and (strength := max(_differs(s) for s in shadows)) > 0:
-        out["flip"] = strength
-    if found.get("label_accuracy") == 0 and share > 0.5:
-        out["wrong"] = share
-    if "tie" in flags:
-        out["tie"] = share
-    if "all_pruned" in flags:
-        out["pruned"] = float(len(line.get("support") or ()))
-    return out
-
-
-def _differs(said: Mapping[str, Any]) -> float:
-    return (1.0 - float(said.get("label_agreement", 1.0))) + float(said.get("flipped") or 0.0)
 
 
 @dataclass(slots=True)

@@ -82,6 +82,9 @@ LINE: Final = (
     LineField("flags", "group", "what is unusual about it"),
     LineField("diagnostics", "group", "its numbers; `shadow` in it says what other methods would have said"),
     LineField("error", "group", "code and message of a group that could not be scored"),
+    LineField(
+        "truncated", "rollout", "the length limit cut it off (`finish_reason`: length), if that was sent for any"
+    ),
     LineField("inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent"),
     LineField("prompt", "group", "the prompt, if asked for and sent"),
     LineField("texts", "rollout", "the text, if asked for and sent"),
@@ -113,6 +116,7 @@ class RunRecord:
     correct_R   1 right, 0 wrong, NaN unknown
     texts       prompt and texts, if asked for: a value for each group
     tokens      entropies of the generated tokens, if asked for
+    truncated_R the length limit cut it off; None where nobody said how rollouts ended
     encoded     the replies as JSON objects, where they have been written already, without token masks
     """
 
@@ -128,6 +132,7 @@ class RunRecord:
     columns: Mapping[str, Floats]
     texts: Mapping[str, Sequence[Any]]
     tokens: Ragged | None
+    truncated_R: Sequence[bool] | None = None
     encoded: Sequence[bytes] | None = None
     request_id: str | None = None
 
@@ -189,6 +194,7 @@ def of_scored(
         columns=_columns(arrays.columns),
         texts=_texts(groups, asked),
         tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
+        truncated_R=_truncated(groups),
         encoded=encoded,
         request_id=request_id,
     )
@@ -221,6 +227,7 @@ def of_groups(
         columns=_columns(arrays),
         texts=_texts(groups, asked),
         tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
+        truncated_R=_truncated(groups),
     )
 
 
@@ -248,6 +255,11 @@ def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[
         texts = [[r.get("text") for r in g["rollouts"]] for g in groups]
         out["texts"] = [own if any(t is not None for t in own) else None for own in texts]
     return out
+
+
+def _truncated(groups: Sequence[JSON]) -> list[bool] | None:
+    ends = [r.get("finish_reason") for g in groups for r in g["rollouts"]]
+    return None if ends.count(None) == len(ends) else [end == "length" for end in ends]
 
 
 def _tokens(sizes_P: Ints, arrays: Mapping[str, Any], asked: frozenset[str]) -> Ragged | None:
@@ -316,6 +328,8 @@ def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any]
             "seconds": round(record.seconds, 6),
         }
         further: dict[str, Any] = {}
+        if record.truncated_R is not None:
+            further["truncated"] = list(record.truncated_R[part])
         if known := {n: values for n, column in inputs.items() if (values := _known(column[part])) is not None}:
             further["inputs"] = known
         if any(tokens[part]):

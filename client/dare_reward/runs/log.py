@@ -7,6 +7,7 @@ process, every group that `flushed` counts can be read; a torn end holds none of
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import logging
 import math
@@ -39,6 +40,7 @@ OPEN: Final = 32  # segments open at once: one for each run that is written now
 SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
 BLOCK: Final = 4096  # bytes that the smallest file takes
 LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
+TRIES: Final = 8  # at a folder that another process deletes meanwhile
 LEVEL: Final = 1  # of zlib: three times the speed of its default for a seventh more bytes
 
 _starting = threading.Lock()
@@ -79,6 +81,14 @@ def folder_of(run: str | None) -> str:
     return f"{name[:100]}-{blake2b((run or '').encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 
 
+def _make_folder(folder: Path) -> None:
+    """With what lies above it; for this user only, because rollouts are read in it. What is there stays as it is."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+
+
 @dataclass(slots=True, eq=False)
 class _Segment:
     """A file that this process made. `fd` is -1 once it is closed."""
@@ -91,9 +101,12 @@ class _Segment:
 
     @classmethod
     def create(cls, path: Path, now: float) -> _Segment:
-        path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        return cls(path, os.open(path, flags, 0o666), now, now)
+        for _ in range(TRIES):
+            with suppress(FileNotFoundError):  # another process has just found the folder empty, and deleted it
+                _make_folder(path.parent)
+                return cls(path, os.open(path, flags, 0o600), now, now)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def write(self, data: bytes, now: float) -> None:
         """All of it or nothing; OSError."""
