@@ -70,10 +70,12 @@ class Send:
     media_type: str = "application/json"
     max_reply: int = REPLY_FLOOR
     request_id: str = ""
+    key: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"content-type": self.media_type, "x-request-id": self.request_id}
+        """The id is that of a try, the key that of the question."""
+        return {"content-type": self.media_type, "x-request-id": self.request_id, "idempotency-key": self.key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,9 +340,9 @@ class _Base:
 
     def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
         """The response, after as many tries as are allowed."""
-        problem = ""
+        problem, key = "", secrets.token_hex(16)
         for attempt in range(self.retries + 1):
-            outcome = yield replace(send, request_id=secrets.token_hex(16))
+            outcome = yield replace(send, request_id=secrets.token_hex(16), key=key)
             if isinstance(outcome, DareError):
                 raise outcome
             if isinstance(outcome, _Response):

@@ -180,7 +180,8 @@ async def reward(request: Request) -> Response:
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
     wanted = _reply_form(request)
     recorded = request.headers.get("dare-record", "").lower() != "no"
-    call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded)
+    key = request.headers.get("idempotency-key", "")[:128]
+    call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded, key)
     groups, receive = state.workers.groups, request.receive
     outcome = await unless_gone(groups, partial(work, state.scorer, call), receive)
     if isinstance(outcome, DecodedRequest):

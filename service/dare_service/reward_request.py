@@ -59,6 +59,7 @@ class Call:
     """A request as it came: body and its form, the URL's query, and the media type of the reply.
 
     recorded   run log and page are told of it
+    key        what a repetition of the request has too
     """
 
     body: bytearray
@@ -67,6 +68,7 @@ class Call:
     request_id: str
     wanted: str
     recorded: bool = True
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,6 +169,7 @@ def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Cal
             run=content.get("run"),
             step=content.get("step"),
             encoded=encoded if detail == "full" else None,
+            request_id=call.key or call.request_id,
         )
     return ScoredRequest(out, reply, decoded.decode_ms, 1e3 * (time.perf_counter() - begun), notes)
 

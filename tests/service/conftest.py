@@ -18,10 +18,10 @@ def anyio_backend():
 
 
 class Local:
-    """The application without a socket, called synchronously."""
+    """The application without a socket, called synchronously; without a page, which has a process of its own."""
 
     def __init__(self, **settings):
-        self.app = create_app(Settings(**settings))
+        self.app = create_app(Settings(**{"page": "off", **settings}))
         self.state = self.app.state.dare
 
     def request(self, method, url, **kwargs):
@@ -50,7 +50,15 @@ def service():
 
 @pytest.fixture
 def make_service():
-    return Local
+    made = []
+
+    def make(**settings):
+        made.append(Local(**settings))
+        return made[-1]
+
+    yield make
+    for service in made:
+        service.state.recorder.close()
 
 
 @contextmanager

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from dare_service.page import feed as feeds
 from dare_service.page.routes import _events
 
 GROUP = {
@@ -17,11 +16,11 @@ BODY = {"run": "first", "step": 3, "groups": [GROUP]}
 
 @pytest.fixture
 def page(make_service):
-    return make_service()
+    return make_service(page="on")
 
 
 def shown(page, **headers):
-    assert page.state.recorder.feed.settle()
+    assert page.state.recorder.keeper.settle()
     found = page.get("/page/data", headers=headers)
     assert found.status_code == 200
     return json.loads(found.content)["runs"]
@@ -45,13 +44,13 @@ def test_the_page_and_its_parts(page):
 
 
 def test_what_is_scored_is_shown(page):
-    before = page.state.recorder.feed.version
+    before = page.state.recorder.keeper.version
     assert page.post(BODY).status_code == 200
     (run,) = shown(page)
     assert (run["run"], run["columns"]["step"], run["groups"], run["rollouts"]) == ("first", [3], 1, 3)
     assert run["cards"][0]["pseudo_label"] == "4"
     assert run["cards"][0]["mean_entropies"] == [0.2, 0.2, 0.9]
-    assert page.state.recorder.feed.version > before
+    assert page.state.recorder.keeper.version > before
 
 
 def test_joined_rollouts_are_shown(page):
@@ -79,13 +78,13 @@ def test_texts_and_prompts_stay_away(page):
 def test_off(make_service):
     page = make_service(page="off")
     assert page.post(BODY).status_code == 200
-    assert page.state.recorder.feed is None
+    assert page.state.recorder.keeper is None
     for path in ("/", "/page/data", "/page/events", "/page/report.js"):
         assert page.get(path).status_code == 404
 
 
 def test_the_token_guards_all_that_is_known(make_service):
-    page = make_service(token="s3cret")
+    page = make_service(page="on", token="s3cret")
     bearer = {"Authorization": "Bearer s3cret"}
     assert page.get("/").status_code == 401
     assert "<main" in page.get("/").text  # it asks for the token
@@ -103,7 +102,8 @@ def test_events_tell_of_more_and_end_when_the_service_stops(page):
         stream = _events(page.state)
         first = await anext(stream)
         assert page.state.streams == 1
-        page.post_inside = page.state.recorder.feed.book.add({"run": "r", "group_id": "g", "error": None})
+        await asyncio.to_thread(page.post, BODY)
+        assert await asyncio.to_thread(page.state.recorder.keeper.settle)
         second = await anext(stream)
         page.state.draining = True
         rest = [event async for event in stream]
@@ -115,33 +115,39 @@ def test_events_tell_of_more_and_end_when_the_service_stops(page):
     assert page.get("/page/events").status_code == 503
 
 
-def test_more_than_it_can_add_up_is_left_out_and_said(page, monkeypatch):
-    monkeypatch.setattr(feeds, "WAITING", 4000)
-    feed = page.state.recorder.feed
-    with feed._book:  # the thread waits
-        for _ in range(8):
-            assert page.post(BODY).status_code == 200
-    (run,) = shown(page)
-    assert run["groups"] + feed.left_out == 8
-    assert feed.left_out > 0
-    assert f"{feed.left_out} groups" in json.loads(page.get("/page/data").content)["source"]
-
-
-def test_a_record_that_cannot_be_shown_ends_nothing(page, monkeypatch):
+def test_a_record_that_cannot_be_shown_ends_nothing(page):
     """Rewards of 1e200 square to infinity; the next groups are shown."""
     huge = {"method": "rent", "params": {"invalid_entropy": 1e200}, "groups": [{"rollouts": [*GROUP["rollouts"], {}]}]}
     assert page.post(huge).status_code == 200
     assert page.post(BODY).status_code == 200
     assert {run["run"] for run in shown(page)} == {"", "first"}
-    monkeypatch.setattr(feeds.RunBook, "add", lambda book, line: 1 / 0)
-    assert page.post(BODY).status_code == 200
-    assert page.state.recorder.feed.settle()
-    assert page.state.recorder.feed.left_out == 1
 
 
 def test_what_the_page_raises_does_not_reach_the_rewards(page, monkeypatch):
-    monkeypatch.setattr(page.state.recorder.feed, "add", lambda record: 1 / 0)
+    monkeypatch.setattr(page.state.recorder.keeper, "add", lambda record: 1 / 0)
     assert page.post(BODY).json()["groups"][0]["rewards"] is not None
+
+
+def test_a_page_that_nobody_adds_up_is_said_to_be_late(page, monkeypatch):
+    monkeypatch.setattr(page.state.recorder.keeper, "view", lambda: None)
+    assert page.get("/page/data").status_code == 503
+
+
+def test_a_restart_shows_the_runs_of_the_log(make_service, tmp_path):
+    first = make_service(page="on", run_log=str(tmp_path))
+    for step in (3, 4):
+        for run in ("first", "second"):
+            assert first.post({**BODY, "run": run, "step": step}).status_code == 200
+    assert first.state.recorder.keeper.settle()
+    before = shown(first)
+    first.state.recorder.close()
+    again = make_service(page="on", run_log=str(tmp_path))
+    after = shown(again)
+    assert {run["run"]: (run["columns"], run["groups"]) for run in after} == {
+        run["run"]: (run["columns"], run["groups"]) for run in before
+    }
+    again.post({**BODY, "step": 5})
+    assert {run["run"]: run["columns"]["step"] for run in shown(again)} == {"first": [3, 4, 5], "second": [3, 4]}
 
 
 def test_one_long_answer_hides_no_group(page):

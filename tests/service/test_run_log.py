@@ -23,24 +23,19 @@ GROUPS = [
 
 
 @pytest.fixture
-def logged(make_service, tmp_path, monkeypatch):
+def logged(make_service, tmp_path):
     """A service with a run log, and its lines."""
-    monkeypatch.setattr(module, "PAUSE", 0.0)
-    made = []
 
     def make(**settings):
         service = make_service(**{"run_log": str(tmp_path / "log"), **settings})
-        made.append(service)
 
         def lines():
-            assert service.state.recorder.log.flush()
+            assert service.state.recorder.keeper.settle()
             return list(read_run(tmp_path / "log"))
 
         return service, lines
 
-    yield make
-    for service in made:
-        service.state.recorder.close()
+    return make
 
 
 def together(service, requests):
@@ -170,7 +165,8 @@ def test_off_by_default(make_service):
     service = make_service()
     assert service.post({"groups": GROUPS}).status_code == 200
     assert service.get("/info").json()["run_log"] is None
-    assert not [t for t in threading.enumerate() if t.name == "run-log"][before:]
+    assert service.state.recorder.keeper is None
+    assert threading.active_count() <= before + 1  # one that scores
 
 
 def test_a_folder_that_cannot_be_written_costs_no_reward(logged, tmp_path):
@@ -178,9 +174,9 @@ def test_a_folder_that_cannot_be_written_costs_no_reward(logged, tmp_path):
     service, _ = logged(run_log=str(tmp_path / "file"))
     for _ in range(3):
         assert service.post({"groups": GROUPS}).status_code == 200
-    assert service.state.recorder.log.flush()
+    assert service.state.recorder.keeper.settle()
     info = service.get("/info").json()
-    assert info["run_log"] == {"flushed": 0, "dropped": 0, "failed": 6, "bytes": 0}
+    assert info["run_log"] == {"flushed": 0, "dropped": 0, "failed": 6, "repeated": 0, "bytes": 0}
     (warning,) = [w for w in info["warnings"] if w["event"] == "run_log_failed"]
     assert warning["runs"] == 1
 

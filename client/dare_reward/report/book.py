@@ -136,6 +136,8 @@ class RunTotals:
         step.labelled += 1
         if len(step.labels) < LABELS:
             step.labels.add(label)
+        if line.get("group_id") is None:
+            return
         if prompt in self._seen:
             step.add("flips", float(self._seen.pop(prompt) != label))
         self._seen[prompt] = label

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from .._scoring.request import UNLIMITED, prepare
 from .._scoring.score import ScoredGroups, scored
@@ -13,7 +13,7 @@ from ..errors import RequestError
 from ..files.content import open_values
 from ..files.entropy_estimates import EntropyEstimate
 from ..files.reader import Faults, Reader
-from ..runs.line import ASKED, lines, of_scored
+from ..runs.line import ASKED, objects, of_scored
 from ..runs.reader import SEGMENT, read_run
 
 __all__ = ["lines_of", "read_lines"]
@@ -90,8 +90,7 @@ def _scored(
 def lines_of(found: ScoredGroups, groups: Sequence[Group]) -> Iterator[Line]:
     """The lines that a run log would hold, with prompts and texts; run and step are those of a group's `meta`."""
     record = of_scored(found, groups, asked=frozenset(ASKED))
-    made = cast("Iterator[Line]", lines(record, 0.0, cast("Any", dict)))
-    for group, line in zip(groups, made, strict=True):
+    for group, line in zip(groups, objects(record, 0.0), strict=True):
         meta = group.get("meta") or {}
         place = {"time": None, "run": meta.get("run"), "step": meta.get("step")}
         yield line | place | {"group_id": group.get("group_id", line["group_id"])}

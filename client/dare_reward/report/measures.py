@@ -85,9 +85,13 @@ CHARTS: Final = (
     ),
     Chart(
         "lost",
-        "Pruned and invalid",
-        "Rollouts whose answer was pruned, and rollouts without an answer.",
-        (Curve("pruned", "pruned", "other"), Curve("invalid", "no answer", "warn")),
+        "Pruned, invalid, cut off",
+        "Rollouts whose answer was pruned, rollouts without an answer, and rollouts that the length limit cut off.",
+        (
+            Curve("pruned", "pruned", "other"),
+            Curve("invalid", "no answer", "warn"),
+            Curve("truncated", "cut off", "bad"),
+        ),
     ),
     Chart(
         "entropy",
@@ -112,7 +116,7 @@ CHARTS: Final = (
         "auroc",
         "Does low entropy mean right?",
         "AUROC inside a group: the chance that a right rollout has the lower entropy. At .5 entropy says nothing, "
-        "below it misleads.",
+        "below it misleads. A weight by entropy pays where it lies above .57.",
         (Curve("entropy_auroc", "AUROC", "main"),),
         labelled=True,
         level=0.5,
@@ -149,7 +153,7 @@ def measures(line: Mapping[str, Any]) -> dict[str, Sum]:
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy"):
         if found.get(name) is not None:
             out[name] = (float(found[name]), 1.0)
-    out |= _mean("reward_mean", line.get("rewards"))
+    out |= _mean("truncated", line.get("truncated")) | _mean("reward_mean", line.get("rewards"))
     if line.get("rewards") and (spread := deviation(trained(line, "rewards"))) is not None:
         out["reward_sd"] = (spread, 1.0)
     out |= _mean("length", line.get("num_tokens"))

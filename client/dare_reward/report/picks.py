@@ -5,10 +5,12 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-__all__ = ["REASONS", "Card", "Picks", "reasons"]
+from ..runs.reasons import REASONS, reasons
+
+__all__ = ["Card", "Picks"]
 
 EACH: Final = 8  # groups of a reason
 SAMPLE: Final = 32  # groups of the even sample; half of them go when it is full
@@ -17,14 +19,7 @@ ROLLOUTS: Final = 256  # of a group that are kept
 TEXT: Final = 4000  # characters of a text that are kept
 TOKENS: Final = 2048  # entropies of a rollout that are kept
 ANSWER: Final = 500  # characters of an answer
-
-REASONS: Final[Mapping[str, str]] = {
-    "flip": "a shadow method would have chosen another label, or given advantages of the other sign",
-    "wrong": "the label says that a confident majority is wrong",
-    "tie": "several answers have the most votes",
-    "pruned": "every answer was pruned",
-    "failed": "the group could not be scored",
-}
+ANSWERS: Final = 20_000  # characters of a group's answers that are kept for a while without being cut
 
 Line = Mapping[str, Any]
 KEYS: Final = (
@@ -36,39 +31,23 @@ COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid", "trained"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A group that was picked: its step, its number in the run, `why`, and its line, cut to what a reader can use."""
+    """A group that was picked: its step, its number in the run, `why`, and its line.
+
+    cut   the line holds only what a reader can use; most lines are gone before anybody asks for that
+    """
 
     place: int
     serial: int
     why: tuple[str, ...]
     line: Line
+    cut: bool = False
+
+    def kept(self) -> Card:
+        return self if self.cut else replace(self, line=_cut(self.line), cut=True)
 
     def shown(self) -> dict[str, Any]:
         """As JSON for the report."""
-        return {"key": self.serial, "place": self.place, "why": self.why, **self.line}
-
-
-def reasons(line: Line) -> dict[str, float]:
-    """Why the group is worth reading, with how much: the greatest of each reason are kept."""
-    if line.get("error") is not None:
-        return {"failed": 0.0}
-    found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
-    share = float(found.get("majority_ratio") or 0.0)
-    out = {}
-    shadows = [s for s in (found.get("shadow") or {}).values() if isinstance(s, Mapping) and "error" not in s]
-    if shadows and (strength := max(_differs(s) for s in shadows)) > 0:
-        out["flip"] = strength
-    if found.get("label_accuracy") == 0 and share > 0.5:
-        out["wrong"] = share
-    if "tie" in flags:
-        out["tie"] = share
-    if "all_pruned" in flags:
-        out["pruned"] = float(len(line.get("support") or ()))
-    return out
-
-
-def _differs(said: Mapping[str, Any]) -> float:
-    return (1.0 - float(said.get("label_agreement", 1.0))) + float(said.get("flipped") or 0.0)
+        return {"key": self.serial, "place": self.place, "why": self.why, **self.kept().line}
 
 
 @dataclass(slots=True)
@@ -84,13 +63,16 @@ class Picks:
     def add(self, line: Line, place: int) -> None:
         serial, why = self._count, reasons(line)
         self._count += 1
-        card = Card(place, serial, tuple(why), _cut(line))
+        card = Card(place, serial, tuple(why), line)
+        card = card if _is_light(line) else card.kept()
         self.recent.append(card)
         for name, strength in why.items():
             heap = self._best.setdefault(name, [])
-            (heapq.heappush if len(heap) < EACH else heapq.heappushpop)(heap, (strength, serial, card))
+            if len(heap) < EACH or (strength, serial) > heap[0][:2]:
+                card = card.kept()
+                (heapq.heappush if len(heap) < EACH else heapq.heappushpop)(heap, (strength, serial, card))
         if serial % self._stride == 0:
-            self._sample.append(card)
+            self._sample.append(card.kept())
             if len(self._sample) >= 2 * SAMPLE:
                 self._sample = self._sample[::2]
                 self._stride *= 2
@@ -104,6 +86,12 @@ class Picks:
             if card.serial not in seen:
                 seen.add(card.serial)
                 yield card
+
+
+def _is_light(line: Line) -> bool:
+    """It may wait as it is: there is no text in it, and its answers are short."""
+    heavy = line.get("prompt") or line.get("texts") or line.get("token_entropies")
+    return not heavy and sum(len(a) for a in line.get("answers") or () if a) <= ANSWERS
 
 
 def _cut(line: Line) -> dict[str, Any]:
@@ -130,6 +118,6 @@ def _short(value: Any) -> Any:
     """A number to six digits, an answer to a length that fits."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {k: _short(v) for k, v in value.items()}
     return value[:ANSWER] if isinstance(value, str) else value

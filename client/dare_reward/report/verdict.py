@@ -12,7 +12,7 @@ from math import sqrt
 from types import MappingProxyType
 from typing import Final, Literal
 
-__all__ = ["RULES", "RunVerdict", "entropy_verdict", "rules_by_step", "run_verdict", "word_of"]
+__all__ = ["RULES", "Headline", "RunVerdict", "entropy_verdict", "headline", "rules_by_step", "run_verdict", "word_of"]
 
 Word = Literal["fine", "sharpening", "collapsing", "too early", "tells", "says nothing", "misleads", "unknown"]
 Column = Sequence[float | None]
@@ -23,6 +23,7 @@ LOOKS, NEEDED = 5, 3  # a rule fires where it holds in 3 of the last 5 steps
 AT_LEAST: Final = EARLY + LOOKS
 MINIMUM: Final = 8  # groups with right and wrong rollouts, before entropy is judged
 RECENT: Final = 5  # steps that entropy is judged by
+MOVED: Final = 0.05  # of pass@1: less is no rise and no fall
 
 RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -62,6 +63,59 @@ class RunVerdict:
     rule: str
     why: str
     since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The worst thing that happened: a sentence, how bad it is, and the index of the step at which it began."""
+
+    text: str
+    tone: Literal["bad", "warn", "good", "quiet"]
+    since: int | None = None
+
+
+def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, *, stepped: bool) -> Headline:
+    """By labels where there are any, which `state` does not look at: a fall of accuracy is worse than any rule."""
+    if stepped and (fall := _fall(columns["pass@1"])) is not None:
+        early, now, since = fall
+        share, share_now = _ends(columns["majority_ratio"])
+        agreed = share is not None and share_now is not None and share_now > share + 0.02
+        more = ", while the rollouts agree more and more: on wrong answers" if agreed else ""
+        return Headline(f"Accuracy fell from {early:.2f} to {now:.2f}{more}", "bad", since)
+    words = [None if rule is None else word_of(rule) for rule in rules_by_step(columns)]
+    if "collapsing" in words:
+        over = "" if state.word == "collapsing" else ", and recovered"
+        return Headline(f"The run collapsed, by what no label is needed for{over}", "bad", words.index("collapsing"))
+    if entropy.word == "misleads":
+        return Headline("Entropy misleads: wrong rollouts are surer than right ones", "bad")
+    if "sharpening" in words:
+        return Headline("The run sharpens: rollouts of a prompt come to one answer", "warn", words.index("sharpening"))
+    if state.word == "too early":
+        return Headline("Too early to say", "quiet")
+    return Headline("Nothing bad was found", "good")
+
+
+def _ends(column: Column) -> tuple[float | None, float | None]:
+    """Means of the first and of the last steps that are known."""
+    known = [x for x in column if x is not None]
+    if len(known) < 2 * EARLY:
+        return None, None
+    return sum(known[:EARLY]) / EARLY, sum(known[-EARLY:]) / EARLY
+
+
+def _fall(column: Column) -> tuple[float, float, int] | None:
+    """Early and now, and the step since which the mean of three steps lies below the early one; None if it does not."""
+    early, now = _ends(column)
+    if early is None or now is None or now >= early - MOVED:
+        return None
+    places = [i for i, x in enumerate(column) if x is not None]
+    since = len(places) - 1
+    for last in range(len(places) - 1, EARLY - 1, -1):
+        window = [column[i] or 0.0 for i in places[last - EARLY + 1 : last + 1]]
+        if sum(window) / EARLY >= early - MOVED:
+            break
+        since = last
+    return early, now, places[since]
 
 
 def run_verdict(columns: Columns) -> RunVerdict:

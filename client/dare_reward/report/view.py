@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
 from .measures import CHARTS, LABELLED
-from .picks import REASONS
-from .verdict import RECENT, RULES, RunVerdict, entropy_verdict, rules_by_step, run_verdict, word_of
+from .verdict import RECENT, RULES, RunVerdict, entropy_verdict, headline, rules_by_step, run_verdict, word_of
 
 __all__ = ["columns", "run_view", "view"]
 
@@ -36,6 +36,7 @@ def view(book: RunBook, *, groups: int = BYTES) -> JSON:
 def run_view(run: RunTotals) -> JSON:
     """One run without its groups: what is counted, columns by step, verdicts, shadow methods."""
     by_step = columns(run)
+    state, entropy = run_verdict(by_step), _entropy(run)
     return {
         "run": run.name,
         "unit": run.unit,
@@ -50,8 +51,9 @@ def run_view(run: RunTotals) -> JSON:
         "k": _largest_k(run),
         "columns": by_step,
         "states": rules_by_step(by_step),
-        "verdict": asdict(run_verdict(by_step)),
-        "entropy": asdict(_entropy(run)),
+        "headline": asdict(headline(by_step, state, entropy, stepped=run.stepped)),
+        "verdict": asdict(state),
+        "entropy": asdict(entropy),
         "shadows": _shadows(run),
     }
 

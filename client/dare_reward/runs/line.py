@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -21,7 +23,18 @@ from ..groups import Groups, Ragged
 from ..inputs import FIELDS
 from ..reply import GroupReply, Reply, group_json
 
-__all__ = ["ASKED", "LINE", "VERSION", "LineField", "RunRecord", "asked_for", "lines", "of_groups", "of_scored"]
+__all__ = [
+    "ASKED",
+    "LINE",
+    "VERSION",
+    "LineField",
+    "RunRecord",
+    "asked_for",
+    "lines",
+    "objects",
+    "of_groups",
+    "of_scored",
+]
 
 JSON = Mapping[str, Any]
 VERSION: Final = 1
@@ -69,6 +82,9 @@ LINE: Final = (
     LineField("flags", "group", "what is unusual about it"),
     LineField("diagnostics", "group", "its numbers; `shadow` in it says what other methods would have said"),
     LineField("error", "group", "code and message of a group that could not be scored"),
+    LineField(
+        "truncated", "rollout", "the length limit cut it off (`finish_reason`: length), if that was sent for any"
+    ),
     LineField("inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent"),
     LineField("prompt", "group", "the prompt, if asked for and sent"),
     LineField("texts", "rollout", "the text, if asked for and sent"),
@@ -96,9 +112,11 @@ def asked_for(text: str) -> frozenset[str]:
 class RunRecord:
     """What is written of one request, as columns over its rollouts; of token arrays only what was asked for.
 
+    replies     its groups' replies; none where they are `encoded`
     correct_R   1 right, 0 wrong, NaN unknown
     texts       prompt and texts, if asked for: a value for each group
-    tokens      the groups with their token entropies, if asked for
+    tokens      entropies of the generated tokens, if asked for
+    truncated_R the length limit cut it off; None where nobody said how rollouts ended
     encoded     the replies as JSON objects, where they have been written already, without token masks
     """
 
@@ -113,15 +131,37 @@ class RunRecord:
     trained_R: Sequence[bool]
     columns: Mapping[str, Floats]
     texts: Mapping[str, Sequence[Any]]
-    tokens: Groups | None
+    tokens: Ragged | None
+    truncated_R: Sequence[bool] | None = None
     encoded: Sequence[bytes] | None = None
+    request_id: str | None = None
+
+    def written(self, encode: Callable[[JSON], bytes]) -> RunRecord:
+        """With its replies as JSON, which is less to keep and to hand on than objects are."""
+        if self.encoded is not None:
+            return self
+        return replace(self, replies=(), encoded=[encode({**group_json(r), "token_mask": None}) for r in self.replies])
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for a request and its repetition: by its step and what came of it, else by the id that it came with.
+
+        A client that asks again because a reply was lost sends the same request, and gets the same reply.
+        """
+        known = (self.run, self.step, self.request_id if self.step is None else None)
+        found = blake2b(repr(known).encode("utf-8", "replace"), digest_size=16)
+        for text in self.encoded or map(repr, self.replies):
+            found.update(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
+        for name in sorted(self.columns):
+            found.update(self.columns[name].tobytes())
+        return found.digest()
 
     @property
     def weight(self) -> int:
         """About as many bytes as it holds while it waits."""
         texts = sum(len(t or "") for group in self.texts.get("texts", ()) for t in group or ())
         prompts = sum(len(t or "") for t in self.texts.get("prompt", ()))
-        tokens = 0 if self.tokens is None else self.tokens.ragged("token_entropies").values.nbytes
+        tokens = 0 if self.tokens is None else self.tokens.values.nbytes
         answers = sum(len(a or "") for reply in self.replies for a in reply.answers or ())
         encoded = sum(map(len, self.encoded or ()))
         return 512 * sum(self.sizes) + texts + prompts + tokens + answers + encoded
@@ -135,14 +175,17 @@ def of_scored(
     run: str | None = None,
     step: int | None = None,
     encoded: Sequence[bytes] | None = None,
+    request_id: str | None = None,
 ) -> RunRecord:
     """Of groups that were scored in this process; `groups` are those of the request, for its texts."""
     prepared, arrays = scored.prepared, scored.prepared.groups
+    if any(g.token_mask is not None for g in scored.reply.groups):
+        encoded = None
     return RunRecord(
         run=run,
         step=step,
         seconds=scored.seconds,
-        replies=scored.reply.groups,
+        replies=scored.reply.groups if encoded is None else (),
         sizes=arrays.sizes_P.tolist(),
         kinds=prepared.kinds,
         labels=prepared.labels,
@@ -151,7 +194,9 @@ def of_scored(
         columns=_columns(arrays.columns),
         texts=_texts(groups, asked),
         tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
-        encoded=None if any(g.token_mask is not None for g in scored.reply.groups) else encoded,
+        truncated_R=_truncated(groups),
+        encoded=encoded,
+        request_id=request_id,
     )
 
 
@@ -182,6 +227,7 @@ def of_groups(
         columns=_columns(arrays),
         texts=_texts(groups, asked),
         tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
+        truncated_R=_truncated(groups),
     )
 
 
@@ -211,20 +257,25 @@ def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[
     return out
 
 
-def _tokens(sizes_P: Ints, arrays: Mapping[str, Any], asked: frozenset[str]) -> Groups | None:
-    """Groups with nothing but the token entropies, if they were asked for and sent."""
+def _truncated(groups: Sequence[JSON]) -> list[bool] | None:
+    ends = [r.get("finish_reason") for g in groups for r in g["rollouts"]]
+    return None if ends.count(None) == len(ends) else [end == "length" for end in ends]
+
+
+def _tokens(sizes_P: Ints, arrays: Mapping[str, Any], asked: frozenset[str]) -> Ragged | None:
+    """Entropies of the generated tokens, if they were asked for and sent."""
     if "token_entropies" not in asked or not isinstance(arrays.get("token_entropies"), Ragged):
         return None
     own = {name: arrays[name] for name in ("token_entropies", "token_mask") if name in arrays}
     nobody = np.full(int(sizes_P.sum()), -1, np.int64)
-    return Groups(sizes_P, nobody, np.zeros(len(sizes_P), np.int64), (), own)
+    groups = Groups(sizes_P, nobody, np.zeros(len(sizes_P), np.int64), (), own)
+    return groups.generated("token_entropies")
 
 
-def _token_rows(groups: Groups | None) -> list[list[float]]:
+def _token_rows(kept: Ragged | None) -> list[list[float]]:
     """The entropies of each rollout's generated tokens, rounded."""
-    if groups is None:
+    if kept is None:
         return []
-    kept = groups.generated("token_entropies")
     ends = offsets(kept.lengths).tolist()
     return [np.round(kept.values[a:b].astype(np.float64), DECIMALS).tolist() for a, b in itertools.pairwise(ends)]
 
@@ -236,6 +287,24 @@ def _columns(arrays: Mapping[str, Any]) -> dict[str, Floats]:
 
 def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> Iterator[bytes]:
     """A line for each group of the record, scored at `time` (seconds since 1970), without its line break."""
+    for p, own, further in _parts(record, time):
+        if record.encoded is None:
+            yield encode({**own, **group_json(record.replies[p]), "token_mask": None, **further})
+        else:
+            yield _joined(encode(own), record.encoded[p], *([encode(further)] if further else []))
+
+
+def objects(
+    record: RunRecord, time: float, decode: Callable[[bytes], dict[str, Any]] = json.loads
+) -> Iterator[dict[str, Any]]:
+    """The same lines as objects."""
+    for p, own, further in _parts(record, time):
+        reply = group_json(record.replies[p]) if record.encoded is None else decode(record.encoded[p])
+        yield {**own, **reply, "token_mask": None, **further}
+
+
+def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
+    """Of each group its place, and what stands before and behind its reply."""
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     starts = offsets(np.array(record.sizes, np.int64)).tolist()
     tokens = _token_rows(record.tokens)
@@ -246,7 +315,7 @@ def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> It
             columns[OWN[name]] = _values(column, int if name == "num_tokens" else float)
         else:
             inputs[name] = _values(column, float)
-    for p, reply in enumerate(record.replies):
+    for p in range(len(record.sizes)):
         part = slice(starts[p], starts[p + 1])
         own = {
             "v": VERSION,
@@ -259,15 +328,13 @@ def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> It
             "seconds": round(record.seconds, 6),
         }
         further: dict[str, Any] = {}
+        if record.truncated_R is not None:
+            further["truncated"] = list(record.truncated_R[part])
         if known := {n: values for n, column in inputs.items() if (values := _known(column[part])) is not None}:
             further["inputs"] = known
         if any(tokens[part]):
             further["token_entropies"] = tokens[part]
-        further |= {name: values[p] for name, values in record.texts.items() if values[p] is not None}
-        if record.encoded is None:
-            yield encode({**own, **group_json(reply), "token_mask": None, **further})
-        else:
-            yield _joined(encode(own), record.encoded[p], *([encode(further)] if further else []))
+        yield p, own, further | {name: values[p] for name, values in record.texts.items() if values[p] is not None}
 
 
 def _values(column: Floats, kind: type[float | int | bool]) -> list[Any]:

@@ -7,6 +7,7 @@ process, every group that `flushed` counts can be read; a torn end holds none of
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import logging
 import math
@@ -39,6 +40,7 @@ OPEN: Final = 32  # segments open at once: one for each run that is written now
 SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
 BLOCK: Final = 4096  # bytes that the smallest file takes
 LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
+TRIES: Final = 8  # at a folder that another process deletes meanwhile
 LEVEL: Final = 1  # of zlib: three times the speed of its default for a seventh more bytes
 
 _starting = threading.Lock()
@@ -79,6 +81,14 @@ def folder_of(run: str | None) -> str:
     return f"{name[:100]}-{blake2b((run or '').encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 
 
+def _make_folder(folder: Path) -> None:
+    """With what lies above it; for this user only, because rollouts are read in it. What is there stays as it is."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+
+
 @dataclass(slots=True, eq=False)
 class _Segment:
     """A file that this process made. `fd` is -1 once it is closed."""
@@ -91,9 +101,12 @@ class _Segment:
 
     @classmethod
     def create(cls, path: Path, now: float) -> _Segment:
-        path.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        return cls(path, os.open(path, flags, 0o666), now, now)
+        for _ in range(TRIES):
+            with suppress(FileNotFoundError):  # another process has just found the folder empty, and deleted it
+                _make_folder(path.parent)
+                return cls(path, os.open(path, flags, 0o600), now, now)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def write(self, data: bytes, now: float) -> None:
         """All of it or nothing; OSError."""
@@ -174,19 +187,19 @@ class RunLog:
     _open: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)
     _own: deque[_Segment] = field(default_factory=deque)
 
-    def add(self, record: RunRecord) -> None:
-        """Leave a request's groups to the thread, or count them as dropped if too much waits already."""
+    def add(self, record: RunRecord, when: float | None = None) -> None:
+        """Leave a request's groups, scored at `when`, to the thread; or count them as dropped if too much waits."""
         if self._pid != os.getpid():
             with _starting:
                 self._begin()
         with self._more:
             weight = record.weight
             if self._stopping or (self._queue and self._waiting + weight > WAITING):
-                self.counts.dropped += len(record.replies)
+                self.counts.dropped += len(record.sizes)
                 full = not self._stopping
             else:
                 full = False
-                self._queue.append((self.clock(), record))
+                self._queue.append((self.clock() if when is None else when, record))
                 self._waiting += weight
                 self._idle = False
                 self._more.notify_all()
@@ -295,7 +308,7 @@ class RunLog:
                 yield text
                 done += 1
         except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are written)
-            self._fail(len(record.replies) - done, f"groups could not be logged: {type(error).__name__}: {error}")
+            self._fail(len(record.sizes) - done, f"groups could not be logged: {type(error).__name__}: {error}")
 
     def _write(self, run: str, texts: list[bytes]) -> None:
         """One member with these lines."""

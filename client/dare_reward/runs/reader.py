@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..errors import RequestError
 from .line import VERSION
 
-__all__ = ["SEGMENT", "read_run", "segments"]
+__all__ = ["SEGMENT", "read_run", "read_segments", "segments"]
 
 # The process (when it began, its number, and chance, because two containers have the same numbers) and the segment.
 SEGMENT: Final = re.compile(r"(?P<process>\d{8}T\d{9}Z-\d+-[0-9a-f]{8})-(?P<number>\d{6})\.jsonl\.gz")
@@ -33,8 +33,13 @@ def read_run(path: str | Path) -> Iterator[dict[str, Any]]:
     RequestError if there is no segment, or a line is of a newer version than this one reads. All older versions are
     read: a version only adds keys, or its reader translates.
     """
+    return read_segments(segments(path))
+
+
+def read_segments(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """The lines of these segments, oldest first."""
     streams: dict[str, list[Path]] = defaultdict(list)
-    for file in segments(path):
+    for file in sorted(files, key=lambda f: (f.name, str(f))):
         match = SEGMENT.fullmatch(file.name)
         streams[match["process"] if match else file.name].append(file)
     ordered = sorted(streams.items())
@@ -42,12 +47,12 @@ def read_run(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def segments(path: str | Path) -> list[Path]:
-    """The segments under `path`, by process and number; RequestError if there are none."""
+    """The segments under `path`; RequestError if there are none."""
     place = Path(path)
     found = [place] if place.is_file() else [f for f in place.rglob("*.jsonl.gz") if SEGMENT.fullmatch(f.name)]
     if not found:
         raise RequestError(f"{path}: no run log is there, which is a folder with files *.jsonl.gz", code="file")
-    return sorted(found, key=lambda f: (f.name, str(f)))
+    return found
 
 
 def _merged(streams: Sequence[Iterator[dict[str, Any]]], began: Sequence[str]) -> Iterator[dict[str, Any]]:

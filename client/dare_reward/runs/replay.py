@@ -6,9 +6,9 @@ because a policy that had been trained on other rewards would have sampled other
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import groupby, islice
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = ["Difference", "Totals", "label_is_right", "replay", "stored_group"]
 
 JSON = Mapping[str, Any]
 SOURCES: Final = ("exact", "topk", "logprob")
+OPEN: Final = 8  # steps, of all runs, whose groups may still come
 ROUNDING: Final = 1e-12  # of the greatest reward: a difference below it is none
 
 
@@ -114,11 +115,24 @@ def replay(lines: Iterable[JSON], method: str, params: Mapping[str, Any]) -> Ite
     if reads := sorted(READING & params.keys()):
         raise RequestError(f"{reads[0]} reads texts; a replay begins at the answers", loc=("params",), code="parameter")
     scored = (line for line in lines if line.get("answers") is not None)
-    for _, step in groupby(scored, key=lambda line: (line.get("run"), line.get("step"))):
-        while batch := list(islice(step, LIMITS.groups)):
-            reply = score([stored_group(line, i) for i, line in enumerate(batch)], params, method=method)
-            for line, found in zip(batch, reply.groups, strict=True):
-                yield _difference(line, found, reply.output)
+    for batch in _steps(scored):
+        reply = score([stored_group(line, i) for i, line in enumerate(batch)], params, method=method)
+        for line, found in zip(batch, reply.groups, strict=True):
+            yield _difference(line, found, reply.output)
+
+
+def _steps(lines: Iterable[JSON]) -> Iterator[list[JSON]]:
+    """The lines of each step of a run, where lines of a few steps are mixed; too large a step comes in parts."""
+    waiting: OrderedDict[tuple[Any, Any], list[JSON]] = OrderedDict()
+    for line in lines:
+        key = (line.get("run"), line.get("step"))
+        step = waiting.setdefault(key, [])
+        step.append(line)
+        if len(step) >= LIMITS.groups:
+            yield waiting.pop(key)
+        elif len(waiting) > OPEN:
+            yield waiting.popitem(last=False)[1]
+    yield from waiting.values()
 
 
 def stored_group(line: JSON, index: int = 0) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
+from .reasons import REASONS, reasons
+
 __all__ = [
     "COLUMNS",
     "MOST_GROUPS",
@@ -121,6 +123,10 @@ SCALARS: Final[Mapping[str, Scalar]] = MappingProxyType(
             "share of rollouts that have an answer", lambda lines: _mean([float(v) for v in _each("valid")(lines)])
         ),
         "pruned": Scalar("share of rollouts whose answer was pruned", _pruned),
+        "truncated": Scalar(
+            "share of rollouts that the length limit cut off",
+            lambda lines: _mean([float(v) for v in _each("truncated")(lines)]),
+        ),
         "distinct_answers": Scalar(
             "distinct answers of a group",
             lambda lines: _mean([len(x) for line in lines if (x := line.get("support")) is not None]),
@@ -182,29 +188,29 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
+# As the column `why` has them.
+WHY: Final = MappingProxyType(
+    {
+        "failed": "not scored",
+        "wrong": "confident and wrong",
+        "flip": "a shadow method differs",
+        "pruned": "nothing kept",
+        "tie": "tie",
+    }
+)
+
+
 def worth_reading(lines: Lines, most: int = MOST_GROUPS) -> list[tuple[JSON, str]]:
     """The groups of a step to read first, with the reason, which is empty for those that are there to fill up."""
-    ranked = sorted(((_why(line), i) for i, line in enumerate(lines)), key=lambda pair: (pair[0][0], pair[1]))
-    return [(lines[i], why) for (_, why), i in ranked[:most]]
+    order = [*REASONS, ""]
+    why = [next(iter(reasons(line)), "") for line in lines]
+    ranked = sorted(range(len(lines)), key=lambda i: (order.index(why[i]), i))
+    return [(lines[i], why[i] and WHY[why[i]]) for i in ranked[:most]]
 
 
 def table_rows(groups: Sequence[tuple[JSON, str]]) -> list[dict[str, Any]]:
     """A row with COLUMNS for each group of `worth_reading`."""
     return [_row(line, why) for line, why in groups]
-
-
-def _why(line: JSON) -> tuple[int, str]:
-    """How early a group should be read, and why."""
-    told, flags = line.get("diagnostics") or {}, line.get("flags") or ()
-    if line.get("error") is not None:
-        return 0, "not scored"
-    if told.get("label_accuracy") == 0 and (told.get("majority_ratio") or 0) > 0.5:
-        return 1, "confident and wrong"
-    if any(own.get("label_agreement") == 0 for own in (told.get("shadow") or {}).values()):
-        return 2, "another label by a shadow method"
-    if line.get("keep") is not None and not any(line["keep"]):
-        return 3, "nothing kept"
-    return (4, "tie") if "tie" in flags else (5, "")
 
 
 def _row(line: JSON, why: str) -> dict[str, Any]:

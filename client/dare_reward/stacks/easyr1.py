@@ -52,7 +52,7 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: Kind = "math") -
 
 @cache
 def _scorer(url: str) -> Scorer:
-    scorer = Scorer.of(url).certain("EasyR1").rewards_only("EasyR1").every_token("EasyR1")
+    scorer = Scorer.of(url).certain("EasyR1").rewards_only("EasyR1").every_token("EasyR1").cannot_stop("EasyR1")
     # EasyR1's default, and no setting of it leaves the division out. A reward function is not told the estimator.
     scorer.check_scale("EasyR1's grpo", divides=True, remedy="choose another method, such as ttrl, or another stack")
     return scorer

@@ -23,6 +23,7 @@ from ..advantages.update import Update, update_specs
 from ..errors import ConfigError, DareError, ReplyError, RequestError, UnavailableError, misspelt_variables
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, specs
+from .collapse import ON_COLLAPSE, RunWatch, watch_of
 from .report import logger, numbers, say_once, watch_answers
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Scorer:
     update      what is asked beside rewards: advantage, selection and the like (`dare_reward.advantages.update`)
     train_on    all: every generated token; reasoning: not the final answer's (`dare_reward.stacks.answer_masks`)
     run         name of the run, in the service's log and in a run log
+    on_collapse   off; warn: say in the log where the run sharpens or collapses; stop: also end the training where it
+                collapses, as the stack ends it (`dare_reward.stacks.collapse`)
     """
 
     url: str
@@ -74,16 +77,18 @@ class Scorer:
     update: tuple[tuple[str, Any], ...] = ()
     train_on: Literal["all", "reasoning"] = "all"
     run: str | None = None
+    on_collapse: Literal["off", "warn", "stop"] = "off"
 
     @classmethod
     def of(cls, url: str, **settings: Any) -> Scorer:
         """`url` with settings in its query, or as keywords (these win): method, the method's parameters, run,
-        on_error, train_on, and the client's timeout, retries, fallback, token, run_log and run_log_texts."""
+        on_error, on_collapse, train_on, and the client's timeout, retries, fallback, token, run_log, run_log_texts."""
         parts = split_address(url)
         given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
         method, run = given.pop("method", "dare"), given.pop("run", None)
         on_error = _one_of(ON_ERROR, "on_error", given.pop("on_error", "raise"))
         train_on = _one_of(TRAIN_ON, "train_on", given.pop("train_on", "all"))
+        on_collapse = _one_of(ON_COLLAPSE, "on_collapse", given.pop("on_collapse", "off"))
         if "spans" in given:
             raise RequestError(
                 "an adapter returns no spans: train_on=reasoning masks the answers' tokens", code="parameter"
@@ -96,14 +101,14 @@ class Scorer:
         parsed = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
         update, params = Update.split(parsed)
         if unknown := parsed.keys() - known.keys():
-            names = ", ".join((*known, "method", "run", "on_error", "train_on", *OPTIONS))
+            names = ", ".join((*known, "method", "run", "on_error", "on_collapse", "train_on", *OPTIONS))
             raise RequestError(
                 f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         asked = tuple(update.asked().items())
         kept = tuple(options.items())
-        return cls(base, method, tuple(sorted(params.items())), kept, on_error, asked, train_on, run)
+        return cls(base, method, tuple(sorted(params.items())), kept, on_error, asked, train_on, run, on_collapse)
 
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
@@ -146,6 +151,25 @@ class Scorer:
         """The method's parameters, without what becomes of its rewards."""
         update = dict(self.update)
         return {k: v for k, v in self._params(groups).items() if k not in update}
+
+    def watch(self, reply: Reply | None, step: int | None) -> RunWatch | None:
+        """The state of the run with this reply; None where nobody asked for it. It never raises."""
+        if self.on_collapse == "off":
+            return None
+        watch = watch_of(self, os.getpid())
+        try:
+            watch.see(reply, step)
+        except Exception as error:  # noqa: BLE001  (a training run does not die of its alarm)
+            say_once(f"the state of the run is not known: {type(error).__name__}: {error}")
+        return watch
+
+    def cannot_stop(self, stack: str) -> Scorer:
+        """This, for a stack whose adapter reaches nothing that ends the training."""
+        if self.on_collapse != "off":
+            raise ConfigError(
+                f"{stack}: this adapter neither warns nor stops: leave out on_collapse, and read the report"
+            )
+        return self
 
     def certain(self, stack: str) -> Scorer:
         """This, for a stack that has no way to leave a rollout without a reward."""

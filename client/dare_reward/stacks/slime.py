@@ -157,7 +157,7 @@ def _whole_url(args: Any) -> str:
 
 @cache
 def _scorer(url: str) -> Scorer:
-    return Scorer.of(url).certain("slime").every_token("slime")
+    return Scorer.of(url).certain("slime").every_token("slime").cannot_stop("slime")
 
 
 def _rollout(sample: Any) -> dict[str, Any]:

@@ -25,7 +25,10 @@ class DareORM:
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
         self.scorer: Scorer = (
-            from_environment("ms-swift", on_error="abstain").rewards_only("ms-swift").every_token("ms-swift")
+            from_environment("ms-swift", on_error="abstain")
+            .rewards_only("ms-swift")
+            .every_token("ms-swift")
+            .cannot_stop("ms-swift")
         )
         scaled = getattr(args, "scale_rewards", None)
         self.scorer.check_scale("ms-swift", divides=scaled in (True, "group"), remedy="pass --scale_rewards batch")

@@ -7,14 +7,14 @@ from all ranks, scored at one place, and each rank gets its own rewards back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import RequestError, unknown_name
 from ..inputs import Group
 from .ranks import scored_together
-from .report import numbers, rollout_columns
+from .report import numbers, rollout_columns, say_once
 from .scorer import Rewards, Scorer, group, silenced
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
@@ -59,6 +59,12 @@ class DareReward:
         trainer = self._checked(_trainer(columns))
         rows = self._rows(trainer, prompts, completions, columns)
         found = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
+        return self._given(trainer, found, columns)
+
+    def _given(self, trainer: Any, found: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
+        """The rewards. Every rank is told of a collapse in the same call, so all of them end after the same step."""
+        if self.scorer.on_collapse == "stop" and found and found[0].shared.get("dare/collapsed"):
+            _stop(trainer)
         return _logged(found, columns)
 
     def _checked(self, trainer: Any) -> Any:
@@ -120,7 +126,16 @@ class DareReward:
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Told]:
         groups = self._groups(trainer, rows)
         scored = self.scorer.score(groups, step=_step(columns))
-        return self._told(trainer, *scored)
+        return self._watched(trainer, *scored, columns)
+
+    def _watched(self, trainer: Any, rewards: Rewards, reply: Any, columns: Mapping[str, Any]) -> list[_Told]:
+        """With the state of the run, if it is asked for and this is no evaluation."""
+        told = self._told(trainer, rewards, reply)
+        watch = self.scorer.watch(reply, _step(columns)) if _trains(trainer) else None
+        if watch is None:
+            return told
+        state = {f"dare/{name}": value for name, value in watch.numbers.items()}
+        return [replace(one, shared={**one.shared, **state}) for one in told]
 
     def _told(self, trainer: Any, rewards: Rewards, reply: Any) -> list[_Told]:
         """One for each rollout that is trained on."""
@@ -145,10 +160,10 @@ class AsyncDareReward(DareReward):
         rows = self._rows(trainer, prompts, completions, columns)
         if _place(trainer)["ranks"] > 1:
             every = scored_together(rows, lambda every: self._score(trainer, every, columns), **_place(trainer))
-            return _logged(every, columns)
+            return self._given(trainer, every, columns)
         groups = self._groups(trainer, rows)
         scored = await self.scorer.score_async(groups, step=_step(columns))
-        return _logged(self._told(trainer, *scored), columns)
+        return self._given(trainer, self._watched(trainer, *scored, columns), columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +174,26 @@ class _Told:
     reward: float | None
     beside: Mapping[str, Any]
     shared: Mapping[str, float]
+
+
+def _stop(trainer: Any) -> None:
+    """TRL ends after this step, and saves what it saves at an end: a callback may say so, a reward function may not."""
+    if trainer is None or not hasattr(trainer, "add_callback"):
+        say_once("the run collapses, and on_collapse=stop finds no trainer to stop: stop it yourself")
+        return
+    if getattr(trainer, "_dare_stops", False):
+        return
+    from transformers import TrainerCallback
+
+    class StopAtCollapse(TrainerCallback):  # type: ignore[misc,unused-ignore]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            del args, state
+            control.should_training_stop = True
+            return control
+
+    trainer._dare_stops = True  # noqa: SLF001
+    trainer.add_callback(StopAtCollapse())
+    say_once("the run collapses: the training ends after this step (on_collapse=stop)")
 
 
 def _nowhere(name: str, value: Any) -> None:

@@ -25,7 +25,7 @@ from ..errors import ConfigError
 from ..openrlhf import AnswerRules
 from .answer_masks import outside_answer
 from .report import log_groups, numbers
-from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, spread
+from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, say_once, spread
 from .verl_filter import by_votes, filter_groups, filters
 from .verl_rows import final_rows, number_of, padding_of, said, session_of
 
@@ -66,6 +66,7 @@ def install(scorer: Scorer, trained: int | None = None) -> None:
         _check_masks(scorer, self)
         logged, update = score_batch(scorer, self, batch, trained)
         metrics.update(logged)
+        _stop(scorer, self, logged)
         kept = batch if update.trained is None else drop_votes(self, batch, metrics, update.trained)
         out = original(self, kept, metrics)
         if update.gains:
@@ -158,8 +159,17 @@ def score_batch(
         scores[-1][-1] = of_session.get(session_of(key), 0.0)
     fields = tu.get_tensordict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
-    logged = {f"dare/{name}": value for name, value in numbers(reply).items()}
+    watch = scorer.watch(reply, step)
+    state = {} if watch is None else watch.numbers
+    logged = {f"dare/{name}": value for name, value in {**numbers(reply), **state}.items()}
     return logged, session_update(list(last), members, reply, trained)
+
+
+def _stop(scorer: Scorer, trainer: Any, logged: Mapping[str, float]) -> None:
+    """Where the run collapses, the next step is verl's last one: it saves and validates as at its usual end."""
+    if scorer.on_collapse == "stop" and logged.get("dare/collapsed"):
+        trainer.total_training_steps = min(trainer.total_training_steps, trainer.global_steps + 1)
+        say_once("the run collapses: the training ends after the next step (on_collapse=stop)")
 
 
 def put_advantages(batch: Any, gains: Mapping[str, float]) -> Any:

@@ -18,9 +18,9 @@ from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.lines import lines_of, read_lines
 from dare_reward.report.measures import measures
-from dare_reward.report.picks import reasons
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
 from dare_reward.report.view import view
+from dare_reward.runs.reasons import reasons
 
 EXAMPLE = "examples/arithmetic_m64.jsonl"
 
@@ -150,6 +150,52 @@ def test_too_few_steps_are_said():
     assert run_verdict(columns(AT_LEAST - 1)).rule == "too-few-steps"
     assert run_verdict(columns(AT_LEAST)).rule == "no-rule-fires"
     assert run_verdict(columns(0)).rule == "too-few-steps"
+
+
+def headline_of(*, truth=None, across=None, mixed=None):
+    """Of a run of 20 steps with these columns."""
+    steps = 20
+    found = [
+        line(step, f"{step}-{i}", label="1" if across and step >= across else str(i), **({} if truth is None else {
+            "correct": [k < truth[step] for k in range(3)] + [False]}))
+        for step in range(steps) for i in range(4)
+    ]  # fmt: skip
+    return only(found)["headline"]
+
+
+def test_the_headline_is_the_worst_thing_that_happened():
+    """A fall of accuracy before any rule, with the step at which it began."""
+    falls = headline_of(truth=[3] * 8 + [1] * 12)
+    assert falls["text"].startswith("Accuracy fell from 0.75 to 0.25")
+    assert (falls["tone"], falls["since"]) == ("bad", 8)
+    assert headline_of(truth=[3] * 20)["tone"] == "good"
+    assert headline_of(truth=[1] * 8 + [3] * 12)["tone"] == "good"
+    both = headline_of(truth=[3] * 8 + [1] * 12, across=5)
+    assert both["text"].startswith("Accuracy fell")
+    rule = headline_of(across=5)
+    assert rule["text"].startswith("The run collapsed")
+    assert (rule["tone"], rule["since"]) == ("bad", 7)  # the third step of five
+
+
+def test_a_collapse_that_is_over_stays_the_headline():
+    groups = [
+        line(step, f"{step}-{i}", label="1" if 5 <= step < 12 else str(i)) for step in range(24) for i in range(4)
+    ]
+    found = only(groups)
+    assert found["verdict"]["word"] == "fine"
+    assert found["headline"]["text"].endswith("and recovered")
+    assert (found["headline"]["tone"], found["headline"]["since"]) == ("bad", 7)
+
+
+def test_the_share_that_was_cut_off():
+    found = only([line(truncated=[True, False, False, False]), line(group_id="h")])["columns"]
+    assert found["truncated"] == [0.25]
+    assert only([line()])["columns"]["truncated"] == [None]
+
+
+def test_groups_without_a_name_flip_no_label():
+    rows = [line(0, "p", "1"), line(1, "p", "2"), line(2, None, "1"), line(3, None, "2")]
+    assert only(rows)["columns"]["flips"] == [None, 1.0, None, None]
 
 
 def test_labels_never_act_on_the_verdict_of_the_run():

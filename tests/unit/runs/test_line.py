@@ -1,6 +1,7 @@
 """What a line of a run log holds: the declared keys, the same from a service and from its client."""
 
 import json
+import pickle
 from itertools import count
 
 import numpy as np
@@ -10,10 +11,10 @@ import dare_reward
 from dare_reward._scoring.score import scored
 from dare_reward.errors import RequestError
 from dare_reward.reply import group_json
-from dare_reward.runs.line import ASKED, LINE, asked_for, lines, of_groups, of_scored
+from dare_reward.runs.line import ASKED, LINE, asked_for, lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
 
-OPTIONAL = {"inputs", *ASKED}
+OPTIONAL = {"truncated", "inputs", *ASKED}
 GROUPS = [
     {
         "group_id": "a",
@@ -112,3 +113,29 @@ def test_prepared_groups_have_a_line_too():
     found = scored(groups, {"missing_entropy": "frequency"}, method="dare")
     (line,) = read(of_scored(found, [{"rollouts": []}], run=str(next(numbers))))
     assert line["mean_entropies"] == [0.1, 0.2, None]
+
+
+@pytest.mark.parametrize(("ends", "expected"), [(["length", "stop"], [True, False]), (["length", None], [True, False])])
+def test_what_the_length_limit_cut_off(ends, expected):
+    groups = [{"rollouts": [{"answer": "1", **({"finish_reason": e} if e else {})} for e in ends]}]
+    for record in (
+        of_scored(scored(groups, {}, method="ttrl"), groups),
+        of_groups(groups, dare_reward.estimate(groups)),
+    ):
+        (line,) = read(record)
+        assert line["truncated"] == expected
+        assert objects(record, 0.0).__next__()["truncated"] == expected
+    bare = [{"rollouts": [{"answer": "1"}]}]
+    assert "truncated" not in read(of_scored(scored(bare, {}, method="ttrl"), bare))[0]
+
+
+def test_lines_and_objects_are_the_same():
+    found = scored(GROUPS, {}, method="dare")
+    plain = of_scored(found, GROUPS, run="r", step=3, asked=frozenset(ASKED))
+    written = plain.written(encoded)
+    assert not written.replies
+    whole = [json.loads(text) for text in lines(plain, 1e9, encoded)]
+    for record in (plain, written):
+        assert [json.loads(text) for text in lines(record, 1e9, encoded)] == whole
+        assert [json.loads(encoded(line)) for line in objects(record, 1e9)] == whole
+    assert pickle.loads(pickle.dumps(written)).digest == written.digest

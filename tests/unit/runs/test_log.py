@@ -238,6 +238,38 @@ def test_old_segments_go(make_log, tmp_path):
     assert not (tmp_path / "old").exists()
 
 
+def test_files_and_folders_are_the_user_s_alone(make_log, tmp_path):
+    """Whatever the umask lets through: rollouts are read in them."""
+    before = os.umask(0)
+    try:
+        (tmp_path / "mine").mkdir(mode=0o755)
+        log, _ = make_log(tmp_path / "mine" / "new")
+        add(log, record())
+    finally:
+        os.umask(before)
+    (file,) = segments(tmp_path)
+    modes = [p.stat().st_mode & 0o777 for p in (file, file.parent, file.parent.parent, tmp_path / "mine")]
+    assert modes == [0o600, 0o700, 0o700, 0o755]
+
+
+def test_a_folder_that_another_process_deletes_meanwhile_is_made_again(make_log, tmp_path, monkeypatch):
+    """It finds the folder empty, just before this one's file is there."""
+    real, made = os.open, []
+
+    def late(path, *args):
+        if str(path).endswith(".gz") and len(made) < 3:
+            made.append(path)
+            Path(path).parent.rmdir()
+        return real(path, *args)
+
+    monkeypatch.setattr(os, "open", late)
+    log, told = make_log()
+    add(log, record(step=4))
+    assert [line["step"] for line in read_run(tmp_path)] == [4]
+    assert len(made) == 3
+    assert told == []
+
+
 def test_many_runs_hold_few_files_open(make_log, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "OPEN", 3)
     log, _ = make_log()

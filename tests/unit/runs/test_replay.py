@@ -8,7 +8,8 @@ import dare_reward
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.runs import read_run
-from dare_reward.runs.line import of_groups
+from dare_reward.runs import replay as module
+from dare_reward.runs.line import objects, of_groups
 from dare_reward.runs.log import RunLog
 from dare_reward.runs.replay import Totals, label_is_right, replay, stored_group
 
@@ -79,6 +80,29 @@ def test_answers_are_classes_already(tmp_path):
     line = {"answers": ["1/2", "0.5", "0.5"], "rewards": [0.0, 0.0, 0.0], "pseudo_label": "0.5", "trained": None}
     (found,) = dare_reward.estimate([stored_group(line)], method="ttrl").groups
     assert [s.answer for s in found.support] == ["1/2", "0.5"]
+
+
+def test_the_groups_of_a_step_are_scored_together_wherever_they_stand(monkeypatch):
+    """Steps and runs are mixed in a log where sampling is asynchronous."""
+    asked = []
+    real = module.score
+
+    def told(groups, *args, **kwargs):
+        asked.append(len(groups))
+        return real(groups, *args, **kwargs)
+
+    monkeypatch.setattr(module, "score", told)
+    group = {"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}
+    record = of_groups([group], dare_reward.estimate([group]))
+    (line,) = objects(record, 0.0)
+    mixed = [{**line, "run": run, "step": step} for step in (1, 2, 1, 3, 2, 1) for run in "ab"]
+    found = list(replay(mixed, "dare", {}))
+    assert asked == [3, 3, 2, 2, 1, 1]
+    assert [(d.run, d.step) for d in found] == [
+        (r, s) for s, n in ((1, 3), (2, 2), (3, 1)) for r in "ab" for _ in range(n)
+    ]
+    many = [{**line, "run": "a", "step": step} for step in range(40)]
+    assert len(list(replay(many, "dare", {}))) == 40
 
 
 def test_what_the_log_does_not_hold(folder):

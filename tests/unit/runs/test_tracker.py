@@ -15,7 +15,8 @@ from dare_reward.stacks.report import numbers, rollout_columns
 GROUPS = [
     {"group_id": "a", "label": "2", "prompt": "1+1?", "rollouts": [
         {"text": "\\boxed{2}", "mean_entropy": 0.2, "num_tokens": 4}, {"text": "\\boxed{2}", "mean_entropy": 0.4, "num_tokens": 6},
-        {"text": "\\boxed{3}", "mean_entropy": 0.9, "num_tokens": 8}, {"answer": None, "num_tokens": 2}]},
+        {"text": "\\boxed{3}", "mean_entropy": 0.9, "num_tokens": 8},
+        {"answer": None, "num_tokens": 2, "finish_reason": "length"}]},
     {"group_id": "b", "label": "1", "rollouts": [{"answer": "5", "mean_entropy": 0.1}] * 4},
     {"group_id": "c", "rollouts": [{"answer": "5"}]},
 ]  # fmt: skip
@@ -37,7 +38,7 @@ def test_the_scalars_of_a_step():
         "frac_reward_zero_std": 0.5, "reward": sum(rewards) / 8, "reward_std": deviation / 2, "answered": 7 / 8,
         "distinct_answers": 1.5, "dropped": sum(g.drop is not None for g in REPLY.groups[:2]) / 2,
         "entropy": (0.2 + 0.4 + 0.9 + 4 * 0.1) / 7, "entropy_right": 0.3, "entropy_wrong": (0.9 + 0.4) / 5,
-        "num_tokens": 5, "group_errors": 1 / 3,
+        "num_tokens": 5, "truncated": 1 / 8, "group_errors": 1 / 3,
     }  # fmt: skip
     assert {k: found[k] for k in expected} == pytest.approx(expected)
     assert found["shadow_ttrl_label_agreement"] == 1
@@ -47,7 +48,7 @@ def test_a_stack_s_log_has_the_same_numbers():
     """They are made of a reply there, which knows no labels of rollouts and no lengths."""
     of_reply, of_lines = numbers(REPLY), scalars(read())
     shared = of_reply.keys() & of_lines.keys()
-    assert shared == of_lines.keys() - {"entropy_right", "entropy_wrong", "num_tokens"}
+    assert shared == of_lines.keys() - {"entropy_right", "entropy_wrong", "num_tokens", "truncated"}
     assert {k: of_reply[k] for k in shared} == pytest.approx({k: of_lines[k] for k in shared})
     assert numbers(None) == {"abstained": 1.0}
 

@@ -40,6 +40,7 @@ CHOICES: Final = {
     "kind": get_args(Kind),
     "send": ("means", "tokens"),
     "train_on": ("all", "reasoning"),
+    "on_collapse": ("off", "warn"),
 }
 
 
@@ -70,6 +71,8 @@ class AgentConfig:
     start_timeout  seconds to wait for the service when the actor starts
     run_log        a folder to which every group that the actor scores is appended (docs/run-log.md)
     run_log_texts  what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
+    on_collapse    warn: say in the actor's log where the run sharpens or collapses (docs/report.md). OpenRLHF gives an
+                   agent no way to end the training
     """
 
     url: str = "http://127.0.0.1:8000"
@@ -94,6 +97,7 @@ class AgentConfig:
     start_timeout: float = 120.0
     run_log: str = ""
     run_log_texts: str = ""
+    on_collapse: Literal["off", "warn"] = "off"
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():

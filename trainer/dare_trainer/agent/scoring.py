@@ -21,6 +21,7 @@ from dare_reward.errors import ConfigError, DareError, ReplyError
 from dare_reward.methods import config_id
 from dare_reward.runs.line import asked_for, of_scored
 from dare_reward.runs.log import run_log_of
+from dare_reward.stacks.collapse import RunWatch
 
 from .config import AgentConfig
 
@@ -75,6 +76,7 @@ class Estimation:
         self.config = config
         self.params = config.every_param
         self.fallbacks = 0
+        self._watch = RunWatch() if config.on_collapse == "warn" else None
         options: dict[str, Any] = {"token": config.token or None, "timeout": config.timeout, "retries": config.retries}
         logged: dict[str, Any] = {"run_log": config.run_log or None, "run_log_texts": config.run_log_texts}
         tokens = config.send == "tokens"
@@ -94,6 +96,7 @@ class Estimation:
             if reply.groups[0].error is None:
                 if (reply.config_id, reply.version) != (config_id(self.config.method, self.params), __version__):
                     raise ConfigError("the service scores by another version or configuration than at the start")
+                self._see(reply)
                 return reply.groups[0], 0.0
             raise ReplyError(f"{reply.groups[0].error.code}: {reply.groups[0].error.message}")
         except (DareError, TimeoutError) as error:
@@ -123,9 +126,20 @@ class Estimation:
                 continue
             if reply.error is None:
                 self._log(found, group)
+                self._see(found.reply)
                 return reply, 1.0
             logger.error("group %s: %s", group.get("group_id"), reply.error.message)
         return None, 2.0
+
+    def _see(self, reply: Reply) -> None:
+        """Say where the run sharpens or collapses, if that was asked for; 64 groups count as a step."""
+        if self._watch is None:
+            return
+        try:
+            self._watch.see(reply)
+        except Exception:
+            logger.exception("the state of the run is not known")
+            self._watch = None
 
     def _log(self, found: ScoredGroups, group: Group) -> None:
         """A group that was scored here; the client logs those that the service scored."""

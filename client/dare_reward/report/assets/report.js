@@ -88,7 +88,11 @@ window.dareReport = (() => {
       cards.push(verdict("Entropy, by the labels, in the last steps", run.entropy, rules));
       cards.push(truth(run));
     }
-    return el("div", { class: "verdicts" }, cards);
+    if (falls) cards.unshift(cards.pop());
+    const worst = run.headline;
+    return el("div", {},
+      el("p", { class: `headline ${worst.tone}` }, el("b", {}, worst.text), known(worst.since) ? `, since ${stepName(run, worst.since)}` : "", "."),
+      el("div", { class: "verdicts" }, cards));
   }
 
   /** 1 where pass@1 has risen by more than .05 since the first steps, -1 where it has fallen, else 0. */
@@ -131,17 +135,18 @@ window.dareReport = (() => {
   const TILES = [
     ["majority_ratio", "Majority share"], ["distinct_within", "Answers in a prompt"],
     ["distinct_across", "Labels per prompt"], ["zero_variance", "Zero variance"], ["pruned", "Pruned"],
-    ["invalid", "No answer"], ["reward_mean", "Mean reward"], ["entropy", "Entropy, nats"], ["length", "Tokens"],
-    ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC"],
+    ["invalid", "No answer"], ["truncated", "Cut off"], ["reward_mean", "Mean reward"], ["entropy", "Entropy, nats"], ["length", "Tokens"],
+    ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC", "chance is .5; entropy tells above .57"],
   ];
 
   function tiles(run) {
     const several = run.columns.step.length > 5;
     return el("dl", { class: "tiles", "aria-label": "Measures, early and now" },
-      TILES.filter(([key]) => run.columns[key].some(known)).map(([key, name]) => {
+      TILES.filter(([key]) => run.columns[key].some(known)).map(([key, name, meaning]) => {
         const [early, now] = ends(run.columns[key]);
         return el("div", { class: "tile" }, el("dt", { class: "name" }, name), el("dd", { class: "now" }, num(now)),
-          several ? el("dd", { class: "then" }, `${num(early)} early`) : null);
+          several ? el("dd", { class: "then" }, `${num(early)} early`) : null,
+          meaning ? el("dd", { class: "then" }, meaning) : null);
       }));
   }
 
@@ -298,7 +303,7 @@ window.dareReport = (() => {
         list.append(el("li", {}, button));
       }
     };
-    for (const reason of Object.keys(WHY)) part(WHY[reason], cards.filter((c) => c.why.includes(reason)));
+    for (const reason of Object.keys(data.reasons)) part(WHY[reason], cards.filter((c) => c.why.includes(reason)));
     part("Others", cards);
     if (kept && (kept.chosen || kept.key === cards[0].key)) mark(kept.key);
     else if (cards.length) show(cards[0], false);
@@ -363,8 +368,8 @@ window.dareReport = (() => {
         more.hidden = !open;
         button.setAttribute("aria-expanded", String(open));
       } }, row.answer === null ? "(no answer)" : row.answer);
-      const tags = [row.kept === false ? "pruned" : null, right === null ? null : right ? "right" : "wrong", row.answer !== null && row.answer === reply.pseudo_label ? "pseudo-label" : null].filter(Boolean);
-      body.append(el("tr", { class: row.kept === false ? "gone" : null },
+      const tags = [row.kept === false ? "pruned" : null, row.answer === null ? "no vote" : null, right === null ? null : right ? "right" : "wrong", row.answer !== null && row.answer === reply.pseudo_label ? "pseudo-label" : null].filter(Boolean);
+      body.append(el("tr", { class: row.answer === null ? "silent" : row.kept === false ? "gone" : null },
         el("td", { class: "answer" }, button, tags.length ? el("span", { class: `tag ${right === null ? "" : right ? "right" : "wrong"}` }, tags.join(" · ")) : null),
         el("td", { "data-name": "votes" }, meter("votes", row.count / size, most, count(row.count))),
         el("td", { "data-name": "p̂" }, known(row.p_hat) ? meter("phat", row.p_hat, most, num(row.p_hat, 3)) : "–"),
@@ -379,12 +384,14 @@ window.dareReport = (() => {
       body.append(el("tr", {}, el("td", { colspan: 5 }, button)));
     }
     if (silent) add({ answer: null, count: silent, uncertainty: null, p_hat: null, reward: 0, kept: null });
-    return el("table", { class: "answers" },
+    const marks = [["pruned", rows.some((r) => r.kept === false), "grey: pruned"], ["silent", silent, "hatched: no answer, and no vote"]].filter(([, on]) => on);
+    const key = marks.length ? el("div", { class: "key" }, marks.map(([kind, , text]) => el("span", {}, el("i", { class: `swatch ${kind}` }), text))) : null;
+    return el("div", {}, key, el("table", { class: "answers" },
       el("caption", { class: "sr" }, "Answers with votes, probability, reward and entropies"),
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "answer"), el("th", { scope: "col" }, "votes"),
         el("th", { scope: "col" }, "p̂, weighted share"), el("th", { scope: "col" }, "reward"),
         el("th", { scope: "col" }, "entropy of its rollouts, nats", entropies.length ? el("div", { class: "axis" }, el("span", {}, num(low, digits)), el("span", {}, num(high, digits))) : null))),
-      body);
+      body));
   }
 
   function dots(card, own, row, reach) {
@@ -395,7 +402,7 @@ window.dareReport = (() => {
     return el("svg", { class: "dots", role: "img", "aria-label": said },
       el("line", { x1: "0%", x2: "100%", y1: 13, y2: 13 }),
       values.map(([u, right], k) => el("circle", { cx: x(u), cy: 13 + ((k * 7) % 11) - 5, r: 3.4,
-        class: row.kept === false ? "is-gone" : known(right) ? (right ? "is-right" : "is-wrong") : null })),
+        class: row.answer === null ? "is-silent" : row.kept === false ? "is-gone" : known(right) ? (right ? "is-right" : "is-wrong") : null })),
       el("line", { class: "mean", x1: x(mean(us)), x2: x(mean(us)), y1: 3, y2: 23 }));
   }
 

@@ -1,7 +1,7 @@
-"""What the page knows: scored groups go into a bounded queue, and a thread adds them up.
+"""What the page knows: scored groups go into a bounded queue, and a thread of the keeper adds them up.
 
-A request pays for an append. Where groups come faster than the thread adds them up, some are left out and counted:
-the page loses them, the rewards do not.
+Where groups come faster than the thread adds them up, some are left out and counted: the page loses them, the rewards
+and the run log do not.
 """
 
 from __future__ import annotations
@@ -9,31 +9,35 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, Final, cast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from dare_reward import __version__
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
-from dare_reward.runs.line import RunRecord, lines
+from dare_reward.runs.line import RunRecord, objects
 
-from ..middleware import logger
+from .past import Past
 
 __all__ = ["Feed"]
 
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread
-PAUSE: Final = 0.1  # seconds that groups are gathered for
+PAUSE: Final = 0.05  # seconds that groups are gathered for
 CARDS: Final = 400_000  # bytes of the single groups in a view
 
 
 class Feed:
     """`add` from any thread; `json` is the view of what was added, made again only where something was."""
 
-    def __init__(self) -> None:
+    def __init__(self, warn: Callable[[str, str], None]) -> None:
         self.book = RunBook()
         self.left_out = 0
+        self._warn = warn
+        self._past: Callable[[], Past] | None = None
+        self._cut = False
         self._queue: deque[tuple[float, RunRecord]] = deque()
         self._weight = 0
         self._queued = threading.Lock()
@@ -45,21 +49,33 @@ class Feed:
         self._thread: threading.Thread | None = None
         self._json: tuple[int, bytes] = (-1, b"")
 
-    def add(self, record: RunRecord) -> None:
-        """Leave the groups of a request to the feed's thread."""
+    def begin(self, past: Callable[[], Past]) -> None:
+        """Add up an earlier process's groups before all others."""
+        with self._queued:
+            self._past = past
+            self._idle.clear()
+            self._start()
+        self._more.set()
+
+    def add(self, record: RunRecord, when: float) -> None:
+        """Leave the groups of a request, scored at `when`, to the feed's thread. Texts stay away."""
+        record = replace(record, texts={}, tokens=None)
         weight = record.weight
         with self._queued:
             if self._queue and self._weight + weight > WAITING:
                 self.left_out += len(record.replies)
                 return
-            self._queue.append((time.time(), record))
+            self._queue.append((when, record))
             self._weight += weight
             self._idle.clear()
-            if self._thread is None:
-                thread = threading.Thread(target=self._work, name="page", daemon=True)
-                thread.start()
-                self._thread = thread
+            self._start()
         self._more.set()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="page", daemon=True)
+            thread.start()
+            self._thread = thread
 
     @property
     def version(self) -> int:
@@ -80,11 +96,9 @@ class Feed:
         return self._idle.wait(seconds)
 
     def _view(self) -> dict[str, Any]:
-        notes = (
-            f"{self.left_out:,} groups are not shown: they came too fast, or hold what cannot be"
-            if self.left_out
-            else ""
-        )
+        left = f"{self.left_out:,} groups are not shown: they came too fast, or hold what cannot be shown"
+        cut = "Older groups of these runs are in the run log: dare-reward report shows them all"
+        notes = ". ".join(note for note, on in ((left, self.left_out), (cut, self._cut)) if on)
         head = {"live": True, "title": "", "source": notes, "made": "", "version": __version__}
         return head | view(self.book, groups=CARDS)
 
@@ -92,18 +106,33 @@ class Feed:
         while True:
             self._more.wait()
             self._more.clear()
+            self._remember()
             time.sleep(PAUSE)
             while self._queue:
                 when, record = self._queue[0]
                 try:
-                    for line in cast("Iterator[dict[str, Any]]", lines(record, when, cast("Any", dict))):
+                    for line in objects(record, when, from_json):
                         with self._book:
                             self.book.add(line)
                 except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are shown)
-                    self.left_out += len(record.replies)
-                    logger.warning("page", extra={"fields": {"why": type(error).__name__}})
+                    self.left_out += len(record.sizes)
+                    self._warn("page_failed", f"groups could not be shown on the page: {type(error).__name__}")
                 with self._queued:
                     self._queue.popleft()
                     self._weight -= record.weight
-                    if not self._queue:
-                        self._idle.set()
+            with self._queued:
+                if not self._queue and self._past is None:
+                    self._idle.set()
+
+    def _remember(self) -> None:
+        past, self._past = self._past, None
+        if past is None:
+            return
+        try:
+            found = past()
+            self._cut = found.cut
+            for line in found.lines:
+                with self._book:
+                    self.book.add(line)
+        except Exception as error:  # noqa: BLE001  (an old log that cannot be read hides nothing that comes)
+            self._warn("page_failed", f"earlier runs could not be read for the page: {type(error).__name__}: {error}")

@@ -1,0 +1,43 @@
+"""Why a group is worth reading: for the report, the page and the tables of trackers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+__all__ = ["REASONS", "reasons"]
+
+# The first to read comes first.
+REASONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "failed": "the group could not be scored",
+        "wrong": "the label says that a confident majority is wrong",
+        "flip": "a shadow method would have chosen another label, or given advantages of the other sign",
+        "pruned": "every answer was pruned",
+        "tie": "several answers have the most votes",
+    }
+)
+
+
+def reasons(line: Mapping[str, Any]) -> dict[str, float]:
+    """Those of REASONS that hold for a line of a run log, in their order, each with how much it does."""
+    if line.get("error") is not None:
+        return {"failed": 0.0}
+    found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
+    share = float(found.get("majority_ratio") or 0.0)
+    out = {}
+    if found.get("label_accuracy") == 0 and share > 0.5:
+        out["wrong"] = share
+    shadows = [s for s in (found.get("shadow") or {}).values() if isinstance(s, Mapping) and "error" not in s]
+    if shadows and (strength := max(_differs(s) for s in shadows)) > 0:
+        out["flip"] = strength
+    if "all_pruned" in flags:
+        out["pruned"] = float(len(line.get("support") or ()))
+    if "tie" in flags:
+        out["tie"] = share
+    return out
+
+
+def _differs(said: Mapping[str, Any]) -> float:
+    return (1.0 - float(said.get("label_agreement", 1.0))) + float(said.get("flipped") or 0.0)

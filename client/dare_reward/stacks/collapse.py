@@ -1,0 +1,66 @@
+"""What an adapter does where a run collapses: nothing, a warning, or an orderly end of the training.
+
+The word is that of the report (`report.verdict`), by rules that see no label. They are heuristics, so nothing happens
+unless you ask for it: `on_collapse=warn` or `on_collapse=stop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from ..reply import Reply, group_json
+from ..report.book import RunTotals
+from ..report.verdict import run_verdict
+from ..report.view import columns
+from .report import logger
+
+__all__ = ["ON_COLLAPSE", "RunWatch", "watch_of"]
+
+ON_COLLAPSE: Final = ("off", "warn", "stop")
+# `dare/run_state` in a tracker; there is none while it is too early to say.
+STATES: Final[Mapping[str, int]] = MappingProxyType({"fine": 0, "sharpening": 1, "collapsing": 2})
+
+
+@dataclass(slots=True, eq=False)
+class RunWatch:
+    """The state of one run: `see` each reply, `word` is that of the last whole step, `collapsing` once it was that."""
+
+    word: str = "too early"
+    collapsing: bool = False
+    _run: RunTotals = field(default_factory=lambda: RunTotals(""))
+    _judged: int | None = None
+
+    def see(self, reply: Reply | None, step: int | None = None) -> None:
+        """Count a reply's groups. Adapters number groups by place, so label flips are not known."""
+        for group in reply.groups if reply is not None else ():
+            self._run.add({**group_json(group), "group_id": None, "step": step})
+        places = sorted(self._run.steps)
+        whole = places[-2] if len(places) > 1 else None
+        if whole is not None and whole != self._judged:
+            self._judged = whole
+            self._judge()
+
+    def _judge(self) -> None:
+        every = columns(self._run)
+        found = run_verdict({name: column[:-1] for name, column in every.items()})
+        if found.word != self.word and found.word in ("sharpening", "collapsing"):
+            logger.warning("step %s: the run is %s (%s): %s", self._judged, found.word, found.rule, found.why)
+        self.word = found.word
+        self.collapsing |= found.word == "collapsing"
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """For a tracker; `collapsed` stays 1 once the run was collapsing."""
+        state = {"run_state": float(STATES[self.word])} if self.word in STATES else {}
+        return {**state, "collapsed": float(self.collapsing)}
+
+
+@cache
+def watch_of(scorer: Any, pid: int) -> RunWatch:
+    """The watch of a scorer's run in this process."""
+    del scorer, pid
+    return RunWatch()

@@ -1,0 +1,169 @@
+"""`on_collapse`: off by default, a warning, or an orderly end by the stack's own means; labels never act on it."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+import dare_reward
+from dare_reward.errors import ConfigError
+from dare_reward.stacks import scorer as common
+from dare_reward.stacks import trl, verl
+from dare_reward.stacks.collapse import RunWatch, watch_of
+from dare_reward.stacks.trl import DareReward
+from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.scoring import Estimation
+
+PROMPTS, SIZE = 8, 4
+
+
+def batch(step, *, collapsed, label=None):
+    """Every prompt its own answer, or one answer everywhere."""
+    told = {} if label is None else {"label": label}
+    return [
+        {**told, "rollouts": [{"answer": "7" if collapsed else str(100 * p + (i % 2) * step)} for i in range(SIZE)]}
+        for p in range(PROMPTS)
+    ]
+
+
+def run(watch, *, falls=6, steps=16, label=None):
+    """The words after each step."""
+    words = []
+    for step in range(steps):
+        groups = batch(step, collapsed=step >= falls, label=label)
+        watch.see(dare_reward.estimate(groups, method="ttrl"), step)
+        words.append(watch.word)
+    return words
+
+
+def test_the_word_of_each_whole_step():
+    watch = RunWatch()
+    words = run(watch)
+    assert words[0] == "too early"
+    assert words[-1] == "collapsing"
+    assert watch.collapsing
+    assert watch.numbers == {"run_state": 2.0, "collapsed": 1.0}
+    calm = RunWatch()
+    run(calm, falls=99)
+    assert (calm.word, calm.collapsing, calm.numbers) == ("fine", False, {"run_state": 0.0, "collapsed": 0.0})
+
+
+@pytest.mark.parametrize("label", [None, "7", "100"])
+def test_labels_do_not_act(label):
+    assert run(RunWatch(), label=label) == run(RunWatch())
+
+
+def test_one_warning_for_each_change(caplog):
+    with caplog.at_level(logging.WARNING, "dare_reward.stacks"):
+        run(RunWatch(), steps=24)
+    told = [r.getMessage() for r in caplog.records if "the run is collapsing" in r.getMessage()]
+    assert len(told) == 1
+    assert "one-answer-everywhere" in told[0]
+
+
+class Trainer:
+    """What TRL's trainers have of a callback handler."""
+
+    num_generations = SIZE
+    accelerator = SimpleNamespace(process_index=0, num_processes=1)
+    args = SimpleNamespace(scale_rewards="none")
+    model = SimpleNamespace(training=True)
+
+    def __init__(self):
+        self.callbacks, self.metrics = [], {}
+
+    def add_callback(self, callback):
+        self.callbacks.append(callback)
+
+    def log_metric(self, name, value):
+        self.metrics[name] = value
+
+
+def train_trl(monkeypatch, *, falls=6, **settings):
+    """Steps that were begun, and the trainer."""
+    monkeypatch.setattr(trl, "rollout", lambda trainer, text, ids: {"answer": text})
+    monkeypatch.setattr(
+        common.Scorer,
+        "score",
+        lambda self, groups, *, step=None: (
+            [[0.0] * len(g["rollouts"]) for g in groups],
+            dare_reward.estimate(groups, method="ttrl"),
+        ),
+    )
+    watch_of.cache_clear()
+    reward, trainer = DareReward("http://h", method="ttrl", entropy="none", **settings), Trainer()
+    control = SimpleNamespace(should_training_stop=False)
+    for step in range(20):
+        if control.should_training_stop:
+            return step, trainer
+        answers = [r["answer"] for g in batch(step, collapsed=step >= falls) for r in g["rollouts"]]
+        state = SimpleNamespace(global_step=step)
+        reward(["p"] * len(answers), answers, log_metric=trainer.log_metric, trainer_state=state)
+        for callback in trainer.callbacks:
+            callback.on_step_end(trainer.args, state, control)
+    return 20, trainer
+
+
+@pytest.fixture
+def transformers(monkeypatch):
+    """A stand-in where transformers is not installed."""
+    monkeypatch.setitem(
+        __import__("sys").modules, "transformers", SimpleNamespace(TrainerCallback=type("TrainerCallback", (), {}))
+    )
+
+
+def test_trl_stops_by_its_own_callback(monkeypatch, transformers):
+    done, trainer = train_trl(monkeypatch, on_collapse="stop")
+    assert 6 < done < 20
+    assert len(trainer.callbacks) == 1
+    assert trainer.metrics["dare/run_state"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "state"), [({}, None), ({"on_collapse": "off"}, None), ({"on_collapse": "warn"}, 2.0)]
+)
+def test_trl_goes_on_unless_it_is_asked_to_stop(monkeypatch, transformers, settings, state):
+    done, trainer = train_trl(monkeypatch, **settings)
+    assert (done, trainer.callbacks) == (20, [])
+    assert trainer.metrics.get("dare/run_state") == state
+
+
+def test_trl_does_not_stop_a_run_that_is_well(monkeypatch, transformers):
+    done, trainer = train_trl(monkeypatch, falls=99, on_collapse="stop")
+    assert (done, trainer.callbacks, trainer.metrics["dare/run_state"]) == (20, [], 0.0)
+
+
+@pytest.mark.parametrize(("asked", "last"), [("off", 500), ("warn", 500), ("stop", 41)])
+def test_verl_s_next_step_is_its_last(asked, last):
+    scorer = common.Scorer.of("http://h", on_collapse=asked)
+    trainer = SimpleNamespace(total_training_steps=500, global_steps=40)
+    verl._stop(scorer, trainer, {"dare/collapsed": 0.0})
+    assert trainer.total_training_steps == 500
+    verl._stop(scorer, trainer, {"dare/collapsed": 1.0})
+    verl._stop(scorer, trainer, {"dare/collapsed": 1.0})
+    assert trainer.total_training_steps == last
+
+
+def test_an_alarm_that_breaks_ends_no_training(monkeypatch):
+    scorer = common.Scorer.of("http://h", on_collapse="stop")
+    monkeypatch.setattr(RunWatch, "see", lambda *given: 1 / 0)
+    assert scorer.watch(None, 3).collapsing is False
+
+
+def test_who_cannot_stop_says_so(monkeypatch):
+    with pytest.raises(ConfigError, match="neither warns nor stops"):
+        common.Scorer.of("http://h", on_collapse="stop").cannot_stop("slime")
+    with pytest.raises(dare_reward.RequestError, match="on_collapse must be one of off, warn, stop"):
+        common.Scorer.of("http://h", on_collapse="yes")
+    with pytest.raises(ConfigError, match="on_collapse must be one of off, warn"):
+        AgentConfig(on_collapse="stop")
+
+
+def test_the_agent_warns(caplog):
+    estimation = Estimation(AgentConfig(on_collapse="warn", method="ttrl"))
+    with caplog.at_level(logging.WARNING, "dare_reward.stacks"):
+        for step in range(16):
+            for group in batch(step, collapsed=step >= 6) * 8:
+                estimation._see(dare_reward.estimate([group], method="ttrl"))
+    assert any("the run is collapsing" in r.getMessage() for r in caplog.records)
+    assert Estimation(AgentConfig())._watch is None
