@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -105,13 +106,13 @@ def service(*words: str, port: int = 0, wrapper: str = "", before: Any = None, *
 
 
 async def disturbed(
-    url: str, groups: int, size: int, disturb: Callable[[], Any], *, run: str = "r", gap: float = 1.0
+    url: str, groups: int, size: int, disturb: Callable[[], Any], *, run: str = "r", gap: float = 1.0, wait: float = 60
 ) -> list[Any]:
     """The same, and `disturb` is called when all but the last of each group wait."""
     last = asyncio.Event()
     clients = asyncio.ensure_future(step(url, groups, size, run=run, gap=gap, last=last))
-    async with asyncio.timeout(60):
-        while await asyncio.to_thread(count, url, "dare_join_waiting") < groups * (size - 1):
+    async with asyncio.timeout(wait):
+        while await asyncio.to_thread(count, url, "dare_join_waiting") < groups * (size - 1):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     await asyncio.to_thread(disturb)
     last.set()
@@ -124,15 +125,18 @@ def get(url: str) -> Any:
     return json.loads(text) if text.startswith("{") else text
 
 
-def processes(url: str, replicas: int) -> dict[str, list[int]]:
+def processes(url: str, replicas: int) -> dict[str, list[Any]]:
     """The process ids of replicas and shards, asked until every replica has answered once."""
     found: set[int] = set()
-    for _ in range(400):
+    shards: list[int | None] = []
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
         told = get(f"{url}/info")["replicas"]
         found.add(told["pid"])
         shards = [shard.get("pid") for shard in told["shards"]]
         if len(found) >= replicas and all(shards):
             return {"replicas": sorted(found), "shards": shards}
+        time.sleep(0.05)
     raise AssertionError(f"{found}, {shards}")
 
 

@@ -15,8 +15,10 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,41 +75,28 @@ def free_port() -> int:
 
 def restarted(bench: Bench, sign: int, away: float) -> str:
     """The service ends, and is there again after `away` seconds, or as soon as it can be."""
-    port, again = free_port(), contextlib.ExitStack()
-    with contextlib.ExitStack() as first:
-        begun = time.monotonic()
-        process = first.enter_context(bench.serve(port=port))
+    port, begun = free_port(), time.monotonic()
+    with contextlib.ExitStack() as served:
+        process = served.enter_context(bench.serve(port=port))
         start = time.monotonic() - begun
+
+        def back() -> None:
+            died = time.monotonic()
+            time.sleep(max(0.0, away - start))
+            served.enter_context(bench.serve(port=port))
+            print(f"  back after {time.monotonic() - died:.1f} s; a start takes {start:.1f} s", file=sys.stderr)
+
+        again = threading.Thread(target=back)
 
         def disturb() -> None:
             process.send_signal(sign)
             process.wait()
-            died = time.monotonic()
+            again.start()
 
-            def back() -> None:
-                time.sleep(max(0.0, away - start))
-                again.enter_context(bench.serve(port=port))
-                print(f"  back after {time.monotonic() - died:.1f} s; a start takes {start:.1f} s", file=sys.stderr)
-
-            loop_free.append(back)
-
-        loop_free: list[Callable[[], None]] = []
-
-        async def run() -> list[Any]:
-            def both() -> None:
-                disturb()
-                import threading
-
-                threads.append(threading.Thread(target=loop_free[0]))
-                threads[0].start()
-
-            threads: list[Any] = []
-            found = await disturbed(f"http://127.0.0.1:{port}", GROUPS, SIZE, both)
-            await asyncio.to_thread(threads[0].join)
-            return found
-
-        with again:
-            return told(asyncio.run(run()), bench.expected)
+        try:
+            return bench.step(f"http://127.0.0.1:{port}", disturb)
+        finally:
+            again.join()
 
 
 @row("kill -9, back within 1 s (or as soon as it starts)", where=ONE, do="Let a supervisor restart it at once.")
@@ -178,11 +167,10 @@ def children(pid: int, name: str) -> list[int]:
         with contextlib.suppress(OSError):
             text = (folder / "stat").read_text()
             parents[int(folder.name)] = (int(text.rpartition(")")[2].split()[1]), text.split("(")[1].partition(")")[0])
-    below, found = {pid}, []
+    below = {pid}
     for _ in range(8):
         below |= {child for child, (parent, _) in parents.items() if parent in below}
-    found = [child for child in below if parents.get(child, (0, ""))[1] == name]
-    return found
+    return [child for child in below if parents.get(child, (0, ""))[1] == name]
 
 
 def raw(url: str, content: bytes) -> socket.socket:
@@ -266,11 +254,12 @@ def clock(bench: Bench) -> str:
     do="Raise `ulimit -n`; a proxy keeps strangers off.",
 )
 def descriptors(bench: Bench) -> str:
-    limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))  # noqa: E731
-    silent: list[socket.socket] = []
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
     with bench.serve(before=limit, DARE_HEAD_TIMEOUT=1) as served:
-        seen = told(asyncio.run(step(served.url, GROUPS, SIZE)) if not silent else [], bench.expected)
-        silent += [raw(served.url, b"") for _ in range(40)]
+        seen = told(asyncio.run(step(served.url, GROUPS, SIZE)), bench.expected)
+        silent = [raw(served.url, b"") for _ in range(40)]
         again = told(asyncio.run(step(served.url, GROUPS, SIZE, run="again")), bench.expected)
         for connection in silent:
             connection.close()
@@ -330,15 +319,11 @@ def upgrade(bench: Bench) -> str:
         "ray.init(sys.argv[1], namespace='dare-reward', log_to_driver=False)\n"
         f"serve.run(application({{'replicas': {bench.replicas}, 'settings': {{'log': 'error', 'drain': 2.0}}}}), name='dare-reward')\n"
     )
-    import subprocess
-
-    port = free_port()
     with bench.serve() as served:
         (head,) = children(served.pid, "gcs_server")
         words = Path(f"/proc/{head}/cmdline").read_text().split("\0")
         address = next(w.partition("=")[2] for w in words if w.startswith("--node-ip-address="))
         number = next(w.partition("=")[2] for w in words if w.startswith("--gcs_server_port="))
-        assert port
         before = processes(served.url, bench.replicas)
         command = [sys.executable, "-c", script, f"{address}:{number}"]
         seen = bench.step(served.url, lambda: subprocess.run(command, check=True, timeout=120))

@@ -95,7 +95,7 @@ class Cluster:
 
     async def until(self, condition):
         async with asyncio.timeout(60):
-            while not condition():
+            while not condition():  # noqa: ASYNC110  the condition is not ours to signal
                 await asyncio.sleep(0.005)
 
     def kill(self, replica):
