@@ -163,6 +163,8 @@ def _bound(settings: Settings, replicas: int, shards: int) -> Application:
         max_ongoing_requests=WAITING,
         ray_actor_options={"num_cpus": 0},
         graceful_shutdown_timeout_s=10,
+        health_check_period_s=2,
+        health_check_timeout_s=5,
         logging_config={"enable_access_log": False},  # the application has its own
     )
     return deployment(serve.ingress(build)()).bind()
