@@ -40,7 +40,7 @@ from .workers import Workers, unless_gone
 __all__ = ["State", "create_app"]
 
 
-class Owners(Protocol):
+class JoinedElsewhere(Protocol):
     """Where single rollouts go that this process does not join itself."""
 
     async def forward(self, request: Request, body: bytearray) -> Response | None: ...
@@ -64,7 +64,7 @@ class State:
     recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
     settled: SettledScorer = field(init=False)
-    owners: Owners | None = None  # with several replicas: who joins single rollouts
+    owners: JoinedElsewhere | None = None  # with several replicas: who joins single rollouts
     draining: bool = False
     streams: int = 0  # pages that are open
 

@@ -31,7 +31,7 @@ from dare_reward.groups import Ragged
 from dare_reward.wire import pack
 from dare_service.body import form
 from dare_service.reward_request import Call, RequestScorer, work
-from dare_service.server import _steady
+from dare_service.server import steady
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.bench
@@ -211,7 +211,7 @@ def longest_hold(scorer: RequestScorer, call: Call) -> float:
 def test_longest_holds(capsys) -> None:
     settings = Settings(log="off")
     scorer, before = RequestScorer.of(settings), (sys.getswitchinterval(), gc.get_threshold())
-    _steady()  # as the service does
+    steady()  # as the service does
     try:
         with capsys.disabled():
             print(f"\n{'body':36}{'ms of CPU':>11}")

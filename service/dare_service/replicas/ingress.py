@@ -18,7 +18,6 @@ from starlette.types import Receive, Scope, Send
 from ..body import Disconnected
 from ..metrics import Metrics
 from ..problems import RefusalError
-from ..receipts import EXTENSION
 from ..request_url import query_string
 from ..settings import Settings
 from ..workers import INLINE_BYTES, Workers, run
@@ -62,9 +61,6 @@ class Owners:
             return None
         link = self.links[owner_of(group, len(self.links))]
         link.start()
-        receipt = request.scope.get("extensions", {}).get(EXTENSION)
-        if receipt is not None and not receipt.open():
-            raise Disconnected
         number, answer = link.ask(_scope(request), bytes(body))
         gone = asyncio.ensure_future(_until_gone(request))
         try:
@@ -82,7 +78,7 @@ class Owners:
         finally:
             gone.cancel()
         request.scope["state"]["notes"].update(found.notes)
-        reply = _Reply(found.body, found.status, ended=partial(_end, link, number, receipt))
+        reply = _Reply(found.body, found.status, ended=partial(link.end, number))
         reply.raw_headers = [pair for pair in found.headers if pair[0] not in OWN]
         return reply
 
@@ -115,9 +111,9 @@ class Owners:
 
 
 class _Reply(Response):
-    """The owner hears when the reply has gone out, or that it has not."""
+    """The owner hears when the reply has gone out, or that it has not. Nobody here can tell whether it arrived."""
 
-    def __init__(self, content: bytes, status: int, *, ended: Callable[[bool], None]) -> None:
+    def __init__(self, content: bytes, status: int, *, ended: Callable[..., None]) -> None:
         super().__init__(content, status)
         self._ended = ended
 
@@ -125,17 +121,9 @@ class _Reply(Response):
         try:
             await super().__call__(scope, receive, send)
         except BaseException:
-            self._ended(False)
+            self._ended(delivered=False)
             raise
-        self._ended(True)
-
-
-def _end(link: Link, number: int, receipt: Any, written: bool) -> None:
-    """Where the server can tell whether the client has the reply, it is asked; else what was written was delivered."""
-    if receipt is None or not written:
-        link.end(number, delivered=written)
-    else:
-        receipt.watch(lambda delivered: link.end(number, delivered=delivered))
+        self._ended(delivered=True)
 
 
 async def _told(link: Link, what: str) -> Any:

@@ -12,6 +12,8 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from dare_reward.errors import DareError
+
 from .owner import BEAT, SPEAK, Answer, Ask, End
 
 __all__ = ["Link", "LostError"]
@@ -19,7 +21,7 @@ __all__ = ["Link", "LostError"]
 PAUSE = 0.2  # seconds until a lost owner is looked for again
 
 
-class LostError(Exception):
+class LostError(DareError):
     """The owner has died, or has forgotten this replica."""
 
 
