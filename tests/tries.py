@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -131,7 +132,11 @@ def processes(url: str, replicas: int) -> dict[str, list[Any]]:
     shards: list[int | None] = []
     end = time.monotonic() + 120
     while time.monotonic() < end:
-        told = get(f"{url}/info")["replicas"]
+        try:
+            told = get(f"{url}/info")["replicas"]
+        except urllib.error.HTTPError:  # Ray's proxy does not know the application yet
+            time.sleep(0.5)
+            continue
         found.add(told["pid"])
         shards = [shard.get("pid") for shard in told["shards"]]
         if len(found) >= replicas and all(shards):

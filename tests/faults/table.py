@@ -15,7 +15,6 @@ import os
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -314,20 +313,29 @@ def slow_loris(bench: Bench) -> str:
 @row("a rolling upgrade in the middle of a step", where=REPLICAS, do="Nothing, if the number of shards stays.")
 def upgrade(bench: Bench) -> str:
     """Replicas and owners of other settings take the place of the old ones, as `serve deploy` does it."""
-    script = (
-        "import ray, sys; from ray import serve; from dare_service.replicas.deploy import application\n"
-        "ray.init(sys.argv[1], namespace='dare-reward', log_to_driver=False)\n"
-        f"serve.run(application({{'replicas': {bench.replicas}, 'settings': {{'log': 'error', 'drain': 2.0}}}}), name='dare-reward')\n"
+    wrapper = (
+        "import signal, threading\n"
+        "def upgrade():\n"
+        "    from ray import serve; from dare_service.replicas.deploy import application\n"
+        f"    new = {{'replicas': {bench.replicas}, 'settings': {{'log': 'error', 'drain': 2.0}}}}\n"
+        "    serve.run(application(new), name='dare-reward')\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: threading.Thread(target=upgrade).start())\n"
     )
-    with bench.serve() as served:
-        (raylet,) = children(served.pid, "raylet")
-        words = Path(f"/proc/{raylet}/cmdline").read_text().split("\0")
-        address = next(w.partition("=")[2] for w in words if w.startswith("--gcs-address="))
-        before = processes(served.url, bench.replicas)
-        command = [sys.executable, "-c", script, address]
-        seen = bench.step(served.url, lambda: subprocess.run(command, check=True, timeout=120))
-        assert not set(before["replicas"]) & set(processes(served.url, bench.replicas)["replicas"])
-        return seen
+    with bench.serve(wrapper=wrapper) as served:
+        old = processes(served.url, bench.replicas)
+
+        def renewed() -> None:
+            served.send_signal(signal.SIGUSR1)
+            while get(f"{served.url}/info")["settings"]["drain"] != 2.0:
+                time.sleep(0.2)
+
+        seen = bench.step(served.url, renewed)
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            if not set(old["shards"]) & set(processes(served.url, 1)["shards"]):
+                return f"{seen}; then the old shards end"
+            time.sleep(1)
+        raise AssertionError("the old shards are there still")
 
 
 def main() -> int:

@@ -18,11 +18,13 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
+import httpx
 import ray
 from fastapi import FastAPI
 from prometheus_client.core import Metric
@@ -184,7 +186,10 @@ def serve_here(settings: Settings, replicas: int) -> int:
     serve.run(bound, name="dare-reward", route_prefix="/")
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    sys.stdout.write(f"dare-reward listens on http://{settings.host}:{port}\n")
+    url = f"http://[{settings.host}]:{port}" if ":" in settings.host else f"http://{settings.host}:{port}"
+    while not (stop.is_set() or _answers(f"{url}/ready")):  # Ray's proxy hears of the application a little later
+        time.sleep(0.1)
+    sys.stdout.write(f"dare-reward listens on {url}\n")
     sys.stdout.flush()
     stop.wait()
     serve.delete("dare-reward")
@@ -195,3 +200,10 @@ def serve_here(settings: Settings, replicas: int) -> int:
 def _free_port(settings: Settings) -> int:
     with bind(settings) as listener:
         return int(listener.getsockname()[1])
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.HTTPError:
+        return False

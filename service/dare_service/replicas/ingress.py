@@ -64,9 +64,9 @@ class Owners:
         number, answer = link.ask(_scope(request), bytes(body))
         gone = asyncio.ensure_future(_until_gone(request))
         try:
-            await asyncio.wait((answer, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((answer, gone), timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
             if not answer.done():
-                raise Disconnected
+                raise Disconnected if gone.done() else LostError
             found = answer.result()
         except LostError:
             link.end(number, delivered=False)
@@ -81,6 +81,11 @@ class Owners:
         reply = _Reply(found.body, found.status, ended=partial(link.end, number))
         reply.raw_headers = [pair for pair in found.headers if pair[0] not in OWN]
         return reply
+
+    @property
+    def _patience(self) -> float:
+        """The owner answers before that, unless there is none."""
+        return max(self.settings.join_hold, self.settings.rollouts_hold) + PATIENCE
 
     async def _group(self, request: Request, body: bytes | bytearray) -> bytes | None:
         address = request.client.host if request.client else ""

@@ -1,7 +1,7 @@
 """The side of a replica: one link to each owner.
 
 Requests are sent in batches: one call is under way, and what comes meanwhile goes with the next. If the owner is lost,
-everyone who waits is answered 503 and comes back, to the owner that takes its place.
+everyone who waits is answered 503 and comes back. Then it waits here for the owner that takes the place.
 """
 
 from __future__ import annotations
@@ -68,17 +68,20 @@ class Link:
                     self.remote = await self._connect()
                 await step(self.remote)
             except Exception:  # noqa: BLE001  (whatever it is, the owner cannot be talked to)
-                self.remote = None
-                self._lose(set(self._waiting))
+                self.remote, self._token = None, ""
+                self._lose(self._sent())
                 await asyncio.sleep(PAUSE)
 
     async def _speak(self, remote: Any) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(BEAT):
-                await self._wake.wait()
-        self._wake.clear()
-        batch, self._queue = self._queue, []
-        before = set(self._waiting) - {item.number for item in batch}
+        """One call. An owner that was lost is sent nothing until it has given its token: who comes now waits for it."""
+        batch: list[Ask | End] = []
+        if self._token:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT):
+                    await self._wake.wait()
+            self._wake.clear()
+            batch, self._queue = self._queue, []
+        before = self._sent() - {item.number for item in batch}
         try:
             token = await remote.exchange(self._replica, self._fingerprint, batch)
         except BaseException:
@@ -87,6 +90,10 @@ class Link:
         if token != self._token:
             self._token = token
             self._lose(before)
+            self._wake.set()
+
+    def _sent(self) -> set[int]:
+        return set(self._waiting) - {item.number for item in self._queue}
 
     async def _listen(self, remote: Any) -> None:
         for number, answer in await remote.results(self._replica):

@@ -32,6 +32,8 @@ def body(answer, prompt="p\n"):
 class Shard:
     """An owner that can die; the links find the one that takes its place."""
 
+    down = False
+
     def __init__(self, settings, clock):
         self.settings, self.clock = settings, clock
         self.restart()
@@ -43,6 +45,8 @@ class Shard:
         self.owner = Owner(self.app, fingerprint="f", clock=self.clock)
 
     async def connect(self):
+        if self.down:
+            raise ConnectionError
         return Remote(self, self.owner)
 
 
@@ -323,6 +327,19 @@ async def test_an_owner_dies_and_everyone_comes_back():
 
         found = await asyncio.gather(tries(0, 1), tries(1, 1), tries(2, 2))
         assert found == await one_process([1, 1, 2], 3)
+
+
+async def test_rollouts_wait_for_an_owner_that_is_not_there_yet():
+    """Its start may take longer than the five seconds of five tries that fail at once."""
+    async with cluster() as c:
+        for shard in c.shards:
+            shard.down = True
+        first = [asyncio.ensure_future(c.post(i, a, 3)) for i, a in enumerate((1, 1))]
+        links = [link for app in c.apps for link in app.state.dare.owners.links]
+        await c.until(lambda: sum(len(link._queue) for link in links) == 2)
+        for shard in c.shards:
+            shard.down = False
+        assert await asyncio.gather(*first, c.post(2, 2, 3)) == await one_process([1, 1, 2], 3)
 
 
 async def test_a_delivered_reward_is_not_given_to_the_next_epoch():
