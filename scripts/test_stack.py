@@ -30,16 +30,14 @@ RESEARCH = ("-e", f"{ROOT}/research")
 
 @dataclass(frozen=True)
 class Stack:
-    """`packages` are installed with what they need, `bare` without; of `releases` only the code is unpacked.
-
-    `research`: the studies run in this stack, and their tests with it.
-    """
+    """`packages` are installed with what they need, `bare` without; of `releases` only the code is unpacked."""
 
     packages: tuple[str, ...]
     bare: tuple[str, ...] = ()
     releases: tuple[str, ...] = ()
     environment: str = ""
-    research: bool = False
+    research: bool = False  # the studies run in this stack, and their tests with it
+    torch: bool = True
 
 
 VERL = (
@@ -55,6 +53,7 @@ EXPECTED = {
     "verl": Stack(VERL),
     "swift": Stack(SWIFT, bare=("ms-swift==4.6.0",)),
     "openrlhf": Stack(("aiohttp", "packaging"), releases=("0.9.10", "0.10.4", "0.11.2")),
+    "ray": Stack(("ray[serve]==2.60.0",), torch=False),
 }
 # By hand, from a checkout: these are on no package index, and not every machine reaches their git host.
 BY_HAND = {
@@ -107,7 +106,8 @@ def install(name: str, envs: Path, index: str, end: float) -> Path:
     def fill(pip: Pip) -> None:
         constraint = place / "torch.txt"
         constraint.write_text(TORCH + "\n", encoding="utf-8")
-        pip.torch(index)
+        if stack.torch:
+            pip.torch(index)
         pip("install", "-q", "-c", constraint, *stack.packages)
         if stack.bare:
             pip("install", "-q", "--no-deps", *stack.bare)

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from fastapi import FastAPI, Request, Response
 from pydantic_core import to_json
@@ -40,6 +40,16 @@ from .workers import Workers, unless_gone
 __all__ = ["State", "create_app"]
 
 
+class JoinedElsewhere(Protocol):
+    """Where single rollouts go that this process does not join itself."""
+
+    async def forward(self, request: Request, body: bytearray) -> Response | None: ...
+
+    async def info(self) -> dict[str, Any]: ...
+
+    async def metrics(self, own: Metrics) -> bytes: ...
+
+
 @dataclass(slots=True, eq=False)
 class State:
     """What lives as long as the process."""
@@ -54,6 +64,7 @@ class State:
     recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
     settled: SettledScorer = field(init=False)
+    owners: JoinedElsewhere | None = None  # with several replicas: who joins single rollouts
     draining: bool = False
     streams: int = 0  # pages that are open
 
@@ -172,6 +183,8 @@ async def reward(request: Request) -> Response:
         received = time.perf_counter() - started
         if kind.name == "frame" or not looks_like(body):
             return await _grouped(request, state, body, kind, received)
+        if state.owners and (reply := await state.owners.forward(request, body)):
+            return reply
         question = await state.openrlhf.read(request, body)
     del body  # whoever waits for siblings holds none
     return await state.openrlhf.answer(request, question)
@@ -252,6 +265,8 @@ async def get_reward(request: Request) -> Response:
     _admit(request, state)
     with state.admission.hold() as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
+        if state.owners and (reply := await state.owners.forward(request, body)):
+            return reply
         question = await state.openrlhf.read(request, body)
     del body
     return await state.openrlhf.answer(request, question)
@@ -263,6 +278,8 @@ async def rollouts(request: Request) -> Response:
     _admit(request, state)
     with state.admission.hold() as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
+        if state.owners and (reply := await state.owners.forward(request, body)):
+            return reply
         arrival = await state.rollouts.read(request, body)
     del body
     return await state.rollouts.answer(request, arrival)
@@ -347,13 +364,16 @@ async def info(request: Request) -> Response:
         "warnings": state.runs.warnings,
         "run_log": state.recorder.status,
     }
+    if state.owners:
+        content["replicas"] = await state.owners.info()
     return Response(to_json(content), media_type="application/json")
 
 
 async def metrics(request: Request) -> Response:
     """Counters and histograms in Prometheus's text format."""
     state: State = request.app.state.dare
-    return Response(state.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = await state.owners.metrics(state.metrics) if state.owners else state.metrics.render()
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -30,6 +30,12 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--host", help="The address to listen on (DARE_HOST; default: 127.0.0.1).")
     parser.add_argument("--port", type=int, help="The port, or 0 for any free one (DARE_PORT; default: 8000).")
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        metavar="N",
+        help="Serve with N processes on Ray. It needs the extra `ray` (docs/ray.md).",
+    )
     parser.set_defaults(run=run)
 
 
@@ -46,7 +52,24 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         settings = from_environment(host=arguments.host, port=arguments.port)
-        return serve(settings)
+        if arguments.replicas is None:
+            return serve(settings)
+        return _replicated(settings, arguments.replicas)
     except (SettingsError, ValueError) as error:
         sys.stderr.write(f"dare-reward serve: {error}\n")
         return 2
+
+
+def _replicated(settings: Any, replicas: int) -> int:
+    """The same with several replicas."""
+    from .settings import SettingsError  # noqa: PLC0415
+
+    if replicas < 1:
+        raise SettingsError("--replicas must be at least 1")
+    try:
+        from .replicas.deploy import serve_here  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "ray":
+            raise
+        raise SettingsError("--replicas needs Ray: pip install './dare-reward[service,ray]'") from None
+    return serve_here(settings, replicas)

@@ -29,7 +29,7 @@ from .problems import response
 from .receipts import Connection, notice_the_dead
 from .settings import SECRET, Settings, SettingsError, unread
 
-__all__ = ["serve"]
+__all__ = ["bind", "log_to_stderr", "serve", "steady"]
 
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 
@@ -128,9 +128,9 @@ class Server(uvicorn.Server):
 def serve(settings: Settings) -> int:
     """Bind, say where, and serve until told to stop."""
     app = create_app(settings)
-    listener = _bind(settings)
-    _log(settings)  # from here on the process is a server's: what a wrong setting ends has changed nothing
-    _steady()
+    listener = bind(settings)
+    log_to_stderr(settings)  # from here on the process is a server's: what a wrong setting ends has changed nothing
+    steady()
     config = uvicorn.Config(
         app,
         http=type("Bounded", (Protocol,), {"settings": settings}),
@@ -199,7 +199,7 @@ def _end_threads(state: State, code: int) -> None:
                 os._exit(code)
 
 
-def _steady() -> None:
+def steady() -> None:
     """Waiting rollouts must not be scanned for garbage again and again, nor held up by a thread with numbers.
 
     Measured with 4,096 rollouts of 64 groups: Python's own thresholds double the CPU time and take the slowest reward
@@ -230,7 +230,8 @@ def _backlog(settings: Settings, limit: Path = Path("/proc/sys/net/core/somaxcon
         logger.warning("backlog", extra={"fields": {"limit": most, "backlog": settings.backlog, "why": why}})
 
 
-def _bind(settings: Settings) -> socket.socket:
+def bind(settings: Settings) -> socket.socket:
+    """The socket of the service's address, or SettingsError."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -250,7 +251,8 @@ def _address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _log(settings: Settings) -> None:
+def log_to_stderr(settings: Settings) -> None:
+    """One JSON line an event."""
     level = {"info": logging.INFO, "error": logging.ERROR, "off": logging.CRITICAL + 1}[settings.log]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines())

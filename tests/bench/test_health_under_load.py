@@ -32,7 +32,7 @@ from dare_reward.wire import pack
 from dare_service.body import form
 from dare_service.reward_request import Call, RequestScorer, work
 from dare_service.run_recorder import RunRecorder
-from dare_service.server import _steady
+from dare_service.server import steady
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.bench
@@ -215,7 +215,7 @@ def test_longest_holds(capsys) -> None:
         RequestScorer.of(settings, RunRecorder(settings, None)),
         (sys.getswitchinterval(), gc.get_threshold()),
     )
-    _steady()  # as the service does
+    steady()  # as the service does
     try:
         with capsys.disabled():
             print(f"\n{'body':36}{'ms of CPU':>11}")

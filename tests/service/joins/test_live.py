@@ -13,12 +13,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tries import client, post
 
 from dare_reward import estimate
 from dare_reward.openrlhf import rounded as on_grid
@@ -36,46 +36,6 @@ def anyio_backend():
 
 def body(answer: object, prompt: str = "p\n", label: object = "") -> str:
     return json.dumps({"query": [f"{prompt}\\boxed{{{answer}}}<|im_end|>"], "prompts": [prompt], "labels": [label]})
-
-
-async def post(url: str, text: str, *, drop: Awaitable[None] | None = None) -> tuple[int, Any]:
-    """One try of OpenRLHF's client: a connection of its own, its headers, its body. It breaks once `drop` is over."""
-    address, _, path = url.removeprefix("http://").partition("/")
-    host, port = address.split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    content = text.encode()
-    head = (
-        f"POST /{path} HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
-        f"User-Agent: Python/3.11 aiohttp/3.14.5\r\nContent-Length: {len(content)}\r\nContent-Type: application/json\r\n\r\n"
-    )
-    try:
-        writer.write(head.encode() + content)
-        if drop is not None:
-            await drop
-            return 0, None
-        answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
-        size = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
-        return int(answer.split(" ")[1]), json.loads(await reader.readexactly(size))
-    finally:
-        writer.close()
-
-
-async def client(
-    url: str, text: str, *, start: float = 0.0, gap: float = 1.0, after: asyncio.Event | None = None
-) -> Any:
-    """Five tries, a pause after each failure; None after the last."""
-    await asyncio.sleep(start)
-    if after is not None:
-        await after.wait()
-    for _ in range(5):
-        try:
-            status, reply = await post(url, text)
-        except (OSError, asyncio.IncompleteReadError, ValueError):
-            status, reply = 0, None
-        if status == 200:
-            return reply
-        await asyncio.sleep(gap)
-    return None
 
 
 async def test_recorded_requests_are_answered(live):

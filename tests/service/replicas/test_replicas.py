@@ -1,0 +1,377 @@
+"""Replicas and owners in one process, without Ray: every reply is the one that a single process gives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+
+import httpx
+import pytest
+
+from dare_service.app import create_app
+from dare_service.replicas.ingress import Owners
+from dare_service.replicas.link import Link
+from dare_service.replicas.owner import LEASE, Owner
+from dare_service.replicas.ring import group_of, owner_of
+from dare_service.settings import Settings
+
+pytestmark = pytest.mark.anyio
+URL = "/get_reward?run=r&group_size={}&extra_logs=off&method=ttrl"
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+def body(answer, prompt="p\n"):
+    return {"query": [f"{prompt}\\boxed{{{answer}}}"], "prompts": [prompt], "labels": [""]}
+
+
+class Shard:
+    """An owner that can die; the links find the one that takes its place."""
+
+    down = False
+
+    def __init__(self, settings, clock):
+        self.settings, self.clock = settings, clock
+        self.restart()
+
+    def restart(self):
+        self.app = create_app(self.settings)
+        self.state = self.app.state.dare
+        self.state.openrlhf.join.began = float("-inf")
+        self.owner = Owner(self.app, fingerprint="f", clock=self.clock)
+
+    async def connect(self):
+        if self.down:
+            raise ConnectionError
+        return Remote(self, self.owner)
+
+
+class Remote:
+    def __init__(self, shard, owner):
+        self.shard, self.owner = shard, owner
+
+    def check(self):
+        if self.shard.owner is not self.owner:
+            raise ConnectionError
+
+    async def exchange(self, *words):
+        self.check()
+        return await self.owner.exchange(*words)
+
+    async def results(self, replica):
+        self.check()
+        call = asyncio.ensure_future(self.owner.results(replica))
+        while not call.done():
+            self.check()
+            await asyncio.wait((call,), timeout=0.01)
+        return call.result()
+
+    async def about(self):
+        return {"replicas": sorted(self.owner.peers)}
+
+    async def metrics(self):
+        return list(self.shard.state.metrics.registry.collect())
+
+
+class Cluster:
+    def __init__(self, replicas=3, shards=2, **settings):
+        self.settings = Settings(log="off", **settings)
+        self.now = 0.0
+        self.shards = [Shard(self.settings, lambda: self.now) for _ in range(shards)]
+        self.apps = [create_app(self.settings) for _ in range(replicas)]
+        self.clients = []
+        for number, app in enumerate(self.apps):
+            state = app.state.dare
+            links = [Link(f"replica{number}", "f", shard.connect) for shard in self.shards]
+            state.owners = Owners(f"replica{number}", self.settings, state.workers, links)
+            self.clients.append(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test"))
+
+    async def post(self, replica, answer, size, prompt="p\n"):
+        reply = await self.clients[replica].post(URL.format(size), json=body(answer, prompt))
+        return reply.status_code, reply.content
+
+    def waiting(self):
+        return sum(s.state.openrlhf.join.waiting for s in self.shards)
+
+    async def until(self, condition):
+        async with asyncio.timeout(60):
+            while not condition():  # noqa: ASYNC110  the condition is not ours to signal
+                await asyncio.sleep(0.005)
+
+    def kill(self, replica):
+        """The process is gone: it says no more, and its clients' connections break."""
+        for link in self.apps[replica].state.dare.owners.links:
+            link.stop()
+            link.end = lambda *_, **__: None
+
+    def lapse(self):
+        """The time passes after which an owner gives a silent replica up."""
+        for shard in self.shards:
+            silent = {name: peer.heard for name, peer in shard.owner.peers.items()}
+            for name in silent:
+                shard.owner.peers[name].heard = self.now if name not in self.dead else self.now - LEASE - 1
+            shard.owner.sweep()
+
+    dead: tuple[str, ...] = ()
+
+
+@contextlib.asynccontextmanager
+async def cluster(**options):
+    made = Cluster(**options)
+    try:
+        yield made
+    finally:
+        for app in made.apps:
+            for link in app.state.dare.owners.links:
+                link.stop()
+        for client in made.clients:
+            await client.aclose()
+
+
+async def one_process(answers, size, prompt="p\n"):
+    app = create_app(Settings(log="off"))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        replies = await asyncio.gather(*(client.post(URL.format(size), json=body(a, prompt)) for a in answers))
+    return [(r.status_code, r.content) for r in replies]
+
+
+def test_the_hash_is_stable():
+    """Replicas of two versions must agree: these values never change."""
+    single = json.dumps(body(1)).encode()
+    keyed = json.dumps({**body(1), "group_key": ["k"], "index": [0]}).encode()
+    explicit = json.dumps({"run": "r", "group_id": "g", "group_size": 2, "index": 0, "rollout": {}}).encode()
+
+    def digest(path, query, content, address="10.0.0.1"):
+        return group_of(path, query, content, address=address, memory=1 << 20).hex()
+
+    assert [
+        digest("/get_reward", "run=a", single),
+        digest("/get_reward", "", single),
+        digest("/reward", "run=a", keyed),
+        digest("/v1/rollouts", "", explicit),
+    ] == [
+        "b470a7dcd96acb1e750d0e3cc072bd1e",
+        "4fe272ecd17d6e4e5fdc791e732cb0d8",
+        "e269192da0317761a789dc03b26536b6",
+        "328924f4a5feb313b21cbdec0a84a945",
+    ]
+    assert digest("/get_reward", "run=a&group_size=8", single, "other") == digest("/get_reward", "run=a", single)
+    assert digest("/get_reward", "", single, "10.0.0.2") != digest("/get_reward", "", single)
+
+
+def test_labels_that_are_equal_share_an_owner():
+    def digest(label):
+        content = json.dumps({**body(1), "labels": [label]}).encode()
+        return group_of("/get_reward", "run=a", content, address="", memory=1 << 20)
+
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}) != digest({"a": 1, "b": 3})
+
+
+def test_groups_spread():
+    owners = [
+        owner_of(group_of("/get_reward", "run=a", json.dumps(body(1, f"p{i}")).encode(), address="", memory=1 << 20), 4)
+        for i in range(400)
+    ]
+    assert min(owners.count(n) for n in range(4)) > 50
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"1",
+        b'{"query": [], "prompts": [], "labels": []}',
+        b'{"query": ["a", "b"], "prompts": ["p", "p"], "labels": ["", ""]}',
+        b'{"query": "a", "prompts": "p"}',
+        b'{"query": ["a"], "prompts": []}',
+        b'{"query": ["a"], "prompts": ["p"], "labels": []}',
+        b'{"query": 1, "prompts": ["p"]}',
+    ],
+)
+def test_what_is_no_single_rollout_has_no_owner(content):
+    assert group_of("/get_reward", "run=a", content, address="", memory=1 << 20) is None
+
+
+async def test_every_replica_gives_the_answer_of_one_process():
+    answers = [1, 1, 2, 1, 3, 1]
+    async with cluster() as c:
+        for prompt in ("a\n", "b\n", "c\n", "d\n"):
+            found = await asyncio.gather(*(c.post(i % 3, a, 6, prompt) for i, a in enumerate(answers)))
+            assert found == await one_process(answers, 6, prompt)
+        assert {len(s.owner.peers) for s in c.shards} == {3}
+
+
+async def test_the_explicit_join_too():
+    def rollout(i, text):
+        return {"run": "r", "group_id": "g", "group_size": 3, "index": i, "rollout": {"text": text}}
+
+    texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
+    plain = create_app(Settings(log="off"))
+    async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
+
+        async def posted(clients):
+            replies = [
+                client.post("/v1/rollouts?method=ttrl", json=rollout(i, t))
+                for i, (client, t) in enumerate(zip(clients, texts))
+            ]
+            return [(r.status_code, r.content) for r in await asyncio.gather(*replies)]
+
+        assert await posted(c.clients) == await posted([one] * 3)
+        late = [await x.post("/v1/rollouts?method=ttrl", json=rollout(0, "\\boxed{1}")) for x in (c.clients[2], one)]
+        assert late[0].content == late[1].content
+        other = [await x.post("/v1/rollouts?method=ttrl", json=rollout(0, "other")) for x in (c.clients[1], one)]
+        assert [r.status_code for r in other] == [409, 409]
+        assert other[0].json()["detail"] == other[1].json()["detail"]
+
+
+@pytest.mark.parametrize("url", ["/get_reward?run=r", "/get_reward?run=r&group_size=2&nonsense=1", "/reward?run=r"])
+async def test_refusals_are_those_of_one_process(url):
+    plain = create_app(Settings(log="off"))
+    async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
+        headers = {"x-request-id": "mine"}
+        here, there = [await x.post(url, json=body(1), headers=headers) for x in (c.clients[0], one)]
+        assert (here.status_code, here.content) == (there.status_code, there.content)
+        assert sorted(here.headers.multi_items()) == sorted(there.headers.multi_items())
+
+
+async def test_the_token_is_asked_for_at_the_replica():
+    async with cluster(token="secret") as c:
+        refused = await c.clients[0].post(URL.format(1), json=body(1))
+        assert refused.status_code == 401
+        assert not any(s.owner.peers for s in c.shards)
+        given = await c.clients[0].post(URL.format(1) + "&token=secret", json=body(1))
+        assert given.status_code == 200
+
+
+async def test_whole_groups_are_scored_where_they_arrive():
+    async with cluster() as c:
+        groups = {"groups": [{"rollouts": [{"answer": "1"}, {"answer": "1"}]}]}
+        assert (await c.clients[1].post("/reward?method=ttrl", json=groups)).status_code == 200
+        step = {"query": ["a\\boxed{1}", "a\\boxed{2}"], "prompts": ["a", "a"], "labels": ["", ""]}
+        assert (await c.clients[1].post(URL.format(2), json=step)).status_code == 200
+        assert not any(s.owner.peers for s in c.shards)
+
+
+async def test_the_same_text_waits_at_two_replicas():
+    """Alike and both alive: two rollouts, as in one process."""
+    async with cluster() as c:
+        found = await asyncio.gather(c.post(0, 1, 3), c.post(1, 1, 3), c.post(2, 2, 3))
+        assert found == await one_process([1, 1, 2], 3)
+
+
+async def test_a_client_that_goes_and_comes_back_elsewhere_counts_once():
+    async with cluster() as c:
+        first = asyncio.ensure_future(c.post(0, 1, 3))
+        await c.until(lambda: c.waiting() == 1)
+        first.cancel()
+        await c.until(lambda: c.waiting() == 0)
+        found = await asyncio.gather(c.post(1, 1, 3), c.post(0, 2, 3), c.post(2, 3, 3))
+        assert found == await one_process([1, 2, 3], 3)
+
+
+async def test_a_replica_dies_and_its_clients_count_once():
+    """Until the owner knows, their next tries wait: they may be twins, and may be the same rollouts."""
+    async with cluster() as c:
+        first = asyncio.ensure_future(c.post(0, 1, 3))
+        await c.until(lambda: c.waiting() == 1)
+        c.kill(0)
+        first.cancel()
+        others = [asyncio.ensure_future(c.post(1, a, 3)) for a in (1, 2)]
+        await c.until(lambda: c.waiting() == 2)  # the twin is not let in yet
+        c.dead = ("replica0",)
+        c.lapse()
+        await c.until(lambda: c.waiting() == 2)
+        others.append(asyncio.ensure_future(c.post(2, 3, 3)))
+        assert await asyncio.gather(*others) == await one_process([1, 2, 3], 3)
+
+
+async def test_a_reply_that_died_with_its_replica_is_given_again():
+    async with cluster() as c:
+        waiting = [asyncio.ensure_future(c.post(0, a, 3)) for a in (1, 2)]
+        await c.until(lambda: c.waiting() == 2)
+        c.kill(0)
+        last = await c.post(1, 3, 3)
+        for task in waiting:
+            task.cancel()
+        again = [asyncio.ensure_future(c.post(2, a, 3)) for a in (1, 2)]
+        await asyncio.sleep(0.05)
+        c.dead = ("replica0",)
+        c.lapse()
+        assert [*await asyncio.gather(*again), last] == await one_process([1, 2, 3], 3)
+        assert sum(s.state.openrlhf.join.groups.remembered for s in c.shards) == 1
+
+
+async def test_an_owner_dies_and_everyone_comes_back():
+    async with cluster() as c:
+        waiting = [asyncio.ensure_future(c.post(r, a, 3)) for r, a in ((0, 1), (1, 1))]
+        await c.until(lambda: c.waiting() == 2)
+        for shard in c.shards:
+            shard.restart()
+        lost = await asyncio.gather(*waiting)
+        assert [status for status, _ in lost] == [503, 503]
+        assert b"was lost" in lost[0][1]
+
+        async def tries(replica, answer):
+            for _ in range(20):
+                status, content = await c.post(replica, answer, 3)
+                if status == 200:
+                    return status, content
+                await asyncio.sleep(0.1)
+            return status, content
+
+        found = await asyncio.gather(tries(0, 1), tries(1, 1), tries(2, 2))
+        assert found == await one_process([1, 1, 2], 3)
+
+
+async def test_rollouts_wait_for_an_owner_that_is_not_there_yet():
+    """Its start may take longer than the five seconds of five tries that fail at once."""
+    async with cluster() as c:
+        for shard in c.shards:
+            shard.down = True
+        first = [asyncio.ensure_future(c.post(i, a, 3)) for i, a in enumerate((1, 1))]
+        links = [link for app in c.apps for link in app.state.dare.owners.links]
+        await c.until(lambda: sum(len(link._queue) for link in links) == 2)
+        for shard in c.shards:
+            shard.down = False
+        assert await asyncio.gather(*first, c.post(2, 2, 3)) == await one_process([1, 1, 2], 3)
+
+
+async def test_a_delivered_reward_is_not_given_to_the_next_epoch():
+    async with cluster() as c:
+        await asyncio.gather(*(c.post(0, a, 2) for a in (1, 2)))
+        await c.until(lambda: not any(p.attempts for s in c.shards for p in s.owner.peers.values()))
+        found = await asyncio.gather(c.post(1, 1, 2), c.post(2, 1, 2))
+        assert found == await one_process([1, 1], 2)
+
+
+async def test_info_and_metrics_name_replicas_and_shards():
+    async with cluster() as c:
+        await asyncio.gather(*(c.post(i, 1, 3) for i in range(3)))
+        told = (await c.clients[1].get("/info")).json()["replicas"]
+        assert told["replica"] == "replica1"
+        assert "replica0" in {name for shard in told["shards"] for name in shard["replicas"]}
+        text = (await c.clients[1].get("/metrics")).text
+        lines = [line for line in text.splitlines() if line.startswith("dare_join_groups_total{")]
+        assert len(lines) == 1
+        assert 'reason="full"' in lines[0]
+        assert 'shard="' in lines[0]
+        posts = [x for x in text.splitlines() if x.startswith("dare_requests_total{") and "/get_reward" in x]
+        assert all('replica="' in line for line in posts)
+        assert text.count("# TYPE dare_requests_total") == 1
+
+
+async def test_an_owner_that_no_replica_of_its_kind_wants():
+    now = [0.0]
+    owner = Owner(create_app(Settings(log="off")), fingerprint="new", clock=lambda: now[0])
+    await owner.exchange("old", "old", [])
+    now[0] = 11.0
+    await owner.exchange("old", "old", [])
+    assert owner.unwanted(10)
+    await owner.exchange("other", "new", [])
+    assert not owner.unwanted(10)

@@ -1,0 +1,79 @@
+"""Ray Serve: replicas and shards as processes, killed while thousands of parts of a step wait for each other."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from tries import count, disturbed, processes, service, step
+
+pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
+GROUPS, SIZE, REPLICAS = 12, 8, 3
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    with service() as one:
+        return asyncio.run(step(one.url, GROUPS, SIZE))
+
+
+@pytest.fixture(scope="module")
+def ray_serve():
+    with service("--replicas", str(REPLICAS)) as served:
+        processes(served.url, REPLICAS)
+        yield served
+
+
+def full(url):
+    return count(url, 'dare_join_groups_total{reason="full"')
+
+
+def test_a_step_over_replicas_is_that_of_one_process(ray_serve, undisturbed):
+    before = full(ray_serve.url)
+    assert asyncio.run(step(ray_serve.url, GROUPS, SIZE, run="plain")) == undisturbed
+    assert full(ray_serve.url) - before == GROUPS
+
+
+@pytest.mark.parametrize("kind", ["replicas", "shards"])
+def test_a_process_dies_while_rollouts_wait(ray_serve, undisturbed, kind):
+    victim = processes(ray_serve.url, REPLICAS)[kind][0]
+    found = asyncio.run(disturbed(ray_serve.url, GROUPS, SIZE, lambda: os.kill(victim, signal.SIGKILL), run=kind))
+    assert found == undisturbed
+    processes(ray_serve.url, REPLICAS)  # all are there again
+
+
+def test_over_two_nodes(undisturbed):
+    """Two raylets on one host, and the application as `serve deploy` builds it."""
+    import ray
+    from ray import serve
+    from ray.cluster_utils import Cluster
+
+    from dare_service.replicas.deploy import application
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        ray.init(address=cluster.address, log_to_driver=False)
+        serve.start(http_options={"port": 18765})
+        serve.run(application({"replicas": 2, "shards": 2, "settings": {"log": "error"}}))
+        url = "http://127.0.0.1:18765"
+        processes(url, 2)
+        assert asyncio.run(step(url, GROUPS, SIZE)) == undisturbed
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def test_another_version_of_ray_is_refused(monkeypatch):
+    import ray
+
+    from dare_service.replicas.deploy import serve_here
+    from dare_service.settings import Settings, SettingsError
+
+    def init(*_, **__):
+        raise RuntimeError("Version mismatch: The cluster was started with: Ray: 1.0")
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(SettingsError, match="started or joined: Version mismatch"):
+        serve_here(Settings(port=0), 2)

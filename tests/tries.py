@@ -1,0 +1,151 @@
+"""OpenRLHF's client, try by try; a training step made of such clients; and the service, as a process, that they ask."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+
+async def post(url: str, text: str, *, drop: Awaitable[None] | None = None) -> tuple[int, Any]:
+    """One try of OpenRLHF's client: a connection of its own, its headers, its body. It breaks once `drop` is over."""
+    address, _, path = url.removeprefix("http://").partition("/")
+    host, port = address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    content = text.encode()
+    head = (
+        f"POST /{path} HTTP/1.1\r\nHost: {address}\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n"
+        f"User-Agent: Python/3.11 aiohttp/3.14.5\r\nContent-Length: {len(content)}\r\nContent-Type: application/json\r\n\r\n"
+    )
+    try:
+        writer.write(head.encode() + content)
+        if drop is not None:
+            await drop
+            return 0, None
+        answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
+        return int(answer.split(" ")[1]), json.loads(await reader.readexactly(size))
+    finally:
+        writer.close()
+
+
+async def client(
+    url: str, text: str, *, start: float = 0.0, gap: float = 1.0, after: asyncio.Event | None = None
+) -> Any:
+    """Five tries, a pause after each failure; None after the last."""
+    await asyncio.sleep(start)
+    if after is not None:
+        await after.wait()
+    for _ in range(5):
+        try:
+            status, reply = await post(url, text)
+        except (OSError, asyncio.IncompleteReadError, ValueError):
+            status, reply = 0, None
+        if status == 200:
+            return reply
+        await asyncio.sleep(gap)
+    return None
+
+
+def rollout(group: int, number: int, size: int) -> str:
+    """A text of the step: more than half of a group agree, so that no order of arrival decides; some texts are the same."""
+    answer = group if number < size // 2 + 1 else group + number
+    text = f"prompt {group}\n" + "because " * (number % 4) + f"\\boxed{{{answer}}}"
+    return json.dumps({"query": [text], "prompts": [f"prompt {group}\n"], "labels": [""]})
+
+
+async def step(url: str, groups: int, size: int, *, run: str = "r", gap: float = 1.0, last: Any = None) -> list[Any]:
+    """The rewards of each rollout, None for a client whose tries are used up. Its clients all wait at once.
+
+    The last one of each group comes when the event `last` is set.
+    """
+    path = f"{url}/get_reward?run={run}&group_size={size}&method=ttrl&extra_logs=off"
+    asked = [
+        client(path, rollout(g, i, size), gap=gap, after=last if i == size - 1 else None)
+        for g in range(groups)
+        for i in range(size)
+    ]
+    replies = await asyncio.gather(*asked)
+    return [reply and (reply["rewards"], reply["scores"]) for reply in replies]
+
+
+@contextlib.contextmanager
+def service(*words: str, port: int = 0, wrapper: str = "", before: Any = None, **environment: Any) -> Iterator[Any]:
+    """`dare-reward serve` with these words, as a process whose `.url` answers; `wrapper` is Python that runs before."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
+    env |= {"RAY_ADDRESS": "local", "DARE_LOG": "error", **{k: str(v) for k, v in environment.items()}}
+    code = f"{wrapper}\nimport sys; from dare_reward.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "serve", "--port", str(port), *words]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, preexec_fn=before)  # noqa: PLW1509
+    try:
+        for line in process.stdout:  # Ray talks before
+            if match := re.search(r"listens on (http://\S+)", line):
+                process.url = match.group(1)
+                break
+        else:
+            raise AssertionError("the service did not start")
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+async def disturbed(
+    url: str, groups: int, size: int, disturb: Callable[[], Any], *, run: str = "r", gap: float = 1.0, wait: float = 60
+) -> list[Any]:
+    """The same, and `disturb` is called when all but the last of each group wait."""
+    last = asyncio.Event()
+    clients = asyncio.ensure_future(step(url, groups, size, run=run, gap=gap, last=last))
+    async with asyncio.timeout(wait):
+        while await asyncio.to_thread(count, url, "dare_join_waiting") < groups * (size - 1):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    await asyncio.to_thread(disturb)
+    last.set()
+    return await clients
+
+
+def get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=60) as reply:
+        text = reply.read().decode()
+    return json.loads(text) if text.startswith("{") else text
+
+
+def processes(url: str, replicas: int) -> dict[str, list[Any]]:
+    """The process ids of replicas and shards, asked until every replica has answered once."""
+    found: set[int] = set()
+    shards: list[int | None] = []
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        try:
+            told = get(f"{url}/info")["replicas"]
+        except urllib.error.HTTPError:  # Ray's proxy does not know the application yet
+            time.sleep(0.5)
+            continue
+        found.add(told["pid"])
+        shards = [shard.get("pid") for shard in told["shards"]]
+        if len(found) >= replicas and all(shards):
+            return {"replicas": sorted(found), "shards": shards}
+        time.sleep(0.05)
+    raise AssertionError(f"{found}, {shards}")
+
+
+def count(url: str, metric: str) -> float:
+    """The sum of a metric's samples."""
+    lines = [line for line in get(f"{url}/metrics").splitlines() if line.startswith(metric)]
+    return sum(float(line.split()[-1]) for line in lines)
