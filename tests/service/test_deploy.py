@@ -3,9 +3,11 @@
 import json
 import re
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -81,6 +83,11 @@ def test_systemd_reads_the_unit(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def listens(path):
+    with socket.socket(socket.AF_UNIX) as tried:
+        return tried.connect_ex(str(path)) == 0
+
+
 @pytest.fixture
 def proxy(start_server, tmp_path):
     """The service behind nginx as deploy/nginx.conf has it, with other ports and paths; yields a client."""
@@ -102,8 +109,11 @@ def proxy(start_server, tmp_path):
         assert "[warn]" not in checked.stderr
         with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
             try:
+                while not listens(tmp_path / "socket"):
+                    assert process.poll() is None
+                    time.sleep(0.02)
                 context = ssl.create_default_context(cafile=str(tmp_path / "dare-reward.crt"))
-                transport = httpx.HTTPTransport(uds=f"{tmp_path}/socket", verify=context, retries=8)
+                transport = httpx.HTTPTransport(uds=f"{tmp_path}/socket", verify=context)
                 headers = {"Authorization": "Bearer secret"}
                 with httpx.Client(transport=transport, base_url="https://localhost", headers=headers) as client:
                     yield client

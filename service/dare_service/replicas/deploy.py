@@ -39,8 +39,8 @@ from ..app import State, create_app
 from ..server import bind, log_to_stderr, steady
 from ..settings import Settings, SettingsError, from_environment
 from .ingress import Owners
-from .link import Link
-from .owner import Answer, Ask, End, Owner
+from .link import ShardLink
+from .owner import End, Owner, ShardReply, ShardRequest
 
 __all__ = ["application", "serve_here"]
 
@@ -63,11 +63,11 @@ class JoinShard:
         self._owner = Owner(app, fingerprint=fingerprint)
         self._watching: asyncio.Task[None] | None = None
 
-    async def exchange(self, replica: str, fingerprint: str, batch: Sequence[Ask | End]) -> str:
+    async def exchange(self, replica: str, fingerprint: str, batch: Sequence[ShardRequest | End]) -> str:
         self._watching = self._watching or asyncio.ensure_future(self._watch())
         return await self._owner.exchange(replica, fingerprint, batch)
 
-    async def results(self, replica: str) -> list[tuple[int, Answer | None]]:
+    async def results(self, replica: str) -> list[tuple[int, ShardReply | None]]:
         return await self._owner.results(replica)
 
     async def about(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def replica(settings: Settings, shards: int) -> ASGIApp:
     links = []
     for number in range(shards):
         owner = f"dare-join {context.app_name} {number} of {shards}"
-        links.append(Link(name, fingerprint, partial(_connect, owner, settings, number, fingerprint)))
+        links.append(ShardLink(name, fingerprint, partial(_connect, owner, settings, number, fingerprint)))
     state.owners = Owners(name, settings, state.workers, links)
     outer: Any = ProxyHeadersMiddleware(app, settings.trusted_proxies) if settings.trusted_proxies else app  # type: ignore[arg-type]
 

@@ -21,7 +21,7 @@ from ..problems import RefusalError
 from ..request_url import query_string
 from ..settings import Settings
 from ..workers import INLINE_BYTES, Workers, run
-from .link import Link, LostError
+from .link import LostError, ShardLink
 from .ring import group_of, owner_of
 
 __all__ = ["Owners"]
@@ -52,7 +52,7 @@ class Owners:
     replica: str
     settings: Settings
     workers: Workers
-    links: Sequence[Link]
+    links: Sequence[ShardLink]
 
     async def forward(self, request: Request, body: bytes | bytearray) -> Response | None:
         """What the owner of the group answers; None: this is no single rollout."""
@@ -131,7 +131,7 @@ class _Reply(Response):
         self._ended(delivered=True)
 
 
-async def _told(link: Link, what: str) -> Any:
+async def _told(link: ShardLink, what: str) -> Any:
     try:
         async with asyncio.timeout(PATIENCE):
             while link.remote is None:  # noqa: ASYNC110  it connects by itself

@@ -14,9 +14,9 @@ from typing import Any
 
 from dare_reward.errors import DareError
 
-from .owner import BEAT, SPEAK, Answer, Ask, End
+from .owner import BEAT, SPEAK, End, ShardReply, ShardRequest
 
-__all__ = ["Link", "LostError"]
+__all__ = ["LostError", "ShardLink"]
 
 PAUSE = 0.2  # seconds until a lost owner is looked for again
 
@@ -25,7 +25,7 @@ class LostError(DareError):
     """The owner has died, or has forgotten this replica."""
 
 
-class Link:
+class ShardLink:
     """Talks to one owner for as long as the replica lives. `connect` finds it, wherever it is."""
 
     def __init__(self, replica: str, fingerprint: str, connect: Callable[[], Awaitable[Any]]) -> None:
@@ -33,8 +33,8 @@ class Link:
         self._fingerprint = fingerprint
         self._connect = connect
         self._numbers = itertools.count(SPEAK + 1)
-        self._queue: list[Ask | End] = []
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._queue: list[ShardRequest | End] = []
+        self._waiting: dict[int, asyncio.Future[ShardReply]] = {}
         self._wake = asyncio.Event()
         self._token = ""
         self._tasks: list[asyncio.Task[None]] = []
@@ -48,11 +48,11 @@ class Link:
         for task in self._tasks:
             task.cancel()
 
-    def ask(self, scope: dict[str, Any], body: bytes) -> tuple[int, asyncio.Future[Answer]]:
+    def ask(self, scope: dict[str, Any], body: bytes) -> tuple[int, asyncio.Future[ShardReply]]:
         """The request's number, and its answer or LostError. You `end` it in any case."""
         number, answer = next(self._numbers), asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
-        self._queue.append(Ask(number, scope, body))
+        self._queue.append(ShardRequest(number, scope, body))
         self._wake.set()
         return number, answer
 
@@ -74,7 +74,7 @@ class Link:
 
     async def _speak(self, remote: Any) -> None:
         """One call. An owner that was lost is sent nothing until it has given its token: who comes now waits for it."""
-        batch: list[Ask | End] = []
+        batch: list[ShardRequest | End] = []
         if self._token:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BEAT):

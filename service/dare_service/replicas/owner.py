@@ -24,7 +24,7 @@ from typing import Any
 
 from ..receipts import EXTENSION
 
-__all__ = ["BEAT", "LEASE", "SPEAK", "Answer", "Ask", "End", "Owner"]
+__all__ = ["BEAT", "LEASE", "SPEAK", "End", "Owner", "ShardReply", "ShardRequest"]
 
 BEAT = 1.0  # seconds between two words of a replica that has nothing to say
 LEASE = 3.0
@@ -37,7 +37,7 @@ App = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ShardRequest:
     """A request: its number at its replica, its ASGI scope, its body."""
 
     number: int
@@ -54,7 +54,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ShardReply:
     """What the application answered, and its notes for the log."""
 
     status: int
@@ -66,9 +66,9 @@ class Answer:
 class _Attempt:
     """One request, until its replica has said how it ended. It is also the join's receipt of it."""
 
-    def __init__(self, peer: _Peer, ask: Ask) -> None:
+    def __init__(self, peer: _Peer, ask: ShardRequest) -> None:
         self.peer = peer
-        self.ask: Ask | None = ask
+        self.ask: ShardRequest | None = ask
         content = ask.scope["path"].encode() + b"?" + ask.scope["query_string"] + b"\n" + ask.body
         self.content = hashlib.blake2b(content, digest_size=16).digest()
         self.gone = asyncio.get_running_loop().create_future()
@@ -95,11 +95,11 @@ class _Peer:
     heard: float = field(default_factory=time.monotonic)
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     attempts: dict[int, _Attempt] = field(default_factory=dict)
-    ready: list[tuple[int, Answer | None]] = field(default_factory=list)
+    ready: list[tuple[int, ShardReply | None]] = field(default_factory=list)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     word: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def say(self, number: int, answer: Answer | None = None) -> None:
+    def say(self, number: int, answer: ShardReply | None = None) -> None:
         self.ready.append((number, answer))
         self.wake.set()
 
@@ -121,7 +121,7 @@ class Owner:
         self.peers: dict[str, _Peer] = {}
         self.wanted = clock()  # when a replica of the same version and settings was last heard of
 
-    async def exchange(self, replica: str, fingerprint: str, batch: Iterable[Ask | End]) -> str:
+    async def exchange(self, replica: str, fingerprint: str, batch: Iterable[ShardRequest | End]) -> str:
         """Take what the replica says; the peer's token."""
         peer = self._peer(replica)
         peer.heard = self._clock()
@@ -136,7 +136,7 @@ class Owner:
         peer.word = asyncio.Event()
         return peer.token
 
-    async def results(self, replica: str) -> list[tuple[int, Answer | None]]:
+    async def results(self, replica: str) -> list[tuple[int, ShardReply | None]]:
         """Answers that are known, or none after a while."""
         peer = self._peer(replica)
         try:
@@ -166,7 +166,7 @@ class Owner:
             self.peers[replica] = _Peer(heard=self._clock())
         return self.peers[replica]
 
-    def _begin(self, peer: _Peer, ask: Ask) -> None:
+    def _begin(self, peer: _Peer, ask: ShardRequest) -> None:
         attempt = peer.attempts[ask.number] = _Attempt(peer, ask)
         others = {twin.peer for twin in self._same[attempt.content]} - {peer}
         self._same[attempt.content].add(attempt)
@@ -191,7 +191,7 @@ class Owner:
             attempt.peer.say(ask.number, await _called(self._app, ask, attempt))
 
 
-async def _called(app: App, ask: Ask, attempt: _Attempt) -> Answer:
+async def _called(app: App, ask: ShardRequest, attempt: _Attempt) -> ShardReply:
     """One call of the application, without a socket."""
     messages = iter([{"type": "http.request", "body": ask.body, "more_body": False}])
     status, headers, parts = 0, [], bytearray()
@@ -211,4 +211,4 @@ async def _called(app: App, ask: Ask, attempt: _Attempt) -> Answer:
 
     scope = {**ask.scope, "type": "http", "extensions": {EXTENSION: attempt}, "state": dict(ask.scope["state"])}
     await app(scope, receive, send)
-    return Answer(status or 499, headers, bytes(parts), scope["state"].get("notes", {}))
+    return ShardReply(status or 499, headers, bytes(parts), scope["state"].get("notes", {}))

@@ -11,7 +11,7 @@ import pytest
 
 from dare_service.app import create_app
 from dare_service.replicas.ingress import Owners
-from dare_service.replicas.link import Link
+from dare_service.replicas.link import ShardLink
 from dare_service.replicas.owner import LEASE, Owner
 from dare_service.replicas.ring import group_of, owner_of
 from dare_service.settings import Settings
@@ -86,7 +86,7 @@ class Cluster:
         self.clients = []
         for number, app in enumerate(self.apps):
             state = app.state.dare
-            links = [Link(f"replica{number}", "f", shard.connect) for shard in self.shards]
+            links = [ShardLink(f"replica{number}", "f", shard.connect) for shard in self.shards]
             state.owners = Owners(f"replica{number}", self.settings, state.workers, links)
             self.clients.append(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test"))
 
