@@ -51,7 +51,7 @@ def install(folder: Path, index: str) -> Path:
         pip("install", "-q", "--no-deps", OPENRLHF)
         for release in RELEASES:
             pip("download", "-q", "--no-deps", "-d", folder / "releases", f"openrlhf=={release}")
-        pip("install", "-q", *PROJECT)
+        pip("install", "-q", *PROJECT, "pytest-xdist")
 
     plan = json.dumps([STACK, DEEPSPEED, OPENRLHF, BESIDE, RELEASES, sys.version])
     return environment(folder / "venv", plan, fill)
@@ -70,18 +70,9 @@ def main() -> int:
     if given.install_only:
         return 0
     settings = {"DARE_TEST_OPENRLHF": str(folder / "releases"), "DARE_TEST_CACHE": str(folder / "cache")}
-    command = [
-        str(python),
-        "-m",
-        "pytest",
-        "-m",
-        "openrlhf_loop and not bench",
-        "-q",
-        "-s",
-        "-W",
-        "default",
-        *given.tests,
-    ]
+    # Two files at a time: most of a test is the start of an engine, in which one process imports.
+    how = ["-q", "-rP", "-n", "2", "--dist", "loadfile", "-W", "default"]
+    command = [str(python), "-m", "pytest", "-m", "openrlhf_loop and not bench", *how, *given.tests]
     return subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, **settings}).returncode
 
 

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 HERE = Path(__file__).parent / "openrlhf"
 
@@ -43,12 +44,13 @@ def quiet(cache):
 
 @pytest.fixture(scope="session")
 def tiny(cache, quiet):
-    """Made once per cache."""
+    """Made once per cache, by the first of the processes that need it."""
     folder = cache / "tiny"
-    if not (folder / "config.json").is_file():
-        subprocess.run(
-            [sys.executable, str(HERE / "tiny_model.py"), str(folder)], check=True, capture_output=True, timeout=600
-        )
+    with FileLock(cache / "tiny.lock"):
+        if not (folder / "config.json").is_file():
+            subprocess.run(
+                [sys.executable, str(HERE / "tiny_model.py"), str(folder)], check=True, capture_output=True, timeout=600
+            )
     return folder
 
 
