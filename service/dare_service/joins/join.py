@@ -42,11 +42,12 @@ PAUSE = 1.0  # seconds between a client's tries
 
 
 class Held(DareError):  # noqa: N818  (an outcome of waiting)
-    """The group did not fill while the request was held; the rollout keeps its place."""
+    """The group did not fill, or was not scored, while the request was held; the rollout keeps its place."""
 
     def __init__(self, group: JoiningGroup) -> None:
         self.group = group
-        super().__init__(f"{len(group.slots)} of {group.size} rollouts have arrived")
+        waits = "" if len(group.slots) < group.size else ", and their rewards are not ready"
+        super().__init__(f"{len(group.slots)} of {group.size} rollouts have arrived{waits}")
 
 
 class Gone(DareError):  # noqa: N818

@@ -5,8 +5,8 @@
 
 The rollout is one of `POST /reward`; method and parameters stand in the query. (run, group_id, index) names it: the
 same content again is a retry and gets the same reply, other content is 409. The reply comes when all indices have
-arrived; after the hold it is 504 and names the missing ones, and the rollout keeps its place. All members of a group
-have one configuration: one that differs is 409, and names what differs.
+arrived; after the hold it is 504 and names the missing ones, or 503 if there are none. The rollout keeps its place. All
+members of a group have one configuration: one that differs is 409, and names what differs.
 """
 
 from __future__ import annotations
@@ -213,6 +213,8 @@ def _late(refusal: RefusalError, hold: float) -> RefusalError:
         return refusal
     group: JoiningGroup = refusal.__cause__.group  # type: ignore[union-attr]
     missing = group.missing
+    if not missing:
+        return refusal
     names = ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "")
     return RefusalError(
         504,

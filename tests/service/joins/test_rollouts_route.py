@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
 from dare_reward import estimate
+from dare_reward._scoring.score import scored
 
 pytestmark = pytest.mark.anyio
 MEMBERS = [("4", 0.4), ("5", 0.1), ("4", 0.2), (None, 0.3)]
@@ -90,6 +92,25 @@ async def test_after_the_hold_the_missing_are_named_and_the_rollout_keeps_its_pl
         rest = await asyncio.gather(*(client.post("/v1/rollouts", json=body(i)) for i in (0, 2)))
         assert [r.status_code for r in rest] == [200, 200]
         assert (await client.post("/v1/rollouts", json=body(1))).status_code == 200
+
+
+async def test_a_group_that_is_still_scored_after_the_hold_misses_nobody(asgi, monkeypatch):
+    """On a machine that is overloaded, say; the retry gets the reward."""
+    go_on = threading.Event()
+
+    def slow(*given, **named):
+        assert go_on.wait(20)
+        return scored(*given, **named)
+
+    monkeypatch.setattr("dare_service.joins.rollouts.scored", slow)
+    async with asgi(rollouts_hold=0.05) as (client, _):
+        reply = await client.post("/v1/rollouts", json=body(0, size=1))
+        go_on.set()
+        again = await client.post("/v1/rollouts", json=body(0, size=1))
+        while again.status_code == 503:
+            again = await client.post("/v1/rollouts", json=body(0, size=1))
+    assert (reply.status_code, reply.headers["Retry-After"], again.status_code) == (503, "1", 200)
+    assert "1 of 1 rollouts have arrived, and their rewards are not ready; come back" in reply.json()["detail"]
 
 
 async def test_many_missing_are_not_all_named(asgi):
