@@ -23,6 +23,7 @@ __all__ = ["Bounds", "bounds", "completion_bounds"]
 
 Floats = NDArray[np.float64]
 TINY = 1e-300
+ROUNDING = 1e-3
 HALVINGS = 60
 
 
@@ -43,6 +44,8 @@ def bounds(logprobs: ArrayLike, vocab_size: int) -> Bounds:
     if not 1 <= k <= vocab_size:
         raise ValueError(f"{k} log-probabilities of a vocabulary of {vocab_size}")
     p = np.exp(lp)
+    if p.size and (most := p.sum(-1).max()) > 1.0 + ROUNDING:
+        raise ValueError(f"the probabilities of a token's candidates sum to {most:g}")
     known, c, free = _entropy(p).sum(-1), p[..., -1], vocab_size - k
     r = np.clip(1.0 - p.sum(-1), 0.0, free * c)  # rounding may push it outside
     upper = known + np.where(r > 0, r * np.log(max(free, 1) / np.maximum(r, TINY)), 0.0)

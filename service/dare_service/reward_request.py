@@ -169,7 +169,7 @@ def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Cal
             run=content.get("run"),
             step=content.get("step"),
             encoded=encoded if detail == "full" else None,
-            request_id=call.key or call.request_id,
+            key=call.key or None,
         )
     return ScoredRequest(out, reply, decoded.decode_ms, 1e3 * (time.perf_counter() - begun), notes)
 

@@ -41,19 +41,17 @@ class RunRecorder:
         run: str | None,
         step: int | None,
         encoded: Sequence[bytes] | None = None,
-        request_id: str | None = None,
+        key: str | None = None,
     ) -> None:
         """Groups as they were sent, and what came of them.
 
         encoded      their replies, if they are JSON already
-        request_id   what a repetition of the request has too
+        key   what a repetition of the request has too
         """
         if self.keeper is None:
             return
         try:
-            record = of_scored(
-                scored, groups, asked=self.asked, run=run, step=step, encoded=encoded, request_id=request_id
-            )
+            record = of_scored(scored, groups, asked=self.asked, run=run, step=step, encoded=encoded, key=key)
             self.keeper.add(record)
         except Exception as error:  # noqa: BLE001  (a log never ends what it is a log of)
             self.keeper.fail(len(groups), f"groups could not be logged: {type(error).__name__}: {error}")

@@ -9,7 +9,7 @@ import dare_reward
 from dare_reward.errors import ConfigError
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks import trl, verl
-from dare_reward.stacks.collapse import RunWatch, watch_of
+from dare_reward.stacks.collapse import RunWatch
 from dare_reward.stacks.trl import DareReward
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.agent.scoring import Estimation
@@ -90,7 +90,6 @@ def train_trl(monkeypatch, *, falls=6, **settings):
             dare_reward.estimate(groups, method="ttrl"),
         ),
     )
-    watch_of.cache_clear()
     reward, trainer = DareReward("http://h", method="ttrl", entropy="none", **settings), Trainer()
     control = SimpleNamespace(should_training_stop=False)
     for step in range(20):
@@ -126,6 +125,13 @@ def test_trl_goes_on_unless_it_is_asked_to_stop(monkeypatch, transformers, setti
     done, trainer = train_trl(monkeypatch, **settings)
     assert (done, trainer.callbacks) == (20, [])
     assert trainer.metrics.get("dare/run_state") == state
+
+
+def test_the_next_training_of_the_process_starts_without_a_past(monkeypatch, transformers):
+    done, _ = train_trl(monkeypatch, on_collapse="stop")
+    assert done < 20
+    done, trainer = train_trl(monkeypatch, falls=99, on_collapse="stop")
+    assert (done, trainer.callbacks, trainer.metrics["dare/collapsed"]) == (20, [], 0.0)
 
 
 def test_trl_does_not_stop_a_run_that_is_well(monkeypatch, transformers):

@@ -10,13 +10,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ..errors import RequestError
 from ..inputs import Source
 from ..topk_entropy import bounds
 
 __all__ = ["EntropyEstimate", "estimate_of", "fill"]
+
+ROUNDING: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class EntropyEstimate:
 
     source: Source
     column: str
+    fits: Callable[[list[Any]], bool]
     tokens: Callable[[list[Any]], Sequence[float]]
     words: str
 
@@ -37,9 +40,9 @@ def estimate_of(name: str, vocab_size: int | None = None) -> EntropyEstimate | N
                 "--entropy topk needs --vocab-size, which the model's config.json calls vocab_size", code="missing"
             )
         words = "the k largest log-probabilities of each token"
-        return EntropyEstimate("topk", "topk_logprobs", partial(_of_top, vocab_size), words)
+        return EntropyEstimate("topk", "topk_logprobs", _lists, partial(_of_top, vocab_size), words)
     words = "the mean of -log p over the sampled tokens"
-    return EntropyEstimate("logprob", "token_logprobs", _of_sampled, words) if name == "logprob" else None
+    return EntropyEstimate("logprob", "token_logprobs", _numbers, _of_sampled, words) if name == "logprob" else None
 
 
 def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
@@ -48,8 +51,10 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
         return False
     columns = [r.get(how.column) for r in rollouts]
-    if not all(isinstance(c, list) and c and _numbers(c) for c in columns):
+    if not all(isinstance(c, list) and c and how.fits(c) for c in columns):
         return False
+    if (highest := max(map(_highest, columns))) > ROUNDING:
+        raise RequestError(f"{how.column}: {highest:g} is above 0, and so no log-probability", code="range")
     for rollout, column in zip(rollouts, columns, strict=True):
         entropies = how.tokens(column)
         given = rollout.get("token_mask")
@@ -77,10 +82,16 @@ def _of_top(vocab_size: int, column: list[Any]) -> Sequence[float]:
 
 
 def _numbers(column: list[Any]) -> bool:
-    """A number for each token, or for each token a list of at least two."""
-    if isinstance(column[0], list):
-        return all(isinstance(row, list) and len(row) > 1 and all(map(_is_number, row)) for row in column)
     return all(map(_is_number, column))
+
+
+def _lists(column: list[Any]) -> bool:
+    """At least two candidates for each token."""
+    return all(isinstance(row, list) and len(row) > 1 and _numbers(row) for row in column)
+
+
+def _highest(column: list[Any]) -> float:
+    return float(max(max(entry) if isinstance(entry, list) else entry for entry in column))
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -118,6 +117,7 @@ class RunRecord:
     tokens      entropies of the generated tokens, if asked for
     truncated_R the length limit cut it off; None where nobody said how rollouts ended
     encoded     the replies as JSON objects, where they have been written already, without token masks
+    key         the request's, which its repetition has too; None where it has none, and so no repetition
     """
 
     run: str | None
@@ -134,27 +134,13 @@ class RunRecord:
     tokens: Ragged | None
     truncated_R: Sequence[bool] | None = None
     encoded: Sequence[bytes] | None = None
-    request_id: str | None = None
+    key: str | None = None
 
     def written(self, encode: Callable[[JSON], bytes]) -> RunRecord:
         """With its replies as JSON, which is less to keep and to hand on than objects are."""
         if self.encoded is not None:
             return self
         return replace(self, replies=(), encoded=[encode({**group_json(r), "token_mask": None}) for r in self.replies])
-
-    @property
-    def digest(self) -> bytes:
-        """Equal for a request and its repetition: by its step and what came of it, else by the id that it came with.
-
-        A client that asks again because a reply was lost sends the same request, and gets the same reply.
-        """
-        known = (self.run, self.step, self.request_id if self.step is None else None)
-        found = blake2b(repr(known).encode("utf-8", "replace"), digest_size=16)
-        for text in self.encoded or map(repr, self.replies):
-            found.update(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
-        for name in sorted(self.columns):
-            found.update(self.columns[name].tobytes())
-        return found.digest()
 
     @property
     def weight(self) -> int:
@@ -175,7 +161,7 @@ def of_scored(
     run: str | None = None,
     step: int | None = None,
     encoded: Sequence[bytes] | None = None,
-    request_id: str | None = None,
+    key: str | None = None,
 ) -> RunRecord:
     """Of groups that were scored in this process; `groups` are those of the request, for its texts."""
     prepared, arrays = scored.prepared, scored.prepared.groups
@@ -196,7 +182,7 @@ def of_scored(
         tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
         truncated_R=_truncated(groups),
         encoded=encoded,
-        request_id=request_id,
+        key=key,
     )
 
 

@@ -33,9 +33,16 @@ class RunWatch:
     collapsing: bool = False
     _run: RunTotals = field(default_factory=lambda: RunTotals(""))
     _judged: int | None = None
+    _last: int | None = None
 
     def see(self, reply: Reply | None, step: int | None = None) -> None:
-        """Count a reply's groups. Adapters number groups by place, so label flips are not known."""
+        """Count a reply's groups. Adapters number groups by place, so label flips are not known.
+
+        Steps that begin again are those of another training in this process, which starts without a past.
+        """
+        if step is not None and self._last is not None and step < self._last:
+            self.word, self.collapsing, self._run, self._judged = "too early", False, RunTotals(""), None
+        self._last = self._last if step is None else step
         for group in reply.groups if reply is not None else ():
             self._run.add({**group_json(group), "group_id": None, "step": step})
         places = sorted(self._run.steps)

@@ -40,7 +40,7 @@ class Keeper:
         self._sending = threading.Lock()
         self._came = threading.Event()
         self._told: Status | None = None
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
+        self._seen: OrderedDict[tuple[str | None, int | None, str], None] = OrderedDict()
         self._repeated = 0
         self.log = None
         if setup.folder:
@@ -71,12 +71,14 @@ class Keeper:
 
     def _is_new(self, record: RunRecord) -> bool:
         """A request that a client repeats, because the reply was lost, is logged and shown once."""
-        digest = record.digest
-        if digest in self._seen:
-            self._seen.move_to_end(digest)
+        if record.key is None:
+            return True
+        request = (record.run, record.step, record.key)
+        if request in self._seen:
+            self._seen.move_to_end(request)
             self._repeated += len(record.sizes)
             return False
-        self._seen[digest] = None
+        self._seen[request] = None
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)
         return True

@@ -253,6 +253,35 @@ def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, cap
     assert "3 log-probabilities of a vocabulary of 2 (3 more like this)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "rollout", "said"),
+    [
+        ("topk", {"topk_logprobs": [[0.9, 0.05], [-0.1, -3.0]]}, "topk_logprobs: 0.9 is above 0"),
+        ("topk", {"topk_logprobs": [[-0.1, -0.2]]}, "candidates sum to 1.7"),
+        ("logprob", {"token_logprobs": [0.9, -0.1]}, "token_logprobs: 0.9 is above 0"),
+    ],
+)
+def test_probabilities_are_no_log_probabilities(tmp_path, name, rollout, said):
+    """They would come out as an entropy of 0, the surest of all."""
+    file = tmp_path / "p.jsonl"
+    file.write_text(lines([{"rollouts": [{"answer": "1", **rollout}]}]))
+    ((_, found),) = Reader(str(file), missing=estimate_of(name, 50))
+    assert isinstance(found, RequestError)
+    assert said in str(found)
+
+
+@pytest.mark.parametrize(("name", "column"), [("topk", "topk_logprobs"), ("logprob", "token_logprobs")])
+@pytest.mark.parametrize(
+    "value", [[-0.1, -0.2], [[-0.1, -2.5]], [[-0.1, -2.5], -0.2], [-0.2, [-0.1, -2.5]], [None], "no"]
+)
+def test_columns_of_another_shape_give_no_entropies(tmp_path, name, column, value):
+    file = tmp_path / "s.jsonl"
+    file.write_text(lines([{"rollouts": [{"answer": "1", column: value}]}]))
+    ((_, group),) = Reader(str(file), missing=estimate_of(name, 50))
+    fits = value == ([[-0.1, -2.5]] if name == "topk" else [-0.1, -0.2])
+    assert ("mean_entropy" in group["rollouts"][0]) == fits
+
+
 def test_the_sampled_token_alone_is_no_top(tmp_path):
     file = tmp_path / "one.jsonl"
     file.write_text(lines([{"rollouts": [{"answer": "1", "topk_logprobs": [[-0.1]]}]}]))
