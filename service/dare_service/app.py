@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Protocol, cast
@@ -43,7 +46,7 @@ __all__ = ["State", "create_app"]
 class JoinedElsewhere(Protocol):
     """Where single rollouts go that this process does not join itself."""
 
-    async def forward(self, request: Request, body: bytearray) -> Response | None: ...
+    async def forward(self, request: Request, body: bytearray) -> Awaitable[Response] | None: ...
 
     async def info(self) -> dict[str, Any]: ...
 
@@ -133,6 +136,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,  # openapi.install has one that asks no other host
         redoc_url=None,
         description=openapi.DESCRIPTION,
+        lifespan=_lifespan,
         redirect_slashes=False,  # a redirect would repeat the query, token included
     )
     app.state.dare = state
@@ -155,6 +159,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
     app.add_middleware(Observe, metrics=state.metrics, routes=routes, hosts=Hosts(settings))
     return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """At its end the run log is written, whatever serves the application."""
+    yield
+    await asyncio.to_thread(app.state.dare.recorder.close)
 
 
 def _check_defaults(settings: Settings) -> None:
@@ -183,11 +194,9 @@ async def reward(request: Request) -> Response:
         received = time.perf_counter() - started
         if kind.name == "frame" or not looks_like(body):
             return await _grouped(request, state, body, kind, received)
-        if state.owners and (reply := await state.owners.forward(request, body)):
-            return reply
-        question = await state.openrlhf.read(request, body)
+        answer = await _openrlhf(request, state, body)
     del body  # whoever waits for siblings holds none
-    return await state.openrlhf.answer(request, question)
+    return await answer
 
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
@@ -265,11 +274,16 @@ async def get_reward(request: Request) -> Response:
     _admit(request, state)
     with state.admission.hold() as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
-        if state.owners and (reply := await state.owners.forward(request, body)):
-            return reply
-        question = await state.openrlhf.read(request, body)
+        answer = await _openrlhf(request, state, body)
     del body
-    return await state.openrlhf.answer(request, question)
+    return await answer
+
+
+async def _openrlhf(request: Request, state: State, body: bytearray) -> Awaitable[Response]:
+    """What is left to wait for once the body is read."""
+    if state.owners and (reply := await state.owners.forward(request, body)):
+        return reply
+    return state.openrlhf.answer(request, await state.openrlhf.read(request, body))
 
 
 async def rollouts(request: Request) -> Response:
@@ -278,11 +292,11 @@ async def rollouts(request: Request) -> Response:
     _admit(request, state)
     with state.admission.hold() as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
-        if state.owners and (reply := await state.owners.forward(request, body)):
-            return reply
-        arrival = await state.rollouts.read(request, body)
+        answer: Awaitable[Response] | None = await state.owners.forward(request, body) if state.owners else None
+        if answer is None:
+            answer = state.rollouts.answer(request, await state.rollouts.read(request, body))
     del body
-    return await state.rollouts.answer(request, arrival)
+    return await answer
 
 
 async def _body(request: Request, state: State, kind: Form, lease: Lease) -> bytearray:

@@ -166,7 +166,7 @@ async def best(call, runs: int = 1000) -> float:
 
 
 async def parts(monkeypatch) -> dict[str, float]:
-    settings = Settings(log="off")
+    settings = Settings(log="off", page="off")
     app, config = service_app.create_app(settings), openrlhf(f"group_size={SAMPLES}&run=x", settings)
     head, _, content = posts("parts")[0].partition(b"\r\n\r\n")
     assert b"application/json" in head

@@ -12,6 +12,7 @@ import pytest
 import dare_reward
 from dare_reward.answers import grade
 from dare_service.app import create_app
+from dare_service.settings import Settings
 
 HERE = Path(__file__).parent
 STACKS = ["trl", "verl", "slime", "swift", "easyr1"]
@@ -45,7 +46,9 @@ def test_in_process(stack, index, exchange):
 
 @pytest.mark.anyio
 async def test_over_http():
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(create_app()), base_url="http://test") as client:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(create_app(Settings(page="off"))), base_url="http://test"
+    ) as client:
         for stack, index, exchange in EXCHANGES:
             response = await client.post("/v1/reward", json=exchange["request"])
             assert response.status_code == 200, (stack, index, response.text)

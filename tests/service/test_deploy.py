@@ -16,6 +16,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from dare_service.keeper.link import CLOSING
 from dare_service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -38,9 +39,13 @@ def pod():
 
 
 def test_each_of_them_waits_for_the_whole_orderly_stop():
-    stop = DEFAULTS.drain + DEFAULTS.grace
+    stop = DEFAULTS.drain + DEFAULTS.grace + CLOSING + 1.0  # the run log is written too
     assert float(re.search(r"^TimeoutStopSec=(\d+)$", UNIT, re.MULTILINE)[1]) > stop
     assert pod()["terminationGracePeriodSeconds"] > stop
+
+
+def test_a_stop_by_systemd_leaves_the_run_log_to_the_service():
+    assert re.search(r"^KillMode=mixed$", UNIT, re.MULTILINE)
 
 
 def test_nginx_waits_longer_than_a_rollout_is_held():

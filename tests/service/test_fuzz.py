@@ -390,7 +390,7 @@ def fuzz(count, seed, send=call, seen=None):
     rng, seen = random.Random(seed), seen or Seen()
 
     async def run():
-        app = create_app(Settings(log="off", **SETTINGS, **BOUNDS, **KEPT))
+        app = create_app(Settings(log="off", page="off", **SETTINGS, **BOUNDS, **KEPT))
         logging.getLogger("dare_service").setLevel(logging.CRITICAL + 1)
         for _ in range(count):
             sent = rng.choice(MAKERS)(rng)

@@ -1,19 +1,24 @@
 """The process that writes the run log and adds up the page: nothing that happens to it reaches the rewards."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
+from types import SimpleNamespace
 
+import httpx
 import pytest
 
 from dare_reward import estimate
 from dare_reward.runs import log as logs
 from dare_reward.runs import read_run
-from dare_reward.runs.line import of_groups
+from dare_reward.runs.line import ASKED, of_groups
 from dare_reward.runs.log import RunLog
+from dare_service.app import create_app
 from dare_service.keeper import feed as feeds
 from dare_service.keeper import link as links
 from dare_service.keeper import past as pasts
@@ -21,6 +26,7 @@ from dare_service.keeper.feed import Feed
 from dare_service.keeper.link import Link
 from dare_service.keeper.messages import Setup
 from dare_service.keeper.past import load
+from dare_service.settings import Settings
 
 GROUP = {"group_id": "g", "rollouts": [{"answer": "4", "mean_entropy": 0.2}, {"answer": "5", "mean_entropy": 0.9}]}
 REPLY = estimate([GROUP])
@@ -92,6 +98,69 @@ def test_what_a_killed_keeper_had_and_had_not_written_counts_as_failed(make_link
     assert steps(tmp_path) == [0, 9]
     assert (link.log_status["flushed"], link.log_status["failed"]) == (2, 4)
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_to_all_processes_does_not_end_the_keeper(make_link, tmp_path, name):
+    link, told = make_link()
+    link.add(record(0))
+    assert link.settle()
+    os.kill(link.pid, getattr(signal, name))
+    link.add(record(1))
+    assert link.settle()
+    link.close()
+    assert link._process.returncode == 0
+    assert (steps(tmp_path), told) == ([0, 1], [])
+
+
+def test_the_keeper_is_in_no_group_of_the_service(make_link):
+    link, _ = make_link()
+    link.add(record(0))
+    assert link.settle()
+    assert os.getpgid(link.pid) == link.pid
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_keeper_that_is_stuck_is_waited_for_once_and_not_replaced(make_link, monkeypatch, full):
+    link, told = make_link()
+    link.add(record(0))
+    assert link.settle()
+    first = link.pid
+    os.kill(first, signal.SIGSTOP)
+    for step in range(1, 4000 if full else 2):  # the pipe is full, or not
+        link.add(record(step))
+    waits, join, wait = [], link._thread.join, link._process.wait
+    monkeypatch.setattr(links, "CLOSING", 0.5)
+    clock = SimpleNamespace(monotonic=lambda: sum(waits), time=time.time, sleep=time.sleep)
+    monkeypatch.setattr(links, "time", clock)  # time passes by what is waited for
+    monkeypatch.setattr(link._thread, "join", lambda seconds: (waits.append(seconds), join(seconds)))
+    monkeypatch.setattr(link._process, "wait", lambda seconds=None: (waits.append(seconds or 0.0), wait(seconds))[1])
+    link.close()
+    assert waits[:2] == [0.5, 0.0]
+    assert link.pid == first
+    assert link._process.returncode == -signal.SIGKILL
+    assert not link._thread.is_alive()
+    assert [event for event, _ in told] == ["run_log_failed"]
+
+
+def test_a_first_keeper_is_started_for_what_waits_at_the_stop(make_link, tmp_path, monkeypatch):
+    monkeypatch.setattr(links, "CLOSING", 60.0)
+    link, told = make_link()
+    link.add(record(0))
+    link.close()
+    assert (steps(tmp_path), told) == ([0], [])
+
+
+@pytest.mark.anyio
+async def test_the_end_of_the_application_ends_its_keeper(tmp_path):
+    app = create_app(Settings(log="off", run_log=str(tmp_path)))
+    async with app.router.lifespan_context(app):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            assert (await client.post("/reward", json={"groups": [GROUP]})).status_code == 200
+        keeper = app.state.dare.recorder.keeper
+        assert await asyncio.to_thread(keeper.settle)
+        assert keeper._process.poll() is None
+    assert keeper._process.poll() == 0
 
 
 def test_a_keeper_that_cannot_start_costs_no_more_than_its_groups(make_link, monkeypatch):
@@ -217,6 +286,45 @@ def test_only_the_end_of_a_long_log_is_read_at_the_start(tmp_path, monkeypatch):
     assert part.cut
     assert [line["step"] for line in part.lines] == [3, 4]
     assert list(load(tmp_path / "nowhere").lines) == []
+
+
+def test_so_many_lines_of_a_log_are_read_at_the_start_the_last_ones(tmp_path, monkeypatch):
+    for step, runs in enumerate("aaab"):
+        log = RunLog(tmp_path, clock=lambda step=step: 1e9 + step)
+        for i in range(5):
+            log.add(record(10 * step + i, run=runs))
+        log.close()
+    for age, file in enumerate(sorted(tmp_path.rglob("*.gz"), key=lambda f: f.name)):
+        os.utime(file, (1e9 + age, 1e9 + age))
+    monkeypatch.setattr(pasts, "LINES", 12)
+    part = load(tmp_path)
+    assert part.cut
+    assert [line["step"] for line in part.lines] == [13, 14, 20, 21, 22, 23, 24, 30, 31, 32, 33, 34]
+    monkeypatch.setattr(pasts, "LINES", 20)
+    whole = load(tmp_path)
+    assert not whole.cut
+    assert len(list(whole.lines)) == 20
+
+
+def test_what_was_logged_of_prompts_and_texts_is_not_shown_after_a_restart(tmp_path):
+    group = {
+        "prompt": "a secret prompt",
+        "rollouts": [
+            {"text": f"a secret text \\boxed{{{a}}}", "answer": a, "token_entropies": [0.125, 0.5]} for a in "45"
+        ],
+    }
+    log = RunLog(tmp_path, frozenset(ASKED))
+    log.add(of_groups([group], estimate([group]), run="r", step=1, asked=frozenset(ASKED)))
+    log.close()
+    (line,) = read_run(tmp_path)
+    assert line.keys() >= set(ASKED)
+    feed = Feed(print)
+    feed.begin(lambda: load(tmp_path))
+    assert feed.settle()
+    shown = feed.json().decode()
+    assert '"groups":1' in shown
+    assert "secret" not in shown
+    assert not any(name in shown for name in ASKED[1:])
 
 
 def test_an_old_log_that_cannot_be_read_hides_nothing_new():

@@ -145,7 +145,7 @@ async def gone():
 
 @pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups"), ("embeddings", "groups")])
 async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
-    app = create_app(Settings(log="off"))
+    app = create_app(Settings(log="off", page="off"))
     state, end = app.state.dare, threading.Event()
     url, body = {"joins": REQUESTS["a rollout of OpenRLHF"], "groups": REQUESTS["whole groups"]}[free]
     blocked = [getattr(state.workers, busy).submit(end.wait) for _ in range(8)]
@@ -176,7 +176,7 @@ async def test_a_client_that_leaves_ends_the_reading_of_a_single_group(monkeypat
         return key_of(raw, *rest)
 
     monkeypatch.setattr("dare_reward.answers.classes.key_of", noted)
-    app, sent = create_app(Settings(log="off")), []
+    app, sent = create_app(Settings(log="off", page="off")), []
     body = json.dumps({"groups": [{"rollouts": [{"answer": str(i)} for i in range(1000)]}]}).encode()
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -24,7 +24,7 @@ KINDS = sorted({c.name.partition("-")[0] for c in CASES})
 
 @pytest.fixture(scope="module")
 def app():
-    return create_app(Settings(log="off"))
+    return create_app(Settings(log="off", page="off"))
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ class Wire(httpx.BaseTransport):
     """The application as a synchronous transport; keeps what was sent, and lets a test change what comes back."""
 
     def __init__(self, change=None, **settings):
-        self.app = create_app(Settings(**settings))
+        self.app = create_app(Settings(**{"page": "off", **settings}))
         self.sent = []
         self.change = change or (lambda request, response: response)
 
@@ -496,7 +496,7 @@ def live_url():
 
     import uvicorn
 
-    server = uvicorn.Server(uvicorn.Config(create_app(Settings()), port=0, log_level="critical"))
+    server = uvicorn.Server(uvicorn.Config(create_app(Settings(page="off")), port=0, log_level="critical"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -20,6 +20,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
 import dare_reward
+from dare_service.keeper.link import CLOSING
 from dare_service.settings import Settings, from_environment
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +64,8 @@ def test_compose_publishes_on_loopback_unless_told():
 def test_compose_waits_for_the_whole_orderly_stop():
     grace = float(REWARD["stop_grace_period"].removesuffix("s"))
     defaults = Settings()
-    assert grace > defaults.drain + defaults.grace > defaults.deadline
+    assert grace > defaults.drain + defaults.grace + CLOSING + 1.0  # the run log is written too
+    assert defaults.drain + defaults.grace > defaults.deadline
 
 
 def test_compose_admits_as_many_connections_as_the_service_queues():

@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..errors import RequestError
 from .line import VERSION
 
-__all__ = ["SEGMENT", "read_run", "read_segments", "segments"]
+__all__ = ["SEGMENT", "count_lines", "read_run", "read_segments", "segments"]
 
 # The process (when it began, its number, and chance, because two containers have the same numbers) and the segment.
 SEGMENT: Final = re.compile(r"(?P<process>\d{8}T\d{9}Z-\d+-[0-9a-f]{8})-(?P<number>\d{6})\.jsonl\.gz")
@@ -36,14 +36,19 @@ def read_run(path: str | Path) -> Iterator[dict[str, Any]]:
     return read_segments(segments(path))
 
 
-def read_segments(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """The lines of these segments, oldest first."""
+def read_segments(files: Sequence[Path], *, skip: Mapping[Path, int] | None = None) -> Iterator[dict[str, Any]]:
+    """The lines of these segments, oldest first; without the first `skip` lines of a segment."""
     streams: dict[str, list[Path]] = defaultdict(list)
     for file in sorted(files, key=lambda f: (f.name, str(f))):
         match = SEGMENT.fullmatch(file.name)
         streams[match["process"] if match else file.name].append(file)
     ordered = sorted(streams.items())
-    return _merged([_process(files) for _, files in ordered], [_began(name) for name, _ in ordered])
+    return _merged([_process(files, skip or {}) for _, files in ordered], [_began(name) for name, _ in ordered])
+
+
+def count_lines(file: Path) -> int:
+    """Lines of a segment, which are not looked at."""
+    return sum(data.count(b"\n") for data in _decompressed(file))
 
 
 def segments(path: str | Path) -> list[Path]:
@@ -82,21 +87,23 @@ def _began(process: str) -> str:
     return f"{d[:4]}-{d[4:6]}-{d[6:8]}T{d[9:11]}:{d[11:13]}:{d[13:15]}.{d[15:18]}Z"
 
 
-def _process(files: Sequence[Path]) -> Iterator[dict[str, Any]]:
+def _process(files: Sequence[Path], skip: Mapping[Path, int]) -> Iterator[dict[str, Any]]:
     """The lines of one process, whose runs lie in folders of their own."""
     folders: dict[Path, list[Path]] = defaultdict(list)
     for file in files:
         folders[file.parent].append(file)
-    runs = [chain.from_iterable(map(_lines, own)) for own in folders.values()]
+    runs = [chain.from_iterable(_lines(file, skip.get(file, 0)) for file in own) for own in folders.values()]
     return runs[0] if len(runs) == 1 else heapq.merge(*runs, key=lambda line: str(line.get("time", "")))
 
 
-def _lines(file: Path) -> Iterator[dict[str, Any]]:
+def _lines(file: Path, skip: int) -> Iterator[dict[str, Any]]:
     rest = b""
     for chunk in _decompressed(file):
         whole, newline, tail = (rest + chunk).rpartition(b"\n")
         rest = tail
-        for text in whole.split(b"\n") if newline else ():
+        texts = whole.split(b"\n") if newline else []
+        left, skip = texts[skip:], max(skip - len(texts), 0)
+        for text in left:
             if line := _read(text, file):
                 yield line
 

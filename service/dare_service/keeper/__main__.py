@@ -133,7 +133,8 @@ class Keeper:
 
 
 def main(inward: int, outward: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the group of processes; the service says when to end
+    for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # they go to all processes of a service or a terminal
+        signal.signal(name, signal.SIG_IGN)  # the end of the pipe says when to end
     with suppress(OSError):
         os.nice(NICE)
     source, keeper = Connection(inward, writable=False), None

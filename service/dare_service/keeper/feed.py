@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 from dare_reward import __version__
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
-from dare_reward.runs.line import RunRecord, objects
+from dare_reward.runs.line import ASKED, RunRecord, objects
 
 from .past import Past
 
@@ -132,7 +132,8 @@ class Feed:
             found = past()
             self._cut = found.cut
             for line in found.lines:
+                shown = {name: value for name, value in line.items() if name not in ASKED}
                 with self._book:
-                    self.book.add(line)
+                    self.book.add(shown)
         except Exception as error:  # noqa: BLE001  (an old log that cannot be read hides nothing that comes)
             self._warn("page_failed", f"earlier runs could not be read for the page: {type(error).__name__}: {error}")

@@ -30,7 +30,7 @@ __all__ = ["Link"]
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread; more are dropped and counted
 PAUSE: Final = 0.05  # seconds that records are gathered for, and in which a request's client has its reply
 AGAIN: Final = 5.0  # seconds between two starts of a keeper
-CLOSING: Final = 10.0
+CLOSING: Final = 3.0  # seconds in which the keeper has all that waits, and ends; then it is killed
 SILENT: Final = Status({}, 0, 0)
 
 
@@ -96,14 +96,17 @@ class Link:
         with self._more:
             self._stopping = True
             self._more.notify_all()
+        until = time.monotonic() + CLOSING
         self._thread.join(CLOSING)
         process = self._process
         if process is not None:
             try:
-                process.wait(CLOSING)
+                process.wait(max(until - time.monotonic(), 0.0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                self._say("run_log_failed", "groups may be missing in the run log: its process did not end in time")
+                self._thread.join(1.0)  # what it waited for is gone
 
     @property
     def version(self) -> int:
@@ -192,6 +195,8 @@ class Link:
         """The pipe to the keeper, which is started if there is none, but not twice in a few seconds; OSError."""
         if self._pipe is not None:
             return self._pipe
+        if self._stopping and self._process is not None:
+            raise OSError("the process that writes it has ended, and the service stops")
         with self._more:
             self._more.wait_for(lambda: self._stopping, self._started + AGAIN - time.monotonic())
         self._started = time.monotonic()
@@ -202,7 +207,7 @@ class Link:
                 widen(end)
             command = [sys.executable, "-P", "-m", "dare_service.keeper", str(inward), str(outward)]
             self._process = subprocess.Popen(  # noqa: S603  (our own module by our own interpreter)
-                command, stdin=subprocess.DEVNULL, pass_fds=(inward, outward)
+                command, stdin=subprocess.DEVNULL, pass_fds=(inward, outward), process_group=0
             )
         except BaseException:
             os.close(ours)

@@ -1,4 +1,7 @@
-"""What the page shows after a restart: the end of the run log, as much of it as a few seconds of work can add up."""
+"""What the page shows after a restart: the end of the run log, in so many lines and bytes and no more.
+
+New groups wait until it is added up, which takes longer the larger its groups are.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from typing import Any, Final
 
 from dare_reward.errors import RequestError
 from dare_reward.report.book import RUNS
-from dare_reward.runs.reader import read_segments, segments
+from dare_reward.runs.reader import count_lines, read_segments, segments
 
 __all__ = ["Past", "load"]
 
-BYTES: Final = 16 << 20  # of the segments that are read: some 15,000 groups of 64 rollouts
+BYTES: Final = 16 << 20  # of the compressed segments that are read: some 15,000 groups of 64 rollouts
+LINES: Final = 20_000  # that are read and added up, however small
 FOLDERS: Final = 1 << 12  # runs that are looked at
 
 
@@ -36,21 +40,27 @@ def load(folder: Path) -> Past:
                 files = [own] if own.is_file() else segments(own)
                 found.append((max(f.stat().st_mtime for f in files), files))
     last = sorted(found, key=lambda pair: pair[0])[-RUNS:]
-    chosen, room, cut = [], BYTES, False
+    chosen: list[dict[Path, int]] = []
+    room, left, cut = BYTES, LINES, False
     for _, files in reversed(last):
-        kept, room = _newest(files, room)
+        kept, room, left = _newest(files, room, left)
         chosen.append(kept)
-        cut = cut or len(kept) < len(files)
-    return Past(chain.from_iterable(read_segments(own) for own in reversed(chosen) if own), cut)
+        cut = cut or len(kept) < len(files) or any(kept.values())
+    return Past(chain.from_iterable(read_segments([*own], skip=own) for own in reversed(chosen) if own), cut)
 
 
-def _newest(files: list[Path], room: int) -> tuple[list[Path], int]:
-    """The newest of a run's segments that fit, the room that they leave; one that does not fit ends them."""
-    kept: list[Path] = []
+def _newest(files: list[Path], room: int, left: int) -> tuple[dict[Path, int], int, int]:
+    """The newest of a run's segments that fit, each with the number of its first lines to skip; what room is left.
+
+    Bytes and lines are bounded. A segment with too many bytes is left out. Of one with too many
+    lines, the last ones fit.
+    """
+    kept: dict[Path, int] = {}
     for file in sorted(files, key=lambda f: f.stat().st_mtime, reverse=True):
         size = file.stat().st_size
-        if size > room:
+        if size > room or left == 0:
             break
-        kept.append(file)
-        room -= size
-    return kept, room
+        found = count_lines(file)
+        kept[file] = max(found - left, 0)
+        room, left = room - size, max(left - found, 0)
+    return kept, room, left

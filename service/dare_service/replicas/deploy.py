@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -57,7 +57,7 @@ class JoinShard:
     def __init__(self, settings: Settings, number: int, fingerprint: str) -> None:
         log_to_stderr(settings)
         steady()
-        app = create_app(settings)
+        app = create_app(replace(settings, page="off"))  # nobody's address leads to it
         self._state: State = app.state.dare
         self._number = number
         self._owner = Owner(app, fingerprint=fingerprint)
@@ -79,7 +79,8 @@ class JoinShard:
             "version": __version__,
             "replicas": sorted(self._owner.peers),
         }
-        return {**told, "waiting": waiting, "warnings": self._state.runs.warnings}
+        notices = {"warnings": self._state.runs.warnings, "run_log": self._state.recorder.status}
+        return {**told, "waiting": waiting, **notices}
 
     async def metrics(self) -> list[Metric]:
         return list(self._state.metrics.registry.collect())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from ..request_url import query_string
 from ..settings import Settings
 from ..workers import INLINE_BYTES, Workers, run
 from .link import LostError, ShardLink
+from .owner import ShardReply
 from .ring import group_of, owner_of
 
 __all__ = ["Owners"]
@@ -54,14 +55,18 @@ class Owners:
     workers: Workers
     links: Sequence[ShardLink]
 
-    async def forward(self, request: Request, body: bytes | bytearray) -> Response | None:
-        """What the owner of the group answers; None: this is no single rollout."""
+    async def forward(self, request: Request, body: bytes | bytearray) -> Awaitable[Response] | None:
+        """Ask the owner of the group; you await its answer. None: this is no single rollout."""
         group = await self._group(request, body)
         if group is None:
             return None
         link = self.links[owner_of(group, len(self.links))]
         link.start()
-        number, answer = link.ask(_scope(request), bytes(body))
+        return self._answer(request, link, *link.ask(_scope(request), bytes(body)))
+
+    async def _answer(
+        self, request: Request, link: ShardLink, number: int, answer: asyncio.Future[ShardReply]
+    ) -> Response:
         gone = asyncio.ensure_future(_until_gone(request))
         try:
             await asyncio.wait((answer, gone), timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)

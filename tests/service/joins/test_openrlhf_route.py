@@ -487,7 +487,7 @@ async def test_the_log_says_once_per_run_that_there_are_no_entropies(asgi, caplo
 
 
 async def test_two_addresses_under_one_run_are_flagged(caplog, until):
-    app = create_app(Settings())
+    app = create_app(Settings(page="off"))
     clients = [
         httpx.AsyncClient(transport=httpx.ASGITransport(app, client=(f"10.0.0.{i}", 1)), base_url="http://t")
         for i in (1, 2)

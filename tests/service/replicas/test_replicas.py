@@ -79,7 +79,7 @@ class Remote:
 
 class Cluster:
     def __init__(self, replicas=3, shards=2, **settings):
-        self.settings = Settings(log="off", **settings)
+        self.settings = Settings(**{"log": "off", "page": "off", **settings})
         self.now = 0.0
         self.shards = [Shard(self.settings, lambda: self.now) for _ in range(shards)]
         self.apps = [create_app(self.settings) for _ in range(replicas)]
@@ -96,6 +96,9 @@ class Cluster:
 
     def waiting(self):
         return sum(s.state.openrlhf.join.waiting for s in self.shards)
+
+    def joined(self):
+        return sum(j.waiting for s in self.shards for j in (s.state.openrlhf.join, s.state.rollouts.join))
 
     async def until(self, condition):
         async with asyncio.timeout(60):
@@ -133,7 +136,7 @@ async def cluster(**options):
 
 
 async def one_process(answers, size, prompt="p\n"):
-    app = create_app(Settings(log="off"))
+    app = create_app(Settings(log="off", page="off"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         replies = await asyncio.gather(*(client.post(URL.format(size), json=body(a, prompt)) for a in answers))
     return [(r.status_code, r.content) for r in replies]
@@ -212,7 +215,7 @@ async def test_the_explicit_join_too():
         return {"run": "r", "group_id": "g", "group_size": 3, "index": i, "rollout": {"text": text}}
 
     texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
-    plain = create_app(Settings(log="off"))
+    plain = create_app(Settings(log="off", page="off"))
     async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
 
         async def posted(clients):
@@ -232,7 +235,7 @@ async def test_the_explicit_join_too():
 
 @pytest.mark.parametrize("url", ["/get_reward?run=r", "/get_reward?run=r&group_size=2&nonsense=1", "/reward?run=r"])
 async def test_refusals_are_those_of_one_process(url):
-    plain = create_app(Settings(log="off"))
+    plain = create_app(Settings(log="off", page="off"))
     async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
         headers = {"x-request-id": "mine"}
         here, there = [await x.post(url, json=body(1), headers=headers) for x in (c.clients[0], one)]
@@ -247,6 +250,33 @@ async def test_the_token_is_asked_for_at_the_replica():
         assert not any(s.owner.peers for s in c.shards)
         given = await c.clients[0].post(URL.format(1) + "&token=secret", json=body(1))
         assert given.status_code == 200
+
+
+@pytest.mark.parametrize("route", ["/get_reward", "/reward", "/v1/rollouts"])
+async def test_a_rollout_that_waits_for_siblings_holds_none_of_its_replica_s_room(route):
+    text = "x" * 100_000
+
+    def rollout(i):
+        if route == "/v1/rollouts":
+            return {
+                "run": "r",
+                "group_id": "g",
+                "group_size": 4,
+                "index": i,
+                "rollout": {"text": f"{text}\\boxed{{1}}"},
+            }
+        return {"query": [f"p{text}{i} \\boxed{{4}}"], "prompts": ["p"], "labels": [""]}
+
+    query = "?method=ttrl" if route == "/v1/rollouts" else "?run=r&group_size=4&method=ttrl"
+    bounds = {"max_body_bytes": 200_000, "max_json_bytes": 200_000}
+    async with cluster(replicas=1, max_inflight_bytes=250_000, **bounds) as c:
+        admission = c.apps[0].state.dare.admission
+        posts = []
+        for i in range(4):
+            posts.append(asyncio.ensure_future(c.clients[0].post(route + query, json=rollout(i))))
+            await c.until(lambda: c.joined() == len(posts) or posts[-1].done())
+            assert admission.held == 0
+        assert [r.status_code for r in await asyncio.gather(*posts)] == [200] * 4
 
 
 async def test_whole_groups_are_scored_where_they_arrive():
@@ -368,7 +398,7 @@ async def test_info_and_metrics_name_replicas_and_shards():
 
 async def test_an_owner_that_no_replica_of_its_kind_wants():
     now = [0.0]
-    owner = Owner(create_app(Settings(log="off")), fingerprint="new", clock=lambda: now[0])
+    owner = Owner(create_app(Settings(log="off", page="off")), fingerprint="new", clock=lambda: now[0])
     await owner.exchange("old", "old", [])
     now[0] = 11.0
     await owner.exchange("old", "old", [])
