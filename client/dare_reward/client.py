@@ -464,9 +464,7 @@ class Client(_Base):
             if isinstance(outcome, _Response) and outcome.good:
                 return
             if time.monotonic() >= end:
-                raise UnavailableError(
-                    f"{self.url} is not ready after {seconds:g} s: is the service started, and the address right?"
-                )
+                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}")
             time.sleep(0.2)
 
     def close(self) -> None:
@@ -561,9 +559,7 @@ class AsyncClient(_Base):
             if isinstance(outcome, _Response) and outcome.good:
                 return
             if time.monotonic() >= end:
-                raise UnavailableError(
-                    f"{self.url} is not ready after {seconds:g} s: is the service started, and the address right?"
-                )
+                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}")
             await asyncio.sleep(0.2)
 
     async def close(self) -> None:
@@ -695,6 +691,22 @@ def _problem(response: _Response) -> dict[str, Any]:
     except ReplyError:
         return {"detail": response.content[:200].decode("utf-8", "replace")}
     return body if isinstance(body, dict) else {}
+
+
+def _why(outcome: Outcome) -> str:
+    """What the last try of `wait_ready` met, and what to do."""
+    text = str(outcome)
+    if isinstance(outcome, _Response):
+        found = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
+        return f"the last answer was {found}: is the service started, and the address right?"
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        reason = text.partition("CERTIFICATE_VERIFY_FAILED] ")[2].partition(" (_ssl")[0]
+        return f"{reason}: if your own authority signed it, set SSL_CERT_FILE=/path/ca.crt"
+    if "[SSL" in text:
+        return f"this port does not speak TLS as https:// wants it ({text}): is it http://, or another port?"
+    if "refused" in text:
+        return "connection refused: is the service started, and the address right?"
+    return f"is the service started, and the address right? The last error was {type(outcome).__name__}: {text}"
 
 
 def _refused(response: _Response) -> DareError:

@@ -100,7 +100,9 @@ def authorise(request: Request, settings: Settings) -> None:
     if not sum(secrets.compare_digest(digest, hashlib.sha256(x.encode()).digest()) for x in settings.tokens):
         raise RefusalError(
             401,
-            "send the token as Authorization: Bearer or as ?token=",
+            "the token is wrong: it is not the service's DARE_TOKEN"
+            if raw
+            else "send the token as Authorization: Bearer or as ?token=",
             code="token",
             headers={"WWW-Authenticate": "Bearer"},
         )

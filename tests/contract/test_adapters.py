@@ -1127,3 +1127,10 @@ def test_verl_s_filter_logs_no_group_twice(tmp_path):
     assert filtering.run is None
     assert "run_log" not in dict(filtering.options)
     assert dict(filtering.params)["missing_entropy"] == "frequency"
+
+
+@pytest.mark.parametrize("as_prompt", [str, lambda text: [{"role": "user", "content": text}]], ids=["text", "messages"])
+def test_a_group_of_several_prompts_is_refused(as_prompt):
+    prompts = [as_prompt(p) for p in ("a", "b", "a", "b")]
+    with pytest.raises(RequestError, match="rows 0 to 3 are one group of num_generations=4 but hold 2 prompts"):
+        DareReward(URL, num_generations=4, method="ttrl")(prompts, ["\\boxed{1}"] * 4)

@@ -197,3 +197,13 @@ def test_a_token_for_a_service_without_one_is_warned_of_once(make_service, caplo
     (warning,) = service.get("/info").json()["warnings"]
     assert warning["event"] == "token_ignored"
     assert [r.message for r in caplog.records].count("token_ignored") == 1
+
+
+@pytest.mark.parametrize("way", [{"url": "/reward?token=zzz"}, {"headers": {"authorization": "Bearer zzz"}}])
+def test_a_wrong_token_is_not_called_a_missing_one(make_service, way):
+    service = make_service(token="hush")
+    wrong, missing = service.post(GOOD, **way), service.post(GOOD)
+    assert (wrong.status_code, missing.status_code) == (401, 401)
+    assert "the token is wrong" in wrong.text
+    assert "zzz" not in wrong.text
+    assert "send the token" in missing.text

@@ -15,7 +15,7 @@ from dare_reward.openrlhf import read_label
 from dare_trainer.agent.config import parse_setting, read_config
 from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
 from dare_trainer.launch.data import prepare, read_rows
-from dare_trainer.launch.doctor import examine
+from dare_trainer.launch.doctor import ROUTE, asked, examine
 from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
 from dare_trainer.launch.recipes import find_recipe, names, table, tables
 
@@ -284,6 +284,28 @@ def test_the_doctors_command(live, capsys):
     assert "reward service" in capsys.readouterr().out
     assert main(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1", "--waiters", "10"]) == 2
     assert "FAIL reward service" in capsys.readouterr().out
+
+
+def test_the_doctor_takes_the_address_of_openrlhfs_flag(tmp_path):
+    config = read_config(tmp_path, {})
+    found = asked(config, "http://h:8000/reward?group_size=32&run=exp1&token=hush&method=dare&alpha=0.2")
+    assert (found.url, found.token, found.method) == ("http://h:8000/reward", "hush", "dare")
+    assert dict(found.params) == {"alpha": 0.2}
+    with pytest.raises(ConfigError, match="alhpa"):
+        asked(config, "http://h:8000?alhpa=1")
+    with pytest.raises(ConfigError, match="leave one of them out"):
+        asked(config, "http://h:8000?method=ttrl", "dare")
+
+
+def test_the_doctor_knows_every_setting_of_the_route():
+    from dare_service.joins.url_options import URL_SPECS
+
+    assert {s.name for s in URL_SPECS} == ROUTE | {"shadow"}
+
+
+def test_the_doctor_prints_no_token(live, capsys):
+    assert main(["doctor", "--reward-url", f"{live}/reward?group_size=32&run=a&token=hush", "--waiters", "10"]) == 0
+    assert "hush" not in capsys.readouterr().out
 
 
 def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):

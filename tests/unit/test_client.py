@@ -548,6 +548,22 @@ def test_wait_ready():
         away.wait_ready(0)
 
 
+@pytest.mark.parametrize(
+    ("met", "said"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed (_ssl.c:1)", "set SSL_CERT_FILE="),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1)", "does not speak TLS"),
+        ("[Errno 111] Connection refused", "connection refused: is the service started"),
+    ],
+)
+def test_wait_ready_names_the_last_error(met, said):
+    def away(request):
+        raise httpx.ConnectError(met)
+
+    with pytest.raises(UnavailableError, match=said):
+        Client("https://t", transport=httpx.MockTransport(away)).wait_ready(0)
+
+
 def test_nothing_is_sent_before_the_first_call():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -25,6 +25,7 @@ UNMEASURED = (
     "them from log-probabilities with --entropy logprob, or compare methods that need none: dare-reward compare FILE "
     "--methods ttrl,empo"
 )
+TRIED = 32  # labelled prompts of the smallest set that the rule was tried on
 WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide one number, the exponent. During training no reward sees them. Label prompts of the kind
 that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the model has
@@ -135,5 +136,6 @@ def _size(c: Calibration) -> str:
 def _end(found: Preflight, on: Screen) -> list[str]:
     c = found.calibration
     what = f"use with exponent {c.exponent:g}" if found.verdict == "use" else found.verdict
-    notes = [f"warning: {found.warning}"] if found.warning else []
+    few = f"{c.prompts} labelled prompts; the rule was tried with {TRIED} or more" if c.prompts < TRIED else ""
+    notes = [f"warning: {text}" for text in (few, found.warning) if text]
     return [*(wrapped(line, on, indent="  ") for line in (f"verdict: {what} ({found.reason})", *notes)), "", c.params]

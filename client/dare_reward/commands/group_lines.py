@@ -144,6 +144,8 @@ def remedies(words: Sequence[str], groups: Sequence[Mapping[str, Any]], *, param
     found = [f"by their votes alone: {own} -p missing_entropy=frequency"] if param else []
     if groups and all(r.get("token_logprobs") for g in groups for r in g["rollouts"]):
         found.append(f"by entropies estimated from the log-probabilities: {own} --entropy logprob")
+    if groups and all(r.get("topk_logprobs") for g in groups for r in g["rollouts"]):
+        found.append(f"by entropies estimated from the k largest: {own} --entropy topk --vocab-size N")
     return "These rollouts have no entropies. Score them " + "; or ".join(found) if found else ""
 
 

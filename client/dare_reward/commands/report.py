@@ -5,20 +5,24 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from dare_reward._version import __version__
 from dare_reward.errors import RequestError
 from dare_reward.files.output import check_free, text_file
+from dare_reward.files.reader import Reader
+from dare_reward.methods import find, specs
+from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.figures import FIGURES, save_figure
-from dare_reward.report.lines import read_lines
+from dare_reward.report.lines import is_run, read_lines
 from dare_reward.report.view import run_view, view
 
 from .command import add_command
-from .group_lines import add_file, add_method, chosen_params, missing_entropies, warn
+from .group_lines import MISSING, add_file, add_method, chosen_params, missing_entropies, remedies, unscored, warn
 
 __all__ = ["register", "register_plot"]
 
@@ -70,9 +74,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 written; 2 nothing to show."""
+    """0 written; 1 no group could be scored; 2 nothing to show."""
     check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
-    data = view(_book(arguments))
+    book = _book(arguments)
+    if book is None:
+        return 1
+    data = view(book)
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
     head = {
@@ -90,9 +97,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def plot(arguments: argparse.Namespace) -> int:
-    """0 written; 2 nothing to draw."""
+    """0 written; 1 no group could be scored; 2 nothing to draw."""
     check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
     book = _book(arguments)
+    if book is None:
+        return 1
     found = next(reversed(book.runs.values()))
     if len(book.runs) > 1:
         warn(f"{len(book.runs)} runs; drawn is {found.name!r}, --run chooses another")
@@ -102,8 +111,8 @@ def plot(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _book(arguments: argparse.Namespace) -> RunBook:
-    """The groups of the file. RequestError if there are none."""
+def _book(arguments: argparse.Namespace) -> RunBook | None:
+    """The groups of the file; None, and why, where none could be scored. RequestError if there are none."""
     params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
     shadow = [n for n in arguments.shadow.replace(",", " ").split() if n]
     lines = read_lines(
@@ -114,11 +123,26 @@ def _book(arguments: argparse.Namespace) -> RunBook:
         missing=missing_entropies(arguments),
         tell=warn,
     )
-    book = RunBook()
+    book, failed, count = RunBook(), list[Problem](), 0
     for line in lines:
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
+            count += 1
+            failed += [Problem(**line["error"])] if line.get("error") else []
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
         raise RequestError(f"{arguments.file}: no groups{only}", code="empty")
+    if failed and not is_run(arguments.file):  # a log's were scored elsewhere, and its page shows what failed
+        warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
+        if any(problem.code == MISSING for problem in failed):
+            own = any(s.name == MISSING for s in specs(find(arguments.method)))
+            warn(remedies(arguments.words, _first_groups(arguments.file), param=own))
+        if len(failed) == count:
+            return None
     return book
+
+
+def _first_groups(path: str) -> list[Mapping[str, Any]]:
+    """Enough of the file to tell what its rollouts have; standard input is read once only."""
+    found = () if path == "-" else islice(Reader(path), 64)
+    return [group for _, group in found if not isinstance(group, RequestError)]

@@ -16,7 +16,7 @@ from ..files.reader import Faults, Reader
 from ..runs.line import ASKED, objects, of_scored
 from ..runs.reader import SEGMENT, read_run
 
-__all__ = ["lines_of", "read_lines"]
+__all__ = ["is_run", "lines_of", "read_lines"]
 
 Line = dict[str, Any]
 Group = Mapping[str, Any]
@@ -37,11 +37,21 @@ def read_lines(
 
     RequestError if nothing can be read there. What cannot be read of a file is said through `tell`.
     """
-    if path != "-" and (Path(path).is_dir() or SEGMENT.fullmatch(Path(path).name)):
+    if _is_folder(path):
         return read_run(path)
-    if path != "-" and _is_log(path):
+    if is_run(path):
         return _logged(path)
     return _scored(Reader(path, missing=missing), method=method, params=params, shadow=shadow, tell=tell)
+
+
+def is_run(path: str) -> bool:
+    """Whether `read_lines` reads groups there that were scored before."""
+    return path != "-" and (_is_folder(path) or _is_log(path))
+
+
+def _is_folder(path: str) -> bool:
+    """A run log's folder, or a file of one."""
+    return path != "-" and (Path(path).is_dir() or SEGMENT.fullmatch(Path(path).name) is not None)
 
 
 def _is_log(path: str) -> bool:

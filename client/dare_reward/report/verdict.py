@@ -122,7 +122,7 @@ def run_verdict(columns: Columns) -> RunVerdict:
     """The state at the last step."""
     states = rules_by_step(columns)
     if not states or states[-1] is None:
-        return _said("too-few-steps", f"{len(states)} steps so far, {AT_LEAST} needed")
+        return _said("too-few-steps", f"{len(states)} step{'s' * (len(states) != 1)} so far, {AT_LEAST} needed")
     rule = states[-1]
     since = len(states)
     while since > 0 and states[since - 1] == rule:

@@ -77,6 +77,7 @@ class DareReward:
         self, trainer: Any, prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         self._check_label(columns)
+        self._check_order(trainer, prompts)
         self._log_masks(columns)
         ids = columns.get("completion_ids") or [None] * len(completions)
         rows = [rollout(trainer, text_of(c), i) for c, i in zip(completions, ids, strict=True)]
@@ -94,6 +95,23 @@ class DareReward:
         if self.label is not None and self.label not in columns:
             known = [name for name, column in columns.items() if isinstance(column, list)]
             raise RequestError(f"DareReward(label=...): {unknown_name('column of the dataset', self.label, known)}")
+
+    def _check_order(self, trainer: Any, prompts: Sequence[Any]) -> None:
+        """RequestError where a group holds rows of several prompts. TRL orders the rows of its trainers, and an
+        environment may write into a prompt, so a trainer's run gets a warning instead."""
+        size = self._size(trainer)
+        for start in range(0, len(prompts), size) if size and _place(trainer)["ranks"] == 1 else ():
+            count = _different(prompts[start : start + size])
+            if count > 1:
+                last = min(start + size, len(prompts)) - 1
+                text = (
+                    f"rows {start} to {last} are one group of num_generations={size} but hold "
+                    f"{count} prompts: keep the rows of a prompt together"
+                )
+                if trainer is None:
+                    raise RequestError(text, code="groups")
+                say_once(text)
+                return
 
     def _log_masks(self, columns: Mapping[str, Any]) -> None:
         if self.scorer.train_on == "all":
@@ -194,6 +212,23 @@ def _stop(trainer: Any) -> None:
     trainer._dare_stops = True  # noqa: SLF001
     trainer.add_callback(StopAtCollapse())
     say_once("the run collapses: the training ends after this step (on_collapse=stop)")
+
+
+def _different(prompts: Sequence[Any]) -> int:
+    """How many there are, by equality: messages have no hash."""
+    found: list[Any] = []
+    for prompt in prompts:
+        if not any(_same(prompt, other) for other in found):
+            found.append(prompt)
+    return len(found)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """True also for what cannot be compared, such as arrays in messages."""
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # noqa: BLE001
+        return True
 
 
 def _nowhere(name: str, value: Any) -> None:

@@ -362,6 +362,22 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
     assert not (tmp_path / "c.html").exists()
 
 
+def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys):
+    bare = {"rollouts": [{"answer": "1"}, {"answer": "2"}]}
+    whole = {"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.2}]}
+    source, out = tmp_path / "f.jsonl", tmp_path / "a.html"
+    source.write_text(json.dumps(bare) + "\n" + json.dumps(bare))
+    assert main(["report", str(source), "-o", str(out)]) == 1
+    assert not out.exists()
+    said = capsys.readouterr().err
+    assert "2 of 2 groups not scored: " in said
+    assert "-p missing_entropy=frequency" in said
+    source.write_text(json.dumps(bare) + "\n" + json.dumps(whole))
+    assert main(["report", str(source), "-o", str(out)]) == 0
+    assert "1 of 2 groups not scored: " in capsys.readouterr().err
+    assert out.exists()
+
+
 def test_step_and_run_of_a_file_are_kept(tmp_path):
     source = tmp_path / "f.jsonl"
     rollouts = [{"answer": "1"}, {"answer": "1"}, {"answer": "2"}]

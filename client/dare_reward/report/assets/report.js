@@ -134,7 +134,7 @@ window.dareReport = (() => {
 
   const TILES = [
     ["majority_ratio", "Majority share"], ["distinct_within", "Answers in a prompt"],
-    ["distinct_across", "Labels per prompt"], ["zero_variance", "Zero variance"], ["pruned", "Pruned"],
+    ["distinct_across", "Distinct pseudo-labels per prompt"], ["zero_variance", "Zero variance"], ["pruned", "Pruned"],
     ["invalid", "No answer"], ["truncated", "Cut off"], ["reward_mean", "Mean reward"], ["entropy", "Entropy, nats"], ["length", "Tokens"],
     ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC", "chance is .5; entropy tells above .57"],
   ];
