@@ -100,7 +100,9 @@ class DareReward:
         """RequestError where a group holds rows of several prompts. TRL orders the rows of its trainers, and an
         environment may write into a prompt, so a trainer's run gets a warning instead."""
         size = self._size(trainer)
-        for start in range(0, len(prompts), size) if size and _place(trainer)["ranks"] == 1 else ():
+        if not size or _place(trainer)["ranks"] > 1:
+            return
+        for start in range(0, len(prompts), size):
             count = _different(prompts[start : start + size])
             if count > 1:
                 last = min(start + size, len(prompts)) - 1
