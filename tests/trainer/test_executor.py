@@ -334,7 +334,7 @@ class TopK(Engine):
         done = out.outputs[0]
         for row in done.logprobs:
             (entry,) = row.values()
-            row.update({1000 + i: type(entry)(logprob=-1.0 - 0.3 * i, rank=i + 1) for i in range(19)})
+            row.update({1000 + i: type(entry)(logprob=-2.5 - 0.3 * i, rank=i + 2) for i in range(19)})
         return out
 
 
