@@ -3,9 +3,12 @@
 import doctest
 import importlib.util
 import re
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from dare_reward.stacks import scorer
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -33,10 +36,13 @@ def test_outputs_are_what_the_commands_print(document, address):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.relative_to(ROOT).as_posix())
-def test_python_sessions_run(document, address):
+def test_python_sessions_run(document, address, monkeypatch):
     text = document.read_text().replace(docs.ADDRESS, address)
     examples = doctest.DocTestParser().get_doctest(text, {}, document.name, str(document), 0)
-    assert doctest.DocTestRunner(verbose=False).run(examples).failed == 0
+    with ExitStack() as clients:  # an adapter keeps its own as long as the process
+        make = scorer._client.__wrapped__
+        monkeypatch.setattr(scorer, "_client", lambda *given: clients.enter_context(make(*given)))
+        assert doctest.DocTestRunner(verbose=False).run(examples).failed == 0
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.relative_to(ROOT).as_posix())
