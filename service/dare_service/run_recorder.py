@@ -45,8 +45,8 @@ class RunRecorder:
     ) -> None:
         """Groups as they were sent, and what came of them.
 
-        encoded      their replies, if they are JSON already
-        key   what a repetition of the request has too
+        encoded   their replies, if they are JSON already
+        key       what a repetition of the request has too
         """
         if self.keeper is None:
             return

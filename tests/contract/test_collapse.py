@@ -79,8 +79,8 @@ class Trainer:
         self.metrics[name] = value
 
 
-def train_trl(monkeypatch, *, falls=6, **settings):
-    """Steps that were begun, and the trainer."""
+def train_trl(monkeypatch, *, falls=6, trainer=None, **settings):
+    """Steps that were begun, and the trainer, which may have trained before."""
     monkeypatch.setattr(trl, "rollout", lambda trainer, text, ids: {"answer": text})
     monkeypatch.setattr(
         common.Scorer,
@@ -90,8 +90,10 @@ def train_trl(monkeypatch, *, falls=6, **settings):
             dare_reward.estimate(groups, method="ttrl"),
         ),
     )
-    reward, trainer = DareReward("http://h", method="ttrl", entropy="none", **settings), Trainer()
+    reward, trainer = DareReward("http://h", method="ttrl", entropy="none", **settings), trainer or Trainer()
     control = SimpleNamespace(should_training_stop=False)
+    for callback in trainer.callbacks:
+        callback.on_train_begin(trainer.args, SimpleNamespace(global_step=0), control)
     for step in range(20):
         if control.should_training_stop:
             return step, trainer
@@ -132,6 +134,14 @@ def test_the_next_training_of_the_process_starts_without_a_past(monkeypatch, tra
     assert done < 20
     done, trainer = train_trl(monkeypatch, falls=99, on_collapse="stop")
     assert (done, trainer.callbacks, trainer.metrics["dare/collapsed"]) == (20, [], 0.0)
+
+
+def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(monkeypatch, transformers):
+    first, trainer = train_trl(monkeypatch, on_collapse="stop")
+    done, trainer = train_trl(monkeypatch, falls=99, trainer=trainer, on_collapse="stop")
+    assert done == 20
+    assert train_trl(monkeypatch, trainer=trainer, on_collapse="stop") == (first, trainer)
+    assert len(trainer.callbacks) == 1
 
 
 def test_trl_does_not_stop_a_run_that_is_well(monkeypatch, transformers):

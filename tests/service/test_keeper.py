@@ -246,12 +246,15 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path, victims):
     assert found == list(range(len(found)))
 
 
-def test_more_than_the_page_can_add_up_is_left_out_and_said(monkeypatch):
+@pytest.mark.parametrize(
+    "form", [lambda r: r, lambda r: r.written(links._encode)], ids=["replies", "as the link sends"]
+)
+def test_more_than_the_page_can_add_up_is_left_out_and_said(monkeypatch, form):
     monkeypatch.setattr(feeds, "WAITING", 4000)
     feed = Feed(print)
     with feed._book:  # the thread waits
         for step in range(8):
-            feed.add(record(step), 0.0)
+            feed.add(form(record(step)), 0.0)
     assert feed.settle()
     (run,) = feed.book.runs.values()
     assert run.groups + feed.left_out == 8

@@ -126,9 +126,14 @@ def _logprob(row: Any, token: Any) -> Any:
 
 
 def _candidates(row: Any) -> list[Any]:
-    """The log-probabilities of {token: {"logprob": x}}, {token: x} or [{"logprob": x}]."""
-    entries = row.values() if isinstance(row, Mapping) else row if isinstance(row, list) else ()
-    return [e.get("logprob") if isinstance(e, Mapping) else e for e in entries]
+    """The log-probabilities of {token: {"logprob": x}}, {token: x} or [{"logprob": x}].
+
+    vLLM lists the sampled token beside the k largest. Its rank tells where it is none of them.
+    """
+    entries = list(row.values()) if isinstance(row, Mapping) else row if isinstance(row, list) else []
+    ranks = [e.get("rank") if isinstance(e, Mapping) else None for e in entries]
+    known = [not isinstance(rank, int) or rank <= len(entries) for rank in ranks]
+    return [e.get("logprob") if isinstance(e, Mapping) else e for e, own in zip(entries, known, strict=True) if own]
 
 
 # --- groups and rollouts ----------------------------------------------------------------------------------------------

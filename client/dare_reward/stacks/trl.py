@@ -201,18 +201,24 @@ def _stop(trainer: Any) -> None:
     if trainer is None or not hasattr(trainer, "add_callback"):
         say_once("the run collapses, and on_collapse=stop finds no trainer to stop: stop it yourself")
         return
-    if getattr(trainer, "_dare_stops", False):
-        return
-    from transformers import TrainerCallback
+    if getattr(trainer, "_dare_stop", None) is None:
+        from transformers import TrainerCallback
 
-    class StopAtCollapse(TrainerCallback):  # type: ignore[misc,unused-ignore]
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            del args, state
-            control.should_training_stop = True
-            return control
+        class StopAtCollapse(TrainerCallback):  # type: ignore[misc,unused-ignore]
+            """A trainer keeps its callbacks: the next `train` of the same one starts unasked."""
 
-    trainer._dare_stops = True  # noqa: SLF001
-    trainer.add_callback(StopAtCollapse())
+            asked = True
+
+            def on_train_begin(self, *_: Any, **__: Any) -> None:
+                self.asked = False
+
+            def on_step_end(self, _args: Any, _state: Any, control: Any, **_: Any) -> Any:
+                control.should_training_stop |= self.asked
+                return control
+
+        trainer._dare_stop = StopAtCollapse()  # noqa: SLF001
+        trainer.add_callback(trainer._dare_stop)  # noqa: SLF001
+    trainer._dare_stop.asked = True  # noqa: SLF001
     say_once("the run collapses: the training ends after this step (on_collapse=stop)")
 
 

@@ -63,7 +63,7 @@ class Feed:
         weight = record.weight
         with self._queued:
             if self._queue and self._weight + weight > WAITING:
-                self.left_out += len(record.replies)
+                self.left_out += len(record.sizes)
                 return
             self._queue.append((when, record))
             self._weight += weight

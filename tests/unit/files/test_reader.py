@@ -253,6 +253,15 @@ def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, cap
     assert "3 log-probabilities of a vocabulary of 2 (3 more like this)" in capsys.readouterr().err
 
 
+def test_a_sampled_token_of_a_low_rank_is_no_candidate(tmp_path):
+    """All tokens of this rollout were sampled beside vLLM's top 2: the third entry is not the third likeliest."""
+    row = {"5": {"logprob": -0.4, "rank": 1}, "6": {"logprob": -1.5, "rank": 2}, "7": {"logprob": -9.0, "rank": 40}}
+    file = tmp_path / "v.jsonl"
+    file.write_text(lines([{"outputs": [{"text": "\\boxed{1}", "token_ids": [7], "logprobs": [row]}]}]))
+    ((_, group),) = Reader(str(file), missing=estimate_of("topk", 50))
+    assert group["rollouts"][0]["mean_entropy"] == pytest.approx(bounds([[-0.4, -1.5]], 50).estimate[0])
+
+
 @pytest.mark.parametrize(
     ("name", "rollout", "said"),
     [
