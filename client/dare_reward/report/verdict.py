@@ -80,14 +80,14 @@ def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, *, steppe
         early, now, since = fall
         share, share_now = _ends(columns["majority_ratio"])
         agreed = share is not None and share_now is not None and share_now > share + 0.02
-        more = ", while the rollouts agree more and more: on wrong answers" if agreed else ""
+        more = ", while the rollouts agreed more and more on wrong answers" if agreed else ""
         return Headline(f"Accuracy fell from {early:.2f} to {now:.2f}{more}", "bad", since)
     words = [None if rule is None else word_of(rule) for rule in rules_by_step(columns)]
     if "collapsing" in words:
         over = "" if state.word == "collapsing" else ", and recovered"
-        return Headline(f"The run collapsed, by what no label is needed for{over}", "bad", words.index("collapsing"))
+        return Headline(f"The run collapsed, as signals without labels show{over}", "bad", words.index("collapsing"))
     if entropy.word == "misleads":
-        return Headline("Entropy misleads: wrong rollouts are surer than right ones", "bad")
+        return Headline("Entropy misleads: wrong rollouts are more certain than right ones", "bad")
     if "sharpening" in words:
         return Headline("The run sharpens: rollouts of a prompt come to one answer", "warn", words.index("sharpening"))
     if state.word == "too early":
