@@ -795,6 +795,10 @@ def test_verl_sessions():
     chosen = found(method="ddrl", advantage="ddrl", n_train=2, trained=3)
     assert chosen.trained == {"ua_0", "ua_3", "ub_0", "ub_3"}
     assert chosen.gains["ua_0"] == 1.0
+    for rollout in groups[0]["rollouts"]:
+        rollout["mean_entropy"] = 0.5
+    chosen = found(method="dare", selection="ddrl", selection_size=2)
+    assert chosen.trained == {"ua_0", "ua_3", "ub_0", "ub_1"}, "of a group without entropies as many as of the other"
     assert found(method="ttrl", settled=0.6).gains == dict.fromkeys(names[4:], 0.0), "2 to 2 is dropped"
     assert verl.session_update(names, members, None, None).gains == {}
 

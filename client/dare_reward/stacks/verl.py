@@ -99,20 +99,23 @@ class SessionUpdate:
 def session_update(
     names: Sequence[str], members: Mapping[str, Sequence[int]], reply: Reply | None, trained: int | None
 ) -> SessionUpdate:
-    """By the reply to the groups `members`, whose entries number the sessions `names`."""
+    """By the reply to the groups `members`, whose entries number the sessions `names`.
+
+    Where the others select, a group that could not be scored trains as many of its sessions as they do, from the first
+    on: verl trains multiples of a number, and a step must not end the run for one group. Its advantages are 0.
+    """
     on = None if trained is None else frozenset(name for name in names if number_of(name) < trained)
     chosen: set[str] = set()
     gains: dict[str, float] = {}
-    selects = False
+    selected = [len(one.select) for one in (reply.groups if reply else ()) if one.select is not None]
     for at, one in zip(members.values(), reply.groups if reply else (), strict=reply is not None):
         own = [names[i] for i in at]
-        selects |= one.select is not None
-        chosen |= set(own) if one.select is None else {own[i] for i in one.select}
+        chosen |= set(own[: max(selected, default=0)]) if one.select is None else {own[i] for i in one.select}
         if one.drop not in EQUAL:
             gains |= dict.fromkeys(own, 0.0)
         elif one.advantages is not None:
             gains |= {name: 0.0 if a is None else a for name, a in zip(own, one.advantages, strict=True)}
-    return SessionUpdate(frozenset(chosen) if selects else on, gains)
+    return SessionUpdate(frozenset(chosen) if selected else on, gains)
 
 
 def _divides(algorithm: Any) -> bool:
