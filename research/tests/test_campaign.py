@@ -11,7 +11,7 @@ import pytest
 
 from dare_research.page.report import WANTED
 from dare_research.training import commands, jobs, runner
-from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, FULL, chosen_params
+from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, FULL, chosen_params
 from dare_research.training.corpus import SPLITS
 from dare_research.training.examine import grade
 from dare_research.training.families import split_of
@@ -33,7 +33,8 @@ def test_the_arms_of_the_campaign():
         *("calibrated_vote", "vote_2", "vote_4", "gt_quarter"),
     }
     assert set(E1B) == {"gmae", "ttrl_gt_quarter"}
-    for name in (*CAMPAIGN, *E1B):
+    assert set(E1C) == {"dare_waves", "dare_40", "ttrl_masked"}
+    for name in (*CAMPAIGN, *E1B, *E1C):
         arm = ARMS[name]
         given = {"exponent": 1.0} if arm.labels else {}
         assert find(arm.method).resolve({**arm.params, **given}).items() >= arm.params.items()
@@ -41,7 +42,11 @@ def test_the_arms_of_the_campaign():
 
 def test_the_first_study_is_as_it_was():
     """What was planned then does not grow by the arms of now."""
-    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter", *E1B} & {*DEFAULT, *FULL, *(a for *_, a in WANTED)}
+    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter", *E1B, *E1C} & {
+        *DEFAULT,
+        *FULL,
+        *(a for *_, a in WANTED),
+    }
     assert {"rent", "gt"} <= set(FULL)
 
 
@@ -276,6 +281,8 @@ def test_the_command_stamps_the_campaign_and_nothing_else(monkeypatch, tmp_path,
     assert stamps == [{"preregistration": "commit of campaign.md"}, {}]
     assert main(["study", "train", "--stage", "campaign", "--arms", "e1b", "--out", str(tmp_path)]) == 0
     assert stamps[-1] == {"preregistration": "commit of campaign-e1b.md"}
+    assert main(["study", "train", "--stage", "campaign", "--arms", "e1c", "--out", str(tmp_path)]) == 0
+    assert stamps[-1] == {"preregistration": "commit of campaign-e1c.md"}
     assert main(["study", "train", "--stage", "campaign", "--arms", "ttrl,gmae", "--out", str(tmp_path)]) == 2
     assert "that one page registers" in capsys.readouterr().err
     assert main(["study", "train", "--stage", "campaign", "--arms", "campaign", "--list", "--out", str(tmp_path)]) == 0

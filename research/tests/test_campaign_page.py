@@ -26,8 +26,8 @@ from dare_research.training.corpus import REGIMES
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
-E1, E1B = PARTS
-NEEDED = sorted(E1.needed | E1B.needed)
+E1, E1B, E1C = PARTS
+NEEDED = sorted(E1.needed | E1B.needed | E1C.needed)
 RESEARCH = Place(Path(__file__).parents[1], "campaign")
 ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}
 
@@ -47,7 +47,7 @@ def run(name):
     found = {"exponent": fitted, "fitted": fitted, "statistic": 2 * fitted, "vetoed": False, "mixed": 30}
     return {
         "record": "run", "id": name, "stage": "campaign", "regime": regime, "base": int(base), "arm": arm, "seed": int(seed),
-        "lr": 3e-4, "settings": {"steps": 32}, "evaluations": [{"step": 32, "sets": sets}], "preregistration": "c0ffee",
+        "lr": 3e-4, "settings": {"steps": 32}, "tokens": 400_000, "evaluations": [{"step": 32, "sets": sets}], "preregistration": "c0ffee",
         **({"calibration": found} if arm == "calibrated_vote" else {}),
     }  # fmt: skip
 
@@ -112,7 +112,7 @@ def test_no_outcome_before_all_runs_are_in(full, missing):
     gone = sorted(E1.planned)[-missing:]
     page = campaign_page([r for r in full if r["id"] not in gone], resamples=300)
     assert f"**{192 - missing} of 192 runs are in; no outcome is shown before all are.**" in page
-    assert "**48 of 48 runs are in; no outcome is shown before all are, and all of the parts before it.**" in page
+    assert "**48 of 48 runs are in; no outcome is shown before all are, and those of E1.**" in page
     assert "|" not in page
     assert "###" not in page
     assert ("commit `c0ffee`" in page.split("## E1b")[0]) == (missing < 192)
@@ -121,7 +121,8 @@ def test_no_outcome_before_all_runs_are_in(full, missing):
 def test_the_first_part_is_shown_without_the_second(full):
     page = campaign_page([r for r in full if r.get("arm") != "gmae"], resamples=1000)
     one, other = page.split("\n## E1b\n")
-    assert one.count("###") == 3
+    other = other.split("\n## E1c\n")[0]
+    assert one.count("###") == 4
     assert "**24 of 48 runs are in" in other
     assert "|" not in other
 
@@ -201,10 +202,16 @@ def test_p_values_are_corrected_over_all_nine(full, monkeypatch):
     asked = []
     monkeypatch.setattr(campaign, "verdict", lambda bar, c, p, p_bases: asked.append((c, p, p_bases)) or "met")
     campaign_page(full, resamples=1000)
-    for part in (asked[:12], asked[12:]):
+    for part in (asked[:12], asked[12:21], asked[21:]):
         least = min(part, key=lambda a: a[0].p_bases)
         assert least[2] == pytest.approx(9 * least[0].p_bases)
         assert all(p >= c.deciding_p for c, p, _ in part)
+
+
+def test_the_tokens_of_waves_stand_beside_those_of_their_rivals(full):
+    fewer = [{**r, "tokens": 300_000} if r.get("arm") == "dare_waves" else r for r in full]
+    found = rows(campaign_page(fewer, resamples=1000), "Tokens generated", "E1c")
+    assert found == [[regime, "300", "400", "400", "400", "400"] for regime in REGIMES]
 
 
 def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path):

@@ -13,7 +13,7 @@ from ..stopping import Waves
 from .answer_masks import outside_answer
 from .scorer import Scorer, group
 
-__all__ = ["FIELD", "VoteRollout", "forward_entropies", "prompt_ids_of", "rollout", "text_of"]
+__all__ = ["FIELD", "VoteRollout", "forward_entropies", "loss_masks", "prompt_ids_of", "rollout", "text_of"]
 
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
 FIELD: Final = {"sampled_logprobs": "logprobs"}
@@ -57,16 +57,16 @@ class VoteRollout:
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         if self.scorer is not None:
             return self._in_waves(trainer, self.scorer, ids, size)
-        rounds = [trainer._generate_single_turn(ids, None, {}, size) for _ in range(self.extra + 1)]  # noqa: SLF001
-        informed = [self._inform(trainer, ids, *one) for one in rounds]
-        votes = [_votes(trainer, one[0], fields) for one, fields in zip(rounds[1:], informed[1:], strict=True)]
+        completions, logprobs, fields = self._sample(trainer, ids, size)
+        rounds = [self._sample(trainer, ids, size) for _ in range(self.extra)]
+        votes = [_votes(trainer, more, told) for more, _, told in rounds]
         return {
             "prompt_ids": ids,
-            "completion_ids": rounds[0][0],
-            "logprobs": rounds[0][1],
+            "completion_ids": completions,
+            "logprobs": logprobs,
             "vote_only": [[more[i] for more in votes] for i in range(len(prompts))],
-            **informed[0],
-            **_masks(trainer, rounds[0][0]),
+            **fields,
+            **loss_masks(trainer, completions),
         }
 
     def _in_waves(self, trainer: Any, scorer: Scorer, ids: list[list[int]], size: int) -> dict[str, list[Any]]:
@@ -75,9 +75,8 @@ class VoteRollout:
             raise RequestError("VoteRollout(adaptive=...) needs whole groups, and so one process: leave adaptive out")
         self._check_same(trainer, scorer)
         waves = Waves.read(self.adaptive, votes=size * (self.extra + 1))
-        first = trainer._generate_single_turn(ids, None, {}, size)  # noqa: SLF001
-        fields = self._inform(trainer, ids, *first)
-        trained = _votes(trainer, first[0], fields)
+        completions, logprobs, fields = self._sample(trainer, ids, size)
+        trained = _votes(trainer, completions, fields)
         groups = range(len(ids) // size)
         votes: list[list[dict[str, Any]]] = [[] for _ in groups]
         risk, asked, still = dict.fromkeys(groups, 0.0), size, list(groups)
@@ -94,13 +93,13 @@ class VoteRollout:
                 votes[p] += found
         return {
             "prompt_ids": ids,
-            "completion_ids": first[0],
-            "logprobs": first[1],
+            "completion_ids": completions,
+            "logprobs": logprobs,
             "vote_only": [votes[i // size][i % size :: size] for i in range(len(ids))],
             "votes_saved": [waves.votes - size - len(votes[i // size]) for i in range(len(ids))],
             "settle_risk": [risk[i // size] for i in range(len(ids))],
             **fields,
-            **_masks(trainer, first[0]),
+            **loss_masks(trainer, completions),
         }
 
     def _check_same(self, trainer: Any, scorer: Scorer) -> None:
@@ -121,9 +120,17 @@ class VoteRollout:
         if not prompts:
             return []
         ids = [own for own in prompts for _ in range(more)]
-        found = trainer._generate_single_turn(ids, None, {}, more)  # noqa: SLF001
-        rows = _votes(trainer, found[0], self._inform(trainer, ids, *found))
+        found, _, fields = self._sample(trainer, ids, more)
+        rows = _votes(trainer, found, fields)
         return [rows[start : start + more] for start in range(0, len(rows), more)]
+
+    def _sample(
+        self, trainer: Any, ids: Sequence[list[int]], each: int
+    ) -> tuple[list[list[int]], Any, dict[str, list[Any]]]:
+        """A completion for each row of `ids`, `each` rows of a prompt after one another; log-probabilities; what the
+        reward function is told of them."""
+        completions, logprobs = trainer._generate_single_turn(ids, None, {}, each)  # noqa: SLF001
+        return completions, logprobs, self._inform(trainer, ids, completions, logprobs)
 
     def _inform(
         self, trainer: Any, ids: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], logprobs: Any
@@ -137,7 +144,7 @@ class VoteRollout:
         return {"sampled_logprobs": logprobs}
 
 
-def _masks(trainer: Any, completions: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
+def loss_masks(trainer: Any, completions: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
     """TRL's mask of the tokens to train, and for each rollout whether its answer's tokens could not be told."""
     asking = [f for f in trainer.reward_funcs if getattr(getattr(f, "scorer", None), "train_on", "all") != "all"]
     if not asking:

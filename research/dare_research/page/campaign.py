@@ -1,6 +1,7 @@
 """The campaign's page: the bars of each part once its runs are in, and before that only how many are.
 
-A part is a preregistration: `research/docs/campaign.md`, `campaign-e1b.md`. Its contrasts stand here in its order.
+A part is a preregistration: `research/docs/campaign.md`, `campaign-e1b.md`, `campaign-e1c.md`. Its contrasts stand
+here in its order.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Ends, holm
-from ..training.arms import CAMPAIGN, E1B
+from ..training.arms import CAMPAIGN, E1B, E1C
 from ..training.corpus import REGIMES
 from ..training.plan import DEFAULT, cells
 from ..training.records import parse
@@ -95,9 +96,12 @@ FURTHER: Final = (
         for regime, bar, predicted in zip(REGIMES, (BETTER, WORSE, BETTER), (6, -3, 6), strict=True)
     ),
 )
+FEWER: Final = (("dare_waves", "dare", LEVEL), ("dare_waves", "dare_40", BETTER), ("ttrl_masked", "ttrl", LEVEL))
+LAST: Final = tuple(Registered(arm, rival, regime, (bar,), 0) for arm, rival, bar in FEWER for regime in REGIMES)
 PARTS: Final = (
     CampaignPart("E1", "campaign", CAMPAIGN, E1),
     CampaignPart("E1b", "campaign-e1b", E1B, FURTHER, others=CAMPAIGN),
+    CampaignPart("E1c", "campaign-e1c", E1C, LAST, others=CAMPAIGN),
 )
 
 INTRO = """# Campaign: results
@@ -109,6 +113,7 @@ BARS = """pass@1 at the final step, in points. Intervals: hierarchical bootstrap
 {resamples} draws), and t over base means. p: corrected by Holm over these contrasts, of each interval. A bar is *met*
 if it holds by both intervals; *open*: the estimate is on its right side, the bootstrap does not say so."""
 BESIDE = "Not preregistered as bars and not corrected: pass@1 at the final step minus `ttrl`, in points."
+TOKENS = "Mean of a run, in thousands: of all votes, without the evaluations."
 FITTED = """By `calibrate`, from 32 labelled prompts of the probe split before training. `best`: before gate and veto;
 the gate needs a |statistic| of 3. AUROC and vote: of the base on its adapted prompts, 64 rollouts each."""
 
@@ -126,12 +131,13 @@ def _part(part: CampaignPart, study: Study, records: Sequence[JSON], done: Colle
     fixed = FIXED.format(page=part.page, commits="".join(f", in commit `{commit}`" for commit in own))
     if not part.needed.issubset(done):
         numbers = {"done": len(part.planned.intersection(done)), "planned": len(part.planned)}
-        others = ", and all of the parts before it" if part.others else ""
+        others = ", and those of E1" if part.others else ""
         return f"{fixed} {WAITING.format(**numbers, others=others)}"
     sections = {
         "Bars": f"{BARS.format(resamples=study.resamples)}\n\n{_bars(study, part.contrasts)}",
         "Every arm beside the vote": f"{BESIDE}\n\n{_beside(study, part.arms)}",
     }
+    sections["Tokens generated"] = f"{TOKENS}\n\n{_tokens(records, part)}"
     if fitted := [r for r in records if r.get("arm") in part.arms and r.get("calibration")]:
         sections["Fitted exponents"] = f"{FITTED}\n\n{_fitted(study, fitted)}"
     return "\n\n".join([fixed, *(f"### {title}\n\n{text}" for title, text in sections.items())])
@@ -183,6 +189,16 @@ def _beside(study: Study, arms: Sequence[str]) -> str:
             rows.append([regime, f"`{arm}`", *(cell for c in found for cell in (_numbers(c) if c else "---"))])
     head = ("regime", "arm", "adapted", "bootstrap", "t over bases", "unseen", "bootstrap", "t over bases")
     return table(head, rows)
+
+
+def _tokens(records: Sequence[JSON], part: CampaignPart) -> str:
+    """Of the part's arms and of those that they are compared with."""
+    arms = list(dict.fromkeys((*part.arms, *(contrast.rival for contrast in part.contrasts))))
+    rows = []
+    for regime in REGIMES:
+        own = [[r["tokens"] for r in records if (r.get("arm"), r.get("regime")) == (arm, regime)] for arm in arms]
+        rows.append([regime, *(number(sum(found) / len(found) / 1000, ".0f") for found in own)])
+    return table(("regime", *(f"`{arm}`" for arm in arms)), rows)
 
 
 def _signed(value: float | None) -> str:

@@ -15,7 +15,7 @@ from dare_reward.methods import find
 
 from .sampling import SampledRollout
 
-__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "E1B", "FULL", "Arm", "chosen_params"]
+__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "E1B", "E1C", "FULL", "Arm", "chosen_params"]
 
 Fields = list[dict[str, Any]]
 Tell = Callable[[Sequence[SampledRollout], Random], Fields]
@@ -59,7 +59,11 @@ class Arm:
     share       of the adapted prompts that it trains on
     supervised  share of the adapted prompts whose true label is the reward, instead of the method's
     own         the method's own advantages are trained on, as they are
-    stages      where it is planned: `confirm`; a page of the campaign that registers it, `campaign`, `campaign-e1b`
+    votes       rollouts of a prompt, the trained ones included; 0: as many as the settings say
+    waves       votes come in waves, by this line of `VoteRollout`
+    train_on    as of `DareReward`
+    stages      where it is planned: `confirm`; a page of the campaign that registers it, `campaign`, `campaign-e1b`,
+                `campaign-e1c`
     """
 
     name: str
@@ -76,6 +80,9 @@ class Arm:
     share: float = 1.0
     supervised: float = 0.0
     own: bool = False
+    votes: int = 0
+    waves: str = ""
+    train_on: str = "all"
     stages: tuple[str, ...] = ("confirm",)
 
 
@@ -119,6 +126,9 @@ _DECLARED: Final = (
     Arm("gt_quarter", "gt", share=0.25, contender=False, stages=CAMPAIGN_ONLY),
     Arm("gmae", "gmae", own=True, stages=("campaign-e1b",)),
     Arm("ttrl_gt_quarter", "ttrl", supervised=0.25, contender=False, stages=("campaign-e1b",)),
+    Arm("dare_waves", "dare", waves="auto", stages=("campaign-e1c",)),
+    Arm("dare_40", "dare", votes=40, stages=("campaign-e1c",)),
+    Arm("ttrl_masked", "ttrl", train_on="reasoning", stages=("campaign-e1c",)),
 )
 ALL_ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED})
 ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED if not a.retired})
@@ -127,6 +137,7 @@ DEFAULT: Final = tuple(a.name for a in ARMS.values() if a.everywhere)
 FULL: Final = tuple(a.name for a in ARMS.values() if "confirm" in a.stages)
 CAMPAIGN: Final = tuple(a.name for a in ARMS.values() if "campaign" in a.stages)
 E1B: Final = tuple(a.name for a in ARMS.values() if "campaign-e1b" in a.stages)
+E1C: Final = tuple(a.name for a in ARMS.values() if "campaign-e1c" in a.stages)
 
 
 def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:

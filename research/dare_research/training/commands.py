@@ -14,7 +14,7 @@ from dare_reward.errors import ConfigError, RequestError
 
 from ..publish import publish
 from ..results import Place
-from .arms import ARMS, CAMPAIGN, DEFAULT, E1B, FULL, chosen_params
+from .arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, FULL, chosen_params
 from .corpus import REGIMES
 from .grpo_run import ParamValue
 from .plan import DEFAULT as DEFAULT_DESIGN
@@ -28,7 +28,7 @@ __all__ = ["add_out", "add_train"]
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
 STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long", "campaign")
 SETTABLE: Final = ("develop", "sensitivity")
-SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN, "e1b": E1B}
+SETS: Final = {"default": DEFAULT, "full": FULL, "campaign": CAMPAIGN, "e1b": E1B, "e1c": E1C}
 
 
 def add_out(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _registering(arms: Sequence[str]) -> str:
     pages = [{s for s in ARMS[arm].stages if s.startswith("campaign")} for arm in arms]
     if not (common := set.intersection(*pages)):
         raise RequestError(
-            "--arms: a call of stage campaign runs arms that one page registers: campaign or e1b", code="conflict"
+            "--arms: a call of stage campaign runs arms that one page registers: campaign, e1b or e1c", code="conflict"
         )
     return min(common)
 

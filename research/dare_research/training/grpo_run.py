@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, Final
 
 from dare_reward.stacks.trl import DareReward
+from dare_reward.stacks.trl_rollout import VoteRollout, loss_masks
 from dare_reward.stacks.trl_rollout import rollout as described
 
 from .arms import Arm
@@ -33,6 +34,7 @@ KEPT: Final = {
     "dare/reward_accuracy": "reward_accuracy",
     "dare/ground_truth_ratio": "pass1",
     "dare/majority_ratio": "majority_ratio",
+    "dare/votes_saved": "votes_saved",
     "reward_std": "reward_std",
     "completions/mean_length": "length",
     "grad_norm": "grad_norm",
@@ -78,7 +80,7 @@ class RolloutSource:
         groups = sample(
             model,
             ids[:: s.trained],
-            each=s.votes,
+            each=self.arm.votes or s.votes,
             longest=LONGEST,
             end=tokenizer.eos_token_id,
             temperature=s.temperature,
@@ -91,13 +93,39 @@ class RolloutSource:
             for columns in zip(texts, groups, told, strict=True)
         ]
         names = told[0][0]
+        trained = [c.ids for group in groups for c in group[: s.trained]]
         return {
             "prompt_ids": ids,
-            "completion_ids": [c.ids for group in groups for c in group[: s.trained]],
+            "completion_ids": trained,
             "logprobs": None,
             "vote_only": list(chain.from_iterable(_dealt(group[s.trained :], s.trained) for group in votes)),
             **{n: [fields[n] for group in told for fields in group[: s.trained]] for n in names},
+            **loss_masks(trainer, trained),
         }
+
+
+class WavesSource(VoteRollout):
+    """TRL's rollout_func of an arm whose votes come in waves: the adapter's own, with the study's own sampler."""
+
+    def __init__(self, arm: Arm, settings: RunSettings, url: str) -> None:
+        extra = settings.votes // settings.trained - 1
+        super().__init__(extra, adaptive=arm.waves, url=url, kind="exact", method=arm.method, **arm.params)
+        self.temperature, self.tokens = settings.temperature, 0
+
+    def _sample(
+        self, trainer: Any, ids: Sequence[list[int]], each: int
+    ) -> tuple[list[list[int]], None, dict[str, Any]]:
+        found = sample(
+            trainer.accelerator.unwrap_model(trainer.model),
+            ids[::each],
+            each=each,
+            longest=LONGEST,
+            end=trainer.processing_class.eos_token_id,
+            temperature=self.temperature,
+        )
+        rollouts = list(chain.from_iterable(found))
+        self.tokens += sum(len(r.ids) for r in rollouts)
+        return [r.ids for r in rollouts], None, {"token_entropies": [r.entropies for r in rollouts]}
 
 
 def _dealt(votes: Sequence[Any], hands: int) -> list[list[Any]]:
@@ -133,7 +161,7 @@ def train(
             if state.global_step in at:
                 evaluate(model, state.global_step)
 
-    rollouts = RolloutSource(arm, settings, Random(seed))
+    rollouts = WavesSource(arm, settings, url) if arm.waves else RolloutSource(arm, settings, Random(seed))
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
@@ -162,7 +190,9 @@ def _reward(arm: Arm, settings: RunSettings, url: str, seed: int) -> Any:
     if arm.local is None:
         params = {**arm.params, **dict(settings.params)}
         kind = OwnAdvantages if arm.own else PartlySupervised if arm.supervised else DareReward
-        return kind(url, method=arm.method, label="gold", kind="exact", on_error="raise", **params)
+        return kind(
+            url, method=arm.method, label="gold", kind="exact", on_error="raise", train_on=arm.train_on, **params
+        )
     local, random = arm.local, Random(seed)
 
     def reward(completions: Sequence[str], **_: Any) -> list[float]:
