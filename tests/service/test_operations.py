@@ -458,5 +458,5 @@ sys.exit(main(["serve"]))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert result.returncode == 2
-    assert "pip install './dare-reward[service]'" in result.stderr
+    assert "pip install '.[service]'" in result.stderr
     assert "Traceback" not in result.stderr

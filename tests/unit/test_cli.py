@@ -520,4 +520,4 @@ def test_completion(capsys, shell):
 def test_completion_without_its_library(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
-    assert "pip install './dare-reward[cli]'" in capsys.readouterr().err
+    assert "pip install '.[cli]'" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def register(subparsers: Any) -> None:
     add_param(parser, "Set a parameter of the methods that have it, or of how answers are read. You may repeat it.")
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     parser.add_argument(
-        "--plot", type=Path, metavar="DIR", help="Write figures to this folder (pip install './dare-reward[plots]')."
+        "--plot", type=Path, metavar="DIR", help="Write figures to this folder. It takes the extra `plots`."
     )
     parser.add_argument("--force", action="store_true", help="Replace figures that exist.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the bootstrap (default: 0).")

@@ -100,7 +100,7 @@ def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
             zstandard = import_module("zstandard")
         except ModuleNotFoundError:
             raise RequestError(
-                f"{path}: compressed by zstd; pip install './dare-reward[files]', or unpack it: unzstd", code="file"
+                f"{path}: compressed by zstd; run pip install '.[files]' in your checkout, or unpack it: unzstd", code="file"
             ) from None
         reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
         return io.BufferedReader(cast("Any", _Whole(reader, path, "zstd")))
@@ -157,7 +157,7 @@ def _parquet(stream: IO[bytes], path: str) -> Iterator[Any]:
         arrow = import_module("pyarrow")
     except ModuleNotFoundError:
         raise RequestError(
-            f"{path}: reading Parquet needs pyarrow: pip install './dare-reward[files]'", code="file"
+            f"{path}: reading Parquet needs pyarrow; run pip install '.[files]' in your checkout", code="file"
         ) from None
     try:
         table = parquet.ParquetFile(io.BytesIO(stream.read()))

@@ -119,7 +119,7 @@ def test_figures(tmp_path, capsys):
 def test_figures_without_matplotlib_are_an_error_in_words(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     assert main(["analyse", EXAMPLE, "--plot", str(tmp_path)]) == 2
-    assert "dare-reward[plots]" in capsys.readouterr().err
+    assert "'.[plots]'" in capsys.readouterr().err
 
 
 def test_helpers():
