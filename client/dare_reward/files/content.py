@@ -100,7 +100,8 @@ def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
             zstandard = import_module("zstandard")
         except ModuleNotFoundError:
             raise RequestError(
-                f"{path}: compressed by zstd; run pip install '.[files]' in your checkout, or unpack it: unzstd", code="file"
+                f"{path}: compressed by zstd; run pip install '.[files]' in your checkout, or unpack it: unzstd",
+                code="file",
             ) from None
         reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
         return io.BufferedReader(cast("Any", _Whole(reader, path, "zstd")))
