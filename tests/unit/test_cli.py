@@ -65,8 +65,8 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     assert replies[1]["error"]["code"] == "missing_entropy"
     for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "no entropy")):
         assert any(x.startswith(f"line {number}: ") and word in x for x in err.splitlines())
-    assert len(err.splitlines()) == 7
-    assert err.splitlines()[-2].startswith("3 groups, 1 of them not scored, 4 rollouts, 0 without an answer, ")
+    assert len(err.splitlines()) == 8
+    assert err.splitlines()[-3].startswith("3 groups, 1 of them not scored, 4 rollouts, 0 without an answer, ")
     assert err.splitlines()[-1].endswith("in.jsonl -p missing_entropy=frequency")
 
 
@@ -424,11 +424,11 @@ def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
     for words in (["score", file], ["compare", file], ["explain", file], ["explain", file, "--group", "gsm8k-0"]):
         assert main(words) == 1
         last = capsys.readouterr().err.splitlines()[-1]
-        command = last.rpartition(": dare-reward ")[2]
+        command = last.removeprefix("  dare-reward ")
         assert main(shlex.split(command)) == 0, last
         capsys.readouterr()
     assert main(["analyse", file]) == 0
-    command = capsys.readouterr().err.splitlines()[-1].rpartition(": dare-reward ")[2]
+    command = capsys.readouterr().err.splitlines()[-1].removeprefix("  dare-reward ")
     assert main([*shlex.split(command), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["methods"]["dare"]["scored"] == 40
 

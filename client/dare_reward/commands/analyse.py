@@ -23,7 +23,7 @@ __all__ = ["register"]
 
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
 READ = frozenset(s.name for s in ANSWER_SPECS)
-REMEDY, FREQUENCY = "To score them by votes alone:", "-p missing_entropy=frequency"
+FREQUENCY = "-p missing_entropy=frequency"
 Numbers = Mapping[str, Any]
 
 
@@ -79,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     failed = [name for name, m in numbers["methods"].items() if not m["scored"]]
     if failed and math.isnan(numbers["entropy"]["pooled"]):
         own = shlex.join(["dare-reward", *arguments.words])
-        warn(f"{', '.join(failed)} scored nothing: the rollouts have no entropies. {REMEDY} {own} {FREQUENCY}")
+        warn(f"{', '.join(failed)} scored nothing, because the rollouts have no entropies.")
+        warn(f"Score them by votes alone:\n  {own} {FREQUENCY}")
     return int(data.bad > 0)
 
 

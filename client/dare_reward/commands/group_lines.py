@@ -141,18 +141,19 @@ def unscored(error: Problem) -> RequestError:
 def remedies(
     words: Sequence[str], groups: Sequence[Mapping[str, Any]], *, candidates: int = 0, param: bool = True
 ) -> str:
-    """A sentence with the commands that score groups whose entropies are missing.
+    """What scores groups whose entropies are missing: each way, and under it the command to copy.
 
     words        of the command that did not score them
     candidates   how many groups of the file list candidates of each token that were not read
     """
     own = shlex.join(["dare-reward", *words])
-    found = [f"by their votes alone: {own} -p missing_entropy=frequency"] if param else []
+    found = [("by votes alone", "-p missing_entropy=frequency")] if param else []
     if groups and all(r.get("token_logprobs") for g in groups for r in g["rollouts"]):
-        found.append(f"by entropies estimated from the log-probabilities: {own} --entropy logprob")
+        found.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
     if groups and (candidates >= len(groups) or all(r.get("topk_logprobs") for g in groups for r in g["rollouts"])):
-        found.append(f"by entropies estimated from the k largest: {own} --entropy topk --vocab-size N")
-    return "These rollouts have no entropies. Score them " + "; or ".join(found) if found else ""
+        found.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
+    ways = "\nor ".join(f"{how}:\n  {own} {flags}" for how, flags in found)
+    return f"These rollouts have no entropies. Score them {ways}" if found else ""
 
 
 def warn(text: str) -> None:

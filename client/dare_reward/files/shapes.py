@@ -53,7 +53,7 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
     missing   how entropies are estimated where a group has none
     """
     if not isinstance(value, Mapping):
-        raise RequestError(f"must be an object, not {_kind(value)}", code="type")
+        raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
     if isinstance(value.get("groups"), list):
         for group in value["groups"]:
             yield from shaped(group, notes, missing=missing)
@@ -84,7 +84,7 @@ def _engine(value: JSON, *, rows: int | None) -> JSON:
     if isinstance(value.get("response"), Mapping) and "custom_id" in value:
         body = value["response"].get("body")
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
-            raise RequestError("this request of the batch failed: it has no choices", code="engine")
+            raise RequestError("this request of the batch failed and has no choices. Send it again.", code="engine")
         return {"group_id": value["custom_id"], "rollouts": [_choice(c, rows=rows) for c in body["choices"]]}
     if isinstance(value.get("choices"), list):
         own = {k: v for k, v in value.items() if k in {*GROUP_FIELDS, "id"}}
@@ -223,13 +223,19 @@ def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loo
     shared, also, left = named(value, group=True)
     if not {"text", "answer"} & own.keys():
         keys = ", ".join(str(k)[:32] for k in list(value)[:8])
-        raise RequestError(f"neither rollouts nor a text; its keys are {keys}", code="unknown_field")
+        raise RequestError(
+            f"neither rollouts nor a text are here, only {keys}. docs/data.md lists the names that are read.",
+            code="unknown_field",
+        )
     if "answer" in own and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
         shared["label"] = shared.get("label", own.pop("answer"))
         notes.taken["answer", "label"] += 1
     name, key = _sibling_key(value, shared)
     if name == "prompt" and own.keys() == {"answer"}:
-        raise RequestError("a prompt and an answer are a data set, and no rollout: a rollout has a text", code="data")
+        raise RequestError(
+            "a prompt with an answer and no text is a data set. Generate rollouts for it, and name their file.",
+            code="data",
+        )
     group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
     _place(group, value)
     if name != "prompt":
@@ -257,7 +263,7 @@ def _sibling_key(value: JSON, shared: JSON) -> tuple[str, str]:
         if found is not None and found != "":
             return name, found if isinstance(found, str) else _number_text(found)
     raise RequestError(
-        f"one rollout a line needs a key that its siblings share: one of {', '.join(GROUPING)}", code="missing"
+        f"the rollout does not say which prompt it answers. Give it one of {', '.join(GROUPING)}.", code="missing"
     )
 
 
