@@ -148,5 +148,5 @@ def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:
     if path == "-":
         return [], 0
     reader = Reader(path)
-    groups = [group for _, group in islice(reader, 64) if not isinstance(group, RequestError)]
+    groups: list[Mapping[str, Any]] = [g for _, g in islice(reader, 64) if not isinstance(g, RequestError)]
     return groups, reader.notes.candidates

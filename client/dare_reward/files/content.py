@@ -184,12 +184,12 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     if not isinstance(value, RequestError):
         return ("line", _lines(chain([first], numbered)))
     rest = [first, *numbered]
-    text = "".join(line for _, line in rest)
+    joined = "".join(line for _, line in rest)
     try:
-        whole = json.loads(text)
+        whole = json.loads(joined)
     except json.JSONDecodeError as error:
         if _is_spread(rest):
-            return ("line", iter([(rest[min(error.lineno, len(rest)) - 1][0], _fault(error, text))]))
+            return ("line", iter([(rest[min(error.lineno, len(rest)) - 1][0], _fault(error, joined))]))
         whole = None
     except (ValueError, RecursionError):
         whole = None
