@@ -235,7 +235,7 @@ def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, caps
 def test_a_misspelt_variable_is_warned_of(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("DARE_ULR", "http://127.0.0.1:1")
     assert main(["score", write(tmp_path, GOOD)]) == 0
-    assert "the variable DARE_ULR is not read; did you mean DARE_URL?" in capsys.readouterr().err
+    assert "the variable DARE_ULR is not read. Did you mean DARE_URL?" in capsys.readouterr().err
 
 
 def test_a_refusal_of_the_caller_ends_the_command_at_once(tmp_path, capsys, monkeypatch):
@@ -255,7 +255,7 @@ def test_a_misspelt_command_is_suggested(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["scroe", "x"])
     assert ended.value.code == 2
-    assert "unknown command 'scroe'; did you mean score" in capsys.readouterr().err
+    assert "unknown command 'scroe'. Did you mean score" in capsys.readouterr().err
 
 
 def test_help_is_a_command_too(capsys):

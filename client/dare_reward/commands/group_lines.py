@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dare_reward._scoring.request import ANSWER_SPECS
-from dare_reward.errors import RequestError
+from dare_reward.errors import RequestError, unknown_name
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
@@ -97,10 +97,11 @@ def _pairs(given: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
     out = []
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals or name not in known:
-            raise RequestError(
-                f"--param {name}: write NAME=VALUE with one of {', '.join(known)}", code="unknown_parameter"
-            )
+        if not equals:
+            raise RequestError(f"--param {name[:64]}: write it as NAME=VALUE", code="parameter")
+        if name not in known:
+            message = unknown_name("parameter", name, known, listed=True)
+            raise RequestError(f"--param: {message}", code="unknown_parameter")
         out.append((name, value))
     return out
 

@@ -57,7 +57,9 @@ def open_values(path: str) -> Values:
         raise RequestError(f"{path} is a folder. Name a file in it.", code="file")
     with ExitStack() as stack:
         source = _opened(path)
-        if path != "-":
+        if path == "-":
+            path = "standard input"
+        else:
             stack.enter_context(source)
         stream = _unpacked(source, path)
         head = stream.peek(512)[:512]
