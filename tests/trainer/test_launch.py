@@ -242,7 +242,7 @@ def test_methods_of_the_registry_are_used():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--set", "rollout.n_samples_per_promt=8"], "did you mean --rollout.n_samples_per_prompt"),
+        (["--set", "rollout.n_samples_per_promt=8"], "Did you mean --rollout.n_samples_per_prompt"),
         (["--set", "nonsense=8", "--openrlhf", "1.0"], "unknown flag of OpenRLHF '--nonsense'"),
         (["--reward-url", "127.0.0.1:8000"], "write http://HOST:PORT"),
         (["--recipe", "aime24"], "unknown recipe 'aime24'"),

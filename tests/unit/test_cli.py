@@ -275,7 +275,7 @@ def test_majority_is_another_name_of_ttrl(tmp_path, capsys):
     one, other = (dare_reward.estimate([GOOD], method=m) for m in ("majority_vote", "ttrl"))
     assert (one.method, one.config_id, one.groups) == (other.method, other.config_id, other.groups)
     assert main(["score", file, "--method", "TTRLL"]) == 2
-    assert "did you mean ttrl" in capsys.readouterr().err
+    assert "Did you mean ttrl" in capsys.readouterr().err
 
 
 # --- what a person sees on a terminal --------------------------------------------------------------------------------
@@ -504,7 +504,7 @@ def test_a_misspelt_flag_is_suggested_in_two_lines(capsys, words):
         main(words)
     assert ended.value.code == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert "did you mean --table" in first or "did you mean --force" in first
+    assert "Did you mean --table" in first or "Did you mean --force" in first
     assert second.startswith("Try: dare-reward ")
 
 

@@ -75,7 +75,7 @@ def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ())
     names = list(methods) or [arguments.method]
     known = {m: {s.name: s for s in specs(find(m))} for m in names}
     params: dict[str, dict[str, Any]] = {m: {} for m in names}
-    for name, value in _pairs(arguments.param, {n for m in names for n in known[m]}):
+    for name, value in _pairs(arguments.param, [n for m in names for n in known[m]]):
         for m in names:
             if name in known[m]:
                 params[m][name] = known[m][name].parse(value)
@@ -110,16 +110,16 @@ def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     """The argument `file` and how it is read."""
     parser.add_argument(
         "file",
-        help=f"{what} as JSON lines, JSON or Parquet, also by gzip or zstd; - reads standard input (docs/data.md).",
+        help=f"{what} as JSON lines, JSON or Parquet, plain or in gzip or zstd. - reads standard input (docs/data.md).",
     )
     parser.add_argument(
         "--entropy",
         choices=("exact", "logprob", "topk"),
         default="exact",
-        help="Estimate missing entropies by log-probabilities: logprob takes the sampled tokens', topk the k largest.",
+        help="Estimate missing entropies from log-probabilities, of the sampled tokens or of the k largest.",
     )
     parser.add_argument(
-        "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary, which --entropy topk needs."
+        "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary. --entropy topk needs it."
     )
 
 

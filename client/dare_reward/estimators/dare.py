@@ -31,7 +31,7 @@ from .common import share_of
 __all__ = ["EPS_SCALE", "EXPONENT", "METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 
 EXPONENT = (
-    "b of weight=linear, n/(u+eps)^b: 0 is the vote and needs no entropies, below 0 the uncertain answer gains; "
+    "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0 the uncertain answer gains. "
     "`dare-reward calibrate FILE` fits it on labelled rollouts"
 )
 EPS_SCALE = "if set, eps is this times the median of u(y) over the group's answers"

@@ -161,7 +161,7 @@ def _parquet(stream: IO[bytes], path: str) -> Iterator[Any]:
         arrow = import_module("pyarrow")
     except ModuleNotFoundError:
         raise RequestError(
-            f"{path}: reading Parquet needs pyarrow; run pip install '.[files]' in your checkout", code="file"
+            f"{path} is Parquet, which needs pyarrow. Run pip install '.[files]' in your checkout.", code="file"
         ) from None
     try:
         table = parquet.ParquetFile(io.BytesIO(stream.read()))

@@ -94,8 +94,8 @@ WRONG = [
     ("an object of settings", of({"model": "m", "temperature": 1}), "only model, temperature. docs/data.md lists"),
     ("rollouts without a key", of({"response": "\\boxed{1}"}), "Give it one of group_id, prompt_id, uid"),
     ("a failed batch", of({"custom_id": "1", "response": {"status_code": 500, "body": {}}, "error": None}), "failed and has no choices. Send it again"),
-    ("another name of the text", of({"group_id": "g", "rollouts": [{"txt": "a"}]}), "did you mean text"),
-    ("a misspelt answer", of({"rollouts": [{"answr": "1", "mean_entropy": 0.1}]}), "did you mean answer"),
+    ("another name of the text", of({"group_id": "g", "rollouts": [{"txt": "a"}]}), "Did you mean text"),
+    ("a misspelt answer", of({"rollouts": [{"answr": "1", "mean_entropy": 0.1}]}), "Did you mean answer"),
     # groups with wrong values
     ("no rollouts", of(group(rollouts=[])), "at least one rollout"),
     ("rollouts that are no list", of(group(rollouts={"a": 1})), "must be a list"),

@@ -105,8 +105,8 @@ def find_recipe(name: str) -> Recipe:
         if name.startswith(f"{stem}-") and (row := name.removeprefix(f"{stem}-")) in rows():
             return _compose(benchmark, backbone, row)
     raise ConfigError(
-        f"unknown recipe {name!r}: BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW; benchmarks: "
-        f"{', '.join(recipe_file('benchmarks'))}; backbones: {', '.join(recipe_file('backbones'))}; rows: "
+        f"unknown recipe {name!r}. A name is BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW. Benchmarks: "
+        f"{', '.join(recipe_file('benchmarks'))}. Backbones: {', '.join(recipe_file('backbones'))}. Rows: "
         f"{', '.join(r for r in rows() if not r.startswith('form-'))}, form-WEIGHT-BONUS"
     )
 
