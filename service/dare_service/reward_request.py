@@ -242,7 +242,7 @@ def read_params(
         if name in keys:
             continue
         if name not in known:
-            message = unknown_name("URL parameter", name, [*keys, *known], listed=True)
+            message = unknown_name("parameter of the URL", name, [*keys, *known], listed=True)
             raise RequestError(message, loc=("query",), code="unknown_parameter")
         params[name] = known[name].parse(text, loc=("query",))
     return params
