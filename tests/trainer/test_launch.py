@@ -89,7 +89,7 @@ def test_functional_forms():
 
 @pytest.mark.parametrize("name", ["aime25-qwen3-1.7b", "aime24-llama", "aime24-qwen3-1.7b-mystery", ""])
 def test_unknown_recipes_list_the_known(name):
-    with pytest.raises(ConfigError, match="benchmarks: mmlu-pro"):
+    with pytest.raises(ConfigError, match="Benchmarks: mmlu-pro"):
         find_recipe(name)
 
 
