@@ -96,7 +96,7 @@ def service_address(url: str) -> tuple[str, str | None]:
     token = query.pop("token", None)
     if query:
         raise RequestError(
-            f"the address has {min(query)[:64]!r} in its query; pass settings as arguments, not in the address",
+            f"the address has {min(query)[:64]!r} in its query. Pass settings as arguments, not in the address",
             code="url",
         )
     path = parts.path.rstrip("/")

@@ -74,8 +74,9 @@ def command_line() -> tuple[argparse.ArgumentParser, dict[str, Command]]:
 
 def _unknown(word: str, known: Sequence[str]) -> str:
     if word == "study":
-        return "study comes with the package in research/ of a checkout: pip install -e . -e research"
-    return f"{unknown_name('command', word, known)} (known: {', '.join(known)})"
+        return "study comes with the package in research/; run pip install -e . -e research in your checkout"
+    found = unknown_name("command", word, known)
+    return f"{found}{'' if found.endswith('?') else '.'} `dare-reward help` lists all."
 
 
 def _words(error: OSError) -> str:

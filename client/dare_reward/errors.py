@@ -106,15 +106,18 @@ class ConfigError(DareError):
     status = 409
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
-    """A message for a key that is none of `known`, with the likeliest ones meant."""
-    return f"unknown {what} {name[:64]!r}{_likely(name, known)}"
+def unknown_name(what: str, name: str, known: Iterable[str], *, listed: bool = False) -> str:
+    """A message for a key that is none of `known`, with the likeliest ones meant; if there are none, `listed` all."""
+    known = list(known)
+    others = f". Known: {', '.join(known) or 'none'}" if listed else ""
+    return f"unknown {what} {name[:64]!r}{_likely(name, known) or others}"
 
 
 def unknown_value(what: str, value: str, known: Iterable[str]) -> str:
-    """The same for a value. It is not repeated, because errors reach logs and other people."""
+    """The same for a value, with all if none is likely. It is not repeated: errors reach logs and other people."""
     known = list(known)
-    return f"unknown {what}{_likely(value, known)}; known: {', '.join(known)}"
+    others = f". Known: {', '.join(known)}"
+    return f"unknown {what}{_likely(value, known) or others}"
 
 
 def misspelt_variables(known: Iterable[str], given: Iterable[str], *, prefix: str = "DARE_") -> list[str]:
@@ -123,13 +126,13 @@ def misspelt_variables(known: Iterable[str], given: Iterable[str], *, prefix: st
     found = sorted(name for name in given if name.startswith(prefix) and name.removeprefix(prefix) not in names)
     near = {name: difflib.get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=0.6) for name in found}
     return [
-        f"the variable {name[:64]} is not read; did you mean {names[best[0]]}?" for name, best in near.items() if best
+        f"the variable {name[:64]} is not read. Did you mean {names[best[0]]}?" for name, best in near.items() if best
     ]
 
 
 def _likely(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+    return f". Did you mean {' or '.join(near)}?" if near else ""
 
 
 def path(loc: Sequence[str | int]) -> str:

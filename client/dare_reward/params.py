@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from .errors import RequestError
+from .errors import RequestError, unknown_name
 
 __all__ = ["REQUIRED", "Param", "Spec", "parameters", "resolve"]
 
@@ -131,7 +131,7 @@ class Spec:
 
 @cache  # reading hints takes 0.5 ms, and every request asks
 def parameters(function: Callable[..., object], *, skip: frozenset[str] = frozenset()) -> tuple[Spec, ...]:
-    """The keyword-only parameters of `function`, but for those in `skip`."""
+    """The keyword-only parameters of `function`, except those in `skip`."""
     hints = get_type_hints(function, include_extras=True)
     signature = inspect.signature(function).parameters.values()
     return tuple(
@@ -144,8 +144,8 @@ def resolve(specs: Sequence[Spec], given: Mapping[str, Any], *, loc: Sequence[st
     known = {s.name: s for s in specs}
     for name in given:
         if name not in known:
-            names = ", ".join(known) or "none"
-            raise RequestError(f"unknown parameter {name[:64]!r}; known: {names}", loc=loc, code="unknown_parameter")
+            message = unknown_name("parameter", name, known, listed=True)
+            raise RequestError(message, loc=loc, code="unknown_parameter")
     if missing := [s for s in specs if s.required and s.name not in given]:
         names, docs = (", ".join(s.name for s in missing), "; ".join(s.doc for s in missing))
         raise RequestError(f"missing: {names} ({docs})", loc=loc, code="missing_parameter")

@@ -98,7 +98,7 @@ def pack(
         dtype = NAMES.get(array.dtype.name)
         if dtype is None:
             raise FrameError(
-                f"arrays of {array.dtype} do not travel; known: {', '.join(NAMES)}", loc=(name,), code="dtype"
+                f"arrays of {array.dtype} do not travel. Known: {', '.join(NAMES)}", loc=(name,), code="dtype"
             )
         head[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end := end + array.nbytes]}
     text = json.dumps(head, separators=(",", ":")).encode()

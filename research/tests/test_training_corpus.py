@@ -183,7 +183,7 @@ def test_a_parameter_that_was_set_is_in_the_cells_name(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arms", "given", "said"),
     [
-        ("dare,ttrl", ["eps=0.1"], "arm ttrl: unknown parameter 'eps'; known: tie, no_answer"),
+        ("dare,ttrl", ["eps=0.1"], "arm ttrl: unknown parameter 'eps'. Known: tie, no_answer"),
         ("dare,random", ["eps=0.1"], "arm random: no parameter eps, its reward asks no service"),
         ("dare", ["eps=-1"], "arm dare: eps must be a finite number >= 0"),
         ("dare", ["eps=much"], "arm dare: eps must be"),

@@ -570,7 +570,7 @@ def test_pack_keeps_every_record_and_the_page_follows_from_the_summary(place, mo
     command = ["study", "report", "--out", str(place.root)]
     work = place.work.read_text()
     assert main(command) == 0
-    assert "dare-reward[plots]" in capsys.readouterr().err
+    assert "'.[plots]'" in capsys.readouterr().err
     page = place.page("training").read_text()
     assert main(["study", "pack", "--out", str(place.root)]) == 0
     assert not place.work.exists()

@@ -90,7 +90,7 @@ class State:
         self.metrics.watch("rollouts", self.rollouts.join)
 
     def stop_joins(self) -> None:
-        """Whoever waits for siblings is told to come back: they will not come to this process any more."""
+        """Send whoever waits for siblings away to come back later: no sibling comes to this process any more."""
         self.openrlhf.join.stop()
         self.rollouts.join.stop()
 

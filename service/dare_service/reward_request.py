@@ -15,7 +15,7 @@ from dare_reward._scoring.shadow_methods import read_names
 from dare_reward.advantages.update import Update, update_specs
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
-from dare_reward.errors import RequestError
+from dare_reward.errors import RequestError, unknown_name
 from dare_reward.methods import find, methods, specs
 from dare_reward.params import Spec
 from dare_reward.wire import unpack
@@ -120,7 +120,7 @@ def read_body(
     unknown = next((key for key in content if key not in keys), None)
     if unknown is not None:
         known = ", ".join(sorted(keys))
-        raise RequestError(f"unknown field {unknown[:64]!r}; known: {known}", code="unknown_field")
+        raise RequestError(f"unknown field {unknown[:64]!r}. Known: {known}", code="unknown_field")
     return content, columns
 
 
@@ -242,10 +242,8 @@ def read_params(
         if name in keys:
             continue
         if name not in known:
-            names = ", ".join([*keys, *known])
-            raise RequestError(
-                f"unknown parameter {name[:64]!r} of the URL; known: {names}", loc=("query",), code="unknown_parameter"
-            )
+            message = unknown_name("parameter of the URL", name, [*keys, *known], listed=True)
+            raise RequestError(message, loc=("query",), code="unknown_parameter")
         params[name] = known[name].parse(text, loc=("query",))
     return params
 

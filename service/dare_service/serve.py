@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise
-        sys.stderr.write(f"dare-reward serve needs {error.name}: pip install './dare-reward[service]'\n")
+        sys.stderr.write(f"dare-reward serve needs {error.name}; run pip install '.[service]' in your checkout\n")
         return 2
     from .settings import SettingsError, from_environment  # noqa: PLC0415
 
@@ -71,5 +71,5 @@ def _replicated(settings: Any, replicas: int) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
-        raise SettingsError("--replicas needs Ray: pip install './dare-reward[service,ray]'") from None
+        raise SettingsError("--replicas needs Ray; run pip install '.[service,ray]' in your checkout") from None
     return serve_here(settings, replicas)

@@ -101,7 +101,7 @@ def test_one_url_carries_everything():
         ("127.0.0.1:8000", "like http://"),
         ("http://h?alhpa=1", "unknown setting 'alhpa' for dare"),
         ("http://h?alpha=2", "alpha must be"),
-        ("http://h?method=dear", "unknown method; did you mean dare?"),
+        ("http://h?method=dear", "unknown method. Did you mean dare?"),
         ("http://h?on_error=ignore", "on_error must be one of raise, abstain, zero"),
     ],
 )
@@ -352,7 +352,7 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
 
 
 def test_a_label_column_that_is_not_there_is_named_before_anything_is_worked_out(service):
-    with pytest.raises(RequestError, match="unknown column of the dataset 'anser'; did you mean answer"):
+    with pytest.raises(RequestError, match=r"unknown column of the dataset 'anser'\. Did you mean answer"):
         DareReward(URL, num_generations=1, label="anser")(["p"], ["\\boxed{1}"], answer=["1"])
     assert not service.bodies
 
@@ -360,7 +360,7 @@ def test_a_label_column_that_is_not_there_is_named_before_anything_is_worked_out
 def test_a_misspelt_address_variable_is_named(monkeypatch):
     monkeypatch.delenv("DARE_URL", raising=False)
     monkeypatch.setenv("DARE_ULR", URL)
-    with pytest.raises(RequestError, match="DARE_ULR is not read; did you mean DARE_URL"):
+    with pytest.raises(RequestError, match=r"DARE_ULR is not read\. Did you mean DARE_URL"):
         common.from_environment("verl")
 
 

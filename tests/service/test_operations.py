@@ -422,7 +422,7 @@ def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(start_se
         assert process.wait(60) == 0
         lines = [json.loads(x) for x in process.stderr.read().splitlines()]
     why = [x["why"] for x in lines if x["level"] == "warning"]
-    assert any("the variable DARE_MAXGROUPS is not read; did you mean DARE_MAX_GROUPS?" in x for x in why)
+    assert any("the variable DARE_MAXGROUPS is not read. Did you mean DARE_MAX_GROUPS?" in x for x in why)
     assert any("DARE_WORKERS" in x for x in why)
     assert any("set DARE_TOKEN" in x for x in why)
     assert not any("DARE_AGENT_RUN" in x for x in why)
@@ -458,5 +458,5 @@ sys.exit(main(["serve"]))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert result.returncode == 2
-    assert "pip install './dare-reward[service]'" in result.stderr
+    assert "pip install '.[service]'" in result.stderr
     assert "Traceback" not in result.stderr

@@ -94,7 +94,7 @@ def test_shadow_methods(tmp_path, text):
         ({"method": "cocov"}, "cocov returns advantages and OpenRLHF would normalise them again"),
         ({"method": "restrain"}, "restrain returns advantages and OpenRLHF"),
         ({"method": "ddrl"}, "ddrl trains on a selection of rollouts, and OpenRLHF trains on every rollout"),
-        ({"shadow": ("nosuch",)}, "shadow: unknown method; known: dare"),
+        ({"shadow": ("nosuch",)}, "shadow: unknown method. Known: dare"),
         ({"shadow": ("ttrl", "ttrl")}, "shadow: is a list of different names"),
     ],
 )
@@ -120,4 +120,4 @@ def test_one_token_variable_and_the_old_one_with_a_warning(tmp_path, caplog):
 
 def test_a_misspelt_variable_is_warned_of(tmp_path, caplog):
     assert read_config(tmp_path, {"DARE_AGENT_METHDO": "ttrl"}).method == "dare"
-    assert "DARE_AGENT_METHDO is not read; did you mean DARE_AGENT_METHOD?" in caplog.text
+    assert "DARE_AGENT_METHDO is not read. Did you mean DARE_AGENT_METHOD?" in caplog.text

@@ -89,7 +89,7 @@ def test_functional_forms():
 
 @pytest.mark.parametrize("name", ["aime25-qwen3-1.7b", "aime24-llama", "aime24-qwen3-1.7b-mystery", ""])
 def test_unknown_recipes_list_the_known(name):
-    with pytest.raises(ConfigError, match="benchmarks: mmlu-pro"):
+    with pytest.raises(ConfigError, match="Benchmarks: mmlu-pro"):
         find_recipe(name)
 
 
@@ -242,7 +242,7 @@ def test_methods_of_the_registry_are_used():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--set", "rollout.n_samples_per_promt=8"], "did you mean --rollout.n_samples_per_prompt"),
+        (["--set", "rollout.n_samples_per_promt=8"], "Did you mean --rollout.n_samples_per_prompt"),
         (["--set", "nonsense=8", "--openrlhf", "1.0"], "unknown flag of OpenRLHF '--nonsense'"),
         (["--reward-url", "127.0.0.1:8000"], "write http://HOST:PORT"),
         (["--recipe", "aime24"], "unknown recipe 'aime24'"),

@@ -181,7 +181,7 @@ def test_without_vllm_or_with_nonsense(source, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "vllm", None)
     out = tmp_path / "rollouts.jsonl"
     for more, words in (
-        ([], "vLLM is not installed"),
+        ([], "measure needs vLLM"),
         (["--prompts", "0"], "at least 1"),
         (["--engine", "fast"], "NAME=VALUE"),
     ):

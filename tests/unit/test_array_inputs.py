@@ -100,7 +100,7 @@ def test_shapes_over_all_rollouts():
     assert "at least 1" in str(refuse({"embedding": []}))
     assert "another input per token" in str(refuse({"token_mask": [True]}))
     assert "tensor and in a rollout" in str(refuse({"mean_entropy": 1.0}, mean_entropy=np.ones(1)))
-    assert "did you mean token_entropies" in str(refuse({}, token_entropy=np.ones(1)))
+    assert "Did you mean token_entropies" in str(refuse({}, token_entropy=np.ones(1)))
 
 
 def test_a_row_holds_a_number():

@@ -3,6 +3,7 @@
 import doctest
 import importlib.util
 import re
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -52,10 +53,22 @@ def test_links_lead_somewhere(document):
             assert (document.parent / target).exists(), target
 
 
-def test_nobody_is_told_to_install_a_name_that_no_index_has():
-    """Until it is published: a checkout or a wheel file."""
-    places = [*DOCUMENTS, *(f for room in ("client", "service", "trainer") for f in (ROOT / room).rglob("*.py"))]
-    assert not [f for f in places if re.search(r"pip install ['\"]?dare-reward", f.read_text(encoding="utf-8"))]
+STRAY = re.compile(r"""\./dare-reward\b|dare-reward\[|pip install (?:-\S+ )*['"]?dare-reward""")
+
+
+def test_every_install_line_has_the_form_that_works():
+    """`pip install '.[EXTRA]'` in the checkout: no index has the package, and nobody has a folder of its name here."""
+    code = (f for room in ("client", "service", "trainer", "research") for f in (ROOT / room).rglob("*.py"))
+    places = [*DOCUMENTS, *(ROOT / "research").rglob("*.md"), *(ROOT / "examples").glob("*.*"), *code]
+    assert not [f for f in places if STRAY.search(f.read_text(encoding="utf-8"))]
+
+
+def test_install_lines_name_extras_that_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    code = (f for room in ("client", "service", "trainer") for f in (ROOT / room).rglob("*.py"))
+    named = [n for f in (*DOCUMENTS, *code) for n in re.findall(r"pip install '\.\[([a-z,]+)\]'", f.read_text())]
+    assert len(named) > 10
+    assert {one for n in named for one in n.split(",")} <= extras.keys()
 
 
 def test_the_readme_s_commands_exist_and_ci_runs_the_second():

@@ -124,7 +124,7 @@ def test_shadows_and_diagnostics_of_a_mixed_request(full_groups):
 @pytest.mark.parametrize(
     ("own", "words", "loc"),
     [
-        ({"method": "nope"}, "unknown method;", ("groups", 1, "method")),
+        ({"method": "nope"}, "unknown method.", ("groups", 1, "method")),
         ({"params": {"nope": 1}}, "unknown parameter 'nope'", ("groups", 1, "params")),
         ({"method": "empo", "params": {"tie": "all"}}, "unknown parameter 'tie'", ("groups", 1, "params")),
         ({"params": {"tie": "nope"}}, "tie must be one of", ("groups", 1, "params", "tie")),

@@ -278,8 +278,8 @@ def test_prepared_arrays_must_agree():
 
 
 def test_unknown_method_and_parameters():
-    assert "known: dare, " in str(refuse([group()], method="dre"))
-    assert "known: weight, eps" in str(refuse([group()], esp=0.1))
+    assert "Did you mean dare" in str(refuse([group()], method="dre"))
+    assert "Did you mean eps" in str(refuse([group()], esp=0.1))
     assert refuse([group()], eps=-1).loc == ("params", "eps")
 
 

@@ -101,7 +101,7 @@ def test_a_shadow_is_a_list_of_different_names(shadow):
 
 
 def test_unknown_shadows_are_refused():
-    with pytest.raises(RequestError, match="known: dare") as caught:
+    with pytest.raises(RequestError, match="Known: dare") as caught:
         dare_reward.estimate(GROUPS, shadow=["nosuch"])
     assert caught.value.loc == ("shadow",)
 

@@ -339,7 +339,7 @@ GROUP = [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 4}]
         ({"rule": "magic"}, "one of adaptive_consistency, bayesian, predictive, rewards"),
         ({"votes": 0}, "votes must be an integer >= 1"),
         ({"wave": 0}, "wave must be an integer >= 1"),
-        ({"rule_params": {"confidence": 0.9}}, "unknown parameter 'confidence'; known: change, delta"),
+        ({"rule_params": {"confidence": 0.9}}, "unknown parameter 'confidence'. Known: change, delta"),
         ({"method": "ttrl", "rule_params": {"delta": 2}}, "delta must be a finite number > 0 and < 1"),
         ({"taau": 1}, "unknown parameter 'taau'"),
     ],

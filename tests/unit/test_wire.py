@@ -245,7 +245,7 @@ RULES = {
     "unknown tensor": (
         ("entropy",),
         "tensor",
-        "unknown tensor 'entropy'; did you mean mean_entropy or token_entropies?",
+        "unknown tensor 'entropy'. Did you mean mean_entropy or token_entropies?",
     ),
     "a matrix": (("mean_entropy",), "shape", "shape must be [R]"),
     "integer entropies": (("mean_entropy",), "dtype", "dtype must be one of F64, F32, BF16"),
@@ -437,7 +437,7 @@ def test_packing_refuses_other_types():
     assert (caught.value.loc, caught.value.code, caught.value.message) == (
         ("mean_entropy",),
         "dtype",
-        "arrays of float16 do not travel; known: float64, float32, int64, int32, bool, uint8",
+        "arrays of float16 do not travel. Known: float64, float32, int64, int32, bool, uint8",
     )
 
 

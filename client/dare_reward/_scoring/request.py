@@ -339,11 +339,9 @@ def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) 
         raise RequestError("must be an object", loc=loc, code="type")
     unknown = next((key for key in value if key not in known), None)
     if unknown is not None:
-        raise RequestError(
-            f"{unknown_name('field', str(unknown), known)}; put your own data into meta",
-            loc=loc,
-            code="unknown_field",
-        )
+        said = unknown_name("field", str(unknown), known)
+        end = "" if said.endswith("?") else "."
+        raise RequestError(f"{said}{end} Put your own data into meta.", loc=loc, code="unknown_field")
 
 
 def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Where, limits: Limits) -> None:
@@ -406,23 +404,23 @@ def read_answers(
     mode: Annotated[
         Mode,
         Param(
-            "clean, or ttrl_official: extraction and vote by strings as in the published TTRL runs, for comparison",
+            "clean reads as docs/answers.md says; ttrl_official reads and votes by strings, as the published TTRL runs",
             source="official code",
         ),
     ] = "clean",
     truncated: Annotated[
         Literal["boxed", "as_is", "invalid"],
         Param(
-            "a rollout with finish_reason=length votes by a closed box or a given answer; by anything extracted "
-            "(always so with mode=ttrl_official); never",
+            "a rollout with finish_reason=length votes by a closed box or given answer (boxed), by anything extracted "
+            "(as_is, and always with mode=ttrl_official), or not at all (invalid)",
             source="ours",
         ),
     ] = "boxed",
     unmarked: Annotated[
         Unmarked,
         Param(
-            "what a text that announces no answer votes for: none; sentence: the one value that its last sentence "
-            "states (math); number: its last number, or the last letter of a choice; flagged guessed_answer",
+            "a text that announces no answer votes for nothing (none), for the one value that its last sentence states "
+            "(sentence, math only), or for its last number or choice letter (number); flagged guessed_answer",
             source="ours",
         ),
     ] = "none",

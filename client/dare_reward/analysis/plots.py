@@ -63,7 +63,7 @@ def new_figure(*, width: float = 6.0, height: float = 4.0) -> Any:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise ConfigError("figures need matplotlib: pip install './dare-reward[plots]'") from None
+        raise ConfigError("figures need matplotlib; run pip install '.[plots]' in your checkout") from None
     return Figure(figsize=(width, height), layout="constrained")
 
 

@@ -1,6 +1,6 @@
 """Choice letters: what a box, a tag or a given answer says, or nothing.
 
-The letter must be all that the content says, but for brackets, markup, a word such as "Option" before it and the
+The letter must be all that the content says, except brackets, markup, a word such as "Option" before it and the
 option's text after it. Two different letters, a letter outside the options or a denial are no choice: guessing by "last
 capital letter in the text" was right for 15 of 40 MMLU-Pro outputs read by hand, so nothing here guesses.
 """

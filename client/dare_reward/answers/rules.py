@@ -58,13 +58,13 @@ Log = Annotated[
     Literal["decimal", "natural"],
     Param(
         r"\log without a base: decimal (\log 100 is 2) or natural (\log e is 1, as in analysis and number theory); "
-        r"\ln and \lg are what they are",
+        r"\ln and \lg keep their own bases",
         source="answers 9",
     ),
 ]
 Significant = Annotated[
     int,
-    Param("round real numbers to this many significant digits before they are compared; 0: never", ge=0, le=30),
+    Param("round real numbers to this many significant digits before they are compared; 0 never rounds", ge=0, le=30),
 ]
 
 

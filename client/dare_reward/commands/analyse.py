@@ -23,7 +23,7 @@ __all__ = ["register"]
 
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
 READ = frozenset(s.name for s in ANSWER_SPECS)
-REMEDY, FREQUENCY = "To score them by votes alone:", "-p missing_entropy=frequency"
+FREQUENCY = "-p missing_entropy=frequency"
 Numbers = Mapping[str, Any]
 
 
@@ -48,7 +48,7 @@ def register(subparsers: Any) -> None:
     add_param(parser, "Set a parameter of the methods that have it, or of how answers are read. You may repeat it.")
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     parser.add_argument(
-        "--plot", type=Path, metavar="DIR", help="Write figures to this folder (pip install './dare-reward[plots]')."
+        "--plot", type=Path, metavar="DIR", help="Write figures to this folder. It takes the extra `plots`."
     )
     parser.add_argument("--force", action="store_true", help="Replace figures that exist.")
     parser.add_argument("--seed", type=int, default=0, help="The seed of the bootstrap (default: 0).")
@@ -79,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     failed = [name for name, m in numbers["methods"].items() if not m["scored"]]
     if failed and math.isnan(numbers["entropy"]["pooled"]):
         own = shlex.join(["dare-reward", *arguments.words])
-        warn(f"{', '.join(failed)} scored nothing: the rollouts have no entropies. {REMEDY} {own} {FREQUENCY}")
+        warn(f"{', '.join(failed)} scored nothing, because the rollouts have no entropies.")
+        warn(f"Score them by votes alone:\n  {own} {FREQUENCY}")
     return int(data.bad > 0)
 
 

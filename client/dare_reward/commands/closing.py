@@ -32,7 +32,7 @@ class Closing:
         seen, seconds = self._seen, time.monotonic() - self._began
         if seen.most:
             print(
-                f"WARNING: {seen}. Their rewards say nothing of their content: look at one of the texts",
+                f"WARNING: {seen}. Their rewards say nothing of their content. Look at one of the texts.",
                 file=sys.stderr,
             )
         count = seen.groups + self._unscored
@@ -40,5 +40,6 @@ class Closing:
         if self._unscored:
             parts.append(f"{self._unscored:,} of them not scored")
         if seen.groups:
-            parts += [f"{seen.rollouts:,} rollouts", f"{seen.count:,} without an answer{seen.why}"]
+            parts.append(f"{seen.rollouts:,} {'rollout' if seen.rollouts == 1 else 'rollouts'}")
+            parts.append(f"{seen.count:,} without an answer{seen.why}")
         print(", ".join([*parts, f"{seconds:.1f} s"]), file=sys.stderr)

@@ -39,7 +39,7 @@ def run(shell: str, whole: argparse.ArgumentParser, subparsers: argparse.Action)
     try:
         shtab: Any = import_module("shtab")
     except ModuleNotFoundError:
-        raise ConfigError("completion needs shtab: pip install './dare-reward[cli]'") from None
+        raise ConfigError("completion needs shtab; run pip install '.[cli]' in your checkout") from None
     subparsers.help = "command"  # what help lists by itself is no secret to the shell
     print(shtab.complete(whole, shell))
     return 0

@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n\n".join(_report(group, reply, params, arguments)))
     closing.say()
     if found.error is not None:
-        _say_remedy(arguments, [group] if found.error.code == MISSING else [])
+        _say_remedy(arguments, [group] if found.error.code == MISSING else [], reader)
         return 1
     return 0
 
@@ -129,10 +129,10 @@ def _find(reader: Reader, path: str, group_id: str) -> JSON:
     raise RequestError(f"{path} has no group {group_id!r}", code="group")
 
 
-def _say_remedy(arguments: argparse.Namespace, lacking: Sequence[JSON]) -> None:
+def _say_remedy(arguments: argparse.Namespace, lacking: Sequence[JSON], reader: Reader) -> None:
     if lacking:
         own = any(s.name == MISSING for s in specs(find(arguments.method)))
-        warn(remedies(arguments.words, lacking, param=own))
+        warn(remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=own))
 
 
 # --- one group --------------------------------------------------------------------------------------------------------
@@ -309,5 +309,5 @@ def _strangest(arguments: argparse.Namespace, params: JSON, reader: Reader) -> i
     if not chosen:
         warn("no group is strange: in each a clear majority answered alike")
     closing.say()
-    _say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING])
+    _say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING], reader)
     return int(len(faults) > 0 or all(r.error is not None for _, r in seen))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dare_reward._scoring.request import ANSWER_SPECS
-from dare_reward.errors import RequestError
+from dare_reward.errors import RequestError, unknown_name
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
@@ -75,7 +75,7 @@ def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ())
     names = list(methods) or [arguments.method]
     known = {m: {s.name: s for s in specs(find(m))} for m in names}
     params: dict[str, dict[str, Any]] = {m: {} for m in names}
-    for name, value in _pairs(arguments.param, {n for m in names for n in known[m]}):
+    for name, value in _pairs(arguments.param, [n for m in names for n in known[m]]):
         for m in names:
             if name in known[m]:
                 params[m][name] = known[m][name].parse(value)
@@ -97,10 +97,11 @@ def _pairs(given: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
     out = []
     for text in given:
         name, equals, value = text.partition("=")
-        if not equals or name not in known:
-            raise RequestError(
-                f"--param {name}: write NAME=VALUE with one of {', '.join(known)}", code="unknown_parameter"
-            )
+        if not equals:
+            raise RequestError(f"--param {name[:64]}: write it as NAME=VALUE", code="parameter")
+        if name not in known:
+            message = unknown_name("parameter", name, known, listed=True)
+            raise RequestError(f"--param: {message}", code="unknown_parameter")
         out.append((name, value))
     return out
 
@@ -109,16 +110,16 @@ def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     """The argument `file` and how it is read."""
     parser.add_argument(
         "file",
-        help=f"{what} as JSON lines, JSON or Parquet, also by gzip or zstd; - reads standard input (docs/data.md).",
+        help=f"{what} as JSON lines, JSON or Parquet, plain or in gzip or zstd. - reads standard input (docs/data.md).",
     )
     parser.add_argument(
         "--entropy",
         choices=("exact", "logprob", "topk"),
         default="exact",
-        help="Estimate missing entropies by log-probabilities: logprob takes the sampled tokens', topk the k largest.",
+        help="Estimate missing entropies from log-probabilities, of the sampled tokens or of the k largest.",
     )
     parser.add_argument(
-        "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary, which --entropy topk needs."
+        "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary. --entropy topk needs it."
     )
 
 
@@ -138,15 +139,22 @@ def unscored(error: Problem) -> RequestError:
     return RequestError(text, code=error.code)
 
 
-def remedies(words: Sequence[str], groups: Sequence[Mapping[str, Any]], *, param: bool = True) -> str:
-    """A sentence with the commands that score groups whose entropies are missing; `words` is the one that did not."""
+def remedies(
+    words: Sequence[str], groups: Sequence[Mapping[str, Any]], *, candidates: int = 0, param: bool = True
+) -> str:
+    """What scores groups whose entropies are missing: each way, and under it the command to copy.
+
+    words        of the command that did not score them
+    candidates   how many groups of the file list candidates of each token that were not read
+    """
     own = shlex.join(["dare-reward", *words])
-    found = [f"by their votes alone: {own} -p missing_entropy=frequency"] if param else []
+    found = [("by votes alone", "-p missing_entropy=frequency")] if param else []
     if groups and all(r.get("token_logprobs") for g in groups for r in g["rollouts"]):
-        found.append(f"by entropies estimated from the log-probabilities: {own} --entropy logprob")
-    if groups and all(r.get("topk_logprobs") for g in groups for r in g["rollouts"]):
-        found.append(f"by entropies estimated from the k largest: {own} --entropy topk --vocab-size N")
-    return "These rollouts have no entropies. Score them " + "; or ".join(found) if found else ""
+        found.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
+    if groups and (candidates >= len(groups) or all(r.get("topk_logprobs") for g in groups for r in g["rollouts"])):
+        found.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
+    ways = "\nor ".join(f"{how}:\n  {own} {flags}" for how, flags in found)
+    return f"These rollouts have no entropies. Score them {ways}" if found else ""
 
 
 def warn(text: str) -> None:

@@ -61,7 +61,7 @@ def read_labelled(
     prepared = _prepared(groups, reading)
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
-        raise RequestError(f"{file}: no group has a label or `correct` flags", code="label")
+        raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
     ends = offsets(prepared.groups.sizes_P).tolist()
     for good, low, high in zip(groups, ends, ends[1:], strict=False):
         closing.add(good, prepared.groups.valid_R[low:high].tolist())

@@ -136,13 +136,17 @@ def _book(arguments: argparse.Namespace) -> RunBook | None:
         warn(f"{len(failed):,} of {count:,} groups not scored: {unscored(failed[0])}")
         if any(problem.code == MISSING for problem in failed):
             own = any(s.name == MISSING for s in specs(find(arguments.method)))
-            warn(remedies(arguments.words, _first_groups(arguments.file), param=own))
+            groups, candidates = _first_groups(arguments.file)
+            warn(remedies(arguments.words, groups, candidates=candidates, param=own))
         if len(failed) == count:
             return None
     return book
 
 
-def _first_groups(path: str) -> list[Mapping[str, Any]]:
-    """Enough of the file to tell what its rollouts have; standard input is read once only."""
-    found = () if path == "-" else islice(Reader(path), 64)
-    return [group for _, group in found if not isinstance(group, RequestError)]
+def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:
+    """Enough of the file to tell what its rollouts have; standard input is read once only. The count is `remedies`'."""
+    if path == "-":
+        return [], 0
+    reader = Reader(path)
+    groups: list[Mapping[str, Any]] = [g for _, g in islice(reader, 64) if not isinstance(g, RequestError)]
+    return groups, reader.notes.candidates

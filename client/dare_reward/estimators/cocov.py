@@ -39,7 +39,7 @@ def cocov(
     tau_low: Annotated[
         float,
         Param(
-            "below this consistency the label needs pass_rate; 0: never",
+            "below this consistency the label needs pass_rate; 0 never needs it",
             ge=0,
             le=1,
             source="ours: off unless self-verifications are sent",

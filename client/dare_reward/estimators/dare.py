@@ -31,7 +31,7 @@ from .common import share_of
 __all__ = ["EPS_SCALE", "EXPONENT", "METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 
 EXPONENT = (
-    "b of weight=linear, n/(u+eps)^b: 0 is the vote and needs no entropies, below 0 the uncertain answer gains; "
+    "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0 the uncertain answer gains. "
     "`dare-reward calibrate FILE` fits it on labelled rollouts"
 )
 EPS_SCALE = "if set, eps is this times the median of u(y) over the group's answers"
@@ -72,7 +72,7 @@ def dare(
     u_norm: Annotated[
         Literal["clip", "none", "logv"],
         Param(
-            "u inside the bonus: min(u, 1), u, u/ln(vocab_size)",
+            "u inside the bonus: clip takes min(u, 1), none takes u, logv takes u/ln(vocab_size)",
             source="Eq. 12 takes (1-u) with u in nats, which is unbounded",
         ),
     ] = "clip",
@@ -100,25 +100,29 @@ def dare(
     bonus_m: Annotated[
         Literal["retained", "valid", "all"],
         Param(
-            "M in the bonus: survivors; rollouts with an answer; every rollout",
+            "M in the bonus counts the rollouts that survive (retained), those with an answer (valid), or all",
             source="after Eq. 14: recomputed on the surviving rollouts",
         ),
     ] = "retained",
     on_all_pruned: Annotated[
         Literal["skip", "keep_all", "keep_argmax"],
-        Param("if no answer reaches tau: all rewards 0; keep all; keep the greatest", source="Eq. 14 is 0/0 there"),
+        Param(
+            "if no answer reaches tau: skip gives all rewards 0, keep_all keeps all, keep_argmax keeps the greatest",
+            source="Eq. 14 is 0/0 there",
+        ),
     ] = "skip",
     pruned: Annotated[
         Literal["zero", "neutral"],
         Param(
-            "reward of a pruned rollout: 0, or the mean of the survivors' rewards",
+            "reward of a pruned rollout: 0 (zero), or the mean of the survivors' rewards (neutral)",
             source="Eq. 14's indicator; the text says removed",
         ),
     ] = "zero",
     missing_entropy: Annotated[
         Missing,
         Param(
-            "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
+            "what an answered rollout without an entropy does: error refuses its group, group_mean gives it the "
+            "group's mean, frequency counts votes alone",
             source="ours",
         ),
     ] = "error",

@@ -22,7 +22,7 @@ def deepconf(
     trace: Annotated[
         Trace,
         Param(
-            "trace confidence: mean of the lowest windows; the lowest window; the last tokens; all tokens",
+            "trace confidence: the mean of the lowest windows, the lowest window, the last tokens, or all tokens",
             source="official code",
         ),
     ] = "bottom_window",
@@ -35,7 +35,7 @@ def deepconf(
     reward: Annotated[
         Literal["winner", "share"],
         Param(
-            "1 for the weighted winner; or its share of the weights", source="ours: the paper votes, it does not train"
+            "1 for the weighted winner, or its share of the weights", source="ours: the paper votes, it does not train"
         ),
     ] = "winner",
     window: Annotated[int, Param("tokens of a sliding window", ge=1, source="official code")] = 2048,

@@ -58,14 +58,14 @@ def gmae(
     tie: Annotated[
         Tie,
         Param(
-            "equally many votes in a sub-group: each winner gets its share; all win; none wins",
+            "equally many votes in a sub-group: each winner gets its share, all win, or none wins",
             source="ours: the mean over all orders of the rollouts; the paper has an argmax",
         ),
     ] = "split",
     invalid: Annotated[
         Literal["blank", "exclude"],
         Param(
-            "a rollout without an answer keeps its seat and cannot win; or leaves the pool",
+            "a rollout without an answer keeps its seat and cannot win, or leaves the pool",
             source="ours: the paper is silent",
         ),
     ] = "blank",

@@ -33,7 +33,7 @@ def restrain(
     k: Annotated[
         float,
         Param(
-            "centre of g; 1 weights answers by how near they are to unanimity",
+            "centre of g. 1 weights answers by how near they are to unanimity",
             ge=0,
             le=1,
             source="not verified; to try: 1",

@@ -22,7 +22,7 @@ __all__ = ["METHODS", "rlpr", "verifree"]
 Missing = Annotated[
     Literal["error", "pseudo"],
     Param(
-        "a group without `reference`: an error; or its probabilities are of the majority answer, which a flag says",
+        "a group without `reference` is an error, or its probabilities count for the majority answer, with a flag",
         source="ours",
     ),
 ]

@@ -59,7 +59,7 @@ def scope(
     seed: Annotated[
         int,
         Param(
-            "of the draws; the same for every group", ge=0, lt=2**63, source="ours: the official code draws unseeded"
+            "of the draws, the same for every group", ge=0, lt=2**63, source="ours: the official code draws unseeded"
         ),
     ] = 0,
 ) -> Estimate:

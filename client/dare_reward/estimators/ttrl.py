@@ -21,14 +21,14 @@ def ttrl(
     tie: Annotated[
         Literal["first", "lexicographic", "all", "none"],
         Param(
-            "the label among equally many votes: first seen; least string; each of them; no label",
+            "which of equally voted answers is the label: the first seen, the least string, each of them, or none",
             source="official code: Counter.most_common, first seen",
         ),
     ] = "first",
     no_answer: Annotated[
         Literal["clean", "official"],
         Param(
-            "rollouts without an answer never vote and get 0; or vote as one answer that can win and be paid",
+            "rollouts without an answer never vote and get 0, or vote as one answer that can win and be paid",
             source="ours; official code",
         ),
     ] = "clean",

@@ -33,7 +33,8 @@ def weighted_vote(
     missing_entropy: Annotated[
         Missing,
         Param(
-            "an answered rollout without entropy: the group is an error; it takes the group's mean; votes alone count",
+            "what an answered rollout without an entropy does: error refuses its group, group_mean gives it the "
+            "group's mean, frequency counts votes alone",
             source="ours",
         ),
     ] = "error",

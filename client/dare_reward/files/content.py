@@ -24,17 +24,17 @@ GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 # Files that are no rollouts by how they begin, and what to do with each.
 FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
     {
-        b"\xff\xfe": "UTF-16; convert it: iconv -f UTF-16 -t UTF-8",
-        b"\xfe\xff": "UTF-16; convert it: iconv -f UTF-16 -t UTF-8",
-        b"PK\x03\x04": "a zip archive (also .npz, .xlsx and PyTorch's .pt); unpack it, or write JSON lines",
-        b"BZh": "compressed by bzip2; unpack it: bunzip2",
-        b"\xfd7zXZ": "compressed by xz; unpack it: unxz",
-        b"\x93NUMPY": "a NumPy array; write JSON lines",
-        b"ARROW1": "an Arrow file; write Parquet or JSON lines",
-        b"SQLite format 3": "a SQLite database; write JSON lines",
-        b"%PDF": "a PDF",
-        b"\x89PNG": "a picture",
-        b"\x89HDF": "an HDF5 file; write JSON lines",
+        b"\xff\xfe": "encoded in UTF-16. Convert it with iconv -f UTF-16 -t UTF-8.",
+        b"\xfe\xff": "encoded in UTF-16. Convert it with iconv -f UTF-16 -t UTF-8.",
+        b"PK\x03\x04": "a zip archive, as .npz, .xlsx and PyTorch's .pt are. Unpack it, or write JSON lines.",
+        b"BZh": "compressed by bzip2. Unpack it with bunzip2.",
+        b"\xfd7zXZ": "compressed by xz. Unpack it with unxz.",
+        b"\x93NUMPY": "a NumPy array. Write its rows as JSON lines.",
+        b"ARROW1": "an Arrow file. Write it as Parquet or JSON lines.",
+        b"SQLite format 3": "a SQLite database. Write its rows as JSON lines.",
+        b"%PDF": "a PDF. Name a file of rollouts.",
+        b"\x89PNG": "a picture. Name a file of rollouts.",
+        b"\x89HDF": "an HDF5 file. Write its rows as JSON lines.",
     }
 )
 
@@ -54,10 +54,12 @@ class Values:
 def open_values(path: str) -> Values:
     """RequestError if the file is of a kind that holds no rollouts."""
     if path != "-" and Path(path).is_dir():
-        raise RequestError(f"{path} is a folder; name a file", code="file")
+        raise RequestError(f"{path} is a folder. Name a file in it.", code="file")
     with ExitStack() as stack:
         source = _opened(path)
-        if path != "-":
+        if path == "-":
+            path = "standard input"
+        else:
             stack.enter_context(source)
         stream = _unpacked(source, path)
         head = stream.peek(512)[:512]
@@ -100,7 +102,8 @@ def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
             zstandard = import_module("zstandard")
         except ModuleNotFoundError:
             raise RequestError(
-                f"{path}: compressed by zstd; pip install './dare-reward[files]', or unpack it: unzstd", code="file"
+                f"{path} is compressed by zstd. Unpack it with unzstd, or run pip install '.[files]' in your checkout.",
+                code="file",
             ) from None
         reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
         return io.BufferedReader(cast("Any", _Whole(reader, path, "zstd")))
@@ -128,17 +131,18 @@ class _Whole(io.RawIOBase):
         try:
             data = self._inner.read(len(buffer))
         except (EOFError, OSError, zlib.error, ValueError, RuntimeError) as error:
-            raise RequestError(
-                f"{self._path}: the {self._kind} file is damaged or cut off: {error}", code="file"
-            ) from None
+            raise _damaged(self._path, self._kind, error) from None
         except Exception as error:
             if type(error).__name__ != "ZstdError":
                 raise
-            raise RequestError(
-                f"{self._path}: the {self._kind} file is damaged or cut off: {error}", code="file"
-            ) from None
+            raise _damaged(self._path, self._kind, error) from None
         buffer[: len(data)] = data
         return len(data)
+
+
+def _damaged(path: str, kind: str, error: Exception) -> RequestError:
+    why = str(error).partition(". ")[0].rstrip(".")[:120]
+    return RequestError(f"{path}: the {kind} file is damaged or cut off ({why}). Write or copy it again.", code="file")
 
 
 def _refuse_foreign(head: bytes, path: str) -> None:
@@ -146,9 +150,9 @@ def _refuse_foreign(head: bytes, path: str) -> None:
         if head.startswith(magic):
             raise RequestError(f"{path} is {what}", code="file")
     if head[:1] == b"\x80" and head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
-        raise RequestError(f"{path} is a pickle, which is never opened here; write JSON lines", code="file")
+        raise RequestError(f"{path} is a pickle, which could run code. Write JSON lines.", code="file")
     if b"\0" in head:
-        raise RequestError(f"{path} is binary or UTF-16; write JSON lines in UTF-8", code="file")
+        raise RequestError(f"{path} is binary or UTF-16. Write JSON lines in UTF-8.", code="file")
 
 
 def _parquet(stream: IO[bytes], path: str) -> Iterator[Any]:
@@ -157,14 +161,14 @@ def _parquet(stream: IO[bytes], path: str) -> Iterator[Any]:
         arrow = import_module("pyarrow")
     except ModuleNotFoundError:
         raise RequestError(
-            f"{path}: reading Parquet needs pyarrow: pip install './dare-reward[files]'", code="file"
+            f"{path} is Parquet, which needs pyarrow. Run pip install '.[files]' in your checkout.", code="file"
         ) from None
     try:
         table = parquet.ParquetFile(io.BytesIO(stream.read()))
         for batch in table.iter_batches(1024):
             yield from batch.to_pylist()
     except (arrow.ArrowException, OSError) as error:
-        raise RequestError(f"{path}: the Parquet file is damaged: {str(error)[:200]}", code="file") from None
+        raise _damaged(path, "Parquet", error) from None
 
 
 # --- text -------------------------------------------------------------------------------------------------------------
@@ -175,19 +179,34 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     numbered = ((n, line) for n, line in enumerate(text, 1) if line.strip())
     first = next(numbered, None)
     if first is None:
-        raise RequestError(f"{path} is empty", code="empty")
+        raise RequestError(f"{path} is empty. Name a file that holds rollouts.", code="empty")
     if first[1].lstrip()[:1] not in {"{", "["}:
-        raise RequestError(f"{path} is not JSON{_guess(first[1])}", code="json")
+        raise RequestError(f"{path} {_guess(first[1])}", code="json")
     value = _parsed(first[1])
     if not isinstance(value, RequestError):
         return ("line", _lines(chain([first], numbered)))
     rest = [first, *numbered]
-    whole = _parsed("".join(line for _, line in rest))
+    joined = "".join(line for _, line in rest)
+    try:
+        whole = json.loads(joined)
+    except json.JSONDecodeError as error:
+        if _is_spread(rest):
+            return ("line", iter([(rest[min(error.lineno, len(rest)) - 1][0], _fault(error, joined))]))
+        whole = None
+    except (ValueError, RecursionError):
+        whole = None
     if isinstance(whole, list):
         return ("entry", enumerate(whole, 1))
     if isinstance(whole, dict):
         return ("entry", iter([(1, whole)]))
     return ("line", _lines(iter(rest)))
+
+
+def _is_spread(numbered: list[tuple[int, str]]) -> bool:
+    """Whether lines that are not JSON as a whole were meant to be one value: an array, or no line is an object."""
+    if numbered[0][1].lstrip().startswith("["):
+        return len(numbered) > 1
+    return not any(isinstance(_parsed(line), dict) for _, line in numbered)
 
 
 def _lines(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
@@ -201,27 +220,41 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        end = " (the text ends in the middle)" if error.pos >= len(text.rstrip()) else f" at character {error.pos + 1}"
-        return RequestError(f"not JSON: {_plain(error.msg, text)}{end}", code="json")
-    except (ValueError, RecursionError) as error:
+        return _fault(error, text)
+    except RecursionError:
+        return RequestError("nested too deeply. Write one rollout or group a line.", code="json")
+    except ValueError as error:
         return RequestError(f"not JSON: {str(error)[:80]}", code="json")
 
 
-def _plain(message: str, text: str) -> str:
-    if text.lstrip()[:2] in {"{'", "['"} or message.startswith("Expecting property name"):
-        return "names and texts need double quotes (of a Python dictionary print json.dumps(...))"
-    return message.lower()
+def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
+    found = text[error.pos : error.pos + 1]
+    if text.lstrip()[:2] in {"{'", "['"}:
+        why = " but a Python object. Write it with json.dumps(...)."
+    elif error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        why = ", because it ends in the middle. Write it again, or remove what is left of it."
+    elif error.msg == "Extra data":
+        why = f" at character {error.colno}. Begin a new line after each object."
+    elif found in {"}", "]"} or error.msg.startswith("Illegal trailing comma"):
+        why = f" at character {error.colno}. Remove the comma before the end."
+    elif error.msg.startswith("Expecting property name"):
+        why = f" at character {error.colno}. Put names in double quotes."
+    else:
+        why = f" at character {error.colno} ({error.msg.lower().removesuffix(' at')}). Write it with json.dumps(...)."
+    return RequestError(f"not JSON{why}", code="json")
 
 
 def _guess(line: str) -> str:
     """What the first line looks like, if it is not JSON."""
     text = line.strip()
     if text.startswith("<"):
-        return " but a web page or XML"
-    if "\t" in text:
-        return "; it looks like TSV: write JSON lines, one rollout or group each"
-    if "," in text:
-        return "; it looks like CSV: write JSON lines, one rollout or group each"
+        return "is not JSON but a web page or XML. Download the file itself."
     if text.startswith("version https://git-lfs"):
-        return " but a pointer of Git LFS: run git lfs pull"
-    return "; one JSON object a line is read, and JSON arrays and Parquet"
+        return "is not JSON but a pointer of Git LFS. Run git lfs pull."
+    for mark, kind, more in (("\t", "TSV", ", sep='\\t'"), (",", "CSV", "")):
+        if mark in text:
+            return (
+                f"is not JSON but looks like {kind}. Convert it with "
+                f"pandas.read_csv(FILE{more}).to_json(OUT, orient='records', lines=True)."
+            )
+    return "is not JSON. Write one JSON object a line, a JSON array, or Parquet."

@@ -27,13 +27,13 @@ def check_free(path: str | Path, *, force: bool = False, inputs: Iterable[str | 
     """
     target = Path(os.path.realpath(path))
     if target.is_dir():
-        raise RequestError(f"{path} is a folder; name a file", code="file")
+        raise RequestError(f"{path} is a folder. Name a file in it.", code="file")
     if not target.parent.is_dir():
-        raise RequestError(f"{path}: the folder {target.parent} does not exist", code="file")
+        raise RequestError(f"{path}: the folder {target.parent} does not exist. Make it first.", code="file")
     if any(_same(target, other) for other in inputs):
-        raise RequestError(f"{path} is the file that is read; name another one", code="file")
+        raise RequestError(f"{path} is the file that is read. Name another one.", code="file")
     if target.is_file() and not force:
-        raise RequestError(f"{path} exists; name another file, or add --force to replace it", code="file")
+        raise RequestError(f"{path} exists. Name another file, or add --force to replace it.", code="file")
     return target
 
 

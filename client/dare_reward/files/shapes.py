@@ -24,6 +24,7 @@ from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
 __all__ = ["Loose", "Notes", "shaped"]
 
 JSON = Mapping[str, Any]
+GLANCE = 16  # tokens that tell whether an engine lists candidates
 PLACE = frozenset({"run", "step", "global_step"})  # of a group in a training run: no input, kept as its `meta`
 
 
@@ -34,6 +35,7 @@ class Notes:
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
     estimated: int = 0
+    candidates: int = 0  # groups of an engine that lists several candidates for each token, which nobody asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,17 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
     missing   how entropies are estimated where a group has none
     """
     if not isinstance(value, Mapping):
-        raise RequestError(f"must be an object, not {_kind(value)}", code="type")
+        raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
     if isinstance(value.get("groups"), list):
         for group in value["groups"]:
             yield from shaped(group, notes, missing=missing)
         return
-    value = _engine(value, top=missing is not None and missing.source == "topk")
+    top = missing is not None and missing.source == "topk"
+    reply = _engine(value, rows=None if top else GLANCE)
+    if reply is not value and not top:
+        glances = [r.pop("topk_logprobs", ()) for r in reply["rollouts"]]
+        notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
+    value = reply
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(value.get(n), list)]
     if "rollouts" in value or lists:
         yield _group(value, notes, missing=missing)
@@ -72,24 +79,24 @@ def _kind(value: Any) -> str:
 # --- engines ----------------------------------------------------------------------------------------------------------
 
 
-def _engine(value: JSON, *, top: bool) -> JSON:
-    """An engine's reply as a group; anything else as it is. `top`: with the likeliest candidates of each token."""
+def _engine(value: JSON, *, rows: int | None) -> JSON:
+    """An engine's reply as a group; anything else as it is. `rows`: of how many tokens it has the candidates."""
     if isinstance(value.get("response"), Mapping) and "custom_id" in value:
         body = value["response"].get("body")
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
-            raise RequestError("this request of the batch failed: it has no choices", code="engine")
-        return {"group_id": value["custom_id"], "rollouts": [_choice(c, top=top) for c in body["choices"]]}
+            raise RequestError("this request of the batch failed and has no choices. Send it again.", code="engine")
+        return {"group_id": value["custom_id"], "rollouts": [_choice(c, rows=rows) for c in body["choices"]]}
     if isinstance(value.get("choices"), list):
         own = {k: v for k, v in value.items() if k in {*GROUP_FIELDS, "id"}}
-        return {**own, "rollouts": [_choice(c, top=top) for c in value["choices"]]}
+        return {**own, "rollouts": [_choice(c, rows=rows) for c in value["choices"]]}
     outputs = value.get("outputs")
     if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
         own = {k: v for k, v in value.items() if k in GROUP_FIELDS or k in {"request_id", *GROUP_NAMES["label"]}}
-        return {**own, "rollouts": [_completion(o, top=top) for o in outputs]}
+        return {**own, "rollouts": [_completion(o, rows=rows) for o in outputs]}
     return value
 
 
-def _choice(choice: Any, *, top: bool) -> dict[str, Any]:
+def _choice(choice: Any, *, rows: int | None) -> dict[str, Any]:
     """One of an OpenAI reply's choices."""
     if not isinstance(choice, Mapping):
         raise RequestError("choices must hold objects", code="engine")
@@ -102,20 +109,18 @@ def _choice(choice: Any, *, top: bool) -> dict[str, Any]:
         out["token_logprobs"] = (
             [t.get("logprob") for t in tokens] if isinstance(tokens, list) else logprobs.get("token_logprobs")
         )
-        if top:
-            rows = [t.get("top_logprobs") for t in tokens] if isinstance(tokens, list) else logprobs.get("top_logprobs")
-            out["topk_logprobs"] = [_candidates(row) for row in rows or ()]
+        top = [t.get("top_logprobs") for t in tokens] if isinstance(tokens, list) else logprobs.get("top_logprobs")
+        out["topk_logprobs"] = [_candidates(row) for row in top[:rows]] if isinstance(top, list) else []
     return {k: v for k, v in out.items() if v is not None} | {"text": text}
 
 
-def _completion(output: JSON, *, top: bool) -> dict[str, Any]:
+def _completion(output: JSON, *, rows: int | None) -> dict[str, Any]:
     """One CompletionOutput of vLLM; what it says of itself beside these keys is left out."""
     kept = {k: output[k] for k in output.keys() & {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
-    rows, ids = output.get("logprobs"), output.get("token_ids")
-    if isinstance(rows, list) and isinstance(ids, list) and len(rows) == len(ids):
-        kept["token_logprobs"] = [_logprob(row, token) for row, token in zip(rows, ids, strict=True)]
-        if top:
-            kept["topk_logprobs"] = [_candidates(row) for row in rows]
+    top, ids = output.get("logprobs"), output.get("token_ids")
+    if isinstance(top, list) and isinstance(ids, list) and len(top) == len(ids):
+        kept["token_logprobs"] = [_logprob(row, token) for row, token in zip(top, ids, strict=True)]
+        kept["topk_logprobs"] = [_candidates(row) for row in top[:rows]]
     return kept
 
 
@@ -218,13 +223,19 @@ def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loo
     shared, also, left = named(value, group=True)
     if not {"text", "answer"} & own.keys():
         keys = ", ".join(str(k)[:32] for k in list(value)[:8])
-        raise RequestError(f"neither rollouts nor a text; its keys are {keys}", code="unknown_field")
+        raise RequestError(
+            f"neither rollouts nor a text are here, only {keys}. docs/data.md lists the names that are read.",
+            code="unknown_field",
+        )
     if "answer" in own and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
         shared["label"] = shared.get("label", own.pop("answer"))
         notes.taken["answer", "label"] += 1
     name, key = _sibling_key(value, shared)
     if name == "prompt" and own.keys() == {"answer"}:
-        raise RequestError("a prompt and an answer are a data set, and no rollout: a rollout has a text", code="data")
+        raise RequestError(
+            "a prompt with an answer and no text is a data set. Generate rollouts for it, and name their file.",
+            code="data",
+        )
     group = {k: v for k, v in shared.items() if k not in {"rollouts", "group_id", "id", "meta"}}
     _place(group, value)
     if name != "prompt":
@@ -252,7 +263,7 @@ def _sibling_key(value: JSON, shared: JSON) -> tuple[str, str]:
         if found is not None and found != "":
             return name, found if isinstance(found, str) else _number_text(found)
     raise RequestError(
-        f"one rollout a line needs a key that its siblings share: one of {', '.join(GROUPING)}", code="missing"
+        f"the rollout does not say which prompt it answers. Give it one of {', '.join(GROUPING)}.", code="missing"
     )
 
 

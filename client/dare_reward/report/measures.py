@@ -74,7 +74,7 @@ CHARTS: Final = (
         "Distinct answers across prompts",
         "Different pseudo-labels of a step over its prompts that have one. A fall means that different prompts get the "
         "same answer.",
-        (Curve("distinct_across", "labels per prompt", "main"),),
+        (Curve("distinct_across", "pseudo-labels per prompt", "main"),),
     ),
     Chart(
         "reward",

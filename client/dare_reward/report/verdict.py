@@ -197,7 +197,7 @@ def _why(rule: str, columns: Columns) -> str:
         return f"{_text(_early(columns[name]))} in the first {EARLY} steps, {_text(columns[name][-1])} in the last one"
 
     if rule == "one-answer-everywhere":
-        return f"distinct labels per prompt: {then_now('distinct_across')}"
+        return f"distinct pseudo-labels per prompt: {then_now('distinct_across')}"
     if rule == "answers-vanish":
         return f"rollouts without an answer: {then_now('invalid')}"
     if rule == "nothing-left-to-learn":
@@ -205,8 +205,8 @@ def _why(rule: str, columns: Columns) -> str:
     if rule == "agreement-rises":
         return f"answers within a prompt: {then_now('distinct_within')}; majority share: {then_now('majority_ratio')}"
     return (
-        f"distinct labels per prompt {then_now('distinct_across')}; without an answer {then_now('invalid')}; groups "
-        f"with equal rewards {then_now('zero_variance')}"
+        f"distinct pseudo-labels per prompt {then_now('distinct_across')}; without an answer {then_now('invalid')}; "
+        f"groups with equal rewards {then_now('zero_variance')}"
     )
 
 

@@ -56,7 +56,7 @@ def segments(path: str | Path) -> list[Path]:
     place = Path(path)
     found = [place] if place.is_file() else [f for f in place.rglob("*.jsonl.gz") if SEGMENT.fullmatch(f.name)]
     if not found:
-        raise RequestError(f"{path}: no run log is there, which is a folder with files *.jsonl.gz", code="file")
+        raise RequestError(f"{path} holds no run log. A run log is a folder with files *.jsonl.gz.", code="file")
     return found
 
 

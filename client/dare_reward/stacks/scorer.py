@@ -103,7 +103,7 @@ class Scorer:
         if unknown := parsed.keys() - known.keys():
             names = ", ".join((*known, "method", "run", "on_error", "on_collapse", "train_on", *OPTIONS))
             raise RequestError(
-                f"unknown setting {min(unknown)!r} for {method}; known: {names}", code="unknown_parameter"
+                f"unknown setting {min(unknown)!r} for {method}. Known: {names}", code="unknown_parameter"
             )
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         asked = tuple(update.asked().items())

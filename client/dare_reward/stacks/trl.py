@@ -62,7 +62,7 @@ class DareReward:
         return self._given(trainer, found, columns)
 
     def _given(self, trainer: Any, found: Sequence[_Told], columns: Mapping[str, Any]) -> list[float | None]:
-        """The rewards. Every rank is told of a collapse in the same call, so all of them end after the same step."""
+        """The rewards. Every rank learns of a collapse in the same call, so all of them end after the same step."""
         if self.scorer.on_collapse == "stop" and found and found[0].shared.get("dare/collapsed"):
             _stop(trainer)
         return _logged(found, columns)

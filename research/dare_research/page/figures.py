@@ -85,7 +85,7 @@ def draw_training(folder: Path, study: Study) -> list[Path]:
         from matplotlib import rc_context  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise ConfigError("figures need matplotlib: pip install './dare-reward[plots]'") from None
+        raise ConfigError("figures need matplotlib; run pip install '.[plots]' in your checkout") from None
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     with rc_context({"svg.hashsalt": "dare", "svg.fonttype": "none", "font.size": 9}):

@@ -155,7 +155,7 @@ def _content(body: bytes | bytearray) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise RequestError("must be an object", code="type")
     if unknown := content.keys() - set(FIELDS):
-        raise RequestError(f"unknown field {min(unknown)[:64]!r}; known: {', '.join(FIELDS)}", code="unknown_field")
+        raise RequestError(f"unknown field {min(unknown)[:64]!r}. Known: {', '.join(FIELDS)}", code="unknown_field")
     if missing := [name for name in FIELDS if name not in content]:
         raise RequestError(f"missing: {', '.join(missing)}", code="missing")
     for name in ("run", "group_id"):

@@ -205,11 +205,10 @@ def _check_inputs(method: Method, needed: Iterable[str], carried: frozenset[str]
 
 def _unknown(name: str, known: Mapping[str, Spec]) -> RequestError:
     near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]} ({_accepts(known[near[0]])})? " if near else ""
-    names = "; ".join(["method", "token", *(f"{n}: {_accepts(s)}" for n, s in known.items())])
-    return RequestError(
-        f"unknown parameter {name[:64]!r} of the URL; {hint}known: {names}", loc=("query",), code="unknown_parameter"
+    more = (
+        f"Did you mean {near[0]} ({_accepts(known[near[0]])})?" if near else f"Known: method, token, {', '.join(known)}"
     )
+    return RequestError(f"unknown parameter {name[:64]!r} of the URL. {more}", loc=("query",), code="unknown_parameter")
 
 
 def _accepts(spec: Spec) -> str:

@@ -152,7 +152,7 @@ def application(args: dict[str, Any]) -> Application:
     replicas, shards = int(given.pop("replicas", 1)), int(given.pop("shards", 0))
     settings = from_environment(**given.pop("settings", {}))
     if given:
-        raise SettingsError(f"unknown argument {min(given)!r}; known: replicas, shards, settings")
+        raise SettingsError(f"unknown argument {min(given)!r}. Known: replicas, shards, settings")
     return _bound(settings, replicas, shards or replicas)
 
 

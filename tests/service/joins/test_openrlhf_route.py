@@ -646,7 +646,7 @@ async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(a
     [
         ("method=cocov", "method: cocov returns advantages and OpenRLHF would normalise them again"),
         ("method=restrain", "method: restrain returns advantages and OpenRLHF would normalise them again"),
-        ("shadow=nosuch", "query.shadow: unknown method; known: dare"),
+        ("shadow=nosuch", "query.shadow: unknown method. Known: dare"),
     ],
 )
 async def test_what_the_route_cannot_train_on_or_compare_with_is_422(asgi, query, words):

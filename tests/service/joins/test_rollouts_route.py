@@ -147,7 +147,7 @@ async def test_a_group_that_cannot_be_scored_tells_all_members(asgi):
         ({"index": "1"}, "index: must be an integer"),
         ({"group_size": 5000}, "group_size: must be 1 to 1024"),
         ({"run": ""}, "run: must be a string of 1 to 256"),
-        ({"extra": 1}, "unknown field 'extra'; known: run, group_id, group_size, index, rollout"),
+        ({"extra": 1}, "unknown field 'extra'. Known: run, group_id, group_size, index, rollout"),
         ({"rollout": {"anser": "1"}}, "rollout: unknown field 'anser'"),
         ({"rollout": {"answer": "1", "mean_entropy": -1}}, "rollout.mean_entropy: must be a finite number >= 0"),
         ({"rollout": []}, "rollout: must be an object"),

@@ -43,7 +43,7 @@ def test_without_it_replicas_are_refused_with_the_command_that_installs_it(monke
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(["serve", "--replicas", "2"]) == 2
-    assert "pip install './dare-reward[service,ray]'" in capsys.readouterr().err
+    assert "pip install '.[service,ray]'" in capsys.readouterr().err
 
 
 def test_no_replicas_is_a_wrong_number(capsys):

@@ -97,6 +97,14 @@ def test_bad_lines_are_named(tmp_path, capsys):
     assert [line.partition(":")[0] for line in err.splitlines()][:-1] == ["line 1", "line 2"]
 
 
+@pytest.mark.parametrize("command", ["calibrate", "preflight"])
+@pytest.mark.parametrize("count", [31, 32])
+def test_few_labelled_prompts_are_warned_of(tmp_path, capsys, command, count):
+    main([command, file_of(tmp_path, labelled_groups(count, size=4))])
+    warned = f"warning: {count} labelled prompts; the rule was tried with 32 or more" in capsys.readouterr().out
+    assert warned == (count < 32)
+
+
 @pytest.mark.parametrize(
     ("groups", "word"), [([], "is empty"), ([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], "label")]
 )
@@ -119,7 +127,7 @@ def test_figures(tmp_path, capsys):
 def test_figures_without_matplotlib_are_an_error_in_words(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     assert main(["analyse", EXAMPLE, "--plot", str(tmp_path)]) == 2
-    assert "dare-reward[plots]" in capsys.readouterr().err
+    assert "'.[plots]'" in capsys.readouterr().err
 
 
 def test_helpers():

@@ -253,6 +253,36 @@ def test_entropies_from_the_top_candidates_lie_within_their_bounds(tmp_path, cap
     assert "3 log-probabilities of a vocabulary of 2 (3 more like this)" in capsys.readouterr().err
 
 
+VLLM = {"text": "\\boxed{1}", "token_ids": [5], "logprobs": [{"5": {"logprob": -0.1}, "9": {"logprob": -3}}]}
+CHAT = {
+    "message": {"content": "\\boxed{1}"},
+    "logprobs": {"content": [{"logprob": -0.1, "top_logprobs": [{"logprob": -0.1}, {"logprob": -3}]}]},
+}
+COMPLETION = {"text": "\\boxed{1}", "logprobs": {"token_logprobs": [-0.1], "top_logprobs": [{"a": -0.1, "b": -3}]}}
+LISTED = {"vLLM": {"outputs": [VLLM]}, "chat": {"choices": [CHAT]}, "plain": {"choices": [COMPLETION]}}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", LISTED)
+@pytest.mark.parametrize("command", [["score"], ["explain"], ["compare", "--methods=dare"], ["report", "--out=r.html"]])
+def test_candidates_of_an_engine_are_offered(tmp_path, capsys, monkeypatch, engine, command):
+    """The hint names `--entropy topk` for every form that it reads, and the command works."""
+    monkeypatch.chdir(tmp_path)
+    Path("x.jsonl").write_text(lines([LISTED[engine]] * 2))
+    assert main([command[0], "x.jsonl", *command[1:]]) == 1
+    assert "--entropy topk --vocab-size N" in capsys.readouterr().err
+    assert main([command[0], "x.jsonl", *command[1:], "--entropy", "topk", "--vocab-size", "9"]) == 0
+
+
+def test_the_sampled_tokens_alone_offer_no_candidates(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    one = {**VLLM, "logprobs": [{"5": {"logprob": -0.1}}]}
+    file.write_text(lines([{"outputs": [VLLM, one]}]))
+    assert main(["score", str(file)]) == 1
+    err = capsys.readouterr().err
+    assert "--entropy logprob" in err
+    assert "--entropy topk" not in err
+
+
 def test_a_sampled_token_of_a_low_rank_is_no_candidate(tmp_path):
     """All tokens of this rollout were sampled beside vLLM's top 2: the third entry is not the third likeliest."""
     row = {"5": {"logprob": -0.4, "rank": 1}, "6": {"logprob": -1.5, "rank": 2}, "7": {"logprob": -9.0, "rank": 40}}

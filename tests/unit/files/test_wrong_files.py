@@ -1,9 +1,13 @@
 """Sixty files that cannot be scored as they are: each gives few lines, names what is wrong, and stays as it was."""
 
 import gzip
+import io
 import json
 import pickle
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from rows import each
 
 from dare_reward.cli import main
@@ -30,55 +34,68 @@ def of(value):
     return (json.dumps(value) + "\n").encode() * MANY
 
 
+def parquet(rows):
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+# What is wrong, the file, and what the message says: the kind of mistake where nothing can be done, else the fix.
 WRONG = [
     # kinds of files
-    ("an empty file", b"", "is empty"),
+    ("an empty file", b"", "Name a file that holds rollouts"),
     ("blank lines", b"\n \n\n", "is empty"),
-    ("CSV", b"prompt,response,label\n" + b"1+1?,2,2\n" * MANY, "CSV"),
-    ("TSV", b"prompt\tresponse\n" + b"1+1?\t2\n" * MANY, "TSV"),
-    ("a web page", b"<!DOCTYPE html>\n<html></html>\n" * MANY, "web page"),
-    ("plain text", b"The answer is 4.\n" * MANY, "not JSON"),
-    ("YAML", b"- prompt: 1+1\n  answer: 2\n" * MANY, "not JSON"),
-    ("UTF-16", LINE.encode("utf-16"), "UTF-16"),
-    ("UTF-16 without a mark", LINE.encode("utf-16-le"), "UTF-16"),
-    ("a pickle", pickle.dumps([GROUP] * MANY), "pickle"),
-    ("a pickle of protocol 2", pickle.dumps([GROUP], protocol=2), "pickle"),
-    ("a zip archive", b"PK\x03\x04" + bytes(200), "zip archive"),
-    ("NumPy", b"\x93NUMPY\x01\x00" + bytes(200), "NumPy"),
+    ("CSV", b"prompt,response,label\n" + b"1+1?,2,2\n" * MANY, "CSV. Convert it with pandas.read_csv(FILE)."),
+    ("TSV", b"prompt\tresponse\n" + b"1+1?\t2\n" * MANY, r"TSV. Convert it with pandas.read_csv(FILE, sep='\t')."),
+    ("a web page", b"<!DOCTYPE html>\n<html></html>\n" * MANY, "web page or XML. Download the file itself"),
+    ("plain text", b"The answer is 4.\n" * MANY, "Write one JSON object a line"),
+    ("YAML", b"- prompt: 1+1\n  answer: 2\n" * MANY, "Write one JSON object a line"),
+    ("UTF-16", LINE.encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+    ("UTF-16 without a mark", LINE.encode("utf-16-le"), "UTF-16. Write JSON lines in UTF-8"),
+    ("a pickle", pickle.dumps([GROUP] * MANY), "pickle, which could run code. Write JSON lines"),
+    ("a pickle of protocol 2", pickle.dumps([GROUP], protocol=2), "pickle, which could run code. Write JSON lines"),
+    ("a zip archive", b"PK\x03\x04" + bytes(200), "zip archive, as .npz, .xlsx and PyTorch's .pt are. Unpack it"),
+    ("NumPy", b"\x93NUMPY\x01\x00" + bytes(200), "NumPy array. Write its rows as JSON lines"),
     ("bzip2", b"BZh91AY&SY" + bytes(50), "bunzip2"),
     ("xz", b"\xfd7zXZ\x00" + bytes(50), "unxz"),
-    ("Arrow", b"ARROW1\x00\x00" + bytes(50), "Arrow"),
-    ("HDF5", b"\x89HDF\r\n\x1a\n" + bytes(50), "HDF5"),
-    ("SQLite", b"SQLite format 3\x00" + bytes(50), "SQLite"),
-    ("a PDF", b"%PDF-1.7\n" + b"x" * 50, "PDF"),
-    ("a picture", b"\x89PNG\r\n\x1a\n" + bytes(50), "picture"),
+    ("Arrow", b"ARROW1\x00\x00" + bytes(50), "Write it as Parquet or JSON lines"),
+    ("HDF5", b"\x89HDF\r\n\x1a\n" + bytes(50), "HDF5 file. Write its rows as JSON lines"),
+    ("SQLite", b"SQLite format 3\x00" + bytes(50), "SQLite database. Write its rows as JSON lines"),
+    ("a PDF", b"%PDF-1.7\n" + b"x" * 50, "PDF. Name a file of rollouts"),
+    ("a picture", b"\x89PNG\r\n\x1a\n" + bytes(50), "picture. Name a file of rollouts"),
     ("a pointer of Git LFS", b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "git lfs pull"),
-    ("zeros", bytes(500), "binary"),
-    ("gzip cut off", gzip.compress(of(GROUP))[:-20], "gzip file is damaged or cut off"),
-    ("gzip damaged", b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 60, "gzip file is damaged"),
+    ("zeros", bytes(500), "binary or UTF-16. Write JSON lines"),
+    ("gzip cut off", gzip.compress(of(GROUP))[:-20], "the gzip file is damaged or cut off (Compressed file ended"),
+    ("gzip damaged", b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 60, "Write or copy it again"),
     ("gzip of CSV", gzip.compress(b"a,b\n1,2\n" * MANY), "CSV"),
     ("gzip of a pickle", gzip.compress(pickle.dumps(GROUP)), "pickle"),
-    ("Parquet cut off", b"PAR1" + bytes(100), "Parquet"),
-    ("zstd damaged", b"\x28\xb5\x2f\xfd" + b"\xff" * 60, "zstd"),
+    ("Parquet cut off", parquet([GROUP] * MANY)[:-20], "the Parquet file is damaged or cut off"),
+    ("Parquet in name only", b"PAR1" + bytes(100), "Write or copy it again"),
+    ("Parquet of a data set", parquet([{"question": "1+1?", "answer": "2"}] * MANY), "Generate rollouts for it"),
+    ("Parquet without texts", parquet([{"prompt": "1+1?", "tokens": [1]}] * MANY), "only prompt, tokens"),
+    ("zstd damaged", b"\x28\xb5\x2f\xfd" + b"\xff" * 60, "the zstd file is damaged or cut off"),
     # text that is nearly JSON
-    ("Python dictionaries", (repr(GROUP) + "\n").encode() * MANY, "double quotes"),
-    ("a line cut off", (LINE + "\n" + LINE[:-9] + "\n").encode(), "line 2: not JSON"),
-    ("an array cut off", ("[" + LINE + ",\n" + LINE[:-9]).encode(), "not JSON"),
-    ("a pretty object with a trailing comma", json.dumps(GROUP, indent=1)[:-2].encode() + b",\n}\n", "not JSON"),
-    ("objects without a line between", (LINE * 3).encode(), "not JSON"),
-    ("comments", b"// rollouts\n" + of(GROUP), "not JSON"),
-    ("too deep", b"[" * 100_000 + b"\n", "not JSON"),
-    ("numbers", b"[1, 2, 3]\n" * MANY, "must be an object, not a number"),
-    ("texts", b'["a", "b"]\n' * MANY, "must be an object, not a text"),
-    ("null", b"[null]\n" * MANY, "must be an object, not null"),
+    ("Python dictionaries", (repr(GROUP) + "\n").encode() * MANY, "Write it with json.dumps"),
+    ("a line cut off", (LINE + "\n" + LINE[:-9] + "\n").encode(), "line 2: not JSON, because it ends in the middle"),
+    ("the first line cut off", (LINE[:-9] + "\n" + LINE).encode(), "line 1: not JSON, because it ends"),
+    ("an array cut off", ("[" + LINE + ",\n" + LINE[:-9]).encode(), "line 2: not JSON, because it ends in the middle"),
+    ("a pretty object with a trailing comma", json.dumps(GROUP, indent=1)[:-2].encode() + b",\n}\n", "Remove the comma before the end"),
+    ("objects without a line between", (LINE * 3).encode(), "Begin a new line after each object"),
+    ("comments", b"// rollouts\n" + of(GROUP), "Write one JSON object a line"),
+    ("too deep", b"[" * 100_000 + b"\n", "nested too deeply. Write one"),
+    ("names without quotes", b"{answer: 1}\n" * MANY, "Put names in double quotes"),
+    ("Python's None", b'{"answer": None}\n' * MANY, "at character 12 (expecting value)"),
+    ("numbers", b"[1, 2, 3]\n" * MANY, "must be an object with a rollout or a group, not a number"),
+    ("texts", b'["a", "b"]\n' * MANY, "must be an object with a rollout or a group, not a text"),
+    ("null", b"[null]\n" * MANY, "must be an object with a rollout or a group, not null"),
     # objects that are something else
-    ("a data set without rollouts", of({"question": "1+1?", "answer": "2"}), "data set"),
-    ("prompts only", of({"prompt": "1+1?"}), "its keys are prompt"),
-    ("an object of settings", of({"model": "m", "temperature": 1}), "its keys are model, temperature"),
-    ("rollouts without a key", of({"response": "\\boxed{1}"}), "group_id, prompt_id, uid"),
-    ("a failed batch", of({"custom_id": "1", "response": {"status_code": 500, "body": {}}, "error": None}), "batch failed"),
-    ("another name of the text", of({"group_id": "g", "rollouts": [{"txt": "a"}]}), "did you mean text"),
-    ("a misspelt answer", of({"rollouts": [{"answr": "1", "mean_entropy": 0.1}]}), "did you mean answer"),
+    ("a data set without rollouts", of({"question": "1+1?", "answer": "2"}), "Generate rollouts for it"),
+    ("prompts only", of({"prompt": "1+1?"}), "only prompt. docs/data.md lists the names"),
+    ("an object of settings", of({"model": "m", "temperature": 1}), "only model, temperature. docs/data.md lists"),
+    ("rollouts without a key", of({"response": "\\boxed{1}"}), "Give it one of group_id, prompt_id, uid"),
+    ("a failed batch", of({"custom_id": "1", "response": {"status_code": 500, "body": {}}, "error": None}), "failed and has no choices. Send it again"),
+    ("another name of the text", of({"group_id": "g", "rollouts": [{"txt": "a"}]}), "Did you mean text"),
+    ("a misspelt answer", of({"rollouts": [{"answr": "1", "mean_entropy": 0.1}]}), "Did you mean answer"),
     # groups with wrong values
     ("no rollouts", of(group(rollouts=[])), "at least one rollout"),
     ("rollouts that are no list", of(group(rollouts={"a": 1})), "must be a list"),
@@ -112,17 +129,31 @@ def test_there_are_sixty():
     assert len({name for name, _, _ in WRONG}) == len(WRONG)
 
 
+READERS = ("score", "convert", "analyse", "compare", "calibrate", "explain")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_folder_and_a_file_that_is_not_there(command, tmp_path, capsys):
+    for path, words in ((tmp_path, "is a folder. Name a file in it."), (tmp_path / "no.jsonl", "No such file")):
+        assert main([command, str(path)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{path}" in line
+        assert words in line
+
+
 @each("name, content, word", WRONG)
 def test_a_wrong_file_is_named_in_few_lines_and_stays(name, content, word, tmp_path, capsys):
     file = tmp_path / "rollouts.jsonl"
     file.write_bytes(content)
-    for command in (["score", str(file)], ["convert", str(file)], ["analyse", str(file)], ["compare", str(file)]):
-        code = main(command)
+    others = READERS[1:]
+    for command in ("score", others[len(name) % len(others)]):  # by turns: each command costs its parsers
+        code = main([command, str(file)])
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         assert len(err.splitlines()) <= 12, err
+        assert [f.name for f in tmp_path.iterdir()] == [file.name]
         assert file.read_bytes() == content
-        if command[0] == "score":
+        if command == "score":
             assert code in {1, 2}, out
             assert word in err, err
             assert max(map(len, err.splitlines())) < 400, err

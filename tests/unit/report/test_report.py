@@ -6,10 +6,12 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from rows import each
 
+from dare_reward import report as report_package
 from dare_reward._scoring.score import scored
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
@@ -17,7 +19,7 @@ from dare_reward.report import book as books
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.lines import lines_of, read_lines
-from dare_reward.report.measures import measures
+from dare_reward.report.measures import CHARTS, LABELLED, measures
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
 from dare_reward.report.view import view
 from dare_reward.runs.reasons import reasons
@@ -47,6 +49,18 @@ def book_of(lines):
 def only(lines):
     (found,) = view(book_of(lines))["runs"]
     return found
+
+
+def test_tiles_show_measures_and_no_label_that_is_none():
+    """What is counted without labels is never called a label: a pseudo-label is the vote's."""
+    asset = (Path(report_package.__file__).parent / "assets" / "report.js").read_text()
+    tiles = dict(re.findall(r'\["([^"]+)", "([^"]+)"', re.search(r"TILES = \[(.*?)\n  \];", asset, re.DOTALL).group(1)))
+    assert len(tiles) > 10
+    assert tiles.keys() <= only([line()])["columns"].keys()
+    assert len(set(tiles.values())) == len(tiles)
+    curves = {c.key: c.name for chart in CHARTS for c in chart.curves}
+    for names in (tiles, curves):
+        assert {k for k, name in names.items() if re.search(r"(?<!pseudo-)label", name, re.IGNORECASE)} <= {*LABELLED}
 
 
 def test_columns_of_one_step():
@@ -143,7 +157,7 @@ def test_rules(given, word, rule):
 def test_the_verdict_says_since_when():
     found = run_verdict(columns(20, distinct_across=[0.3] * 6))
     assert found.since == 16  # the third of the six steps
-    assert found.why == "distinct labels per prompt: 0.90 in the first 3 steps, 0.30 in the last one"
+    assert found.why == "distinct pseudo-labels per prompt: 0.90 in the first 3 steps, 0.30 in the last one"
 
 
 def test_too_few_steps_are_said():

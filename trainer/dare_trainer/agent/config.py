@@ -167,7 +167,7 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
         values["token"] = environment["DARE_TOKEN"].split()[0]
     known = {f.name for f in fields(AgentConfig)}
     if unknown := sorted(values.keys() - known):
-        raise ConfigError(f"unknown setting {unknown[0]!r} in {path}; known: {', '.join(sorted(known))}")
+        raise ConfigError(f"unknown setting {unknown[0]!r} in {path}. Known: {', '.join(sorted(known))}")
     return replace(AgentConfig(), **{name: _convert(name, value) for name, value in values.items()})
 
 
@@ -210,7 +210,7 @@ def with_line(values: Mapping[str, Any]) -> dict[str, Any]:
 def parse_setting(name: str, value: Any) -> Any:
     """The value of a setting that a command line or a variable writes."""
     if name not in {f.name for f in fields(AgentConfig)}:
-        raise ConfigError(f"unknown setting {name!r}; known: {', '.join(f.name for f in fields(AgentConfig))}")
+        raise ConfigError(f"unknown setting {name!r}. Known: {', '.join(f.name for f in fields(AgentConfig))}")
     return _convert(name, value)
 
 

@@ -61,7 +61,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
 def load(name: str, path: Path, *, limit: int | None = None) -> list[BenchmarkProblem]:
     """The problems of a file in its order; `limit` takes the first. RequestError names the row that means nothing."""
     if name not in BENCHMARKS:
-        raise RequestError(f"unknown benchmark {name!r}; known: {', '.join(BENCHMARKS)}", code="benchmark")
+        raise RequestError(f"unknown benchmark {name!r}. Known: {', '.join(BENCHMARKS)}", code="benchmark")
     rows = read_rows(path)[:limit]
     problems = [_problem(BENCHMARKS[name], row, i, path) for i, row in enumerate(rows)]
     if not problems:

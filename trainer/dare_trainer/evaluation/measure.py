@@ -167,7 +167,7 @@ def groups_of(
     try:
         vllm = import_module("vllm")
     except ModuleNotFoundError:
-        raise ConfigError("vLLM is not installed in this environment: pip install './dare-reward[trainer]'") from None
+        raise ConfigError("measure needs vLLM; run pip install '.[trainer]' in your checkout") from None
     turn_on("temperature")
     llm = vllm.LLM(model=plan.model, **engine)
     sampling = vllm.SamplingParams(

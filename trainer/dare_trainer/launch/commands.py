@@ -178,7 +178,7 @@ def train(arguments: argparse.Namespace) -> int:
         return _list_table(arguments)
     find_recipe(arguments.recipe)
     if not arguments.reward_url:
-        raise ConfigError("--reward-url is missing: where does the reward service listen?")
+        raise ConfigError("--reward-url is missing. Give the address of the reward service.")
     if not arguments.reward_url.startswith(("http://", "https://")):
         raise ConfigError(f"--reward-url {arguments.reward_url}: write http://HOST:PORT")
     return _train(arguments)

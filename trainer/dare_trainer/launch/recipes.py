@@ -90,7 +90,7 @@ def parts() -> Mapping[str, Mapping[str, str]]:
 def table(name: str) -> Iterator[Recipe]:
     """The recipes of a table, backbone by backbone, row by row."""
     if name not in recipe_file("tables"):
-        raise ConfigError(f"unknown table {name!r}; known: {', '.join(tables())}")
+        raise ConfigError(f"unknown table {name!r}. Known: {', '.join(tables())}")
     chosen = recipe_file("tables")[name]
     spelled = [r for row in chosen["rows"] for r in _spell(row)]
     for backbone, row, benchmark in product(chosen["backbones"], spelled, chosen["benchmarks"]):
@@ -105,8 +105,8 @@ def find_recipe(name: str) -> Recipe:
         if name.startswith(f"{stem}-") and (row := name.removeprefix(f"{stem}-")) in rows():
             return _compose(benchmark, backbone, row)
     raise ConfigError(
-        f"unknown recipe {name!r}: BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW; benchmarks: "
-        f"{', '.join(recipe_file('benchmarks'))}; backbones: {', '.join(recipe_file('backbones'))}; rows: "
+        f"unknown recipe {name!r}. A name is BENCHMARK-BACKBONE or BENCHMARK-BACKBONE-ROW. Benchmarks: "
+        f"{', '.join(recipe_file('benchmarks'))}. Backbones: {', '.join(recipe_file('backbones'))}. Rows: "
         f"{', '.join(r for r in rows() if not r.startswith('form-'))}, form-WEIGHT-BONUS"
     )
 
@@ -117,7 +117,7 @@ def benchmark_facts(name: str) -> Mapping[str, Any]:
         if name in {key, facts["labelled"]}:
             return dict(facts)
     known = [*recipe_file("benchmarks"), *dict.fromkeys(f["labelled"] for f in recipe_file("benchmarks").values())]
-    raise ConfigError(f"unknown benchmark {name!r}; known: {', '.join(known)}")
+    raise ConfigError(f"unknown benchmark {name!r}. Known: {', '.join(known)}")
 
 
 def _name(benchmark: str, backbone: str, row: str) -> str:

@@ -192,7 +192,7 @@ def text_phrase(text: str, announcement: Announcement) -> Phrase | None:
 
 
 def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
-    """The rest of the line, or the next line, code point for code point but for blanks around it."""
+    """The rest of the line, or the next line, code point for code point, except blanks around it."""
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
     if (value := _json_string(text, announcement)) is not None:
