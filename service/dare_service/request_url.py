@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.datastructures import URL
 
+from dare_reward._scoring.request import renamed
 from dare_reward.errors import RequestError
 
 __all__ = ["address", "query", "query_string"]
@@ -19,7 +20,7 @@ def query(request: Request) -> dict[str, str]:
         out[name] = value
     if out.get("detail", "full") not in {"full", "rewards"}:
         raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
-    return out
+    return dict(renamed(out, text=True))
 
 
 def query_string(request: Request) -> str:

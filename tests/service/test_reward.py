@@ -1,6 +1,7 @@
 """POST /reward: what it answers, in both forms, and that it is what `estimate` says."""
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from dare_reward.inputs import FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
-from dare_service.settings import SettingsError
+from dare_service.joins.url_options import openrlhf
+from dare_service.settings import Settings, SettingsError
 
 RNG = np.random.default_rng(7)
 
@@ -250,3 +252,19 @@ def test_groups_in_error_are_counted_in_a_header(service):
     assert "dare-group-errors" not in service.post({"groups": [good]}).headers
     found = service.post({"groups": [bad, good, bad]})
     assert (found.status_code, found.headers["dare-group-errors"]) == (200, "2")
+
+
+@pytest.mark.parametrize("given", ["fallback=true", "unmarked=number"])
+def test_the_old_name_of_unmarked_is_read_in_a_url(service, given):
+    """For a release, with a warning."""
+    said = {"groups": [{"rollouts": [{"text": "so it is 5"}, {"text": "so it is 5"}]}]}
+    warned = pytest.warns(FutureWarning, match="unmarked=number") if "fallback" in given else nullcontext()
+    with warned:
+        reply = service.post(said, url=f"/reward?method=ttrl&{given}")
+    assert reply.json()["groups"][0]["pseudo_label"] == "5"
+
+
+def test_the_old_name_of_unmarked_is_read_in_openrlhfs_flag():
+    with pytest.warns(FutureWarning, match="unmarked=number"):
+        found = openrlhf("method=ttrl&group_size=4&fallback=true", Settings())
+    assert found == openrlhf("method=ttrl&group_size=4&unmarked=number", Settings())

@@ -179,7 +179,7 @@ def test_each_configuration_is_settled_once(monkeypatch):
 
 def test_the_old_name_of_a_reading_parameter_is_the_whole_request_s_too():
     sent = [{"params": {"fallback": True}, "rollouts": [{"text": "5"}]}]
-    with pytest.warns(DeprecationWarning, match="unmarked"), pytest.raises(RequestError, match="how answers are read"):
+    with pytest.warns(FutureWarning, match="unmarked"), pytest.raises(RequestError, match="how answers are read"):
         dare_reward.estimate(sent, method="ttrl")
 
 

@@ -38,7 +38,7 @@ from ..answers.rules import Rules
 from ..errors import LimitError, RequestError, unknown_name
 from ..groups import Groups, View
 from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
-from ..params import Param, parameters, resolve
+from ..params import Param, parameters
 from .array_inputs import Columns, Where, check_types, read_columns
 
 __all__ = [
@@ -481,16 +481,18 @@ READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GR
 ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))
 
 
-def renamed(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`params` under the names of this release. `fallback` was true for what is `unmarked=number` now."""
+def renamed(params: Mapping[str, Any], *, text: bool = False) -> Mapping[str, Any]:
+    """`params`, with `text` those of a URL, under the names of this release. `fallback` was true for what is
+    `unmarked=number` now."""
     if "fallback" not in params:
         return params
     if "unmarked" in params:
         raise RequestError(
             "is the old name of unmarked, which is given too", loc=("params", "fallback"), code="conflict"
         )
-    warnings.warn("the parameter fallback=true is unmarked=number now", DeprecationWarning, stacklevel=4)
-    on = resolve(_RENAMED, {"fallback": params["fallback"]}, loc=("params",))["fallback"]
+    warnings.warn("the parameter fallback=true is unmarked=number now", FutureWarning, stacklevel=4)
+    given, (spec,) = params["fallback"], _RENAMED
+    on = spec.parse(given, loc=("query",)) if text else spec.check(given, loc=("params",))
     rest = {k: v for k, v in params.items() if k != "fallback"}
     return {**rest, "unmarked": "number"} if on else rest
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
+from dare_reward._scoring.request import renamed
 from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
@@ -158,7 +159,7 @@ class Route:
 
 def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[tuple[str, Any], ...], dict[str, Any]]:
     """The method, its parameters' values, and what the query says of the route's own parameters."""
-    given = _pairs(query)
+    given = dict(renamed(_pairs(query), text=True))
     method = find(given.pop("method", settings.method))
     require_rewards(method, consumer=route.consumer)
     require_every_rollout(method, consumer=route.consumer)
