@@ -17,6 +17,7 @@ from ._version import __version__
 from .commands import completion
 from .commands.command import Command, listing
 from .errors import DareError, unknown_name
+from .printable import printable
 
 __all__ = ["main"]
 
@@ -41,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.run(arguments))
     except DareError as error:
-        print(f"dare-reward {arguments.command}: {error}", file=sys.stderr)  # noqa: T201
+        _say(f"dare-reward {arguments.command}: {error}")
         return 2
     except BrokenPipeError:  # `| head` closed the pipe; Python would complain once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"dare-reward {arguments.command}: {_words(error)}", file=sys.stderr)  # noqa: T201
+        _say(f"dare-reward {arguments.command}: {_words(error)}")
         return 2
     except KeyboardInterrupt:
         return 130
@@ -76,6 +77,10 @@ def _unknown(word: str, known: Sequence[str]) -> str:
     if word == "study":
         return "study comes with the package in research/ of a checkout: pip install -e . -e research"
     return f"{unknown_name('command', word, known)} (known: {', '.join(known)})"
+
+
+def _say(text: str) -> None:
+    print(printable(text, keep="\n"), file=sys.stderr)  # noqa: T201
 
 
 def _words(error: OSError) -> str:
