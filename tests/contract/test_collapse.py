@@ -1,6 +1,7 @@
 """`on_collapse`: off by default, a warning, or an orderly end by the stack's own means; labels never act on it."""
 
 import logging
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from dare_reward.stacks import scorer as common
 from dare_reward.stacks import trl, verl
 from dare_reward.stacks.collapse import RunWatch
 from dare_reward.stacks.trl import DareReward
-from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.config import AgentConfig, read_config
 from dare_trainer.agent.scoring import Estimation
 
 PROMPTS, SIZE = 8, 4
@@ -172,7 +173,9 @@ def test_who_cannot_stop_says_so(monkeypatch):
     with pytest.raises(dare_reward.RequestError, match="on_collapse must be one of off, warn, stop"):
         common.Scorer.of("http://h", on_collapse="yes")
     with pytest.raises(ConfigError, match="on_collapse must be one of off, warn"):
-        AgentConfig(on_collapse="stop")
+        AgentConfig(on_collapse="yes")
+    with pytest.raises(ConfigError, match="nothing that ends a training with a checkpoint. Set warn"):
+        read_config(Path("nowhere"), {"DARE_AGENT_ON_COLLAPSE": "stop"})
 
 
 def test_the_agent_warns(caplog):
