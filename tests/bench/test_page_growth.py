@@ -11,7 +11,7 @@ from dare_reward.report.view import view
 
 pytestmark = pytest.mark.bench
 
-LOOKS = (40_000, 80_000, 120_000)
+LOOKS = (40_000, 80_000, 1_000_000)
 BATCH = 1000
 
 
