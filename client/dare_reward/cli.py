@@ -17,6 +17,7 @@ from ._version import __version__
 from .commands import completion
 from .commands.command import Command, listing
 from .errors import DareError, unknown_name
+from .printable import printable
 
 __all__ = ["main"]
 
@@ -41,13 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.run(arguments))
     except DareError as error:
-        print(f"dare-reward {arguments.command}: {error}", file=sys.stderr)  # noqa: T201
+        _say(f"dare-reward {arguments.command}: {error}")
         return 2
     except BrokenPipeError:  # `| head` closed the pipe; Python would complain once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        print(f"dare-reward {arguments.command}: {_words(error)}", file=sys.stderr)  # noqa: T201
+        _say(f"dare-reward {arguments.command}: {_words(error)}")
         return 2
     except KeyboardInterrupt:
         return 130
@@ -77,6 +78,10 @@ def _unknown(word: str, known: Sequence[str]) -> str:
         return "study comes with the package in research/; run pip install -e . -e research in your checkout"
     found = unknown_name("command", word, known)
     return f"{found}{'' if found.endswith('?') else '.'} `dare-reward help` lists all."
+
+
+def _say(text: str) -> None:
+    print(printable(text, keep="\n"), file=sys.stderr)  # noqa: T201
 
 
 def _words(error: OSError) -> str:

@@ -43,13 +43,13 @@ def pictures(browser, name):
 
 
 def test_report(browser, tmp_path):
-    source = tmp_path / "run.jsonl"
-    hostile = {"run": "a run", "step": 99, "group_id": HOSTILE, "prompt": HOSTILE, "label": "1"}
+    source, run = tmp_path / "run.jsonl", "a run\u202e"
+    hostile = {"run": run, "step": 99, "group_id": HOSTILE, "prompt": HOSTILE, "label": "1"}
     hostile["rollouts"] = [
         {"answer": HOSTILE, "text": HOSTILE, "mean_entropy": 0.1},
         {"answer": "1", "mean_entropy": 0.2},
     ]
-    rows = [{"run": "a run", "step": b["step"], **g} for b in steps(10) for g in b["groups"]]
+    rows = [{"run": run, "step": b["step"], **g} for b in steps(10) for g in b["groups"]]
     source.write_text("".join(json.dumps(row) + "\n" for row in [*rows, hostile]))
     out = tmp_path / "run.html"
     assert main(["report", str(source), "--shadow", "ttrl,scrl", "-o", str(out)]) == 0
@@ -63,6 +63,7 @@ def test_report(browser, tmp_path):
     browser.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     assert browser.until(f"{TEXT}.includes('<img src=x')")
     assert browser.until(f"{TEXT}.includes('\\\\u202e')")
+    assert browser.run("document.title").endswith(": a run\\u202e")
     assert browser.run("window.hit") is None
     assert browser.run("document.querySelectorAll('img, link[rel=stylesheet]').length") == 0
     pictures(browser, "report")

@@ -1,6 +1,8 @@
 """`on_collapse`: off by default, a warning, or an orderly end by the stack's own means; labels never act on it."""
 
 import logging
+from itertools import zip_longest
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,7 @@ from dare_reward.stacks import scorer as common
 from dare_reward.stacks import trl, verl
 from dare_reward.stacks.collapse import RunWatch
 from dare_reward.stacks.trl import DareReward
-from dare_trainer.agent.config import AgentConfig
+from dare_trainer.agent.config import AgentConfig, read_config
 from dare_trainer.agent.scoring import Estimation
 
 PROMPTS, SIZE = 8, 4
@@ -79,8 +81,8 @@ class Trainer:
         self.metrics[name] = value
 
 
-def train_trl(monkeypatch, *, falls=6, trainer=None, **settings):
-    """Steps that were begun, and the trainer, which may have trained before."""
+def reward_of(monkeypatch, **settings):
+    """A reward function that scores in this process."""
     monkeypatch.setattr(trl, "rollout", lambda trainer, text, ids: {"answer": text})
     monkeypatch.setattr(
         common.Scorer,
@@ -90,19 +92,30 @@ def train_trl(monkeypatch, *, falls=6, trainer=None, **settings):
             dare_reward.estimate(groups, method="ttrl"),
         ),
     )
-    reward, trainer = DareReward("http://h", method="ttrl", entropy="none", **settings), trainer or Trainer()
+    return DareReward("http://h", method="ttrl", entropy="none", **settings)
+
+
+def train_trl(monkeypatch, *, falls=6, trainer=None, **settings):
+    """Steps that were done, and the trainer, which may have trained before."""
+    trainer = trainer or Trainer()
+    *_, done = steps_of(reward_of(monkeypatch, **settings), trainer, falls)
+    return done, trainer
+
+
+def steps_of(reward, trainer, falls):
+    """The number of steps after each one, until the trainer stops."""
     control = SimpleNamespace(should_training_stop=False)
     for callback in trainer.callbacks:
         callback.on_train_begin(trainer.args, SimpleNamespace(global_step=0), control)
     for step in range(20):
-        if control.should_training_stop:
-            return step, trainer
         answers = [r["answer"] for g in batch(step, collapsed=step >= falls) for r in g["rollouts"]]
         state = SimpleNamespace(global_step=step)
         reward(["p"] * len(answers), answers, log_metric=trainer.log_metric, trainer_state=state)
         for callback in trainer.callbacks:
             callback.on_step_end(trainer.args, state, control)
-    return 20, trainer
+        yield step + 1
+        if control.should_training_stop:
+            return
 
 
 @pytest.fixture
@@ -144,6 +157,13 @@ def test_the_next_training_of_the_same_trainer_stops_only_if_it_collapses_too(mo
     assert len(trainer.callbacks) == 1
 
 
+def test_two_trainers_with_the_same_settings_have_a_state_each(monkeypatch, transformers):
+    reward, ill, well = reward_of(monkeypatch, on_collapse="stop"), Trainer(), Trainer()
+    steps = list(zip_longest(steps_of(reward, ill, 6), steps_of(reward, well, 99)))
+    assert steps[-1] == (None, 20)
+    assert (ill.metrics["dare/collapsed"], well.metrics["dare/collapsed"]) == (1.0, 0.0)
+
+
 def test_trl_does_not_stop_a_run_that_is_well(monkeypatch, transformers):
     done, trainer = train_trl(monkeypatch, falls=99, on_collapse="stop")
     assert (done, trainer.callbacks, trainer.metrics["dare/run_state"]) == (20, [], 0.0)
@@ -172,7 +192,9 @@ def test_who_cannot_stop_says_so(monkeypatch):
     with pytest.raises(dare_reward.RequestError, match="on_collapse must be one of off, warn, stop"):
         common.Scorer.of("http://h", on_collapse="yes")
     with pytest.raises(ConfigError, match="on_collapse must be one of off, warn"):
-        AgentConfig(on_collapse="stop")
+        AgentConfig(on_collapse="yes")
+    with pytest.raises(ConfigError, match="nothing that ends a training with a checkpoint"):
+        read_config(Path("nowhere"), {"DARE_AGENT_ON_COLLAPSE": "stop"})
 
 
 def test_the_agent_warns(caplog):

@@ -56,6 +56,7 @@ class Release:
     """Modules of one release."""
 
     def __init__(self, tree: Path) -> None:
+        self.tree = tree
         for name in BARE:
             package = types.ModuleType(name)
             package.__path__ = [str(tree / name.replace(".", "/"))]

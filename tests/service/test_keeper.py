@@ -100,12 +100,12 @@ def test_what_a_killed_keeper_had_and_had_not_written_counts_as_failed(make_link
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_a_signal_to_all_processes_does_not_end_the_keeper(make_link, tmp_path, name):
+def test_a_signal_to_all_processes_does_not_end_the_keeper(make_link, tmp_path):
     link, told = make_link()
     link.add(record(0))
     assert link.settle()
-    os.kill(link.pid, getattr(signal, name))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(link.pid, number)
     link.add(record(1))
     assert link.settle()
     link.close()
@@ -208,6 +208,20 @@ def test_a_repetition_is_known_by_the_client_s_key(make_service, tmp_path):
         assert service.post({"groups": [GROUP]}, headers={"Idempotency-Key": key} if key else {}).status_code == 200
     assert service.state.recorder.keeper.settle()
     assert len(list(read_run(tmp_path))) == 4
+
+
+def test_two_keepers_write_one_folder_at_the_same_time(make_link, tmp_path):
+    """Two services on one machine with the same settings."""
+    (one, told), (other, told_too) = make_link(), make_link()
+    for step in range(0, 400, 2):
+        one.add(record(step))
+        other.add(record(step + 1))
+    assert one.settle()
+    assert other.settle()
+    assert one.pid != other.pid
+    assert [link.log_status["flushed"] for link in (one, other)] == [200, 200]
+    assert sorted(steps(tmp_path)) == list(range(400))
+    assert told == told_too == []
 
 
 PARENT = """

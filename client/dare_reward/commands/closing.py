@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.unanswered import Unanswered
+from .group_lines import warn
 
 __all__ = ["Closing"]
 
@@ -31,10 +31,7 @@ class Closing:
         """The line; before it a warning, if more than half of the rollouts have no answer."""
         seen, seconds = self._seen, time.monotonic() - self._began
         if seen.most:
-            print(
-                f"WARNING: {seen}. Their rewards say nothing of their content. Look at one of the texts.",
-                file=sys.stderr,
-            )
+            warn(f"WARNING: {seen}. Their rewards say nothing of their content. Look at one of the texts.")
         count = seen.groups + self._unscored
         parts = [f"{count:,} {'group' if count == 1 else 'groups'}"]
         if self._unscored:
@@ -42,4 +39,4 @@ class Closing:
         if seen.groups:
             parts.append(f"{seen.rollouts:,} {'rollout' if seen.rollouts == 1 else 'rollouts'}")
             parts.append(f"{seen.count:,} without an answer{seen.why}")
-        print(", ".join([*parts, f"{seconds:.1f} s"]), file=sys.stderr)
+        warn(", ".join([*parts, f"{seconds:.1f} s"]))

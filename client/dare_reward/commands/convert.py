@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             except RequestError as error:
                 faults.add(number, error)
                 continue
-            out.write(json.dumps(group, ensure_ascii=False) + "\n")
+            out.write(json.dumps(group) + "\n")
             done += 1
         faults.say()
         reader.say(warn)

@@ -20,6 +20,7 @@ from dare_reward.errors import DareError, RequestError
 from dare_reward.files.reader import Faults, Reader
 from dare_reward.methods import find, settle, specs
 from dare_reward.openrlhf import COMPARING
+from dare_reward.printable import printable
 from dare_reward.reply import GroupReply, Reply
 
 from .closing import Closing
@@ -228,9 +229,7 @@ def _rows(group: JSON, found: GroupReply, values: JSON) -> Iterator[_Row]:
 
 def _end(rollout: JSON) -> str:
     """The last characters of the text in one printable line."""
-    text = " ".join(str(rollout.get("text") or "").split())
-    if not text.isprintable():
-        text = text.encode("unicode_escape", "surrogatepass").decode("ascii")
+    text = printable(" ".join(str(rollout.get("text") or "").split()))
     return text if len(text) <= TAIL else "..." + text[3 - TAIL :]
 
 

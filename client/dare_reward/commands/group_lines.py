@@ -14,6 +14,7 @@ from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec
+from dare_reward.printable import printable
 from dare_reward.reply import Problem
 
 __all__ = [
@@ -158,4 +159,5 @@ def remedies(
 
 
 def warn(text: str) -> None:
-    print(text, file=sys.stderr)
+    """A line on standard error."""
+    print(printable(text), file=sys.stderr)

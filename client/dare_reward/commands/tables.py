@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from ..printable import printable
 from ..reply import GroupReply, Support
 
 __all__ = ["PAPER", "Screen", "add_wide", "group_table", "number", "screen_of", "short_answer", "table", "wrapped"]
@@ -49,11 +50,12 @@ def screen_of(arguments: argparse.Namespace) -> Screen:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = False, on: Screen = PAPER) -> str:
-    """Aligned columns. `right` aligns all but the first to the right, for numbers.
+    """Aligned columns of one line each. `right` aligns all but the first to the right, for numbers.
 
     Where the screen is narrower, long cells are wrapped; if that is not enough, the last columns are left out, and a
     line below says so.
     """
+    head, *rows = [[printable(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     if on.width is not None:
         widths = _fitted(widths, on.width)
@@ -67,7 +69,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = F
 
 
 def wrapped(text: str, on: Screen, *, indent: str = "") -> str:
-    """Prose that fits the screen."""
+    """Prose that fits the screen, of one paragraph."""
+    text = printable(text)
     if on.width is None:
         return text
     return textwrap.fill(text, on.width, subsequent_indent=indent, break_on_hyphens=False)
@@ -116,8 +119,8 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def short_answer(text: str) -> str:
-    """One printable line: control characters and lone surrogates escaped, long answers cut."""
-    safe = text if text.isprintable() else text.encode("unicode_escape", "surrogatepass").decode("ascii")
+    """One printable line; long answers are cut."""
+    safe = printable(text)
     return safe if len(safe) <= WIDTH else safe[: WIDTH - 3] + "..."
 
 

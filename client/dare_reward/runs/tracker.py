@@ -15,6 +15,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..printable import printable
 from .reasons import REASONS, reasons
 
 __all__ = [
@@ -162,7 +163,7 @@ def scalars(lines: Lines) -> dict[str, float]:
 
 # --- what rollouts wrote ---------------------------------------------------------------------------------------------
 
-FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+FORMULA: Final = ("=", "+", "-", "@", "\n", "＝", "＋", "－", "＠")  # what begins one in a spreadsheet
 NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
 BREAK: Final = "\u200b"  # a space without width: it takes the meaning from a sequence and is not seen
 LINKS: Final = re.compile(r"(?<=!)(?=\[)|(?<=\])(?=[(:\[])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=[jJ])(?=avascript)")
@@ -176,10 +177,7 @@ def harmless(text: str | None, *, width: int | None = WIDTH) -> str | None:
     if text is None:
         return None
     cut = text if width is None or len(text) <= width else text[: width - 3] + "..."
-    printable = "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "replace").decode() for c in cut
-    )
-    quoted = LINKS.sub(BREAK, html.escape(printable, quote=False)).replace("`", "'")
+    quoted = LINKS.sub(BREAK, html.escape(printable(cut, keep="\n"), quote=False)).replace("`", "'")
     return f"'{quoted}" if quoted.startswith(FORMULA) and not NUMBER.fullmatch(quoted) else quoted
 
 

@@ -6,11 +6,12 @@ unless you ask for it: `on_collapse=warn` or `on_collapse=stop`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from ..reply import Reply, group_json
 from ..report.book import RunTotals
@@ -66,8 +67,10 @@ class RunWatch:
         return {**state, "collapsed": float(self.collapsing)}
 
 
-@cache
-def watch_of(scorer: Any, pid: int) -> RunWatch:
-    """The watch of a scorer's run in this process."""
-    del scorer, pid
-    return RunWatch()
+_watches: WeakKeyDictionary[Any, dict[Any, RunWatch]] = WeakKeyDictionary()
+
+
+def watch_of(scorer: Any, trainer: Any) -> RunWatch:
+    """The watch of a trainer's run. Without a trainer, of what this process scores by these settings."""
+    own = _watches.setdefault(RunWatch if trainer is None else trainer, {})
+    return own.setdefault((scorer, os.getpid()), RunWatch())

@@ -152,11 +152,11 @@ class Scorer:
         update = dict(self.update)
         return {k: v for k, v in self._params(groups).items() if k not in update}
 
-    def watch(self, reply: Reply | None, step: int | None) -> RunWatch | None:
-        """The state of the run with this reply; None where nobody asked for it. It never raises."""
+    def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
+        """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
         if self.on_collapse == "off":
             return None
-        watch = watch_of(self, os.getpid())
+        watch = watch_of(self, trainer)
         try:
             watch.see(reply, step)
         except Exception as error:  # noqa: BLE001  (a training run does not die of its alarm)

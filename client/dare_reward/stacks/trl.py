@@ -151,7 +151,7 @@ class DareReward:
     def _watched(self, trainer: Any, rewards: Rewards, reply: Any, columns: Mapping[str, Any]) -> list[_Told]:
         """With the state of the run, if it is asked for and this is no evaluation."""
         told = self._told(trainer, rewards, reply)
-        watch = self.scorer.watch(reply, _step(columns)) if _trains(trainer) else None
+        watch = self.scorer.watch(reply, _step(columns), trainer) if _trains(trainer) else None
         if watch is None:
             return told
         state = {f"dare/{name}": value for name, value in watch.numbers.items()}

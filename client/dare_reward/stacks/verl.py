@@ -162,7 +162,7 @@ def score_batch(
         scores[-1][-1] = of_session.get(session_of(key), 0.0)
     fields = tu.get_tensordict({"rm_scores": torch.nested.as_nested_tensor(scores, layout=torch.jagged)})
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
-    watch = scorer.watch(reply, step)
+    watch = scorer.watch(reply, step, trainer)
     state = {} if watch is None else watch.numbers
     logged = {f"dare/{name}": value for name, value in {**numbers(reply), **state}.items()}
     return logged, session_update(list(last), members, reply, trained)

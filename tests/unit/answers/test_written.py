@@ -155,7 +155,7 @@ def test_unmarked_texts_vote_as_asked():
 def test_fallback_is_the_old_name_of_unmarked():
     with pytest.warns(DeprecationWarning, match="unmarked='number'"):
         assert extract("so we get 5", fallback=True) == Extraction("5", "fallback")
-    with pytest.warns(FutureWarning, match="unmarked"):
+    with pytest.warns(DeprecationWarning, match="unmarked"):
         assert extract("so we get 5", fallback=False) == Extraction(None, "none")
 
 

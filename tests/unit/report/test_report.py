@@ -17,7 +17,7 @@ from dare_reward.cli import main
 from dare_reward.files.reader import Reader
 from dare_reward.report import book as books
 from dare_reward.report.book import RunBook
-from dare_reward.report.document import document
+from dare_reward.report.document import asset, document
 from dare_reward.report.lines import lines_of, read_lines
 from dare_reward.report.measures import CHARTS, LABELLED, measures
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
@@ -429,3 +429,20 @@ def test_the_spread_is_that_of_the_trained_rollouts():
     assert found["reward_sd"] == (0.0, 1.0)
     assert found["reward_mean"] == (2.0, 4.0)
     assert "reward_sd" not in measures({**line, "rewards": None})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_small_text_can_be_read(scheme):
+    """WCAG's 4.5 to 1 of each colour of text, on the page and on a card."""
+    blocks = re.findall(r":root \{(.*?)\}", asset("report.css"), re.DOTALL)
+    tones = dict(re.findall(r"--(\w+): (#\w{6})", blocks[scheme == "dark"]))
+
+    def light(tone):
+        parts = [int(tone[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.05 + sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear))
+
+    for text in ("ink", "soft", "faint", "bad", "warn", "good"):
+        for ground in ("page", "card"):
+            dark, bright = sorted((light(tones[text]), light(tones[ground])))
+            assert bright / dark >= 4.5, (text, ground)

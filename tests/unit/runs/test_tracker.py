@@ -89,7 +89,7 @@ def test_a_trace_for_each_rollout():
     [
         "\x1b[2J\x9b\x07\u202e", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "![](http://evil/x.png)",
         "[click](javascript:alert(1))", "[a]: http://evil", "http://evil", "www.evil.example", "=1+1", "+cmd|' /C calc'!A0",
-        "@SUM(A1)", "-2+3", "\t=1", "`code`", "![a][b]", "<!--", "&lt;script&gt;", "'=1",
+        "@SUM(A1)", "-2+3", "\t=1", "\r=1", "\n=1", "＝1+1", "＠x", "`code`", "![a][b]", "<!--", "&lt;script&gt;", "'=1",
     ],
 )  # fmt: skip
 def test_what_a_rollout_wrote_does_not_act(text):
@@ -99,8 +99,26 @@ def test_what_a_rollout_wrote_does_not_act(text):
     assert not {"](", "![", "]:", "][", "://", "www.", "javascript:"} & {
         found[i : i + n] for i in range(len(found)) for n in range(2, 12)
     }
-    assert not found.startswith(("=", "+", "@", "\t"))
+    assert not found.startswith(tuple("=+@\t\r\n＝＋－＠"))
     assert not (found.startswith("-") and len(found) > 2)
+
+
+@pytest.mark.parametrize(
+    "start", ["=cmd|' /C calc'!A0", "+1+cmd", "-1-cmd", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "\x1b]0;x\x07"]
+)
+def test_no_cell_of_a_table_is_a_formula(start):
+    """Whoever saves a tracker's table as CSV opens it in a spreadsheet."""
+    rows = [{"answer": start, "mean_entropy": 0.1}, {"answer": None}]
+    groups = [{"group_id": start, "label": start, "prompt": start, "kind": "exact", "rollouts": rows}]
+    reply = dare_reward.estimate(groups)
+    (row,) = table_rows(worth_reading(read(groups, reply)))
+    (_, known), _ = messages(read(groups, reply)[0])
+    beside = rollout_columns(reply, [2])
+    cells = [*row.values(), *known.values(), *(cell for column in beside.values() for cell in column)]
+    texts = [cell for cell in cells if isinstance(cell, str) and cell]
+    assert len(texts) > 8
+    assert not [t for t in texts if t.startswith(tuple("=+-@\t\r\n＝＋－＠"))]
+    assert {c for t in texts for c in t if not c.isprintable()} <= {"\n", "\u200b"}
 
 
 @pytest.mark.parametrize("text", ["204", "-3", "-3.5", "+7", "x \\le 3", "\\frac{1}{2}", "a\nb"])

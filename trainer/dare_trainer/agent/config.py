@@ -42,6 +42,10 @@ CHOICES: Final = {
     "train_on": ("all", "reasoning"),
     "on_collapse": ("off", "warn"),
 }
+NO_STOP: Final = (
+    ": OpenRLHF gives an agent nothing that ends a training with a checkpoint. Set warn, and stop the run yourself "
+    "(docs/openrlhf-agent.md)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,8 @@ class AgentConfig:
     start_timeout  seconds to wait for the service when the actor starts
     run_log        a folder to which every group that the actor scores is appended (docs/run-log.md)
     run_log_texts  what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
-    on_collapse    warn: say in the actor's log where the run sharpens or collapses (docs/report.md). The
-                   agent reaches nothing that ends the training in order
+    on_collapse    warn: say in the actor's log where the run sharpens or collapses (docs/report.md). OpenRLHF gives
+                   an agent nothing that ends the training in order, so stop is an error
     """
 
     url: str = "http://127.0.0.1:8000"
@@ -101,8 +105,9 @@ class AgentConfig:
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+            if (value := getattr(self, name)) not in allowed:
+                why = NO_STOP if (name, value) == ("on_collapse", "stop") else ""
+                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}{why}")
         if self.votes_per_prompt < 0:
             raise ConfigError("votes_per_prompt must be 0 or more")
         try:

@@ -20,7 +20,7 @@ window.dareReport = (() => {
     for (const [name, value] of Object.entries(props || {})) {
       if (value === null || value === undefined || value === false) continue;
       if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-      else made.setAttribute(name, value === true ? "" : String(value));
+      else made.setAttribute(name, value === true ? "" : clean(value));
     }
     for (const child of children.flat(3)) {
       if (child !== null && child !== undefined && child !== false)
@@ -462,7 +462,7 @@ window.dareReport = (() => {
       shadows(run), groups(run, data, options),
       el("footer", {}, [data.source, data.made, `dare-reward ${data.version}`, "charts by uPlot (MIT)"].filter(Boolean).join(" · ")),
     ].filter(Boolean));
-    document.title = `${run.verdict.word}: ${run.run || data.title || "run"}`;
+    document.title = clean(`${run.verdict.word}: ${run.run || data.title || "run"}`);
     drawPlots();
     if (before) document.querySelector(".list").scrollTop = before.scrollTop;
     const again = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
