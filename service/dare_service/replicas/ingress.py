@@ -81,7 +81,7 @@ class ShardLink:
             await self._found.wait()
             try:
                 return await asyncio.open_connection(*self.told["address"])
-            except OSError:
+            except ConnectionError:
                 self._lose()
 
     async def _beat(self) -> None:
