@@ -81,7 +81,7 @@ class ShardLink:
             await self._found.wait()
             try:
                 return await asyncio.open_connection(*self.told["address"])
-            except ConnectionError:
+            except (ConnectionError, KeyError):  # it is away, or was found to be meanwhile
                 self._lose()
 
     async def _beat(self) -> None:
