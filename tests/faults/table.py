@@ -110,11 +110,8 @@ def free_port() -> int:
 
 
 def restarted(bench: Bench, sign: int, away: float) -> str:
-    """The service ends with all its processes, and another listens `away` seconds later, or as soon as it can.
-
-    One process is there by then and only binds the port; Ray starts from nothing.
-    """
-    port, seconds, ended = free_port(), [], threading.Event()
+    """The service ends with all its processes, and `away` seconds later another binds the port. Ray only starts then."""
+    port, seconds = free_port(), []
     with contextlib.ExitStack() as served, tempfile.TemporaryDirectory() as folder:
         here, go = Path(folder) / "here", Path(folder) / "go"
         wait = (
@@ -127,8 +124,8 @@ def restarted(bench: Bench, sign: int, away: float) -> str:
         process = served.enter_context(bench.own(port=port))
 
         def back() -> None:
-            if bench.replicas:
-                ended.wait()
+            while bench.replicas and not go.exists():
+                time.sleep(0.05)
             bench.start(served, port=port, wrapper="" if bench.replicas else wait)
             seconds.append(time.monotonic())
 
@@ -145,7 +142,6 @@ def restarted(bench: Bench, sign: int, away: float) -> str:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, sign)
             process.wait()
-            ended.set()
             threading.Timer(away - time.monotonic() + seconds[0], go.touch).start()
 
         try:
