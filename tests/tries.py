@@ -80,13 +80,13 @@ async def step(url: str, groups: int, size: int, *, run: str = "r", gap: float =
 
 
 @contextlib.contextmanager
-def service(*words: str, port: int = 0, wrapper: str = "", before: Any = None, **environment: Any) -> Iterator[Any]:
+def service(*words: str, port: int = 0, wrapper: str = "", **environment: Any) -> Iterator[Any]:
     """`dare-reward serve` with these words, as a process whose `.url` answers; `wrapper` is Python that runs before."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
     env |= {"RAY_ADDRESS": "local", "DARE_LOG": "error", **{k: str(v) for k, v in environment.items()}}
     code = f"{wrapper}\nimport sys; from dare_reward.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "serve", "--port", str(port), *words]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, preexec_fn=before)  # noqa: PLW1509
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     try:
         for line in process.stdout:  # Ray talks before
             if match := re.search(r"listens on (http://\S+)", line):

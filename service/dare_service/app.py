@@ -67,7 +67,7 @@ class State:
     recorder: RunRecorder = field(init=False)
     scorer: RequestScorer = field(init=False)
     settled: SettledScorer = field(init=False)
-    owners: JoinedElsewhere | None = None  # with several replicas: who joins single rollouts
+    shards: JoinedElsewhere | None = None  # with several replicas: who joins single rollouts
     draining: bool = False
     streams: int = 0  # pages that are open
 
@@ -281,7 +281,7 @@ async def get_reward(request: Request) -> Response:
 
 async def _openrlhf(request: Request, state: State, body: bytearray) -> Awaitable[Response]:
     """What is left to wait for once the body is read."""
-    if state.owners and (reply := await state.owners.forward(request, body)):
+    if state.shards and (reply := await state.shards.forward(request, body)):
         return reply
     return state.openrlhf.answer(request, await state.openrlhf.read(request, body))
 
@@ -292,7 +292,7 @@ async def rollouts(request: Request) -> Response:
     _admit(request, state)
     with state.admission.hold() as lease:
         body = await _body(request, state, form(request.headers, state.settings, frames=False), lease)
-        answer: Awaitable[Response] | None = await state.owners.forward(request, body) if state.owners else None
+        answer: Awaitable[Response] | None = await state.shards.forward(request, body) if state.shards else None
         if answer is None:
             answer = state.rollouts.answer(request, await state.rollouts.read(request, body))
     del body
@@ -378,15 +378,15 @@ async def info(request: Request) -> Response:
         "warnings": state.runs.warnings,
         "run_log": state.recorder.status,
     }
-    if state.owners:
-        content["replicas"] = await state.owners.info()
+    if state.shards:
+        content["replicas"] = await state.shards.info()
     return Response(to_json(content), media_type="application/json")
 
 
 async def metrics(request: Request) -> Response:
     """Counters and histograms in Prometheus's text format."""
     state: State = request.app.state.dare
-    text = await state.owners.metrics(state.metrics) if state.owners else state.metrics.render()
+    text = await state.shards.metrics(state.metrics) if state.shards else state.metrics.render()
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

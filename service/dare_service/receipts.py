@@ -135,14 +135,15 @@ class _HalfClosing:
             self._transport.write_eof()
 
 
-def notice_the_dead(listener: socket.socket) -> None:
-    """Its connections end within half a minute of their client's host or path being gone, in silence or amid a reply.
+def notice_the_dead(listener: socket.socket, *, within: int = 25) -> None:
+    """Its connections end so many seconds after their client's host or path is gone, in silence or amid a reply.
 
     A client whose connection was cut on its side alone comes back after a second: until the service knows, its next try
     is another rollout.
     """
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 25_000)):
+    times = {"TCP_KEEPIDLE": within * 2 // 5, "TCP_KEEPINTVL": within // 5, "TCP_KEEPCNT": 3}
+    for name, value in (*times.items(), ("TCP_USER_TIMEOUT", within * 1000)):
         if hasattr(socket, name):
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from dare_reward import __version__
 
@@ -29,7 +30,7 @@ from .problems import response
 from .receipts import Connection, notice_the_dead
 from .settings import SECRET, Settings, SettingsError, unread
 
-__all__ = ["bind", "log_to_stderr", "serve", "steady"]
+__all__ = ["Protocol", "address", "bind", "configured", "ready_the_process", "serve", "steady"]
 
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 
@@ -108,8 +109,8 @@ class Server(uvicorn.Server):
         """Say where once the port takes connections, not before."""
         await super().startup(sockets)
         for listener in sockets or []:
-            print(f"dare-reward listens on {_address(listener)}", flush=True)
-            _log_start(self.state.settings, _address(listener))
+            print(f"dare-reward listens on {address(listener)}", flush=True)
+            _log_start(self.state.settings, address(listener))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """The first signal starts draining, a second one ends at once."""
@@ -129,22 +130,8 @@ def serve(settings: Settings) -> int:
     """Bind, say where, and serve until told to stop."""
     app = create_app(settings)
     listener = bind(settings)
-    log_to_stderr(settings)  # from here on the process is a server's: what a wrong setting ends has changed nothing
-    steady()
-    config = uvicorn.Config(
-        app,
-        http=type("Bounded", (Protocol,), {"settings": settings}),
-        ws="none",
-        proxy_headers=bool(settings.trusted_proxies),
-        forwarded_allow_ips=settings.trusted_proxies,
-        log_config=None,
-        access_log=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=math.ceil(settings.grace),
-        backlog=settings.backlog,
-        server_header=False,
-    )
-    _open_files()
+    ready_the_process(settings)  # from here on it is a server's: what a wrong setting ends has changed nothing
+    config = configured(app)
     _warn(settings, app.state.dare)
     _backlog(settings)
     server, began = Server(config, app.state.dare), time.monotonic()
@@ -155,6 +142,24 @@ def serve(settings: Settings) -> int:
     code = 0 if server.started else 3
     _end_threads(app.state.dare, code)
     return code
+
+
+def configured(app: FastAPI, protocol: type[Protocol] = Protocol) -> uvicorn.Config:
+    """How uvicorn serves this application."""
+    settings: Settings = app.state.dare.settings
+    return uvicorn.Config(
+        app,
+        http=type("Bounded", (protocol,), {"settings": settings}),
+        ws="none",
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=math.ceil(settings.grace),
+        backlog=settings.backlog,
+        server_header=False,
+    )
 
 
 def _log_start(settings: Settings, address: str) -> None:
@@ -197,6 +202,13 @@ def _end_threads(state: State, code: int) -> None:
                 logging.shutdown()
                 sys.stdout.flush()
                 os._exit(code)
+
+
+def ready_the_process(settings: Settings) -> None:
+    """Its log, its memory and its sockets become a server's."""
+    _log_to_stderr(settings)
+    steady()
+    _open_files()
 
 
 def steady() -> None:
@@ -246,12 +258,12 @@ def bind(settings: Settings) -> socket.socket:
     return listener
 
 
-def _address(listener: socket.socket) -> str:
+def address(listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def log_to_stderr(settings: Settings) -> None:
+def _log_to_stderr(settings: Settings) -> None:
     """One JSON line an event."""
     level = {"info": logging.INFO, "error": logging.ERROR, "off": logging.CRITICAL + 1}[settings.log]
     handler = logging.StreamHandler(sys.stderr)

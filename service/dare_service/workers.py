@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from .body import Disconnected
 
-__all__ = ["INLINE_BYTES", "Workers", "run", "unless_gone"]
+__all__ = ["INLINE_BYTES", "Workers", "run", "unless_gone", "until_gone"]
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], receive: C
 
     begun = executor.submit(work, watch)
     result = asyncio.wrap_future(begun)
-    client = asyncio.ensure_future(_until_gone(receive))
+    client = asyncio.ensure_future(until_gone(receive))
     try:
         await asyncio.wait((result, client), return_when=asyncio.FIRST_COMPLETED)
         if not result.done():
@@ -72,6 +72,6 @@ async def unless_gone(executor: Executor, work: Callable[[Watch], T], receive: C
         client.cancel()
 
 
-async def _until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
+async def until_gone(receive: Callable[[], Awaitable[Any]]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

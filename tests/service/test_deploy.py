@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -93,37 +94,45 @@ def listens(path):
         return tried.connect_ex(str(path)) == 0
 
 
-@pytest.fixture
-def proxy(start_server, tmp_path):
-    """The service behind nginx as deploy/nginx.conf has it, with other ports and paths; yields a client."""
+@contextmanager
+def nginx(folder, text):
+    """nginx with this configuration, its ports and paths in the folder; yields a client."""
     certificate = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
     certificate += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "dare-reward.key", "-out", "dare-reward.crt"]
-    subprocess.run(certificate, cwd=tmp_path, check=True, capture_output=True)
-    with start_server(DARE_TOKEN="secret", DARE_TRUSTED_PROXIES="127.0.0.1") as (url, _):
-        # nginx cannot choose a free port itself: a socket in the folder stands for the public one.
-        text = NGINX.replace("server 127.0.0.1:8000;", f"server {url.removeprefix('http://')};")
-        text = text.replace("listen 443 ssl", f"listen unix:{tmp_path}/socket ssl").replace("/etc/nginx", str(tmp_path))
-        text = text.replace("/run/nginx.pid", f"{tmp_path}/pid").replace("/var/log/nginx", str(tmp_path))
-        text = text.replace("worker_processes auto;", "worker_processes 1; daemon off; error_log stderr;")
-        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
-            text = text.replace("http {", f"http {{ {name}_temp_path {tmp_path}/{name};", 1)
-        (tmp_path / "nginx.conf").write_text(text)
-        command = ["nginx", "-e", "stderr", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
-        checked = subprocess.run([*command, "-t"], capture_output=True, text=True)
-        assert checked.returncode == 0, checked.stderr
-        assert "[warn]" not in checked.stderr
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-            try:
-                while not listens(tmp_path / "socket"):
-                    assert process.poll() is None
-                    time.sleep(0.02)
-                context = ssl.create_default_context(cafile=str(tmp_path / "dare-reward.crt"))
-                transport = httpx.HTTPTransport(uds=f"{tmp_path}/socket", verify=context)
-                headers = {"Authorization": "Bearer secret"}
-                with httpx.Client(transport=transport, base_url="https://localhost", headers=headers) as client:
-                    yield client
-            finally:
-                process.terminate()
+    subprocess.run(certificate, cwd=folder, check=True, capture_output=True)
+    # nginx cannot choose a free port itself: a socket in the folder stands for the public one.
+    text = text.replace("listen 443 ssl", f"listen unix:{folder}/socket ssl").replace("/etc/nginx", str(folder))
+    text = text.replace("/run/nginx.pid", f"{folder}/pid").replace("/var/log/nginx", str(folder))
+    text = text.replace("worker_processes auto;", "worker_processes 1; daemon off; error_log stderr;")
+    for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
+        text = text.replace("http {", f"http {{ {name}_temp_path {folder}/{name};", 1)
+    (folder / "nginx.conf").write_text(text)
+    command = ["nginx", "-e", "stderr", "-p", str(folder), "-c", str(folder / "nginx.conf")]
+    checked = subprocess.run([*command, "-t"], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+    assert "[warn]" not in checked.stderr
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            while not listens(folder / "socket"):
+                assert process.poll() is None
+                time.sleep(0.02)
+            context = ssl.create_default_context(cafile=str(folder / "dare-reward.crt"))
+            transport = httpx.HTTPTransport(uds=f"{folder}/socket", verify=context)
+            headers = {"Authorization": "Bearer secret"}
+            with httpx.Client(transport=transport, base_url="https://localhost", headers=headers) as client:
+                yield client
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def proxy(start_server, tmp_path):
+    """The service behind nginx as deploy/nginx.conf has it."""
+    with (
+        start_server(DARE_TOKEN="secret", DARE_TRUSTED_PROXIES="127.0.0.1") as (url, _),
+        nginx(tmp_path, NGINX.replace("127.0.0.1:8000", url.removeprefix("http://"))) as client,
+    ):
+        yield client
 
 
 @needs["nginx"]
@@ -148,6 +157,41 @@ def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path
         rewards = list(pool.map(rollout, "4454"))
     assert rewards[0] == rewards[1] == rewards[3] > rewards[2]
     assert "secret" not in (tmp_path / "dare-reward.log").read_text()
+
+
+class Compose(yaml.SafeLoader):
+    """Reads the tags of Compose."""
+
+
+Compose.add_constructor("!override", lambda loader, node: loader.construct_sequence(node))
+
+
+@needs["nginx"]
+@needs["openssl"]
+def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollouts(start_server, tmp_path):
+    services = yaml.load((DEPLOY / "compose-two.yml").read_text(), Compose)["services"]
+    shell, replicas = services["proxy"]["command"][2], services["reward"]["deploy"]["replicas"]
+    with ExitStack() as started:
+        environment = {**services["reward"]["environment"], "DARE_TOKEN": "secret"}
+        urls = [started.enter_context(start_server(**environment))[0] for _ in range(replicas)]
+        written = subprocess.run(
+            shell.partition(" > ")[0].replace("/deploy", str(DEPLOY)), shell=True, capture_output=True
+        )
+        assert b"server reward:8000;" in written.stdout
+        both = "; server ".join(url.removeprefix("http://") for url in urls)  # what the name stands for
+        client = started.enter_context(nginx(tmp_path, written.stdout.decode().replace("reward:8000", both)))
+        body = {"groups": [{"rollouts": [{"answer": a} for a in "445"]}]}
+        replies = [client.post("/v1/reward?method=ttrl", json=body).json()["groups"] for _ in range(4)]
+        assert replies == [replies[0]] * 4
+        counted = 'dare_requests_total{code="200",route="/v1/reward"} 2.0'
+        assert all(counted in httpx.get(f"{url}/metrics").text for url in urls)
+        sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
+        named = {"run": "r", "group_id": "g", "group_size": 2, "index": 0, "rollout": {"text": "4"}}
+        paths = {"/get_reward?group_size=2&run=r": sent, "/reward?group_size=2&run=r": sent, "/v1/rollouts": named}
+        for path, content in paths.items():
+            refused = client.post(path, json=content)
+            assert refused.status_code == 503
+            assert "single rollouts are joined in the memory of one process" in refused.json()["detail"]
 
 
 # Metrics

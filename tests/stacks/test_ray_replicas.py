@@ -1,14 +1,23 @@
 """Ray Serve: replicas and shards as processes, killed while thousands of parts of a step wait for each other."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import httpx
 import pytest
+import yaml
 from tries import count, disturbed, processes, service, step
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
 GROUPS, SIZE, REPLICAS = 12, 8, 3
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +72,62 @@ def test_over_two_nodes(undisturbed):
         serve.shutdown()
         ray.shutdown()
         cluster.shutdown()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def started(*command):
+    """A command beside this Python, until SIGTERM ends it."""
+    path = Path(sys.executable).with_name(command[0])
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DARE_", "RAY_"))}
+    env |= {"DARE_LOG": "error", "RAY_AUTH_MODE": "disabled"}  # this cluster lives on loopback, for this test
+    with subprocess.Popen([path, *command[1:]], env=env) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def answers(url):
+    try:
+        return httpx.get(url).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def until(condition, process):
+    while not condition():
+        assert process.poll() is None
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("how", ["run", "deploy"])
+def test_the_file_of_the_repository(how, tmp_path, undisturbed):
+    """As docs/ray.md says it: on a Ray that `serve run` starts, and on a cluster that is there."""
+    config = yaml.safe_load((ROOT / "examples" / "ray_serve.yaml").read_text())
+    port = config["http_options"]["port"] = free_port()
+    file = tmp_path / "ray_serve.yaml"
+    file.write_text(yaml.safe_dump(config))
+    url = f"http://127.0.0.1:{port}"
+    with contextlib.ExitStack() as running:
+        if how == "run":
+            ray = running.enter_context(started("serve", "run", str(file)))
+        else:
+            gcs, dashboard = free_port(), free_port()
+            ports = [f"--port={gcs}", f"--dashboard-port={dashboard}", "--dashboard-agent-listen-port=0"]
+            ray = running.enter_context(started("ray", "start", "--head", "--block", "--num-cpus=2", *ports))
+            until(lambda: answers(f"http://127.0.0.1:{dashboard}/api/version"), ray)
+            with started("serve", "deploy", str(file), "--address", f"http://127.0.0.1:{dashboard}") as deployed:
+                assert deployed.wait(120) == 0
+        until(lambda: answers(f"{url}/ready"), ray)
+        processes(url, config["applications"][0]["args"]["replicas"])
+        assert asyncio.run(step(url, GROUPS, SIZE)) == undisturbed
+        body = {"groups": [{"rollouts": [{"answer": a} for a in "445"]}]}
+        assert httpx.post(f"{url}/v1/reward?method=ttrl", json=body).json()["groups"][0]["rewards"] == [1, 1, 0]
 
 
 def test_another_version_of_ray_is_refused(monkeypatch):

@@ -1,1 +1,1 @@
-"""Several replicas of the service behind one address; groups of single rollouts form at their owners."""
+"""Several replicas of the service behind one address; groups of single rollouts form at their shards."""

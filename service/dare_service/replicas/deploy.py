@@ -1,10 +1,10 @@
-"""The service on Ray: an application of Ray Serve, and an actor for each owner.
+"""The service on Ray: an application of Ray Serve, and an actor for each shard.
 
     serve run dare_service.replicas.deploy:application replicas=4 shards=4
     serve deploy CONFIG.yaml        the same from a file
     dare-reward serve --replicas 4  on this machine
 
-Replicas find the owners by name, and the first that needs one starts it. Ray starts an owner again that dies. An owner
+Replicas find the shards by name, and the first that needs one starts it. Ray starts a shard again that dies. A shard
 whose replicas are gone, or are of another version or other settings, sends its clients away and ends; the replicas
 that need it then start their own.
 """
@@ -14,20 +14,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import httpx
 import ray
-from fastapi import FastAPI
-from prometheus_client.core import Metric
 from ray import serve
 from ray.serve import Application
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -36,68 +34,30 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from dare_reward import __version__
 
 from ..app import State, create_app
-from ..server import bind, log_to_stderr, steady
+from ..server import address, bind, ready_the_process
 from ..settings import Settings, SettingsError, from_environment
-from .ingress import Owners
-from .link import ShardLink
-from .owner import End, Owner, ShardReply, ShardRequest
+from .ingress import ShardLink, Shards
+from .shard import Shard
 
 __all__ = ["application", "serve_here"]
 
 NAMESPACE = "dare-reward"
-UNWANTED = 10.0  # seconds without a replica of its own version and settings, after which an owner ends
 WAITING = 20_000  # requests at once, most of them waiting for siblings
-SWEEP = 0.5
 
 
-@ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=WAITING)
-class JoinShard:
-    """An owner. Ray calls its methods."""
+@ray.remote(num_cpus=0, max_restarts=-1)
+class JoinShard(Shard):
+    """A shard whose process Ray keeps. Without a host it listens where Ray does."""
 
-    def __init__(self, settings: Settings, number: int, fingerprint: str) -> None:
-        log_to_stderr(settings)
-        steady()
-        app = create_app(replace(settings, page="off"))  # nobody's address leads to it
-        self._state: State = app.state.dare
-        self._number = number
-        self._owner = Owner(app, fingerprint=fingerprint)
-        self._watching: asyncio.Task[None] | None = None
+    def __init__(self, settings: Settings, number: int, host: str, fingerprint: str) -> None:
+        super().__init__(settings, number, host or ray.util.get_node_ip_address(), fingerprint)
 
-    async def exchange(self, replica: str, fingerprint: str, batch: Sequence[ShardRequest | End]) -> str:
-        self._watching = self._watching or asyncio.ensure_future(self._watch())
-        return await self._owner.exchange(replica, fingerprint, batch)
-
-    async def results(self, replica: str) -> list[tuple[int, ShardReply | None]]:
-        return await self._owner.results(replica)
-
-    async def about(self) -> dict[str, Any]:
-        joins = {"openrlhf": self._state.openrlhf.join, "rollouts": self._state.rollouts.join}
-        waiting = {name: join.waiting for name, join in joins.items()}
-        told = {
-            "shard": self._number,
-            "pid": os.getpid(),
-            "version": __version__,
-            "replicas": sorted(self._owner.peers),
-        }
-        notices = {"warnings": self._state.runs.warnings, "run_log": self._state.recorder.status}
-        return {**told, "waiting": waiting, **notices}
-
-    async def metrics(self) -> list[Metric]:
-        return list(self._state.metrics.registry.collect())
-
-    async def _watch(self) -> None:
-        while not self._owner.unwanted(UNWANTED):
-            await asyncio.sleep(SWEEP)
-            self._owner.sweep()
-        self._state.draining = True
-        self._state.stop_joins()
-        await asyncio.sleep(2 * SWEEP)  # the refusals go out
-        self._state.recorder.close()
+    def ended(self) -> None:
         ray.kill(ray.get_runtime_context().current_actor)
 
 
 class _Remote:
-    """An actor as its links see it: its methods without `.remote`."""
+    """An actor's methods without `.remote`."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -106,41 +66,36 @@ class _Remote:
         return getattr(self._actor, method).remote
 
 
-async def _connect(name: str, settings: Settings, number: int, fingerprint: str) -> Any:
-    """The owner of that name; a new one if there is none. Asking may wait for Ray's head, so a thread does."""
+async def _find(name: str, *arguments: Any) -> _Remote:
+    """The shard of that name; a new one if there is none. Asking may wait for Ray's head, so a thread does."""
     options = {"name": name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
     start = JoinShard.options(**options).remote  # type: ignore[attr-defined]
-    return _Remote(await asyncio.to_thread(start, settings, number, fingerprint))
+    return _Remote(await asyncio.to_thread(start, *arguments))
 
 
-def replica(settings: Settings, shards: int) -> ASGIApp:
+def _replica(settings: Settings, shards: int, host: str) -> ASGIApp:
     """The application of one replica, in the process that serves it."""
-    log_to_stderr(settings)
-    steady()
-    app: FastAPI = create_app(settings)
+    ready_the_process(settings)
+    app = create_app(settings)
     state: State = app.state.dare
     context = serve.get_replica_context()
     name = context.replica_id.unique_id
-    fingerprint = _fingerprint(settings, shards)
-    links = []
-    for number in range(shards):
-        owner = f"dare-join {context.app_name} {number} of {shards}"
-        links.append(ShardLink(name, fingerprint, partial(_connect, owner, settings, number, fingerprint)))
-    state.owners = Owners(name, settings, state.workers, links)
+    content = json.dumps([__version__, shards, asdict(settings)], sort_keys=True)
+    fingerprint = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    finds = (
+        partial(_find, f"dare-join {context.app_name} {number} of {shards}", settings, number, host, fingerprint)
+        for number in range(shards)
+    )
+    links = [ShardLink(name, fingerprint, find) for find in finds]
+    state.shards = owners = Shards(name, settings, state.workers, links)
     outer: Any = ProxyHeadersMiddleware(app, settings.trusted_proxies) if settings.trusted_proxies else app  # type: ignore[arg-type]
 
     async def begun(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            for link in links:
-                link.start()
+            owners.start()
         await outer(scope, receive, send)
 
     return begun
-
-
-def _fingerprint(settings: Settings, shards: int) -> str:
-    content = json.dumps([__version__, shards, asdict(settings)], sort_keys=True)
-    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def application(args: dict[str, Any]) -> Application:
@@ -156,9 +111,9 @@ def application(args: dict[str, Any]) -> Application:
     return _bound(settings, replicas, shards or replicas)
 
 
-def _bound(settings: Settings, replicas: int, shards: int) -> Application:
+def _bound(settings: Settings, replicas: int, shards: int, host: str = "") -> Application:
     def build() -> ASGIApp:
-        return replica(settings, shards)
+        return _replica(settings, shards, host)
 
     deployment = serve.deployment(
         name="dare-reward",
@@ -176,18 +131,18 @@ def _bound(settings: Settings, replicas: int, shards: int) -> Application:
 def serve_here(settings: Settings, replicas: int) -> int:
     """Start or join Ray, serve until told to stop; the exit code."""
     stop = threading.Event()
-    port = _free_port(settings)  # before Ray: its proxies would share a port with another process
-    bound = _bound(settings, replicas, replicas)
+    with bind(settings) as listener:  # before Ray: its proxies would share a port with another process
+        url, port = address(listener), listener.getsockname()[1]
+    joined = os.environ.get("RAY_ADDRESS", "local")  # never one that happens to run here
+    bound = _bound(settings, replicas, replicas, "127.0.0.1" if joined == "local" else "")
     try:
-        address = os.environ.get("RAY_ADDRESS", "local")  # never one that happens to run here
-        ray.init(address, namespace=NAMESPACE, include_dashboard=False, logging_level="ERROR")
+        ray.init(joined, namespace=NAMESPACE, include_dashboard=False, logging_level=logging.ERROR)
     except (RuntimeError, ConnectionError) as error:
         raise SettingsError(f"Ray cannot be started or joined: {str(error).splitlines()[0]}") from None
     serve.start(http_options={"host": settings.host, "port": port}, proxy_location="HeadOnly")
     serve.run(bound, name="dare-reward", route_prefix="/")
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: stop.set())
-    url = f"http://[{settings.host}]:{port}" if ":" in settings.host else f"http://{settings.host}:{port}"
     while not (stop.is_set() or _answers(f"{url}/ready")):  # Ray's proxy hears of the application a little later
         time.sleep(0.1)
     sys.stdout.write(f"dare-reward listens on {url}\n")
@@ -196,11 +151,6 @@ def serve_here(settings: Settings, replicas: int) -> int:
     serve.delete("dare-reward")
     ray.shutdown()
     return 0
-
-
-def _free_port(settings: Settings) -> int:
-    with bind(settings) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _answers(url: str) -> bool:

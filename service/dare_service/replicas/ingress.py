@@ -1,10 +1,10 @@
-"""What a replica does with a single rollout: the owner of its group answers it."""
+"""What a replica does with a single rollout: it asks the shard that owns the group, as a proxy does."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,85 +12,145 @@ from typing import Any
 from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 from starlette.types import Receive, Scope, Send
 
 from ..body import Disconnected
 from ..metrics import Metrics
 from ..problems import RefusalError
+from ..receipts import notice_the_dead
 from ..request_url import query_string
 from ..settings import Settings
-from ..workers import INLINE_BYTES, Workers, run
-from .link import LostError, ShardLink
-from .owner import ShardReply
+from ..workers import INLINE_BYTES, Workers, run, until_gone
 from .ring import group_of, owner_of
+from .shard import BEAT, GONE
 
-__all__ = ["Owners"]
+__all__ = ["ShardLink", "Shards"]
 
 SHORT = 256 << 10  # a longer body is read in the threads of whole steps
-OWN = {b"x-request-id", b"x-dare-version", b"x-content-type-options"}  # the replica's own
-SCOPE = (
-    "type",
-    "asgi",
-    "http_version",
-    "method",
-    "scheme",
-    "path",
-    "raw_path",
-    "root_path",
-    "query_string",
-    "client",
-    "server",
-)
+OWN = {b"x-request-id", b"x-dare-version", b"x-content-type-options", b"date"}  # the replica's own
+ONE_HOP = {b"connection", b"content-length", b"transfer-encoding", b"expect"}
+ONE_HOP |= {b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id"}  # as this replica understands them
 ONCE = {"dare_requests", "dare_request_seconds", "dare_rejected"}  # what a replica has counted already
-PATIENCE = 5.0  # seconds for a shard to say something of itself
+PATIENCE = 5.0  # seconds: an answer may take so much longer than the hold, and a shard to say something of itself
+
+
+class ShardLink:
+    """Knows where one shard is for as long as the replica lives. `find` looks for it, wherever it is."""
+
+    def __init__(self, replica: str, fingerprint: str, find: Callable[[], Awaitable[Any]]) -> None:
+        self._words = replica, fingerprint
+        self._find = find
+        self._found = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.remote: Any = None
+        self.told: dict[str, Any] = {}
+
+    def start(self) -> None:
+        self._task = self._task or asyncio.ensure_future(self._beat())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def ask(self, content: bytes) -> Response:
+        """The answer to this request. Who comes while the shard is away waits for the one that takes its place."""
+        reader, writer = await self._open()
+        try:
+            notice_the_dead(writer.get_extra_info("socket"), within=2 * GONE)  # a next try must come after that
+            writer.write(content)
+            del content  # whoever waits for siblings holds none
+            status, *lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[:-2]
+            headers = [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
+            body = await reader.readexactly(int(dict(headers)[b"content-length"]))
+        except BaseException:
+            writer.close()
+            raise
+        reply = _Reply(body, int(status.split()[1]))
+        reply.writer = writer
+        reply.raw_headers = [pair for pair in headers if pair[0] not in OWN]
+        return reply
+
+    async def metrics(self) -> list[Metric]:
+        try:
+            return await asyncio.wait_for(self.remote.metrics(), PATIENCE)
+        except Exception:  # noqa: BLE001  (a shard that is lost has nothing to tell)
+            return []
+
+    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        while True:
+            await self._found.wait()
+            try:
+                return await asyncio.open_connection(*self.told["address"])
+            except (ConnectionError, KeyError):  # it is away, or was found to be meanwhile
+                self._lose()
+
+    async def _beat(self) -> None:
+        while True:
+            try:
+                self.remote = self.remote or await self._find()
+                self.told = await self.remote.beat(*self._words)
+                self._found.set()
+            except Exception:  # noqa: BLE001  (whatever it is, the shard cannot be talked to)
+                self._lose()
+            await asyncio.sleep(BEAT)
+
+    def _lose(self) -> None:
+        self.remote, self.told = None, {"lost": True}
+        self._found.clear()
+
+
+class _Reply(Response):
+    """The shard hears of it when the reply has gone out. Nobody here can tell whether it arrived."""
+
+    writer: asyncio.StreamWriter
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+            self.writer.write(b"\r\n")
+        finally:
+            self.writer.close()
 
 
 @dataclass(frozen=True)
-class Owners:
-    """The owners of all groups, by number."""
+class Shards:
+    """All of them, by number."""
 
     replica: str
     settings: Settings
     workers: Workers
     links: Sequence[ShardLink]
 
+    def start(self) -> None:
+        for link in self.links:
+            link.start()
+
     async def forward(self, request: Request, body: bytes | bytearray) -> Awaitable[Response] | None:
-        """Ask the owner of the group; you await its answer. None: this is no single rollout."""
+        """The request for the shard of the group; you await its answer. None: this is no single rollout."""
         group = await self._group(request, body)
         if group is None:
             return None
-        link = self.links[owner_of(group, len(self.links))]
-        link.start()
-        return self._answer(request, link, *link.ask(_scope(request), bytes(body)))
+        self.start()
+        return self._answer(request, self.links[owner_of(group, len(self.links))], _head(request, len(body)) + body)
 
-    async def _answer(
-        self, request: Request, link: ShardLink, number: int, answer: asyncio.Future[ShardReply]
-    ) -> Response:
-        gone = asyncio.ensure_future(_until_gone(request))
+    async def _answer(self, request: Request, link: ShardLink, content: bytes) -> Response:
+        asked = asyncio.ensure_future(link.ask(content))
+        del content
+        gone = asyncio.ensure_future(until_gone(request.receive))
+        patience = max(self.settings.join_hold, self.settings.rollouts_hold) + PATIENCE  # the shard answers before
         try:
-            await asyncio.wait((answer, gone), timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise Disconnected if gone.done() else LostError
-            found = answer.result()
-        except LostError:
-            link.end(number, delivered=False)
+            await asyncio.wait((asked, gone), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise Disconnected if gone.done() else TimeoutError
+            reply = asked.result()
+        except (OSError, EOFError):
             why = "the process that owns this group was lost; try again in a second"
             raise RefusalError(503, why, code="owner", headers={"Retry-After": "1"}) from None
-        except BaseException:
-            link.end(number, delivered=False)
-            raise
         finally:
             gone.cancel()
-        request.scope["state"]["notes"].update(found.notes)
-        reply = _Reply(found.body, found.status, ended=partial(link.end, number))
-        reply.raw_headers = [pair for pair in found.headers if pair[0] not in OWN]
+            asked.cancel()
+        request.scope["state"]["notes"]["forwarded"] = True
         return reply
-
-    @property
-    def _patience(self) -> float:
-        """The owner answers before that, unless there is none."""
-        return max(self.settings.join_hold, self.settings.rollouts_hold) + PATIENCE
 
     async def _group(self, request: Request, body: bytes | bytearray) -> bytes | None:
         address = request.client.host if request.client else ""
@@ -102,77 +162,41 @@ class Owners:
 
     async def info(self) -> dict[str, Any]:
         """For `GET /info`: which replica this is, and the shards."""
-        found = await self._asked("about")
-        return {"replica": self.replica, "pid": os.getpid(), "shards": [x or {"lost": True} for x in found]}
+        self.start()
+        return {"replica": self.replica, "pid": os.getpid(), "shards": [link.told for link in self.links]}
 
     async def metrics(self, own: Metrics) -> bytes:
         """Of this replica and of all shards, each with its label."""
-        found = {("replica", self.replica): own.registry.collect()}
-        for number, told in enumerate(await self._asked("metrics")):
-            found["shard", str(number)] = [family for family in told or () if family.name not in ONCE]
-        return _render(found)
-
-    async def _asked(self, what: str) -> list[Any]:
-        for link in self.links:
-            link.start()
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_told(link, what)) for link in self.links]
-        return [task.result() for task in tasks]
-
-
-class _Reply(Response):
-    """The owner hears when the reply has gone out, or that it has not. Nobody here can tell whether it arrived."""
-
-    def __init__(self, content: bytes, status: int, *, ended: Callable[..., None]) -> None:
-        super().__init__(content, status)
-        self._ended = ended
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        except BaseException:
-            self._ended(delivered=False)
-            raise
-        self._ended(delivered=True)
+        self.start()
+        found = [("replica", self.replica, own.registry.collect())]
+        for number, told in enumerate(await asyncio.gather(*(link.metrics() for link in self.links))):
+            found.append(("shard", str(number), [family for family in told if family.name not in ONCE]))
+        merged: dict[str, Metric] = {}
+        for kind, name, families in found:
+            for f in families:
+                into = merged.setdefault(f.name, Metric(f.name, f.documentation, f.type, f.unit))
+                into.samples += [s._replace(labels={**s.labels, kind: name}) for s in f.samples]
+        return generate_latest(_Collected(merged.values()))
 
 
-async def _told(link: ShardLink, what: str) -> Any:
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while link.remote is None:  # noqa: ASYNC110  it connects by itself
-                await asyncio.sleep(0.01)
-            return await getattr(link.remote, what)()
-    except Exception:  # noqa: BLE001  (a shard that is lost has nothing to tell)
-        return None
-
-
-def _scope(request: Request) -> dict[str, Any]:
-    """What of the request an owner needs; under the same id."""
-    scope = {name: request.scope[name] for name in SCOPE if name in request.scope}
-    own = request.scope["state"]
-    headers = [(b"x-request-id", own["request_id"].encode()), *map(tuple, request.scope["headers"])]
-    return {**scope, "headers": headers, "state": {"token": own["token"]} if "token" in own else {}}
-
-
-async def _until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-class _Merged(Collector):
+class _Collected(CollectorRegistry):
     def __init__(self, families: Iterable[Metric]) -> None:
+        super().__init__()
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
         yield from self._families
 
 
-def _render(found: Mapping[tuple[str, str], Iterable[Metric]]) -> bytes:
-    merged: dict[str, Metric] = {}
-    for (kind, name), families in found.items():
-        for family in families:
-            into = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type, family.unit))
-            into.samples += [s._replace(labels={**s.labels, kind: name}) for s in family.samples]
-    registry = CollectorRegistry()
-    registry.register(_Merged(merged.values()))
-    return generate_latest(registry)
+def _head(request: Request, size: int) -> bytes:
+    """The request again, under the same id and from the same client."""
+    scope, state = request.scope, request.scope["state"]
+    lines = [b"POST %s?%s HTTP/1.1" % (scope["path"].encode(), scope["query_string"])]
+    lines += [name + b": " + value for name, value in scope["headers"] if name not in ONE_HOP]
+    client = request.client.host if request.client else "unknown"
+    own = {"X-Forwarded-For": client, "X-Forwarded-Proto": scope["scheme"]}
+    own |= {"X-Request-Id": state["request_id"], "Content-Length": size}
+    if "token" in state and "authorization" not in request.headers:
+        own["Authorization"] = f"Bearer {state['token']}"
+    lines += [f"{name}: {value}".encode("utf-8", "surrogateescape") for name, value in own.items()]
+    return b"\r\n".join([*lines, b"", b""])

@@ -1,19 +1,19 @@
-"""Replicas and owners in one process, without Ray: every reply is the one that a single process gives."""
+"""Replicas and shards in one process, without Ray: every reply is the one that a single process gives."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import socket
 
 import httpx
 import pytest
 
 from dare_service.app import create_app
-from dare_service.replicas.ingress import Owners
-from dare_service.replicas.link import ShardLink
-from dare_service.replicas.owner import LEASE, Owner
+from dare_service.replicas.ingress import ShardLink, Shards
 from dare_service.replicas.ring import group_of, owner_of
+from dare_service.replicas.shard import UNWANTED, Shard
 from dare_service.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -29,65 +29,59 @@ def body(answer, prompt="p\n"):
     return {"query": [f"{prompt}\\boxed{{{answer}}}"], "prompts": [prompt], "labels": [""]}
 
 
-class Shard:
-    """An owner that can die; the links find the one that takes its place."""
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    """Beats come often, and the servers leave the signals and the process to pytest."""
+    monkeypatch.setattr("dare_service.replicas.ingress.BEAT", 0.02)
+    monkeypatch.setattr("dare_service.replicas.shard.BEAT", 0.02)
+    monkeypatch.setattr("dare_service.replicas.shard.ready_the_process", lambda _: None)
+    monkeypatch.setattr("uvicorn.Server.capture_signals", lambda _: contextlib.nullcontext())
 
-    down = False
 
-    def __init__(self, settings, clock):
-        self.settings, self.clock = settings, clock
+class Place:
+    """Where a shard is; another one takes its place when it dies."""
+
+    def __init__(self, settings, number):
+        self.words = settings, number, "127.0.0.1"
+        self.down, self.shard = False, None
         self.restart()
 
     def restart(self):
-        self.app = create_app(self.settings)
-        self.state = self.app.state.dare
+        self.stop()
+        self.shard = Shard(*self.words, "f")
+        self.state = self.shard.state
         self.state.openrlhf.join.began = float("-inf")
-        self.owner = Owner(self.app, fingerprint="f", clock=self.clock)
 
-    async def connect(self):
+    def stop(self):
+        """The process is gone: its kernel breaks the connections."""
+        if self.shard is not None and self.shard._serving is not None:
+            self.shard._serving.cancel()
+            self.shard._watching.cancel()
+            for server in self.shard.server.servers:
+                server.close()
+            for connection in list(self.shard.server.server_state.connections):
+                connection.transport.abort()
+
+    def asked(self):
+        """How many requests have reached it."""
+        return sum(counter._value.get() for counter in self.state.metrics.requests._metrics.values())
+
+    async def find(self):
         if self.down:
             raise ConnectionError
-        return Remote(self, self.owner)
-
-
-class Remote:
-    def __init__(self, shard, owner):
-        self.shard, self.owner = shard, owner
-
-    def check(self):
-        if self.shard.owner is not self.owner:
-            raise ConnectionError
-
-    async def exchange(self, *words):
-        self.check()
-        return await self.owner.exchange(*words)
-
-    async def results(self, replica):
-        self.check()
-        call = asyncio.ensure_future(self.owner.results(replica))
-        while not call.done():
-            self.check()
-            await asyncio.wait((call,), timeout=0.01)
-        return call.result()
-
-    async def about(self):
-        return {"replicas": sorted(self.owner.peers)}
-
-    async def metrics(self):
-        return list(self.shard.state.metrics.registry.collect())
+        return self.shard
 
 
 class Cluster:
     def __init__(self, replicas=3, shards=2, **settings):
         self.settings = Settings(**{"log": "off", "page": "off", **settings})
-        self.now = 0.0
-        self.shards = [Shard(self.settings, lambda: self.now) for _ in range(shards)]
+        self.places = [Place(self.settings, number) for number in range(shards)]
         self.apps = [create_app(self.settings) for _ in range(replicas)]
         self.clients = []
         for number, app in enumerate(self.apps):
             state = app.state.dare
-            links = [ShardLink(f"replica{number}", "f", shard.connect) for shard in self.shards]
-            state.owners = Owners(f"replica{number}", self.settings, state.workers, links)
+            links = [ShardLink(f"replica{number}", "f", place.find) for place in self.places]
+            state.shards = Shards(f"replica{number}", self.settings, state.workers, links)
             self.clients.append(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test"))
 
     async def post(self, replica, answer, size, prompt="p\n"):
@@ -95,31 +89,15 @@ class Cluster:
         return reply.status_code, reply.content
 
     def waiting(self):
-        return sum(s.state.openrlhf.join.waiting for s in self.shards)
+        return sum(s.state.openrlhf.join.waiting for s in self.places)
 
     def joined(self):
-        return sum(j.waiting for s in self.shards for j in (s.state.openrlhf.join, s.state.rollouts.join))
+        return sum(j.waiting for s in self.places for j in (s.state.openrlhf.join, s.state.rollouts.join))
 
     async def until(self, condition):
         async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110  the condition is not ours to signal
                 await asyncio.sleep(0.005)
-
-    def kill(self, replica):
-        """The process is gone: it says no more, and its clients' connections break."""
-        for link in self.apps[replica].state.dare.owners.links:
-            link.stop()
-            link.end = lambda *_, **__: None
-
-    def lapse(self):
-        """The time passes after which an owner gives a silent replica up."""
-        for shard in self.shards:
-            silent = {name: peer.heard for name, peer in shard.owner.peers.items()}
-            for name in silent:
-                shard.owner.peers[name].heard = self.now if name not in self.dead else self.now - LEASE - 1
-            shard.owner.sweep()
-
-    dead: tuple[str, ...] = ()
 
 
 @contextlib.asynccontextmanager
@@ -129,10 +107,12 @@ async def cluster(**options):
         yield made
     finally:
         for app in made.apps:
-            for link in app.state.dare.owners.links:
+            for link in app.state.dare.shards.links:
                 link.stop()
         for client in made.clients:
             await client.aclose()
+        for place in made.places:
+            place.stop()
 
 
 async def one_process(answers, size, prompt="p\n"):
@@ -207,7 +187,7 @@ async def test_every_replica_gives_the_answer_of_one_process():
         for prompt in ("a\n", "b\n", "c\n", "d\n"):
             found = await asyncio.gather(*(c.post(i % 3, a, 6, prompt) for i, a in enumerate(answers)))
             assert found == await one_process(answers, 6, prompt)
-        assert {len(s.owner.peers) for s in c.shards} == {3}
+        assert all(p.asked() for p in c.places)
 
 
 async def test_the_explicit_join_too():
@@ -247,7 +227,7 @@ async def test_the_token_is_asked_for_at_the_replica():
     async with cluster(token="secret") as c:
         refused = await c.clients[0].post(URL.format(1), json=body(1))
         assert refused.status_code == 401
-        assert not any(s.owner.peers for s in c.shards)
+        assert not any(p.asked() for p in c.places)
         given = await c.clients[0].post(URL.format(1) + "&token=secret", json=body(1))
         assert given.status_code == 200
 
@@ -285,7 +265,7 @@ async def test_whole_groups_are_scored_where_they_arrive():
         assert (await c.clients[1].post("/reward?method=ttrl", json=groups)).status_code == 200
         step = {"query": ["a\\boxed{1}", "a\\boxed{2}"], "prompts": ["a", "a"], "labels": ["", ""]}
         assert (await c.clients[1].post(URL.format(2), json=step)).status_code == 200
-        assert not any(s.owner.peers for s in c.shards)
+        assert not any(p.asked() for p in c.places)
 
 
 async def test_the_same_text_waits_at_two_replicas():
@@ -305,44 +285,48 @@ async def test_a_client_that_goes_and_comes_back_elsewhere_counts_once():
         assert found == await one_process([1, 2, 3], 3)
 
 
-async def test_a_replica_dies_and_its_clients_count_once():
-    """Until the owner knows, their next tries wait: they may be twins, and may be the same rollouts."""
-    async with cluster() as c:
-        first = asyncio.ensure_future(c.post(0, 1, 3))
+async def as_a_replica(place, content, last):
+    """Ask a shard as a replica does, with `last` words after its reply."""
+    reader, writer = await asyncio.open_connection(*place.shard._listener.getsockname()[:2])
+    head = f"POST {URL.format(3)} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    reply = await reader.readuntil(b"\r\n\r\n")
+    await reader.readexactly(int(reply.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+    writer.write(last)
+    writer.close()
+    return reply
+
+
+@pytest.mark.parametrize(("last", "again"), [(b"", 200), (b"\r\n", 0)])
+async def test_a_reply_that_died_with_its_replica_is_given_again(last, again):
+    """A replica that was killed has read its reply, perhaps. Only its last word says that the client has it."""
+    async with cluster(shards=1) as c:
+        others = [asyncio.ensure_future(c.post(0, a, 3)) for a in (2, 3)]
+        await c.until(lambda: c.waiting() == 2)
+        assert b" 200 " in await as_a_replica(c.places[0], json.dumps(body(1)).encode(), last)
+        await asyncio.gather(*others)
+        retry = asyncio.ensure_future(c.post(2, 1, 3))
+        await c.until(lambda: retry.done() or c.waiting() == 1)
+        assert (retry.result()[0] if retry.done() else 0) == again  # the next epoch's waits for siblings
+        retry.cancel()
+
+
+async def test_a_replica_s_connections_end_soon_after_its_machine():
+    async with cluster(shards=1, replicas=1) as c:
+        post = asyncio.ensure_future(c.post(0, 1, 3))
         await c.until(lambda: c.waiting() == 1)
-        c.kill(0)
-        first.cancel()
-        others = [asyncio.ensure_future(c.post(1, a, 3)) for a in (1, 2)]
-        await c.until(lambda: c.waiting() == 2)  # the twin is not let in yet
-        c.dead = ("replica0",)
-        c.lapse()
-        await c.until(lambda: c.waiting() == 2)
-        others.append(asyncio.ensure_future(c.post(2, 3, 3)))
-        assert await asyncio.gather(*others) == await one_process([1, 2, 3], 3)
+        (connection,) = c.places[0].shard.server.server_state.connections
+        ours = connection.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        assert 0 < ours < 10_000  # when the replica notices, at the earliest, and lets its client try again
+        post.cancel()
 
 
-async def test_a_reply_that_died_with_its_replica_is_given_again():
-    async with cluster() as c:
-        waiting = [asyncio.ensure_future(c.post(0, a, 3)) for a in (1, 2)]
-        await c.until(lambda: c.waiting() == 2)
-        c.kill(0)
-        last = await c.post(1, 3, 3)
-        for task in waiting:
-            task.cancel()
-        again = [asyncio.ensure_future(c.post(2, a, 3)) for a in (1, 2)]
-        await asyncio.sleep(0.05)
-        c.dead = ("replica0",)
-        c.lapse()
-        assert [*await asyncio.gather(*again), last] == await one_process([1, 2, 3], 3)
-        assert sum(s.state.openrlhf.join.groups.remembered for s in c.shards) == 1
-
-
-async def test_an_owner_dies_and_everyone_comes_back():
+async def test_a_shard_dies_and_everyone_comes_back():
     async with cluster() as c:
         waiting = [asyncio.ensure_future(c.post(r, a, 3)) for r, a in ((0, 1), (1, 1))]
         await c.until(lambda: c.waiting() == 2)
-        for shard in c.shards:
-            shard.restart()
+        for place in c.places:
+            place.restart()
         lost = await asyncio.gather(*waiting)
         assert [status for status, _ in lost] == [503, 503]
         assert b"was lost" in lost[0][1]
@@ -359,23 +343,23 @@ async def test_an_owner_dies_and_everyone_comes_back():
         assert found == await one_process([1, 1, 2], 3)
 
 
-async def test_rollouts_wait_for_an_owner_that_is_not_there_yet():
+async def test_rollouts_wait_for_a_shard_that_is_not_there_yet():
     """Its start may take longer than the five seconds of five tries that fail at once."""
     async with cluster() as c:
-        for shard in c.shards:
-            shard.down = True
+        for place in c.places:
+            place.down = True
         first = [asyncio.ensure_future(c.post(i, a, 3)) for i, a in enumerate((1, 1))]
-        links = [link for app in c.apps for link in app.state.dare.owners.links]
-        await c.until(lambda: sum(len(link._queue) for link in links) == 2)
-        for shard in c.shards:
-            shard.down = False
+        await c.until(lambda: all(app.state.dare.shards.links[0].told == {"lost": True} for app in c.apps[:2]))
+        assert not any(task.done() for task in first)
+        for place in c.places:
+            place.down = False
         assert await asyncio.gather(*first, c.post(2, 2, 3)) == await one_process([1, 1, 2], 3)
 
 
 async def test_a_delivered_reward_is_not_given_to_the_next_epoch():
     async with cluster() as c:
         await asyncio.gather(*(c.post(0, a, 2) for a in (1, 2)))
-        await c.until(lambda: not any(p.attempts for s in c.shards for p in s.owner.peers.values()))
+        await c.until(lambda: not any(p.shard.server.server_state.connections for p in c.places if p.asked()))
         found = await asyncio.gather(c.post(1, 1, 2), c.post(2, 1, 2))
         assert found == await one_process([1, 1], 2)
 
@@ -396,12 +380,19 @@ async def test_info_and_metrics_name_replicas_and_shards():
         assert text.count("# TYPE dare_requests_total") == 1
 
 
-async def test_an_owner_that_no_replica_of_its_kind_wants():
+async def test_a_shard_that_no_replica_of_its_kind_wants(monkeypatch):
     now = [0.0]
-    owner = Owner(create_app(Settings(log="off", page="off")), fingerprint="new", clock=lambda: now[0])
-    await owner.exchange("old", "old", [])
-    now[0] = 11.0
-    await owner.exchange("old", "old", [])
-    assert owner.unwanted(10)
-    await owner.exchange("other", "new", [])
-    assert not owner.unwanted(10)
+    monkeypatch.setattr(Shard, "clock", lambda _: now[0])
+    shard = Shard(Settings(log="off"), 0, "127.0.0.1", "new")
+    ended = asyncio.Event()
+    monkeypatch.setattr(shard, "ended", ended.set)
+    told = await shard.beat("old", "old")
+    now[0] = UNWANTED + 1
+    await shard.beat("other", "new")
+    await shard.beat("old", "old")
+    assert not shard.unwanted()
+    now[0] += UNWANTED + 1
+    await shard.beat("old", "old")
+    await asyncio.wait_for(ended.wait(), 60)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(*told["address"])

@@ -53,4 +53,4 @@ def test_no_replicas_is_a_wrong_number(capsys):
 
 def test_several_workers_refuse_single_rollouts_still():
     assert "2 workers" in join_refusal({}, ["uvicorn", "--workers", "2"])
-    assert create_app(Settings(log="off", page="off")).state.dare.owners is None
+    assert create_app(Settings(log="off", page="off")).state.dare.shards is None
