@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     if failed and math.isnan(numbers["entropy"]["pooled"]):
         own = shlex.join(["dare-reward", *arguments.words])
         warn(f"{', '.join(failed)} scored nothing, because the rollouts have no entropies.")
-        warn(f"Score them by votes alone:\n  {own} {FREQUENCY}")
+        warn("Score them by votes alone:", f"  {own} {FREQUENCY}")
     return int(data.bad > 0)
 
 

@@ -90,7 +90,7 @@ def run_compare(arguments: argparse.Namespace, methods: str) -> int:
     closing.say()
     lacking = _say_unscored(results, groups)
     if lacking:
-        warn(remedies(arguments.words, lacking, candidates=reader.notes.candidates))
+        warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates))
     return int(len(faults) > 0 or any(g.error for replies in results.values() for g in replies))
 
 

@@ -133,7 +133,7 @@ def _find(reader: Reader, path: str, group_id: str) -> JSON:
 def _say_remedy(arguments: argparse.Namespace, lacking: Sequence[JSON], reader: Reader) -> None:
     if lacking:
         own = any(s.name == MISSING for s in specs(find(arguments.method)))
-        warn(remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=own))
+        warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=own))
 
 
 # --- one group --------------------------------------------------------------------------------------------------------

@@ -142,8 +142,8 @@ def unscored(error: Problem) -> RequestError:
 
 def remedies(
     words: Sequence[str], groups: Sequence[Mapping[str, Any]], *, candidates: int = 0, param: bool = True
-) -> str:
-    """What scores groups whose entropies are missing: each way, and under it the command to copy.
+) -> list[str]:
+    """What scores groups whose entropies are missing, line by line: each way, and under it the command to copy.
 
     words        of the command that did not score them
     candidates   how many groups of the file list candidates of each token that were not read
@@ -154,10 +154,15 @@ def remedies(
         found.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
     if groups and (candidates >= len(groups) or all(r.get("topk_logprobs") for g in groups for r in g["rollouts"])):
         found.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
-    ways = "\nor ".join(f"{how}:\n  {own} {flags}" for how, flags in found)
-    return f"These rollouts have no entropies. Score them {ways}" if found else ""
+    said = ["These rollouts have no entropies. Score them", *["or"] * len(found)]
+    return [
+        line
+        for start, (how, flags) in zip(said, found, strict=False)
+        for line in (f"{start} {how}:", f"  {own} {flags}")
+    ]
 
 
-def warn(text: str) -> None:
-    """A line on standard error."""
-    print(printable(text), file=sys.stderr)
+def warn(*lines: str) -> None:
+    """Lines on standard error."""
+    for line in lines:
+        print(printable(line), file=sys.stderr)

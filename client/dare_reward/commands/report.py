@@ -137,7 +137,7 @@ def _book(arguments: argparse.Namespace) -> RunBook | None:
         if any(problem.code == MISSING for problem in failed):
             own = any(s.name == MISSING for s in specs(find(arguments.method)))
             groups, candidates = _first_groups(arguments.file)
-            warn(remedies(arguments.words, groups, candidates=candidates, param=own))
+            warn(*remedies(arguments.words, groups, candidates=candidates, param=own))
         if len(failed) == count:
             return None
     return book

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     work.closing.say()
     if work.lacking:
         own = any(s.name == MISSING for s in specs(find(arguments.method)))
-        warn(remedies(arguments.words, work.lacking, candidates=reader.notes.candidates, param=own))
+        warn(*remedies(arguments.words, work.lacking, candidates=reader.notes.candidates, param=own))
     return int(len(work.faults) > 0)
 
 
