@@ -131,7 +131,7 @@ def misspelt_variables(known: Iterable[str], given: Iterable[str], *, prefix: st
 
 
 def _likely(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.6)
     return f". Did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -243,7 +243,7 @@ def test_other_weights_are_fitted_and_written(tmp_path, capsys):
     assert main(["calibrate", path, "-p", "eps=-1"]) == 2
     assert main(["calibrate", path, "--level", "1.5"]) == 2
     err = capsys.readouterr().err
-    assert "one of eps, eps_scale, u_floor" in err
+    assert "Known: eps, eps_scale, u_floor" in err
     assert "--level" in err
 
 
