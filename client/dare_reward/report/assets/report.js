@@ -81,7 +81,7 @@ window.dareReport = (() => {
   function verdicts(run, rules) {
     const since = run.verdict.since;
     const falls = run.labelled && accuracy(run) < 0;
-    const first = known(since) && run.verdict.rule !== "no-rule-fires" ? `Since ${stepName(run, since)}` : "";
+    const first = known(since) && run.verdict.rule !== "no-rule-fires" ? `The rule has fired since ${stepName(run, since)}` : "";
     const other = falls && run.verdict.word !== "collapsing" ? "The labels say worse: accuracy falls." : "";
     const cards = [verdict("The run, without labels", run.verdict, rules, first, other)];
     if (run.labelled) {
@@ -132,17 +132,20 @@ window.dareReport = (() => {
     return found.length > 5 ? [mean(found.slice(0, 3)), mean(found.slice(-3))] : [found[0], found[found.length - 1]];
   }
 
+  const FEW_MIXED = "too-few-mixed-groups"; // an AUROC of so few groups is no measure
+
   const TILES = [
     ["majority_ratio", "Majority share"], ["distinct_within", "Answers in a prompt"],
-    ["distinct_across", "Distinct pseudo-labels per prompt"], ["zero_variance", "Zero variance"], ["pruned", "Pruned"],
+    ["distinct_across", "Distinct pseudo-labels across prompts"], ["zero_variance", "Groups with equal rewards"], ["pruned", "Pruned"],
     ["invalid", "No answer"], ["truncated", "Cut off"], ["reward_mean", "Mean reward"], ["entropy", "Entropy, nats"], ["length", "Tokens"],
-    ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC", "chance is .5; entropy tells above .57"],
+    ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC", "chance is .5; entropy helps above .57"],
   ];
 
   function tiles(run) {
     const several = run.columns.step.length > 5;
+    const shown = ([key]) => run.columns[key].some(known) && !(key === "entropy_auroc" && run.entropy.rule === FEW_MIXED);
     return el("dl", { class: "tiles", "aria-label": "Measures, early and now" },
-      TILES.filter(([key]) => run.columns[key].some(known)).map(([key, name, meaning]) => {
+      TILES.filter(shown).map(([key, name, meaning]) => {
         const [early, now] = ends(run.columns[key]);
         return el("div", { class: "tile" }, el("dt", { class: "name" }, name), el("dd", { class: "now" }, num(now)),
           several ? el("dd", { class: "then" }, `${num(early)} early`) : null,
