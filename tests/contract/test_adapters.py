@@ -799,6 +799,7 @@ def test_verl_sessions():
         rollout["mean_entropy"] = 0.5
     chosen = found(method="dare", selection="ddrl", selection_size=2)
     assert chosen.trained == {"ua_0", "ua_3", "ub_0", "ub_1"}, "of a group without entropies as many as of the other"
+    assert chosen.gains == dict.fromkeys(names[4:], 0.0), "whatever verl makes of rewards of 0"
     assert found(method="ttrl", settled=0.6).gains == dict.fromkeys(names[4:], 0.0), "2 to 2 is dropped"
     assert verl.session_update(names, members, None, None).gains == {}
 

@@ -182,6 +182,7 @@ def test_verl_s_next_step_is_its_last(asked, last):
 
 def test_an_alarm_that_breaks_ends_no_training(monkeypatch):
     scorer = common.Scorer.of("http://h", on_collapse="stop")
+    assert scorer.watch(None, 3, SimpleNamespace()) is None, "a trainer without a hash"
     monkeypatch.setattr(RunWatch, "see", lambda *given: 1 / 0)
     assert scorer.watch(None, 3).collapsing is False
 

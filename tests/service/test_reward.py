@@ -268,3 +268,12 @@ def test_the_old_name_of_unmarked_is_read_in_openrlhfs_flag():
     with pytest.warns(FutureWarning, match="unmarked=number"):
         found = openrlhf("method=ttrl&group_size=4&fallback=true", Settings())
     assert found == openrlhf("method=ttrl&group_size=4&unmarked=number", Settings())
+
+
+def test_the_old_name_says_no_too(make_service):
+    """A URL wins over the server's parameters, under either name."""
+    said = {"groups": [{"rollouts": [{"text": "so it is 5"}, {"text": "so it is 5"}]}]}
+    service = make_service(params='{"unmarked": "number", "missing_entropy": "frequency"}')
+    with pytest.warns(FutureWarning, match="unmarked=number"):
+        reply = service.post(said, url="/reward?fallback=false")
+    assert reply.json()["groups"][0]["pseudo_label"] is None

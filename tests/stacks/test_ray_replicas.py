@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -79,11 +80,19 @@ def free_port():
         return listener.getsockname()[1]
 
 
+@pytest.fixture
+def own_place(monkeypatch):
+    """`ray start` leaves the cluster's address behind, and every later `ray.init` of the machine would look for it."""
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as place:
+        monkeypatch.setenv("RAY_TMPDIR", place)
+        yield
+
+
 @contextlib.contextmanager
 def started(*command):
     """A command beside this Python, until SIGTERM ends it."""
     path = Path(sys.executable).with_name(command[0])
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("DARE_", "RAY_"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_") and (k == "RAY_TMPDIR" or k[:4] != "RAY_")}
     env |= {"DARE_LOG": "error", "RAY_AUTH_MODE": "disabled"}  # this cluster lives on loopback, for this test
     with subprocess.Popen([path, *command[1:]], env=env) as process:
         try:
@@ -105,6 +114,7 @@ def until(condition, process):
         time.sleep(0.5)
 
 
+@pytest.mark.usefixtures("own_place")
 @pytest.mark.parametrize("how", ["run", "deploy"])
 def test_the_file_of_the_repository(how, tmp_path, undisturbed):
     """As docs/ray.md says it: on a Ray that `serve run` starts, and on a cluster that is there."""

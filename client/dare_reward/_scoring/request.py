@@ -494,7 +494,7 @@ def renamed(params: Mapping[str, Any], *, text: bool = False) -> Mapping[str, An
     given, (spec,) = params["fallback"], _RENAMED
     on = spec.parse(given, loc=("query",)) if text else spec.check(given, loc=("params",))
     rest = {k: v for k, v in params.items() if k != "fallback"}
-    return {**rest, "unmarked": "number"} if on else rest
+    return {**rest, "unmarked": "number" if on else "none"}
 
 
 def _fallback(*, fallback: Annotated[bool, Param("the old name of unmarked=number")] = False) -> None: ...

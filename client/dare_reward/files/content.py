@@ -234,8 +234,12 @@ def _fault(error: json.JSONDecodeError, text: str) -> RequestError:
     elif error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
         why = ", because it ends in the middle. Write it again, or remove what is left of it."
     elif error.msg == "Extra data":
-        why = f" at character {error.colno}. Begin a new line after each object."
-    elif found in {"}", "]"} or error.msg.startswith("Illegal trailing comma"):
+        spread = "\n" in text[: error.pos].strip()
+        fix = "Write each object on one line, as `jq -c .` does" if spread else "Begin a new line after each object"
+        why = f" at character {error.colno}. {fix}."
+    elif (found in {"}", "]"} and text[: error.pos].rstrip().endswith(",")) or error.msg.startswith(
+        "Illegal trailing comma"
+    ):
         why = f" at character {error.colno}. Remove the comma before the end."
     elif error.msg.startswith("Expecting property name"):
         why = f" at character {error.colno}. Put names in double quotes."

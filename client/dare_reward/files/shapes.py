@@ -25,6 +25,7 @@ __all__ = ["Loose", "Notes", "shaped"]
 
 JSON = Mapping[str, Any]
 GLANCE = 16  # tokens that tell whether an engine lists candidates
+SEEN = "candidates of an engine"  # no name of a field: a file's own topk_logprobs stay
 PLACE = frozenset({"run", "step", "global_step"})  # of a group in a training run: no input, kept as its `meta`
 
 
@@ -59,9 +60,9 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
             yield from shaped(group, notes, missing=missing)
         return
     top = missing is not None and missing.source == "topk"
-    reply = _engine(value, rows=None if top else GLANCE)
+    reply = _engine(value, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
     if reply is not value and not top:
-        glances = [r.pop("topk_logprobs", ()) for r in reply["rollouts"]]
+        glances = [r.pop(SEEN, ()) for r in reply["rollouts"]]
         notes.candidates += all(rows and min(map(len, rows)) > 1 for rows in glances)
     value = reply
     lists = [n for n in ("rollouts", *GROUP_NAMES["rollouts"]) if isinstance(value.get(n), list)]
@@ -79,24 +80,24 @@ def _kind(value: Any) -> str:
 # --- engines ----------------------------------------------------------------------------------------------------------
 
 
-def _engine(value: JSON, *, rows: int | None) -> JSON:
-    """An engine's reply as a group; anything else as it is. `rows`: of how many tokens it has the candidates."""
+def _engine(value: JSON, *, key: str, rows: int | None) -> JSON:
+    """An engine's reply as a group; anything else as it is. `key`: what holds the candidates, of `rows` tokens."""
     if isinstance(value.get("response"), Mapping) and "custom_id" in value:
         body = value["response"].get("body")
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
             raise RequestError("this request of the batch failed and has no choices. Send it again.", code="engine")
-        return {"group_id": value["custom_id"], "rollouts": [_choice(c, rows=rows) for c in body["choices"]]}
+        return {"group_id": value["custom_id"], "rollouts": [_choice(c, key=key, rows=rows) for c in body["choices"]]}
     if isinstance(value.get("choices"), list):
         own = {k: v for k, v in value.items() if k in {*GROUP_FIELDS, "id"}}
-        return {**own, "rollouts": [_choice(c, rows=rows) for c in value["choices"]]}
+        return {**own, "rollouts": [_choice(c, key=key, rows=rows) for c in value["choices"]]}
     outputs = value.get("outputs")
     if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
         own = {k: v for k, v in value.items() if k in GROUP_FIELDS or k in {"request_id", *GROUP_NAMES["label"]}}
-        return {**own, "rollouts": [_completion(o, rows=rows) for o in outputs]}
+        return {**own, "rollouts": [_completion(o, key=key, rows=rows) for o in outputs]}
     return value
 
 
-def _choice(choice: Any, *, rows: int | None) -> dict[str, Any]:
+def _choice(choice: Any, *, key: str, rows: int | None) -> dict[str, Any]:
     """One of an OpenAI reply's choices."""
     if not isinstance(choice, Mapping):
         raise RequestError("choices must hold objects", code="engine")
@@ -110,17 +111,17 @@ def _choice(choice: Any, *, rows: int | None) -> dict[str, Any]:
             [t.get("logprob") for t in tokens] if isinstance(tokens, list) else logprobs.get("token_logprobs")
         )
         top = [t.get("top_logprobs") for t in tokens] if isinstance(tokens, list) else logprobs.get("top_logprobs")
-        out["topk_logprobs"] = [_candidates(row) for row in top[:rows]] if isinstance(top, list) else []
+        out[key] = [_candidates(row) for row in top[:rows]] if isinstance(top, list) else []
     return {k: v for k, v in out.items() if v is not None} | {"text": text}
 
 
-def _completion(output: JSON, *, rows: int | None) -> dict[str, Any]:
+def _completion(output: JSON, *, key: str, rows: int | None) -> dict[str, Any]:
     """One CompletionOutput of vLLM; what it says of itself beside these keys is left out."""
     kept = {k: output[k] for k in output.keys() & {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
     top, ids = output.get("logprobs"), output.get("token_ids")
     if isinstance(top, list) and isinstance(ids, list) and len(top) == len(ids):
         kept["token_logprobs"] = [_logprob(row, token) for row, token in zip(top, ids, strict=True)]
-        kept["topk_logprobs"] = [_candidates(row) for row in top[:rows]]
+        kept[key] = [_candidates(row) for row in top[:rows]]
     return kept
 
 
@@ -222,7 +223,7 @@ def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loo
     own, used, rest = named(value, group=False)
     shared, also, left = named(value, group=True)
     if not {"text", "answer"} & own.keys():
-        keys = ", ".join(str(k)[:32] for k in list(value)[:8])
+        keys = ", ".join(str(k)[:32] for k in list(value)[:8]) or "an empty object"
         raise RequestError(
             f"neither rollouts nor a text are here, only {keys}. docs/data.md lists the names that are read.",
             code="unknown_field",

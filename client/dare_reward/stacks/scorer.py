@@ -156,8 +156,9 @@ class Scorer:
         """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
         if self.on_collapse == "off":
             return None
-        watch = watch_of(self, trainer)
+        watch = None
         try:
+            watch = watch_of(self, trainer)
             watch.see(reply, step)
         except Exception as error:  # noqa: BLE001  (a training run does not die of its alarm)
             say_once(f"the state of the run is not known: {type(error).__name__}: {error}")

@@ -111,7 +111,7 @@ def session_update(
     for at, one in zip(members.values(), reply.groups if reply else (), strict=reply is not None):
         own = [names[i] for i in at]
         chosen |= set(own[: max(selected, default=0)]) if one.select is None else {own[i] for i in one.select}
-        if one.drop not in EQUAL:
+        if one.error is not None or one.drop not in EQUAL:
             gains |= dict.fromkeys(own, 0.0)
         elif one.advantages is not None:
             gains |= {name: 0.0 if a is None else a for name, a in zip(own, one.advantages, strict=True)}

@@ -171,7 +171,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     theirs = {f"{method.name}.{s.name}" if s.name in here else s.name: s for s in specs(method, shadow=shadow)}
     known = {**here, **theirs}
     params = {k: v for k, v in route.absent.items() if k in theirs}
-    params.update(settings.default_params if method.name == settings.method else {})
+    params.update(renamed(settings.default_params) if method.name == settings.method else {})
     rest: dict[str, Any] = {}
     for name, text in given.items():
         if name not in known:

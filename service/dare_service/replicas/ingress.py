@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request, Response
 from prometheus_client import CollectorRegistry, generate_latest
@@ -44,6 +45,7 @@ class ShardLink:
         self._task: asyncio.Task[None] | None = None
         self.remote: Any = None
         self.told: dict[str, Any] = {}
+        self._token = ""
 
     def start(self) -> None:
         self._task = self._task or asyncio.ensure_future(self._beat())
@@ -52,12 +54,13 @@ class ShardLink:
         if self._task is not None:
             self._task.cancel()
 
-    async def ask(self, content: bytes) -> Response:
-        """The answer to this request. Who comes while the shard is away waits for the one that takes its place."""
+    async def ask(self, content: Callable[[str], bytes]) -> Response:
+        """The answer to this request, which is made for the shard's own token. Who comes while the shard is away waits
+        for the one that takes its place."""
         reader, writer = await self._open()
         try:
             notice_the_dead(writer.get_extra_info("socket"), within=2 * GONE)  # a next try must come after that
-            writer.write(content)
+            writer.write(content(self._token))
             del content  # whoever waits for siblings holds none
             status, *lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[:-2]
             headers = [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
@@ -88,7 +91,9 @@ class ShardLink:
         while True:
             try:
                 self.remote = self.remote or await self._find()
-                self.told = await self.remote.beat(*self._words)
+                told = await self.remote.beat(*self._words)
+                self._token = told.pop("token")  # `GET /info` shows the rest
+                self.told = told
                 self._found.set()
             except Exception:  # noqa: BLE001  (whatever it is, the shard cannot be talked to)
                 self._lose()
@@ -131,9 +136,9 @@ class Shards:
         if group is None:
             return None
         self.start()
-        return self._answer(request, self.links[owner_of(group, len(self.links))], _head(request, len(body)) + body)
+        return self._answer(request, self.links[owner_of(group, len(self.links))], partial(_written, request, body))
 
-    async def _answer(self, request: Request, link: ShardLink, content: bytes) -> Response:
+    async def _answer(self, request: Request, link: ShardLink, content: Callable[[str], bytes]) -> Response:
         asked = asyncio.ensure_future(link.ask(content))
         del content
         gone = asyncio.ensure_future(until_gone(request.receive))
@@ -154,7 +159,7 @@ class Shards:
 
     async def _group(self, request: Request, body: bytes | bytearray) -> bytes | None:
         address = request.client.host if request.client else ""
-        path, query, memory = request.scope["path"], query_string(request), self.settings.max_request_memory
+        path, query, memory = _path(request.scope), query_string(request), self.settings.max_request_memory
         find = partial(group_of, path, query, body, address=address, memory=memory)
         if len(body) <= INLINE_BYTES:
             return find()
@@ -188,15 +193,25 @@ class _Collected(CollectorRegistry):
         yield from self._families
 
 
-def _head(request: Request, size: int) -> bytes:
-    """The request again, under the same id and from the same client."""
+def _path(scope: Scope) -> str:
+    """Of the route, without what Ray Serve was told to put before all of them."""
+    return str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+
+def _written(request: Request, body: bytes | bytearray, token: str) -> bytes:
+    """The request again, under the same id and from the same client, a token where the caller wrote it; `token` is the
+    shard's own, where the service has none."""
     scope, state = request.scope, request.scope["state"]
-    lines = [b"POST %s?%s HTTP/1.1" % (scope["path"].encode(), scope["query_string"])]
-    lines += [name + b": " + value for name, value in scope["headers"] if name not in ONE_HOP]
+    query: bytes = scope["query_string"]
+    if "token" in state:
+        query += b"&token=" + quote(state["token"], safe="", errors="surrogateescape").encode()
+    lines = [b"POST %s?%s HTTP/1.1" % (quote(_path(scope)).encode(), query)]
+    left_out = ONE_HOP | {b"authorization"} if token else ONE_HOP
+    lines += [name + b": " + value for name, value in scope["headers"] if name not in left_out]
     client = request.client.host if request.client else "unknown"
     own = {"X-Forwarded-For": client, "X-Forwarded-Proto": scope["scheme"]}
-    own |= {"X-Request-Id": state["request_id"], "Content-Length": size}
-    if "token" in state and "authorization" not in request.headers:
-        own["Authorization"] = f"Bearer {state['token']}"
+    own |= {"X-Request-Id": state["request_id"], "Content-Length": len(body)}
+    if token:
+        own["Authorization"] = f"Bearer {token}"
     lines += [f"{name}: {value}".encode("utf-8", "surrogateescape") for name, value in own.items()]
-    return b"\r\n".join([*lines, b"", b""])
+    return b"\r\n".join([*lines, b"", bytes(body)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ from ..settings import Settings
 
 __all__ = ["BEAT", "Shard"]
 
+ADDED = 4 << 10  # bytes of headers that a replica may add
 BEAT = 1.0  # seconds between two words of a replica
 UNWANTED = 10.0  # seconds without a replica of its own version and settings, after which a shard ends
 GONE = 5  # seconds after which a replica whose machine has died is known to be gone: its clients' next tries come later
@@ -32,10 +34,6 @@ GONE = 5  # seconds after which a replica whose machine has died is known to be 
 
 class FromReplica(Protocol):
     """A replica may die with a reply that it has read: only a further byte says that its client has it."""
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.server = None  # the replica has looked at the name by which it was reached
 
     def _settle(self, *, delivered: bool, of: Sequence[Receipt]) -> None:
         super()._settle(delivered=delivered and not self.lost, of=of)
@@ -47,8 +45,12 @@ class Shard:
     clock: Callable[[], float] = staticmethod(time.monotonic)
 
     def __init__(self, settings: Settings, number: int, host: str, fingerprint: str) -> None:
-        # Nobody's address leads to its page; replicas tell it their clients' addresses.
-        settings = replace(settings, host=host, port=0, page="off", trusted_proxies="*")
+        # Nobody's address leads to its page. Replicas tell it their clients' addresses and add some headers.
+        most = settings.max_head_bytes + ADDED
+        settings = replace(settings, host=host, port=0, page="off", trusted_proxies="*", max_head_bytes=most)
+        # Its port may be open to a network that the service itself is not: only replicas may ask.
+        self._own_token = "" if settings.tokens else secrets.token_urlsafe(24)
+        settings = replace(settings, token=settings.token or self._own_token)
         self.app = create_app(settings)
         self.state: State = self.app.state.dare
         self._number = number
@@ -73,6 +75,7 @@ class Shard:
         return {
             "shard": self._number,
             "address": self._listener.getsockname()[:2],
+            "token": self._own_token,
             "pid": os.getpid(),
             "version": __version__,
             "replicas": sorted(name for name, heard in self._heard.items() if now - heard < 3 * BEAT),

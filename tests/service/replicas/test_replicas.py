@@ -213,8 +213,22 @@ async def test_the_explicit_join_too():
         assert other[0].json()["detail"] == other[1].json()["detail"]
 
 
-@pytest.mark.parametrize("url", ["/get_reward?run=r", "/get_reward?run=r&group_size=2&nonsense=1", "/reward?run=r"])
-async def test_refusals_are_those_of_one_process(url):
+BREAKS = "x%0d%0aX-Forwarded-For:%2010.9.9.9%0d%0a%0d%0aPOST%20/get_reward"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/get_reward?run=r",
+        "/get_reward?run=r&group_size=2&nonsense=1",
+        "/reward?run=r",
+        "/get_reward?run=r&token=mine",
+        "/get_reward?run=r&group_size=1&method=ttrl&token=mine",
+        f"/get_reward?run=r&group_size=1&method=ttrl&token={BREAKS}",
+    ],
+)
+async def test_answers_are_those_of_one_process(url):
+    """Whatever a token holds where none is set."""
     plain = create_app(Settings(log="off", page="off"))
     async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
         headers = {"x-request-id": "mine"}
@@ -230,6 +244,34 @@ async def test_the_token_is_asked_for_at_the_replica():
         assert not any(p.asked() for p in c.places)
         given = await c.clients[0].post(URL.format(1) + "&token=secret", json=body(1))
         assert given.status_code == 200
+        basic = {"Authorization": "Basic dTpw"}  # as some clients add by themselves
+        assert (
+            await c.clients[0].post(URL.format(1) + "&token=secret", json=body(1), headers=basic)
+        ).status_code == 200
+
+
+async def test_nobody_but_replicas_asks_a_shard():
+    """Its port may be open to more than the service's own is."""
+    async with cluster(shards=1) as c:
+        assert (await c.post(0, 1, 1))[0] == 200
+        (shard,) = c.apps[0].state.dare.shards.links
+        host, port = shard.told["address"]
+        async with httpx.AsyncClient(base_url=f"http://{host}:{port}") as stranger:
+            assert (await stranger.post(URL.format(1), json=body(1))).status_code == 401
+        assert "token" not in (await c.clients[0].get("/info")).json()["replicas"]["shards"][0]
+
+
+async def test_single_rollouts_below_a_prefix_of_ray_serve():
+    rollout = {"run": "r", "group_id": "g", "group_size": 2, "rollout": {"answer": "1"}}
+    async with cluster() as c:
+        below = [
+            httpx.AsyncClient(transport=httpx.ASGITransport(app, root_path="/dare"), base_url="http://test/dare")
+            for app in c.apps[:2]
+        ]
+        posts = [x.post("/v1/rollouts?method=ttrl", json={**rollout, "index": i}) for i, x in enumerate(below)]
+        assert [r.json()["reward"] for r in await asyncio.wait_for(asyncio.gather(*posts), 30)] == [1, 1]
+        single = await below[0].post(URL.format(1), json=body(1))
+        assert single.status_code == 200
 
 
 @pytest.mark.parametrize("route", ["/get_reward", "/reward", "/v1/rollouts"])
@@ -288,8 +330,10 @@ async def test_a_client_that_goes_and_comes_back_elsewhere_counts_once():
 async def as_a_replica(place, content, last):
     """Ask a shard as a replica does, with `last` words after its reply."""
     reader, writer = await asyncio.open_connection(*place.shard._listener.getsockname()[:2])
-    head = f"POST {URL.format(3)} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    told = {"Host": "localhost", "X-Forwarded-For": "127.0.0.1", "Content-Type": "application/json"}
+    told |= {"Authorization": f"Bearer {place.shard._own_token}", "Content-Length": len(content)}
+    lines = [f"POST {URL.format(3)} HTTP/1.1", *(f"{name}: {value}" for name, value in told.items())]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + content)
     reply = await reader.readuntil(b"\r\n\r\n")
     await reader.readexactly(int(reply.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
     writer.write(last)

@@ -380,3 +380,11 @@ def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, capsys):
     err = capsys.readouterr().err.splitlines()
     assert err[0].startswith("WARNING: 8 of 9 rollouts without an answer (mostly: cut off at the length limit)")
     assert err[1].startswith("2 groups, 9 rollouts, 8 without an answer (mostly: cut off at the length limit), ")
+
+
+def test_an_engines_file_keeps_candidates_of_its_own(tmp_path):
+    file = tmp_path / "own.jsonl"
+    outputs = [{"text": "\\boxed{1}", "topk_logprobs": [[-0.1, -2.0]]}] * 2
+    file.write_text(lines([{"prompt": "p", "outputs": outputs}]))
+    ((_, group),) = Reader(str(file))
+    assert [r["topk_logprobs"] for r in group["rollouts"]] == [[[-0.1, -2.0]]] * 2
