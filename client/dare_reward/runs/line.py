@@ -103,7 +103,8 @@ def asked_for(text: str) -> frozenset[str]:
     if names == {"all"}:
         return frozenset(ASKED)
     if unknown := names - set(ASKED):
-        raise RequestError(f"{unknown_name('part of a run log', min(unknown), [*ASKED, 'all'])}", code="parameter")
+        message = unknown_name("part of a run log", min(unknown), [*ASKED, "all"], listed=True)
+        raise RequestError(message, code="parameter")
     return names
 
 
