@@ -151,8 +151,10 @@ def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
 
 def _array(field: Field, entries: Any) -> tuple[NDArray[Any], bool]:
     dtype = {"bool": np.bool_, "int": np.int64, "float": np.float64}[field.type]
-    pieces = (entries[i : i + PIECE] for i in range(0, max(len(entries), 1), PIECE))
     try:
+        if len(entries) <= PIECE:
+            return np.array(entries, dtype), True
+        pieces = (entries[i : i + PIECE] for i in range(0, len(entries), PIECE))
         return np.concatenate([np.array(piece, dtype) for piece in pieces]), True
     except OverflowError:
         return np.zeros(0), False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -235,11 +236,11 @@ def _column_P(field: Field, groups: Sequence[JSON]) -> Floats:
 
 
 def _locator(sizes_P: Ints) -> Where:
-    starts = offsets(sizes_P)
+    starts = offsets(sizes_P).tolist()
 
     def where(i: int) -> tuple[str | int, ...]:
-        p = int(np.searchsorted(starts, i, side="right")) - 1
-        return ("groups", p, "rollouts", int(i - starts[p]))
+        p = bisect_right(starts, i) - 1
+        return ("groups", p, "rollouts", int(i) - starts[p])
 
     return where
 
