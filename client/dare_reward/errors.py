@@ -107,17 +107,15 @@ class ConfigError(DareError):
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], *, listed: bool = False) -> str:
-    """A message for a key that is none of `known`, with the likeliest ones meant; if there are none, `listed` all."""
+    """A message for a key that is none of `known`, with the likeliest ones meant, and with all if `listed`."""
     known = list(known)
-    others = f". Known: {', '.join(known) or 'none'}" if listed else ""
-    return f"unknown {what} {name[:64]!r}{_likely(name, known) or others}"
+    return f"unknown {what} {name[:64]!r}{_likely(name, known)}{_all(known, name) if listed else ''}"
 
 
 def unknown_value(what: str, value: str, known: Iterable[str]) -> str:
-    """The same for a value, with all if none is likely. It is not repeated: errors reach logs and other people."""
+    """The same for a value, with all. It is not repeated: errors reach logs and other people."""
     known = list(known)
-    others = f". Known: {', '.join(known)}"
-    return f"unknown {what}{_likely(value, known) or others}"
+    return f"unknown {what}{_likely(value, known)}{_all(known, value)}"
 
 
 def misspelt_variables(known: Iterable[str], given: Iterable[str], *, prefix: str = "DARE_") -> list[str]:
@@ -130,8 +128,12 @@ def misspelt_variables(known: Iterable[str], given: Iterable[str], *, prefix: st
     ]
 
 
+def _all(known: Sequence[str], name: str) -> str:
+    return f"{'' if _likely(name, known) else '.'} Known: {', '.join(known) or 'none'}"
+
+
 def _likely(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.6)
+    near = difflib.get_close_matches(name[:64], list(known), n=3, cutoff=0.5)
     return f". Did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -86,7 +86,7 @@ def test_names():
         with pytest.raises(RequestError) as caught:
             find_advantage(bad)
         assert caught.value.loc == ("advantage",)
-        assert "grpo" in str(caught.value)
+        assert "grpo_openrlhf" in str(caught.value)
 
 
 ROLLOUTS = [{"answer": a, "trained": t} for a, t in (("1", True), ("1", False), ("2", True), ("3", True))]

@@ -245,7 +245,7 @@ RULES = {
     "unknown tensor": (
         ("entropy",),
         "tensor",
-        "unknown tensor 'entropy'. Did you mean mean_entropy?",
+        "unknown tensor 'entropy'. Did you mean mean_entropy or token_entropies?",
     ),
     "a matrix": (("mean_entropy",), "shape", "shape must be [R]"),
     "integer entropies": (("mean_entropy",), "dtype", "dtype must be one of F64, F32, BF16"),

@@ -154,12 +154,11 @@ def remedies(
         found.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
     if groups and (candidates >= len(groups) or all(r.get("topk_logprobs") for g in groups for r in g["rollouts"])):
         found.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
-    said = ["These rollouts have no entropies. Score them", *["or"] * len(found)]
-    return [
-        line
-        for start, (how, flags) in zip(said, found, strict=False)
-        for line in (f"{start} {how}:", f"  {own} {flags}")
-    ]
+    lines: list[str] = []
+    for how, flags in found:
+        start = "or" if lines else "These rollouts have no entropies. Score them"
+        lines += [f"{start} {how}:", f"  {own} {flags}"]
+    return lines
 
 
 def warn(*lines: str) -> None:

@@ -206,10 +206,9 @@ def _check_inputs(method: Method, needed: Iterable[str], carried: frozenset[str]
 
 def _unknown(name: str, known: Mapping[str, Spec]) -> RequestError:
     near = get_close_matches(name, known, n=1)
-    more = (
-        f"Did you mean {near[0]} ({_accepts(known[near[0]])})?" if near else f"Known: method, token, {', '.join(known)}"
-    )
-    return RequestError(f"unknown parameter {name[:64]!r} of the URL. {more}", loc=("query",), code="unknown_parameter")
+    hint = f"Did you mean {near[0]} ({_accepts(known[near[0]])})? " if near else ""
+    message = f"unknown parameter {name[:64]!r} of the URL. {hint}Known: method, token, {', '.join(known)}"
+    return RequestError(message, loc=("query",), code="unknown_parameter")
 
 
 def _accepts(spec: Spec) -> str:
