@@ -75,7 +75,7 @@ class Reader:
         if notes.ignored:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
-            tell(f"ignored {', '.join(names)}{more}: they are no inputs of a group or rollout")
+            tell(f"ignored {', '.join(names)}{more}, which nothing here reads")
         if notes.estimated and self._missing is not None:
             how, groups = self._missing, f"{notes.estimated:,} group{'s' * (notes.estimated != 1)}"
             tell(f"estimated the entropies of {groups} by {how.words} ({how.source})")

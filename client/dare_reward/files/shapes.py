@@ -1,7 +1,7 @@
 """From a value of a file to groups or single rollouts, in the shapes in which engines and trainers write them.
 
 a group              {"rollouts": [...]}, or a list of texts or objects under another name of `GROUP_NAMES`
-groups               {"groups": [...]}, the body of POST /reward
+groups               {"groups": [...]}, the body of POST /reward; a command chooses the method itself
 vLLM                 a RequestOutput as a dictionary: {"request_id", "prompt", "outputs": [{"text", "logprobs"}, ...]}
 OpenAI               a chat or completions reply with n > 1: {"choices": [...]}, or a line of a batch's result
 TRL                  a completions table: {"step", "prompt", "completion", ...}, one rollout a row
@@ -56,8 +56,10 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
     if isinstance(value.get("groups"), list):
+        place = {k: value[k] for k in value.keys() & PLACE}
+        notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
         for group in value["groups"]:
-            yield from shaped(group, notes, missing=missing)
+            yield from shaped({**place, **group} if isinstance(group, Mapping) else group, notes, missing=missing)
         return
     top = missing is not None and missing.source == "topk"
     reply = _engine(value, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)

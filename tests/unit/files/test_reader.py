@@ -155,6 +155,17 @@ def test_what_convert_writes_needs_no_conversion(form, expected, tmp_path, capsy
     assert not reader.notes.ignored
 
 
+def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, capsys):
+    file = tmp_path / "request.json"
+    rollouts = [{"answer": "1"}, {"answer": "2"}]
+    groups = [{"rollouts": rollouts}, {"rollouts": rollouts, "step": 9}]
+    file.write_text(json.dumps({"method": "ttrl", "params": {}, "run": "a", "step": 3, "groups": groups}))
+    assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"run": "a", "step": 9}]
+    assert main(["score", str(file), "-m", "empo"]) == 0
+    told = capsys.readouterr().err
+    assert "ignored method of the request (1), params of the request (1), which nothing here reads" in told
+
+
 def test_openai_replies_with_several_choices(tmp_path):
     def reply(texts):
         choices = [
