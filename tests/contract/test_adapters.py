@@ -99,10 +99,13 @@ def test_one_url_carries_everything():
     ("url", "words"),
     [
         ("127.0.0.1:8000", "like http://"),
-        ("http://h?alhpa=1", "unknown setting 'alhpa' for dare"),
+        ("http://h?alhpa=1", "unknown setting 'alhpa'. Did you mean alpha?"),
         ("http://h?alpha=2", "alpha must be"),
         ("http://h?method=dear", "unknown method. Did you mean dare?"),
         ("http://h?on_error=ignore", "on_error must be one of raise, abstain, zero"),
+        ("http://h?fallback=lokal", "fallback must be local, not 'lokal'"),
+        ("http://h?retries=many", "retries must be an integer, not 'many'"),
+        ("http://h?timeout=long", "timeout must be a number, not 'long'"),
     ],
 )
 def test_a_wrong_url_is_one_sentence(url, words):
@@ -217,12 +220,13 @@ def test_no_entropy_anywhere_is_votes_alone_unless_told(service):
 # --- failures --------------------------------------------------------------------------------------------------------
 
 
-def test_away(service):
+def test_away(service, caplog):
     service.down = True
     group = common.group("g", rollouts("112"))
     with pytest.raises(UnavailableError):
         common.Scorer.of(URL).score([group])
     assert common.Scorer.of(URL, on_error="abstain").score([group]) == ([[None] * 3], None)
+    assert "no rewards for 1 group (on_error=abstain; fallback=local scores here): " in caplog.text
     assert common.Scorer.of(URL, on_error="zero").score([group]) == ([[0.0] * 3], None)
     rewards, reply = common.Scorer.of(URL, fallback="local", method="ttrl").score([group])
     assert rewards == [[1, 1, 0]]
@@ -346,6 +350,9 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
     ]
     assert [w.split()[0] for w in warned] == ["4", "8", "16", "32"]
     assert "no box and no other announced answer" in warned[0]
+    assert "this teaches nothing" in warned[0]
+    scorer.score([common.group("h", rollouts("1")), *({**silent, "group_id": str(i)} for i in range(8))])
+    assert "the policy learns from the others only" in caplog.text
     caplog.clear()
     common.Scorer.of(URL, method="ttrl", tie="first").score([common.group("g", rollouts("112"))])
     assert not [r for r in caplog.records if r.levelname == "WARNING" and "without an answer" in r.getMessage()]
@@ -354,7 +361,14 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
 def test_a_label_column_that_is_not_there_is_named_before_anything_is_worked_out(service):
     with pytest.raises(RequestError, match=r"unknown column of the dataset 'anser'\. Did you mean answer"):
         DareReward(URL, num_generations=1, label="anser")(["p"], ["\\boxed{1}"], answer=["1"])
+    with pytest.raises(RequestError, match="'prompt' holds no answers"):
+        DareReward(URL, num_generations=1, label="prompt")(["p"], ["\\boxed{1}"], answer=["1"])
     assert not service.bodies
+
+
+def test_a_misspelt_source_of_entropies_ends_the_run_when_it_starts():
+    with pytest.raises(RequestError, match="entropy must be one of forward, none, not 'nonee'"):
+        DareReward(URL, entropy="nonee")
 
 
 def test_a_misspelt_address_variable_is_named(monkeypatch):

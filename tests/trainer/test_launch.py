@@ -141,6 +141,29 @@ def test_the_url_route_is_one_flag():
     assert prepare_folder(flags, config) is None
 
 
+def test_parameters_of_the_user_win_in_the_address():
+    launch = Launch("http://r:8000", route="url", agent={"params": {"missing_entropy": "frequency"}})
+    url = plan(find_recipe("aime24-qwen3-1.7b"), launch)[0]["reward.remote_url"]
+    assert parse_qs(urlsplit(url).query)["missing_entropy"] == ["frequency"]
+
+
+@pytest.mark.parametrize(
+    "given", ["http://r:8000", "http://r:8000/", "http://r:8000/reward", "http://r:8000?token=hush"]
+)
+@pytest.mark.parametrize("what", [["--recipe", "aime24-qwen3-1.7b"], ["--table", "large"]])
+def test_the_token_rides_in_the_address_and_is_not_printed(capsys, monkeypatch, given, what):
+    """OpenRLHF sends a reward model nothing but the address."""
+    monkeypatch.setenv("DARE_TOKEN", "hush old")
+    main(["train", *what, "--reward-url", given, "--route", "url", "--dry-run"])
+    out, err = capsys.readouterr()
+    words = shlex.split(out, comments=True)
+    url = urlsplit(words[words.index("--reward.remote_url") + 1])
+    assert (url.netloc, url.path, parse_qs(url.query)["token"]) == ("r:8000", "/reward", ["TOKEN"])
+    assert "hush" not in out + err
+    flags, _ = plan(find_recipe("aime24-qwen3-1.7b"), Launch("http://r:8000", route="url", agent={"token": "hush"}))
+    assert "&token=hush" in flags["reward.remote_url"]
+
+
 def test_mistakes_are_found_before_the_gpus_are():
     recipe = find_recipe("aime24-qwen3-1.7b")
     for changes, words in (
@@ -244,7 +267,12 @@ def test_methods_of_the_registry_are_used():
     [
         (["--set", "rollout.n_samples_per_promt=8"], "Did you mean --rollout.n_samples_per_prompt"),
         (["--set", "nonsense=8", "--openrlhf", "1.0"], "unknown flag of OpenRLHF '--nonsense'"),
-        (["--reward-url", "127.0.0.1:8000"], "write http://HOST:PORT"),
+        (["--reward-url", "127.0.0.1:8000"], "is like http://127.0.0.1:8000"),
+        (["--reward-url", "http://r:8000/reward?group_size=8"], "Pass settings as arguments, not in the address"),
+        (["--set", "rollout.n_samples_per_prompt=eight"], "--set rollout.n_samples_per_prompt: must be an integer"),
+        (["--set", "actor.adam.lr=abc"], "--set actor.adam.lr: must be a number"),
+        (["--set", "reward.remote_url=http://x"], "writes that flag itself"),
+        (["--agent", "votes_per_promt=8"], "Did you mean votes_per_prompt?"),
         (["--recipe", "aime24"], "unknown recipe 'aime24'"),
     ],
 )
@@ -318,7 +346,10 @@ def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):
     assert "good.jsonl: 2 labels with an answer, none invalid" in capsys.readouterr().out
     assert main([*command, str(good), str(bad)]) == 2
     assert "row 4: the label means nothing: an evaluation needs the right answer" in capsys.readouterr().out
-    assert main([*command, str(bad), "--label-key", "other"]) == 0
+    assert main([*command, str(bad), "--label-key", "other"]) == 2
+    assert (
+        "bad.jsonl: no row has the key 'other'. Write the file by `dare-reward data prepare" in capsys.readouterr().out
+    )
 
 
 # --- data -----------------------------------------------------------------------------------------------------------
@@ -355,12 +386,33 @@ def test_prompts_of_ones_own(tmp_path, capsys, key):
         json.dumps({key: "What is 1 + 1?"}) + "\n" + json.dumps({key: [{"role": "user", "content": "2?"}]})
     )
     assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")]) == 0
-    assert "--set data.prompt_dataset=" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "--set data.prompt_dataset=" in out
+    assert "mine-eval.jsonl was not written: not every row has an answer" in out
     assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine-probe.jsonl", "mine.jsonl"]
     first, second = lines(tmp_path / "data" / "mine.jsonl")
     assert first["input"].startswith("What is 1 + 1?\nPlease reason")
     assert second["input"].startswith("2?\n")
     assert (read_label(first["label"]).answer, read_label(first["label"]).problem) == (None, "")
+
+
+def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, capsys):
+    source = tmp_path / "mine.jsonl"
+    source.write_text(json.dumps({"question": "1 + 1?", "answer": 2}))
+    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path / "data")]) == 0
+    out = capsys.readouterr().out
+    assert f"mine.jsonl --set eval.dataset={tmp_path / 'data' / 'mine-eval.jsonl'}`" in out
+    assert "mine.jsonl: 1 prompt\n" in out
+
+
+def test_a_line_that_is_not_json_is_named_once_with_its_number(tmp_path, capsys):
+    source = tmp_path / "mine.jsonl"
+    source.write_text('{"question": "?"}\nnope\n')
+    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path)]) == 2
+    assert f"dare-reward data: {source}: line 2: not JSON" in capsys.readouterr().err
+    source.write_bytes(b"PK\x03\x04zip")
+    assert main(["data", "prepare", "mine", "--from", str(source), "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count(str(source)) == 1
 
 
 def test_a_set_of_ones_own_with_answers_can_be_graded(tmp_path):

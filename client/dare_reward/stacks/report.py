@@ -82,7 +82,9 @@ def watch_answers(caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: 
         if found.valid:
             seen.add(group["rollouts"], found.valid)
     if seen.most and seen.rollouts >= 2 * told:
-        logger.warning("%s: the policy learns from the others only. Look at one of the texts", str(seen))
+        none = seen.count == seen.rollouts
+        then = "this teaches nothing" if none else "the policy learns from the others only"
+        logger.warning("%s: %s. Look at one of the texts: does the prompt ask for an answer in a box?", str(seen), then)
         told = seen.rollouts
     _seen[caller] = (seen, told)
     logger.info("scored %d groups: %s", len(groups), numbers(reply))

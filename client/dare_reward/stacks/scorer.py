@@ -20,7 +20,15 @@ import numpy as np
 
 from .._outgoing import split_address
 from ..advantages.update import Update, update_specs
-from ..errors import ConfigError, DareError, ReplyError, RequestError, UnavailableError, misspelt_variables
+from ..errors import (
+    ConfigError,
+    DareError,
+    ReplyError,
+    RequestError,
+    UnavailableError,
+    misspelt_variables,
+    unknown_name,
+)
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, specs
 from .collapse import ON_COLLAPSE, RunWatch, watch_of
@@ -93,7 +101,7 @@ class Scorer:
             raise RequestError(
                 "an adapter returns no spans: train_on=reasoning masks the answers' tokens", code="parameter"
             )
-        options = {k: OPTIONS[k](given.pop(k)) for k in OPTIONS if given.get(k) is not None}
+        options = {k: _option(k, given.pop(k)) for k in OPTIONS if given.get(k) is not None}
         if (output := find(method).output) != "rewards":
             raise ConfigError(f"{method} gives {output}; a reward function can only return rewards")
         options_ = {s.name: s for s in update_specs()}
@@ -101,10 +109,8 @@ class Scorer:
         parsed = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
         update, params = Update.split(parsed)
         if unknown := parsed.keys() - known.keys():
-            names = ", ".join((*known, "method", "run", "on_error", "on_collapse", "train_on", *OPTIONS))
-            raise RequestError(
-                f"unknown setting {min(unknown)!r} for {method}. Known: {names}", code="unknown_parameter"
-            )
+            names = [*known, "method", "run", "on_error", "on_collapse", "train_on", *OPTIONS]
+            raise RequestError(unknown_name("setting", min(unknown), names, listed=True), code="unknown_parameter")
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         asked = tuple(update.asked().items())
         kept = tuple(options.items())
@@ -223,7 +229,8 @@ class Scorer:
     def _without(self, groups: Sequence[JSON], error: UnavailableError) -> Rewards:
         if self.on_error == "raise":
             raise error
-        logger.warning("no rewards for %d groups (on_error=%s): %s", len(groups), self.on_error, error)
+        count = f"{len(groups)} group{'s' * (len(groups) != 1)}"
+        logger.warning("no rewards for %s (on_error=%s; fallback=local scores here): %s", count, self.on_error, error)
         return [[self._absent] * len(g["rollouts"]) for g in groups]
 
     def _with(self, groups: Sequence[JSON], reply: Reply) -> Rewards:
@@ -244,9 +251,20 @@ class Scorer:
         return 0.0 if self.on_error == "zero" else None
 
 
+def _option(name: str, given: Any) -> Any:
+    if name == "fallback":
+        return _one_of(("local",), name, given)
+    try:
+        return OPTIONS[name](given)
+    except (TypeError, ValueError):
+        kind = "an integer" if OPTIONS[name] is int else "a number"
+        raise RequestError(f"{name} must be {kind}, not {given!r}", code="parameter") from None
+
+
 def _one_of(choices: Sequence[str], name: str, given: Any) -> Any:
     if given not in choices:
-        raise RequestError(f"{name} must be one of {', '.join(choices)}, not {given!r}", code="parameter")
+        which = f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]
+        raise RequestError(f"{name} must be {which}, not {given!r}", code="parameter")
     return given
 
 

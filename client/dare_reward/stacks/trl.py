@@ -52,6 +52,8 @@ class DareReward:
         self, url: str, *, num_generations: int | None = None, entropy: Literal["forward", "none"] = "forward",
         label: str | None = None, kind: str | None = None, **settings: Any,
     ) -> None:  # fmt: skip
+        if entropy not in (choices := ("forward", "none")):
+            raise RequestError(f"entropy must be one of {', '.join(choices)}, not {entropy!r}", code="parameter")
         self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings}).rewards_only("TRL", takes=SELECTS)
         self.num_generations, self.entropy, self.label, self.kind = num_generations, entropy, label, kind
 
@@ -93,8 +95,11 @@ class DareReward:
 
     def _check_label(self, columns: Mapping[str, Any]) -> None:
         if self.label is not None and self.label not in columns:
-            known = [name for name, column in columns.items() if isinstance(column, list)]
-            raise RequestError(f"DareReward(label=...): {unknown_name('column of the dataset', self.label, known)}")
+            known = [name for name, column in columns.items() if isinstance(column, list) and name != "completion_ids"]
+            own = self.label in {"prompt", "completion"}
+            found = unknown_name("column of the dataset", self.label, known, listed=True)
+            why = f"{self.label!r} holds no answers. Name the dataset's column of right answers" if own else found
+            raise RequestError(f"DareReward(label=...): {why}")
 
     def _check_order(self, trainer: Any, prompts: Sequence[Any]) -> None:
         """RequestError where a group holds rows of several prompts. TRL orders the rows of its trainers, and an

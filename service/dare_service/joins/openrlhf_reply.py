@@ -20,6 +20,8 @@ from .url_options import Configuration
 
 __all__ = ["evaluate", "middle", "reply", "rules_of", "score_groups"]
 
+INSTALL = "to get entropies from OpenRLHF, install dare-reward where vLLM runs (docs/openrlhf-agent.md, route 2)"
+
 
 @lru_cache(maxsize=1024)
 def rules_of(config: Configuration) -> AnswerRules:
@@ -112,7 +114,8 @@ def _outcomes(
         # A label never ends a run, and this method is made of labels.
         return neutral(len(members), votes=len(members), route="url", shadow=config.shadow, known=known)
     if group.error is not None:
-        raise RequestError(group.error.message, loc=("query",), code=group.error.code)
+        hint = f"; {INSTALL}" if group.error.code == "missing_entropy" else ""
+        raise RequestError(group.error.message + hint, loc=("query",), code=group.error.code)
     return outcomes(
         group,
         route="url",

@@ -289,6 +289,13 @@ async def test_entropies_are_used_where_they_are_sent(asgi):
     assert found[0]["extra_logs"]["mean_u"] == pytest.approx([(2 * 2.0 + 0.1) / 3])
 
 
+async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
+    async with asgi() as (client, _):
+        url = "/reward?group_size=2&run=r&missing_entropy=error"
+        replies = await asyncio.gather(*(client.post(url, json=one(a)) for a in (1, 2)))
+    assert all("install dare-reward where vLLM runs" in r.json()["detail"] for r in replies)
+
+
 async def test_entropies_of_two_distributions_are_never_mixed(asgi):
     bodies = [one(i, mean_entropy=0.5, entropy_mode=m) for i, m in enumerate(["raw", "temperature"])]
     async with asgi() as (client, _):

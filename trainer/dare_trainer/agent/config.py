@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, get_args
 
 from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind
-from dare_reward.errors import ConfigError, RequestError, misspelt_variables
+from dare_reward.errors import ConfigError, RequestError, misspelt_variables, unknown_name
 from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.runs.line import asked_for
 from dare_reward.stopping import Waves
@@ -172,7 +172,7 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
         values["token"] = environment["DARE_TOKEN"].split()[0]
     known = {f.name for f in fields(AgentConfig)}
     if unknown := sorted(values.keys() - known):
-        raise ConfigError(f"unknown setting {unknown[0]!r} in {path}. Known: {', '.join(sorted(known))}")
+        raise ConfigError(f"{path}: {unknown_name('setting', unknown[0], sorted(known), listed=True)}")
     return replace(AgentConfig(), **{name: _convert(name, value) for name, value in values.items()})
 
 
@@ -215,7 +215,7 @@ def with_line(values: Mapping[str, Any]) -> dict[str, Any]:
 def parse_setting(name: str, value: Any) -> Any:
     """The value of a setting that a command line or a variable writes."""
     if name not in {f.name for f in fields(AgentConfig)}:
-        raise ConfigError(f"unknown setting {name!r}. Known: {', '.join(f.name for f in fields(AgentConfig))}")
+        raise ConfigError(unknown_name("setting", name, [f.name for f in fields(AgentConfig)], listed=True))
     return _convert(name, value)
 
 

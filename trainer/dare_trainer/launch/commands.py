@@ -11,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dare_reward._outgoing import service_address
 from dare_reward.commands.command import TRAINING, add_command
 from dare_reward.commands.group_lines import warn
 from dare_reward.commands.tables import table
 from dare_reward.errors import ConfigError, DareError
 
 __all__ = ["register_data", "register_doctor", "register_train"]
+
+PLACE = "TOKEN"  # stands for the token where a command is printed
 
 
 def register_train(subparsers: Any) -> None:
@@ -50,7 +53,8 @@ def register_train(subparsers: Any) -> None:
         "--route",
         choices=["agent", "url"],
         default="agent",
-        help="Use the agent (exact entropies, extra votes) or the URL alone (nothing on the nodes).",
+        help="Use the agent (exact entropies, extra votes), or the URL with entropies. Both need this package on the "
+        "rollout nodes. `--route url --agent entropy=none` needs nothing there and counts votes.",
     )
     parser.add_argument(
         "--data",
@@ -179,8 +183,6 @@ def train(arguments: argparse.Namespace) -> int:
     find_recipe(arguments.recipe)
     if not arguments.reward_url:
         raise ConfigError("--reward-url is missing. Give the address of the reward service.")
-    if not arguments.reward_url.startswith(("http://", "https://")):
-        raise ConfigError(f"--reward-url {arguments.reward_url}: write http://HOST:PORT")
     return _train(arguments)
 
 
@@ -217,8 +219,14 @@ def _train(arguments: argparse.Namespace) -> int:
     flags, config = plan(recipe, launch)
     known = installed_flags() if launch.release == installed() else None
     words = command(flags, launch, known)
-    _say(f"# {recipe.title}", shell(words))
+    shown = _shown(launch)
+    on = f", on {own}" if (own := launch.changes.get("data.prompt_dataset")) else ""
+    _say(f"# {recipe.title}{on}", shell(command(plan(recipe, shown)[0], shown, known)))
     if arguments.dry_run:
+        if launch.route == "agent":
+            warn(f"{flags['train.agent_func_path']} is written when you run this without --dry-run")
+        elif config.token:
+            warn(f"write your token in place of {PLACE}, or run this without --dry-run")
         if known is None:
             warn(f"OpenRLHF {launch.release} is not installed here: the flags were checked against {RELEASE}")
         return 0
@@ -242,7 +250,7 @@ def _list_table(arguments: argparse.Namespace) -> int:
     from .compose import command, plan, shell  # noqa: PLC0415
     from .recipes import table as recipes_of  # noqa: PLC0415
 
-    launch, rows = _launch(arguments), list(recipes_of(arguments.table))
+    launch, rows = _shown(_launch(arguments)), list(recipes_of(arguments.table))
     for recipe in rows:
         note = "" if recipe.train else " (evaluation only)"
         if recipe.unavailable:
@@ -255,16 +263,22 @@ def _list_table(arguments: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
+def _shown(launch: Any) -> Any:
+    """The same, for a command that is printed: without the token, which rides in the address of the URL route."""
+    return replace(launch, agent={**launch.agent, "token": PLACE}) if launch.agent.get("token") else launch
+
+
 def _launch(arguments: argparse.Namespace) -> Any:
     from ..agent.config import parse_setting, with_line  # noqa: PLC0415
     from .compose import Launch  # noqa: PLC0415
     from .flags import RELEASE, installed  # noqa: PLC0415
 
     given = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
-    tokens = os.environ.get("DARE_TOKEN") or os.environ.get("DARE_AGENT_TOKEN") or ""  # the second is the old name
+    url, own = service_address(arguments.reward_url or "http://127.0.0.1:8000")
+    tokens = own or os.environ.get("DARE_TOKEN") or os.environ.get("DARE_AGENT_TOKEN") or ""  # the last is the old name
     token = {"token": tokens.split()[0]} if tokens.split() else {}
     return Launch(
-        url=arguments.reward_url or "http://127.0.0.1:8000",
+        url=url,
         route=arguments.route,
         data=arguments.data,
         out=arguments.out,
@@ -301,7 +315,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def data(arguments: argparse.Namespace) -> int:
-    from .data import is_benchmark, prepare  # noqa: PLC0415
+    from .data import OWN_FIELDS, is_benchmark, prepare  # noqa: PLC0415
 
     try:
         written = prepare(
@@ -314,10 +328,15 @@ def data(arguments: argparse.Namespace) -> int:
         )
     except (DareError, OSError) as error:
         raise ConfigError(str(error)) from None
-    _say(*(f"{arguments.out / name}: {count} prompts" for name, count in written.items()))
+    _say(*(f"{arguments.out / name}: {count} prompt{'s' * (count != 1)}" for name, count in written.items()))
     if not is_benchmark(arguments.name):
-        own = f"data.prompt_dataset={arguments.out / arguments.name}.jsonl"
-        _say(f"{arguments.name} is a set of your own. Train on it with `dare-reward train --recipe ... --set {own}`.")
+        stem, evaluation = arguments.out / arguments.name, f"{arguments.name}-eval.jsonl"
+        own = f"--set data.prompt_dataset={stem}.jsonl"
+        if evaluation in written:
+            own += f" --set eval.dataset={arguments.out / evaluation}"
+        else:
+            _say(f"{evaluation} was not written: not every row has an answer ({', '.join(OWN_FIELDS['answer'])}).")
+        _say(f"{arguments.name} is a set of your own. Train on it with `dare-reward train --recipe ... {own}`.")
     return 0
 
 

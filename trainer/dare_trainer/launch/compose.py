@@ -23,6 +23,7 @@ __all__ = ["Launch", "command", "plan", "prepare_folder", "shell"]
 
 MODULE: Final = "openrlhf.cli.train_ppo_ray"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+COMPOSED: Final = frozenset({"reward.remote_url", "train.agent_func_path"})
 AGENT_ONLY: Final = frozenset({"abort", "adaptive", "pruned", "send", "train_on", "votes_per_prompt"})
 
 
@@ -50,6 +51,7 @@ class Launch:
 def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
     """All flags by their names since 0.10.2, and the agent's configuration."""
     folder = launch.out / recipe.name
+    _check_changes(launch.changes, recipe.flags)
     flags = {
         **recipe.flags,
         "actor.model_name_or_path": launch.model or recipe.model,
@@ -79,6 +81,21 @@ def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
     return flags, config
 
 
+def _check_changes(changes: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
+    """ConfigError for a flag that is composed of the other options, and for a text where the recipe has a number."""
+    for name, value in changes.items():
+        if name in COMPOSED:
+            raise ConfigError(
+                f"--set {name}: this command writes that flag itself, from --reward-url, --params and --agent"
+            )
+        kind = type(flags.get(name))
+        try:
+            if kind in {int, float}:
+                kind(value)
+        except ValueError:
+            raise ConfigError(f"--set {name}: must be {'an integer' if kind is int else 'a number'}") from None
+
+
 def check(flags: Mapping[str, Any], config: AgentConfig) -> None:
     """What OpenRLHF or the agent would only find out hours or gigabytes later."""
     samples = int(flags["rollout.n_samples_per_prompt"])
@@ -89,7 +106,8 @@ def check(flags: Mapping[str, Any], config: AgentConfig) -> None:
     made = int(flags["rollout.batch_size"]) * samples
     if made % int(flags["train.batch_size"]):
         raise ConfigError(
-            f"a step makes {made} rollouts, which train.batch_size={flags['train.batch_size']} does not divide"
+            f"a step makes {made} rollouts, which train.batch_size={flags['train.batch_size']} does not divide: set "
+            f"train.batch_size={made}, or a divisor of it"
         )
     if (estimator := flags.get("algo.advantage.estimator")) == "group_norm":
         remedy = "set algo.advantage.estimator=dr_grpo"
@@ -99,7 +117,7 @@ def check(flags: Mapping[str, Any], config: AgentConfig) -> None:
 
 
 def reward_url(config: AgentConfig, samples: int) -> str:
-    """The URL route's flag: every setting rides in the query."""
+    """The URL route's flag: every setting rides in the query, and the token, which OpenRLHF sends nowhere else."""
     entropies = (
         {} if config.entropy == "none" or "missing_entropy" not in config.every_param else {"missing_entropy": "error"}
     )
@@ -109,9 +127,10 @@ def reward_url(config: AgentConfig, samples: int) -> str:
         "method": config.method,
         "kind": config.kind,
         **({"shadow": " ".join(config.shadow)} if config.shadow else {}),  # OpenRLHF splits the flag at commas
+        **({"token": config.token} if config.token else {}),
     }
     own = {f"{config.method}.{k}" if k in query else k: v for k, v in config.params.items()}
-    return f"{config.url.rstrip('/')}/reward?{urlencode({**query, **own, **entropies})}"
+    return f"{config.url.rstrip('/')}/reward?{urlencode({**query, **entropies, **own})}"
 
 
 def command(flags: Mapping[str, Any], launch: Launch, known: frozenset[str] | None = None) -> list[str]:

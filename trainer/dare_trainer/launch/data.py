@@ -113,8 +113,15 @@ def _line(question: LabelledQuestion, split: Any, instruction: str, kind: Any, n
 
 
 def check_labels(source: Path, key: str = "label") -> int:
-    """How many rows of a data set for OpenRLHF have a label; ConfigError for the first that means nothing."""
-    labels = [row.get(key) for row in read_rows(source)]
+    """How many rows of a data set for OpenRLHF have a label; ConfigError for the first that means nothing, and where
+    no row has the key, which OpenRLHF would not find either."""
+    rows = read_rows(source)
+    if not any(key in row for row in rows):
+        raise ConfigError(
+            f"{source}: no row has the key {key!r}. Write the file by `dare-reward data prepare NAME --from FILE`, or "
+            "name the key by --label-key"
+        )
+    labels = [row.get(key) for row in rows]
     for number, label in enumerate(labels, 1):
         if problem := read_label(label).problem:
             raise ConfigError(f"{source}: row {number}: the label means nothing: {problem}")
@@ -130,12 +137,14 @@ def read_rows(source: Path) -> list[Mapping[str, Any]]:
             rows: list[Any] = list(csv.DictReader(io.StringIO(source.read_text(encoding="utf-8-sig"), newline="")))
         else:
             with closing(open_values(str(source))) as values:
-                found = [value for _, value in values.items]
-            rows = [row for value in found for row in (value if isinstance(value, list) else [value])]
-    except (RequestError, ValueError, csv.Error) as error:
+                found = list(values.items)
+            if wrong := next(((n, v) for n, v in found if isinstance(v, RequestError)), None):
+                raise ConfigError(f"{source}: {values.unit} {wrong[0]}: {wrong[1]}")
+            rows = [row for _, value in found for row in (value if isinstance(value, list) else [value])]
+    except RequestError as error:  # it names the file
+        raise ConfigError(str(error)) from None
+    except (ValueError, csv.Error) as error:
         raise ConfigError(f"{source}: {error}") from None
-    if wrong := next((row for row in rows if isinstance(row, RequestError)), None):
-        raise ConfigError(f"{source}: {wrong}")
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(f"{source}: must hold at least one object per question")
     return rows
