@@ -85,6 +85,6 @@ def warning(c: Calibration) -> str:
     if not c.auroc.estimate < WEAK:
         return ""
     return (
-        f"within-prompt AUROC {c.auroc.estimate:.2f} is below {WEAK:.2f}: `dare`, whose exponent is 1, broke even with the "
-        f"vote at {EVEN:.2f} (0.54 to {WEAK:.2f}) in trained models"
+        f"within-prompt AUROC {c.auroc.estimate:.2f} is below {WEAK:.2f}: `dare`, whose exponent is 1, broke even with "
+        f"the vote at {EVEN:.2f} (0.54 to {WEAK:.2f}) in trained models"
     )
