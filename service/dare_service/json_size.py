@@ -34,10 +34,15 @@ def check_json(body: bytes | bytearray, budget: int) -> None:
         return
     if (needed := json_memory(body)) > allowed:
         raise LimitError(
-            f"the JSON holds so many values that reading it takes {needed} bytes; at most {OWN} x its own {len(body)} "
-            f"and {budget} (DARE_MAX_REQUEST_MEMORY): send a frame, or mean entropies, or split it by group",
+            f"this JSON of {_mb(len(body))} holds so many values that reading it takes {_mb(needed)} of memory. It may "
+            f"take {_mb(allowed)}: {OWN} x its size, and {_mb(budget)} by DARE_MAX_REQUEST_MEMORY. Send a frame or "
+            "mean entropies, or split the request by group",
             code="memory",
         )
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def check_frame(body: bytes | bytearray, budget: int) -> None:

@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import fields
 from http import HTTPStatus
 from pathlib import Path
@@ -178,9 +179,17 @@ def _warn(settings: Settings, state: State) -> None:
     """What an operator may not have meant."""
     if sentences := unread():
         state.runs.warn("", "setting_ignored", " ".join(sentences))
-    if not settings.tokens and not _is_loopback(settings.host):
-        why = f"{settings.host} is reached from other machines, and anybody there may use it: set DARE_TOKEN"
-        state.runs.warn("", "no_token", why)
+    if not settings.tokens and (why := _unprotected(settings)):
+        state.runs.warn("", "no_token", f"{why}: set DARE_TOKEN")
+
+
+def _unprotected(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
+    """What says that a service without a token should have one, or nothing."""
+    if not _is_loopback(settings.host):
+        return f"{settings.host} is reached from other machines, and anybody there may use it"
+    if settings.trusted_proxies:
+        return "DARE_TRUSTED_PROXIES names a proxy, and anybody who reaches the proxy may use the service"
+    return "the variable is there but empty, so the service has no token" if "DARE_TOKEN" in environment else ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ __all__ = ["SECRET", "Settings", "SettingsError", "from_environment", "unread"]
 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
-SECRET = frozenset({"token", "host", "port", "embeddings_url", "embeddings_token", "run_log"})  # never shown
+SECRET = frozenset({"token", "embeddings_url", "embeddings_token"})  # never shown; a URL may hold a password
 
 
 class SettingsError(DareError, ValueError):
@@ -36,18 +37,19 @@ class Settings:
     port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.")
     token: str = _setting(
         "",
-        "If set, scoring wants `Authorization: Bearer <token>` or `?token=`; probes stay open. Several, separated by "
-        "spaces, are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
+        "If set, every POST and what the page shows want `Authorization: Bearer <token>` or `?token=`; `/health`, "
+        "`/ready`, `/info`, `/metrics`, `/methods` and the API's description stay open. Several, separated by spaces, "
+        "are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
     )
     allowed_hosts: str = _setting(
         "",
-        "Further names, separated by spaces, that a browser or a proxy on this machine may reach the loopback address "
-        "by when no token is set. A web page whose own name is pointed at 127.0.0.1 is refused.",
+        "Further names, separated by spaces, by which a browser or a proxy on this machine may reach the loopback "
+        "address when no token is set. A web page whose own name is pointed at 127.0.0.1 is refused.",
     )
     trusted_proxies: str = _setting(
         "",
-        "Addresses, separated by commas, whose X-Forwarded-For is believed. Empty: none, so that nobody can pose as "
-        "another client.",
+        "Addresses or networks, separated by commas, whose X-Forwarded-For is believed. Empty: none, so that nobody "
+        "can pose as another client.",
     )
     method: str = _setting("dare", "The method of a request that names none.")
     params: str = _setting(
@@ -195,7 +197,9 @@ class Settings:
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise SettingsError('DARE_PARAMS must be a JSON object, such as {"alpha": 0.5}')
+            raise SettingsError(
+                'DARE_PARAMS must be a JSON object, such as {"alpha": 0.5}, or a line, such as method=dare&alpha=0.5'
+            )
         return value
 
 
@@ -232,7 +236,20 @@ def _check(settings: Settings) -> None:
         raise SettingsError(
             f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
         )
+    _check_proxies(settings.trusted_proxies)
     _check_run_log(settings)
+
+
+def _check_proxies(proxies: str) -> None:
+    """uvicorn takes what is no address for the name of a socket, which never matches."""
+    for given in [] if proxies == "*" else filter(None, map(str.strip, proxies.split(","))):
+        try:
+            ipaddress.ip_network(given)
+        except ValueError:
+            raise SettingsError(
+                "DARE_TRUSTED_PROXIES must be addresses or networks, such as 127.0.0.1,10.0.0.0/8, or *: "
+                f"{given[:64]!r} is none"
+            ) from None
 
 
 def _check_run_log(settings: Settings) -> None:
@@ -259,7 +276,10 @@ def _line(values: Mapping[str, Any]) -> dict[str, Any]:
     text = str(values.get("params", "{}"))
     if "method=" not in text or text.lstrip().startswith("{"):
         return {}
-    method, params = read_line(text)
+    try:
+        method, params = read_line(text)
+    except RequestError as error:
+        raise SettingsError(f"DARE_PARAMS: {error.message}") from None
     if values.get("method", method) != method:
         raise SettingsError(f"DARE_PARAMS names the method {method}: leave DARE_METHOD out, or let it be the same")
     return {"method": method, "params": json.dumps(params)}

@@ -103,7 +103,7 @@ def nginx(folder, text):
     # nginx cannot choose a free port itself: a socket in the folder stands for the public one.
     text = text.replace("listen 443 ssl", f"listen unix:{folder}/socket ssl").replace("/etc/nginx", str(folder))
     text = text.replace("/run/nginx.pid", f"{folder}/pid").replace("/var/log/nginx", str(folder))
-    text = text.replace("worker_processes auto;", "worker_processes 1; daemon off; error_log stderr;")
+    text = text.replace("worker_processes auto;", f"worker_processes 1; daemon off; error_log {folder}/nginx.log;")
     for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
         text = text.replace("http {", f"http {{ {name}_temp_path {folder}/{name};", 1)
     (folder / "nginx.conf").write_text(text)
@@ -157,6 +157,35 @@ def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path
         rewards = list(pool.map(rollout, "4454"))
     assert rewards[0] == rewards[1] == rewards[3] > rewards[2]
     assert "secret" not in (tmp_path / "dare-reward.log").read_text()
+
+
+@needs["nginx"]
+def test_nginx_reads_what_the_pages_make_of_its_file(tmp_path):
+    """The plain HTTP form of the operator's quickstart, and in it the block of operations.md."""
+    quickstart, operations = (
+        (DEPLOY.parent / "docs" / p).read_text() for p in ("quickstart/operator.md", "operations.md")
+    )
+    block = re.search(r"```nginx\n(.*?)```", operations, re.DOTALL)[1]
+    command = re.search(r"^sed .*(?= deploy/nginx\.conf >)", quickstart, re.MULTILINE)[0]
+    text = subprocess.run(f"{command} {DEPLOY}/nginx.conf", shell=True, capture_output=True, text=True).stdout
+    assert "ssl" not in text
+    text = text.replace("/run/nginx.pid", f"{tmp_path}/pid").replace("/var/log/nginx", str(tmp_path))
+    (tmp_path / "nginx.conf").write_text(text.replace("location / ", f"{block}\nlocation / "))
+    done = subprocess.run(
+        ["nginx", "-e", "stderr", "-t", "-c", tmp_path / "nginx.conf"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@needs["nginx"]
+@needs["openssl"]
+def test_no_log_of_nginx_has_the_token_while_the_service_is_away(tmp_path):
+    with nginx(tmp_path, NGINX.replace("127.0.0.1:8000", f"unix:{tmp_path}/nobody")) as client:
+        assert client.post("/reward?token=secret").status_code == 502
+        assert client.post("/reward?token=secret", content=bytes(128 << 20 | 1)).status_code == 413
+    logged = "".join(path.read_text() for path in tmp_path.glob("*.log"))
+    assert re.search(r'"POST /reward" 502 \d+ \S+ -$', logged, re.MULTILINE)
+    assert "secret" not in logged
 
 
 class Compose(yaml.SafeLoader):
@@ -232,6 +261,16 @@ def test_alerts_and_panels_use_metrics_and_labels_that_the_service_exports(name,
     labels |= set(re.findall(r"\{(\w+)=", expression))
     for metric in metrics:
         assert labels <= exported[metric], f"{metric} has {sorted(exported[metric])}"
+
+
+def test_every_metric_is_in_the_table_with_its_labels(exported):
+    page = (DEPLOY.parent / "docs" / "operations.md").read_text()
+    table = page.partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    listed = {
+        name: set(filter(None, labels.split(","))) for name, labels in re.findall(r"`(dare_\w+)(?:{(.*?)})?`", table)
+    }
+    families = {re.sub(r"_(bucket|sum|count)$", "", name): labels - {"le"} for name, labels in exported.items()}
+    assert listed == families
 
 
 def test_every_metric_is_in_a_panel(exported):

@@ -189,6 +189,8 @@ def test_settings_from_the_environment():
     )
     assert (found.port, found.deadline, found.token, found.host) == (9, 2.5, "t", "127.0.0.1")
     assert from_environment({"DARE_PORT": "9"}, port=10).port == 10
+    for proxies in ("*", "127.0.0.1, ::1,10.0.0.0/8,"):
+        assert from_environment({"DARE_TRUSTED_PROXIES": proxies}).trusted_proxies == proxies
     for bad in (
         {"DARE_PORT": "x"},
         {"DARE_DEADLINE": "inf"},
@@ -347,7 +349,7 @@ def test_sigterm_drains_and_exits_zero(start_server):
         assert process.wait(60) == 0
         entries = [json.loads(line) for line in process.stderr.read().splitlines()]
         start = next(e for e in entries if e["event"] == "start")
-        assert (start["address"], start["auth"], start["settings"]) == (url, False, {"drain": 3.0})
+        assert (start["address"], start["auth"], start["settings"]) == (url, False, {"drain": 3.0, "port": 0})
         assert entries[-1]["event"] == "stop"
 
 
@@ -391,8 +393,12 @@ TAKEN = object()  # a port that is in use
         (["--port", "80000"], {}, "DARE_PORT (--port) must be 0 to 65535"),
         ([], {"DARE_METHOD": "dre"}, "DARE_METHOD: unknown method"),
         ([], {"DARE_PARAMS": "alpha=1"}, "DARE_PARAMS must be a JSON object"),
+        ([], {"DARE_PARAMS": "alpha=0.1&tua=0.2"}, "or a line, such as method=dare&alpha=0.5"),
+        ([], {"DARE_PARAMS": "method=dare&tua=1"}, "serve: DARE_PARAMS: unknown parameter 'tua'. Did you mean tau"),
         ([], {"DARE_PARAMS": '{"aplha": 1}'}, "DARE_PARAMS: "),
         ([], {"DARE_TOKEN": " "}, "DARE_TOKEN"),
+        ([], {"DARE_TRUSTED_PROXIES": "127.0.0.1, nginx"}, "such as 127.0.0.1,10.0.0.0/8, or *: 'nginx' is none"),
+        ([], {"DARE_TRUSTED_PROXIES": "10.0.0.1/8"}, "'10.0.0.1/8' is none"),  # uvicorn would believe nobody
         ([], {"DARE_HEAD_TIMEOUT": "0"}, "DARE_HEAD_TIMEOUT must be above 0"),
         (["--host", "256.1.1.1", "--port", "0"], {}, "cannot listen"),
         (["--host", "a" * 70 + ".b", "--port", "0"], {}, "cannot listen"),
@@ -427,6 +433,20 @@ def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(start_se
     assert any("set DARE_TOKEN" in x for x in why)
     assert not any("DARE_AGENT_RUN" in x for x in why)
     assert {w["event"] for w in found} == {"setting_ignored", "no_token"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "why"),
+    [
+        ({"DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_TOKN": "x"}, "DARE_TRUSTED_PROXIES names a proxy"),
+        ({"DARE_TOKEN": ""}, "the variable is there but empty"),
+    ],
+)
+def test_a_service_on_loopback_that_was_meant_to_have_a_token_says_that_it_has_none(start_server, environment, why):
+    with start_server(**environment) as (url, _):
+        found = {w["event"]: w["why"] for w in httpx.get(f"{url}/info").json()["warnings"]}
+    assert why in found["no_token"]
+    assert found["no_token"].endswith(": set DARE_TOKEN")
 
 
 def test_a_service_on_loopback_with_known_settings_warns_of_nothing(start_server):

@@ -10,12 +10,15 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import dare_reward
 from dare_reward import cli
 from dare_reward.cli import main
+from dare_reward.commands import closing, compare
+from dare_reward.commands.group_lines import read_groups
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
@@ -66,8 +69,41 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     for number, word in ((2, "not JSON"), (4, "object"), (5, "at least one"), (6, "answr"), (7, "no entropy")):
         assert any(x.startswith(f"line {number}: ") and word in x for x in err.splitlines())
     assert len(err.splitlines()) == 8
-    assert err.splitlines()[-3].startswith("3 groups, 1 of them not scored, 4 rollouts, 0 without an answer, ")
+    assert err.splitlines()[-3].startswith("4 groups, 2 of them not scored, 4 rollouts, 0 without an answer, ")
     assert err.splitlines()[-1].endswith("in.jsonl -p missing_entropy=frequency")
+
+
+@pytest.mark.parametrize(
+    ("command", "done"),
+    [
+        (["score"], "scored"),
+        (["compare"], "scored"),
+        (["explain", "--strangest", "1"], "scored"),
+        (["convert"], "converted"),
+        (["analyse"], "read"),
+    ],
+)
+def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, capsys, command, done):
+    name, *flags = command
+    ragged = {"answer": "1", "mean_entropy": 0.1, "topk_logprobs": [[-0.1, -3], [-0.1, -3], [-0.1]]}
+    file = write(tmp_path, {**GOOD, "label": "1"}, {"rollouts": [ragged]}, "[]")
+    assert main([name, file, *flags]) == 1
+    err = capsys.readouterr().err
+    assert "rollouts[0].topk_logprobs: token 2 has 1 candidate, most have 2: every token needs the same number" in err
+    assert f"\n2 groups, 1 of them not {done}, " in err
+
+
+def test_the_closing_line_of_compare_has_the_seconds_of_reading(tmp_path, capsys, monkeypatch):
+    now = [0.0]
+
+    def read(arguments):
+        now[0] = 13.0
+        return read_groups(arguments)
+
+    monkeypatch.setattr(closing, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(compare, "read_groups", read)
+    main(["compare", write(tmp_path, GOOD)])
+    assert capsys.readouterr().err.splitlines()[-1].endswith(", 13.0 s")
 
 
 def test_duplicate_ids_within_a_batch_do_not_cost_the_lines(tmp_path, capsys):

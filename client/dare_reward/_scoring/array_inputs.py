@@ -5,6 +5,7 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -139,7 +140,9 @@ def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
     if isinstance(rows, np.ndarray):
         values, good = rows, rows.ndim == 2 and rows.dtype.kind in "fiu"
     else:
-        good = set(map(type, rows)) <= {list, tuple, np.ndarray} and len({len(r) for r in rows}) == 1
+        good = set(map(type, rows)) <= {list, tuple, np.ndarray}
+        if good:
+            _check_widths([len(row) for row in rows], loc)
         good = good and set(map(type, chain.from_iterable(rows))) <= {int, float, np.float32, np.float64}
         values, good = _array(field, rows) if good else (np.zeros((0, 0)), False)
     if not good or not values.shape[1]:
@@ -147,6 +150,15 @@ def _rows(field: Field, rows: Any, loc: tuple[str | int, ...]) -> NDArray[Any]:
     width = max(values.shape[1], 1)
     _check_range(field, values.ravel(), lambda i: (*loc, i // width, i % width))
     return values
+
+
+def _check_widths(widths: Sequence[int], loc: tuple[str | int, ...]) -> None:
+    """RequestError that names the first of the narrowest rows, or of the widest, if they have not all the same k."""
+    if len(set(widths)) > 1:
+        usual = Counter(widths).most_common(1)[0][0]
+        odd = next(k for k in (min(widths), max(widths)) if k != usual)
+        told = f"token {widths.index(odd)} has {odd} candidate{'s' * (odd != 1)}, most have {usual}"
+        raise RequestError(f"{told}: every token needs the same number", loc=loc, code="shape")
 
 
 def _array(field: Field, entries: Any) -> tuple[NDArray[Any], bool]:

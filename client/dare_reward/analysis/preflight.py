@@ -20,7 +20,10 @@ from .calibrate import GATE, LEVEL, MINIMUM, WORTH, Calibration, calibrate
 __all__ = ["WEAK", "Preflight", "Verdict", "decide", "preflight", "warning"]
 
 Verdict = Literal["use", "vote", "undecided"]
-WEAK = 0.60  # within-prompt AUROC; dare gained nothing at .57 in trained models
+WEAK, EVEN = (
+    0.60,
+    0.57,
+)  # within-prompt AUROC: dare broke even in trained models, upper end of the interval and estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,6 @@ def warning(c: Calibration) -> str:
     if not c.auroc.estimate < WEAK:
         return ""
     return (
-        f"within-prompt AUROC {c.auroc.estimate:.2f} is below {WEAK:.2f}: `dare`, whose exponent is 1, is not expected "
-        "to beat the vote"
+        f"within-prompt AUROC {c.auroc.estimate:.2f} is below {WEAK:.2f}: `dare`, whose exponent is 1, broke even with "
+        f"the vote at {EVEN:.2f} (0.54 to {WEAK:.2f}) in trained models"
     )

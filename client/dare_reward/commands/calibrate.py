@@ -34,7 +34,7 @@ EXITS = "0 for an exponent, 1 for the vote or undecided, 2 if nothing could be m
 
 
 def register(subparsers: Any) -> None:
-    words = "Fit the exponent of calibrated_vote on labelled rollouts of 16 to 100 prompts."
+    words = "Fit the exponent of calibrated_vote on labelled rollouts of 32 to 100 prompts."
     _register(subparsers, "calibrate", words, report)
 
 

@@ -15,27 +15,33 @@ __all__ = ["Closing"]
 class Closing:
     """Counts groups while a command works, and says so on standard error at its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: str = "scored") -> None:
+        """done: what the command does with a group."""
         self._began = time.monotonic()
         self._seen = Unanswered()
-        self._unscored = 0
+        self._done = done
+        self._missed = 0
 
     def add(self, group: Mapping[str, Any], valid: Sequence[bool] | None) -> None:
         """A group that was read; `valid` says which rollouts have an answer, None where it could not be scored."""
         if valid is None:
-            self._unscored += 1
+            self.miss(group)
         else:
             self._seen.add(group["rollouts"], valid)
+
+    def miss(self, group: Any) -> None:
+        """What stands at a place that was left out: it counts if it is a group, and not what is wrong with a line."""
+        self._missed += isinstance(group, Mapping)
 
     def say(self) -> None:
         """The line; before it a warning, if more than half of the rollouts have no answer."""
         seen, seconds = self._seen, time.monotonic() - self._began
         if seen.most:
             warn(f"WARNING: {seen}. Their rewards say nothing of their content. Look at one of the texts.")
-        count = seen.groups + self._unscored
+        count = seen.groups + self._missed
         parts = [f"{count:,} {'group' if count == 1 else 'groups'}"]
-        if self._unscored:
-            parts.append(f"{self._unscored:,} of them not scored")
+        if self._missed:
+            parts.append(f"{self._missed:,} of them not {self._done}")
         if seen.groups:
             parts.append(f"{seen.rollouts:,} {'rollout' if seen.rollouts == 1 else 'rollouts'}")
             parts.append(f"{seen.count:,} without an answer{seen.why}")

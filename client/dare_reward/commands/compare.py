@@ -31,7 +31,7 @@ METHODS = "dare,ttrl"
 EACH = ("method", "scored", "winner", "label right", "reward right", "all equal")
 PAIRS = ("pair", "rank correlation", "over groups", "other winner")
 LEGEND = """winner: groups with a pseudo-label. label right: how often it is the label of your file. reward right:
-rollouts whose agreement with it equals their correctness. all equal: groups whose rewards teach nothing."""
+rollouts whose agreement with it equals their correctness. all equal: groups whose rewards are all equal."""
 
 
 def register(subparsers: Any) -> None:
@@ -65,10 +65,11 @@ def run_compare(arguments: argparse.Namespace, methods: str) -> int:
         raise RequestError(f"--methods names none: write it like {METHODS}", code="method")
     params = chosen_params(arguments, methods=names)
     check_variables()
+    closing = Closing()
     with ExitStack() as stack:
         scorers = {m: scorer(arguments, m, own, stack) for m, own in params.items()}
         reader = read_groups(arguments)
-        source, faults, closing = list(reader), Faults(reader.unit, warn), Closing()
+        source, faults = list(reader), Faults(reader.unit, warn)
         found = {m: [reply for _, _, reply in score_all(source, ask)] for m, ask in scorers.items()}
         good = _readable(source, found, faults, closing)
         faults.say()
@@ -107,6 +108,7 @@ def _readable(
             closing.add(group, next((r.valid for r in replies if r.valid is not None), None))
         else:
             faults.add(place, wrong)
+            closing.miss(group)
     return good
 
 

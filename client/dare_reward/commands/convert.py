@@ -44,7 +44,7 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     reader = read_groups(arguments)
-    faults, closing, done = Faults(reader.unit, warn), Closing(), 0
+    faults, closing, done = Faults(reader.unit, warn), Closing("converted"), 0
     with ExitStack() as stack:
         out = sys.stdout
         if arguments.out:
@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
                 closing.add(group, prepare([group], limits=UNLIMITED).groups.valid_R.tolist())
             except RequestError as error:
                 faults.add(number, error)
+                closing.miss(group)
                 continue
             out.write(json.dumps(group) + "\n")
             done += 1

@@ -292,6 +292,7 @@ def _strangest(arguments: argparse.Namespace, params: JSON, reader: Reader) -> i
     for place, group, found in score_all(reader, partial(estimate, method=arguments.method, **params)):
         if isinstance(found, DareError):
             faults.add(place, found)
+            closing.miss(group)
             continue
         closing.add(group, found.valid)
         seen.append((group, found))

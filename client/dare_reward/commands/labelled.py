@@ -47,13 +47,14 @@ def read_labelled(
     """
     reader = Reader(file, missing=missing)
     groups: list[Mapping[str, Any]] = []
-    faults, closing = Faults(reader.unit, warn), Closing()
+    faults, closing = Faults(reader.unit, warn), Closing("read")
     for number_, group in reader:
         fault = group if isinstance(group, RequestError) else _fault(group, reading)
         if fault is None and not isinstance(group, RequestError):
             groups.append({**group, "group_id": f"{len(groups)}"})
         elif fault is not None:
             faults.add(number_, fault)
+            closing.miss(group)
     faults.say()
     reader.say(warn)
     if not groups:

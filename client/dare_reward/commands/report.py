@@ -106,8 +106,10 @@ def plot(arguments: argparse.Namespace) -> int:
     if len(book.runs) > 1:
         warn(f"{len(book.runs)} runs; drawn is {found.name!r}, --run chooses another")
     cards = [c.shown() for c in found.picks.cards()]
-    save_figure(arguments.out, arguments.figure, run_view(found), cards, group=arguments.group, force=arguments.force)
-    warn(f"wrote {arguments.out}")
+    shown = save_figure(
+        arguments.out, arguments.figure, run_view(found), cards, group=arguments.group, force=arguments.force
+    )
+    warn(f"wrote {arguments.out}{shown and f': {shown}'}")
     return 0
 
 
@@ -123,7 +125,7 @@ def _book(arguments: argparse.Namespace) -> RunBook | None:
         missing=missing_entropies(arguments),
         tell=warn,
     )
-    book, failed, count = RunBook(), list[Problem](), 0
+    book, failed, count = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0
     for line in lines:
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)

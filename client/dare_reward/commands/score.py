@@ -99,6 +99,7 @@ class _Work:
     def take(self, number: int, group: Any, found: GroupReply | DareError) -> None:
         if isinstance(found, DareError):
             self.faults.add(number, found)
+            self.closing.miss(group)
             return
         if found.error is not None:
             self.faults.add(number, unscored(found.error))

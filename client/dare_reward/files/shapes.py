@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import RequestError, unknown_name
-from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
+from ..inputs import ROLLOUT_FIELDS
 from .entropy_estimates import EntropyEstimate, fill
 from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
 
@@ -26,6 +26,13 @@ __all__ = ["Loose", "Notes", "shaped"]
 JSON = Mapping[str, Any]
 GLANCE = 16  # tokens that tell whether an engine lists candidates
 SEEN = "candidates of an engine"  # no name of a field: a file's own topk_logprobs stay
+ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completions
+    {
+        "choices", "created", "encoder_prompt", "encoder_prompt_token_ids", "finished", "kv_transfer_params",
+        "lora_request", "metrics", "model", "multi_modal_placeholders", "num_cached_tokens", "object", "outputs",
+        "prompt_logprobs", "prompt_token_ids", "service_tier", "system_fingerprint", "usage",
+    }
+)  # fmt: skip
 PLACE = frozenset({"run", "step", "global_step"})  # of a group in a training run: no input, kept as its `meta`
 
 
@@ -88,13 +95,13 @@ def _engine(value: JSON, *, key: str, rows: int | None) -> JSON:
         body = value["response"].get("body")
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
             raise RequestError("this request of the batch failed and has no choices. Send it again.", code="engine")
-        return {"group_id": value["custom_id"], "rollouts": [_choice(c, key=key, rows=rows) for c in body["choices"]]}
+        own = {k: v for k, v in value.items() if k not in {"id", "response", "error"}}
+        return {**own, "rollouts": [_choice(c, key=key, rows=rows) for c in body["choices"]]}
+    own = {k: v for k, v in value.items() if k not in ENGINE}
     if isinstance(value.get("choices"), list):
-        own = {k: v for k, v in value.items() if k in {*GROUP_FIELDS, "id"}}
         return {**own, "rollouts": [_choice(c, key=key, rows=rows) for c in value["choices"]]}
     outputs = value.get("outputs")
     if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
-        own = {k: v for k, v in value.items() if k in GROUP_FIELDS or k in {"request_id", *GROUP_NAMES["label"]}}
         return {**own, "rollouts": [_completion(o, key=key, rows=rows) for o in outputs]}
     return value
 

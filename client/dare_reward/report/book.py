@@ -21,6 +21,7 @@ BLOCK: Final = 64  # groups that count as a step where none is named
 PROMPTS: Final = 1 << 14  # prompts whose last label is remembered
 LABELS: Final = 1 << 12  # distinct labels that are counted in a step
 RUNS: Final = 16
+ESTIMATES: Final = frozenset({"topk", "logprob"})
 VARIANTS: Final = 32  # methods with their parameters that are counted
 
 Line = Mapping[str, Any]
@@ -63,9 +64,13 @@ class StepTotals:
 
 @dataclass(slots=True, eq=False)
 class RunTotals:
-    """One run. `unit` is what its charts go by: steps, or blocks of groups where no step is named."""
+    """One run. `unit` is what its charts go by: steps, or blocks of groups where no step is named.
+
+    loose   groups without a step are one set of rollouts, as in a file, and no run
+    """
 
     name: str
+    loose: bool = False
     steps: dict[int, StepTotals] = field(default_factory=dict)
     stepped: bool = False
     merged: int = 1  # steps in one point of a chart
@@ -73,13 +78,20 @@ class RunTotals:
     rollouts: int = 0
     errors: int = 0
     methods: Counter[tuple[str, str]] = field(default_factory=Counter)
+    estimates: Counter[str] = field(default_factory=Counter)  # groups by how their entropies were estimated
     first: str = ""
     last: str = ""
     picks: Picks = field(default_factory=Picks)
     _seen: OrderedDict[int, int] = field(default_factory=OrderedDict)
 
     @property
+    def one_set(self) -> bool:
+        return self.loose and not self.stepped
+
+    @property
     def unit(self) -> str:
+        if self.one_set:
+            return "set of rollouts"
         what = "step" if self.stepped else f"block of {BLOCK} groups"
         return what if self.merged == 1 else f"{self.merged} {what}s"
 
@@ -97,6 +109,8 @@ class RunTotals:
         variant = (str(line.get("method")), str(line.get("config_id") or "")[:12])
         if variant in self.methods or len(self.methods) < VARIANTS:
             self.methods[variant] += 1
+        if line.get("entropy_source") in ESTIMATES:
+            self.estimates[str(line["entropy_source"])] += 1
         step = self._step(place)
         step.groups += 1
         sums = step.sums
@@ -113,7 +127,9 @@ class RunTotals:
         if isinstance(step, int):
             self.stepped = True
             return step
-        return max(self.steps, default=0) if self.stepped else (self.groups - 1) // BLOCK
+        if self.stepped:
+            return max(self.steps, default=0)
+        return 0 if self.loose else (self.groups - 1) // BLOCK
 
     def _step(self, place: int) -> StepTotals:
         if place not in self.steps:
@@ -147,14 +163,15 @@ class RunTotals:
 
 @dataclass(slots=True, eq=False)
 class RunBook:
-    """The runs that were seen last. `version` grows with every line."""
+    """The runs that were seen last. `version` grows with every line; `loose` is that of `RunTotals`."""
 
+    loose: bool = False
     runs: OrderedDict[str, RunTotals] = field(default_factory=OrderedDict)
     version: int = 0
 
     def add(self, line: Line) -> None:
         name = str(line.get("run") or "")[:256]
-        run = self.runs.setdefault(name, RunTotals(name))
+        run = self.runs.setdefault(name, RunTotals(name, self.loose))
         self.runs.move_to_end(name)
         run.add(line)
         self.version += 1

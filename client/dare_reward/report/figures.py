@@ -20,11 +20,16 @@ ANSWERS: Final = 12  # rows of a group
 FIGURES: Final = (*(c.name for c in CHARTS), "group")
 
 
-def save_figure(path: str, name: str, run: JSON, cards: Sequence[JSON], *, group: str | None, force: bool) -> None:
-    """One figure of a run's view. RequestError if its data are not there; ConfigError without matplotlib."""
+def save_figure(path: str, name: str, run: JSON, cards: Sequence[JSON], *, group: str | None, force: bool) -> str:
+    """One figure of a run's view; what it shows, in words where its name does not say it.
+
+    RequestError if its data are not there; ConfigError without matplotlib.
+    """
+    shown = ""
     if name == "group":
         card = _card(cards, group)
-        figure = new_figure(width=6.5, height=0.9 + 0.32 * min(len(card["support"]), ANSWERS))
+        shown = f"group {card['group_id']}"
+        figure = new_figure(width=6.5, height=1.2 + 0.32 * min(len(card["support"]), ANSWERS))
         _group(figure, card)
     else:
         chart = next(c for c in CHARTS if c.name == name)
@@ -34,6 +39,7 @@ def save_figure(path: str, name: str, run: JSON, cards: Sequence[JSON], *, group
         figure = new_figure(width=6.5, height=3.0)
         _curves(figure.add_subplot(), chart, run)
     save(figure, path, force=force)
+    return shown
 
 
 def _curves(axes: Any, chart: Chart, run: JSON) -> None:
@@ -70,7 +76,7 @@ def _card(cards: Sequence[JSON], group: str | None) -> JSON:
 def _group(figure: Any, card: JSON) -> None:
     """The paper's Figure 1: votes and probability, reward, and the entropies of the rollouts, an answer a row."""
     rows = sorted(card["support"], key=lambda row: -row["count"])[:ANSWERS]
-    names = [_plain(row["answer"]) for row in rows]
+    names = [_plain(row["answer"]) + _mark(card, row["answer"]) for row in rows]
     answers, entropies = card.get("answers") or (), card.get("mean_entropies") or ()
     shares, pay, spread = figure.subplots(1, 3, sharey=True, width_ratios=(2, 1.4, 1.8))
     for y, row in enumerate(rows):
@@ -85,7 +91,18 @@ def _group(figure: Any, card: JSON) -> None:
     shares.set(xlabel="votes (grey), p-hat (blue)", xlim=(0, 1))
     pay.set(xlabel="reward")
     spread.set(xlabel="entropy (nats)")
+    for axes, ticks in ((shares, 4), (pay, 3), (spread, 3)):
+        axes.locator_params(axis="x", nbins=ticks)
+        axes.xaxis.set_major_formatter("{x:g}")
+    figure.suptitle(_plain(card["group_id"]), fontsize="medium")
     spread.set_xlim(0, 1.05 * max([u for u in entropies if u is not None], default=1.0))
+
+
+def _mark(card: JSON, answer: str) -> str:
+    """What stands behind a right answer, by most of its rollouts whose truth is known."""
+    truth = [t for a, t in zip(card.get("answers") or (), card.get("correct") or (), strict=False) if a == answer]
+    known = [t for t in truth if t is not None]
+    return " (right)" if 2 * sum(known) > len(known) else ""
 
 
 def _plain(answer: str) -> str:

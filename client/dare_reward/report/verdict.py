@@ -12,9 +12,21 @@ from math import sqrt
 from types import MappingProxyType
 from typing import Final, Literal
 
-__all__ = ["RULES", "Headline", "RunVerdict", "entropy_verdict", "headline", "rules_by_step", "run_verdict", "word_of"]
+__all__ = [
+    "ONE_SET",
+    "RULES",
+    "Headline",
+    "RunVerdict",
+    "entropy_verdict",
+    "headline",
+    "rules_by_step",
+    "run_verdict",
+    "word_of",
+]
 
-Word = Literal["fine", "sharpening", "collapsing", "too early", "tells", "says nothing", "misleads", "unknown"]
+Word = Literal[
+    "fine", "sharpening", "collapsing", "too early", "no run", "tells", "says nothing", "misleads", "unknown"
+]
 Column = Sequence[float | None]
 Columns = Mapping[str, Column]
 
@@ -35,6 +47,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "share is more than .15 above its own",
         "no-rule-fires": "none of the rules above holds",
         "too-few-steps": f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
+        "one-set": "the file names no steps, so it is one set of rollouts",
         "auroc-above-half": "the 95% interval of the entropy AUROC lies above .5",
         "auroc-around-half": "the 95% interval of the entropy AUROC holds .5",
         "auroc-below-half": "the 95% interval of the entropy AUROC lies below .5",
@@ -47,6 +60,7 @@ WORDS: Final[Mapping[str, Word]] = MappingProxyType(
     {
         "no-rule-fires": "fine",
         "too-few-steps": "too early",
+        "one-set": "no run",
         "auroc-above-half": "tells",
         "auroc-around-half": "says nothing",
         "auroc-below-half": "misleads",
@@ -63,6 +77,9 @@ class RunVerdict:
     rule: str
     why: str
     since: int | None = None
+
+
+ONE_SET: Final = RunVerdict("no run", "one-set", "no rule compares what has no steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +107,8 @@ def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, *, steppe
         return Headline("Entropy misleads: wrong rollouts are more certain than right ones", "bad")
     if "sharpening" in words:
         return Headline("The run sharpens: rollouts of a prompt come to one answer", "warn", words.index("sharpening"))
+    if state == ONE_SET:
+        return Headline("One set of rollouts, not a run: the rules on runs do not apply", "quiet")
     if state.word == "too early":
         return Headline("Too early to say", "quiet")
     return Headline("Nothing bad was found", "good")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
 from .measures import CHARTS, LABELLED
-from .verdict import RECENT, RULES, RunVerdict, entropy_verdict, headline, rules_by_step, run_verdict, word_of
+from .verdict import ONE_SET, RECENT, RULES, RunVerdict, entropy_verdict, headline, rules_by_step, run_verdict, word_of
 
 __all__ = ["columns", "run_view", "view"]
 
@@ -36,7 +36,7 @@ def view(book: RunBook, *, groups: int = BYTES) -> JSON:
 def run_view(run: RunTotals) -> JSON:
     """One run without its groups: what is counted, columns by step, verdicts, shadow methods."""
     by_step = columns(run)
-    state, entropy = run_verdict(by_step), _entropy(run)
+    state, entropy = ONE_SET if run.one_set else run_verdict(by_step), _entropy(run)
     return {
         "run": run.name,
         "unit": run.unit,
@@ -44,6 +44,7 @@ def run_view(run: RunTotals) -> JSON:
         "groups": run.groups,
         "rollouts": run.rollouts,
         "errors": run.errors,
+        "estimates": dict(run.estimates),
         "methods": [[*variant, count] for variant, count in run.methods.most_common()],
         "first": run.first,
         "last": run.last,

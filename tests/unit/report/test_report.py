@@ -116,6 +116,17 @@ def test_groups_without_a_step_count_in_blocks():
     assert found["unit"] == "block of 64 groups"
 
 
+def test_a_file_without_steps_is_one_set_and_no_run(tmp_path):
+    page = tmp_path / "run.html"
+    one = {"rollouts": [{"answer": "1", "token_logprobs": [-0.1]}, {"answer": "2", "token_logprobs": [-0.4]}]}
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(one) + "\n" for _ in range(70)))
+    assert main(["report", str(tmp_path / "in.jsonl"), "--entropy", "logprob", "-o", str(page)]) == 0
+    (found,) = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])["runs"]
+    assert (found["columns"]["groups"], found["unit"]) == ([70], "set of rollouts")
+    assert found["headline"]["text"].startswith("One set of rollouts")
+    assert (found["verdict"]["word"], found["estimates"]) == ("no run", {"logprob": 70})
+
+
 # --- verdict ----------------------------------------------------------------------------------------------------------
 
 
@@ -417,6 +428,12 @@ def test_plot(tmp_path, capsys):
     first = out.read_bytes()
     assert main(["plot", str(log), "--figure", "group", "-o", str(out), "--force"]) == 0
     assert out.read_bytes() == first
+    assert capsys.readouterr().err.endswith(f"wrote {out}: group g\n")
+    assert b">g</text>" in first
+    group = {"group_id": "a", "label": "4", "rollouts": [{"answer": x, "mean_entropy": 0.1} for x in "445"]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(group) + "\n")
+    assert main(["plot", str(tmp_path / "in.jsonl"), "--figure", "group", "-o", str(out), "--force"]) == 0
+    assert ("4 (right)" in out.read_text(), "5 (right)" in out.read_text()) == (True, False)
     assert main(["plot", str(log), "--figure", "auroc", "-o", str(tmp_path / "x.png")]) == 2
     assert main(["plot", str(log), "-o", str(tmp_path / "x.jpg")]) == 2
     assert "no data" in capsys.readouterr().err

@@ -63,6 +63,7 @@ window.dareReport = (() => {
     "agreement-rises": "Rollouts of a prompt come to one answer. Whether it is the right one, only labels tell.",
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
+    "one-set": "Ask dare-reward calibrate whether entropy helps here, and dare-reward compare what other methods choose.",
     "auroc-above-half": "Right rollouts have lower entropy than wrong ones.",
     "auroc-around-half": "Right and wrong rollouts cannot be told apart by entropy: a plain vote does as well.",
     "auroc-below-half": "Wrong rollouts are the surer ones. Weighting votes by entropy makes labels worse.",
@@ -85,7 +86,7 @@ window.dareReport = (() => {
     const other = falls && run.verdict.word !== "collapsing" ? "The labels say worse: accuracy falls." : "";
     const cards = [verdict("The run, without labels", run.verdict, rules, first, other)];
     if (run.labelled) {
-      cards.push(verdict("Entropy, by the labels, in the last steps", run.entropy, rules));
+      cards.push(verdict(run.verdict.rule === "one-set" ? "Entropy, by the labels" : "Entropy, by the labels, in the last steps", run.entropy, rules));
       cards.push(truth(run));
     }
     if (falls) cards.unshift(cards.pop());
@@ -138,7 +139,7 @@ window.dareReport = (() => {
     ["majority_ratio", "Majority share"], ["distinct_within", "Answers in a prompt"],
     ["distinct_across", "Distinct pseudo-labels across prompts"], ["zero_variance", "Groups with equal rewards"], ["pruned", "Pruned"],
     ["invalid", "No answer"], ["truncated", "Cut off"], ["reward_mean", "Mean reward"], ["entropy", "Entropy, nats"], ["length", "Tokens"],
-    ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC", "chance is .5; entropy helps above .57"],
+    ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC", "chance is .5; dare broke even with the vote at .57"],
   ];
 
   function tiles(run) {
@@ -441,6 +442,7 @@ window.dareReport = (() => {
       el("span", {}, el("b", {}, count(steps)), ` ${steps === 1 ? run.unit : run.unit === "step" ? "steps" : `points of a ${run.unit}`}`),
       run.errors ? el("span", { class: "wrong" }, `${count(run.errors)} not scored`) : null,
       el("span", {}, run.methods.slice(0, 3).map(([name, id], i) => [i ? ", " : "", el("b", {}, name), id ? el("code", {}, ` ${id}`) : ""]), run.methods.length > 3 ? ` and ${run.methods.length - 3} more` : ""),
+      Object.entries(run.estimates).map(([source, n]) => el("span", {}, `entropies of ${plural(n, "group")} estimated (${source})`)),
       el("span", {}, run.labelled ? "with labels" : "without labels"));
   }
 
@@ -457,9 +459,9 @@ window.dareReport = (() => {
       el("h1", {}, (data.runs.length > 1 || data.live ? run.run : data.title) || data.title || "Unnamed run"),
       facts(run, data), chooser,
       el("h2", { id: "verdict", tabindex: "-1" }, "Verdict"),
-      el("p", { class: "note" }, "The word on the run comes from rules that see no label. They are heuristics, not tested on collapsing runs yet. No label-free rule can see that prompts agree on wrong answers, each on its own. A few dozen labelled prompts can."),
+      el("p", { class: "note" }, "The verdict on the run comes from rules that see no label. They are heuristics, not tested on collapsing runs yet. No label-free rule can see that prompts agree on wrong answers, each on its own. A few dozen labelled prompts can."),
       verdicts(run, data.rules), tiles(run),
-      el("section", {}, el("h2", {}, "Over steps"),
+      run.verdict.rule === "one-set" ? null : el("section", {}, el("h2", {}, "Over steps"),
         el("p", { class: "lead" }, curves ? "Move over a chart to read all of them at that step. A click on a name in a legend hides its curve." : "All groups belong to one step: there is nothing to draw over time."),
         curves ? shadeKey(run, data.rules) : null, curves ? charts(run, data.charts, data.rules) : null),
       shadows(run), groups(run, data, options),
