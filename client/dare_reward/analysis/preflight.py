@@ -20,10 +20,8 @@ from .calibrate import GATE, LEVEL, MINIMUM, WORTH, Calibration, calibrate
 __all__ = ["WEAK", "Preflight", "Verdict", "decide", "preflight", "warning"]
 
 Verdict = Literal["use", "vote", "undecided"]
-WEAK, EVEN = (
-    0.60,
-    0.57,
-)  # within-prompt AUROC: dare broke even in trained models, upper end of the interval and estimate
+# Within-prompt AUROC at which `dare` broke even with the vote in trained models: the estimate, and its interval's end.
+EVEN, WEAK = 0.57, 0.60
 
 
 @dataclass(frozen=True, slots=True)
