@@ -160,6 +160,7 @@ def configured(app: FastAPI, protocol: type[Protocol] = Protocol) -> uvicorn.Con
         timeout_graceful_shutdown=math.ceil(settings.grace),
         backlog=settings.backlog,
         server_header=False,
+        workers=1,  # else uvicorn reads WEB_CONCURRENCY, and ends at one that is no number
     )
 
 

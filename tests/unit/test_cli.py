@@ -557,3 +557,12 @@ def test_completion_without_its_library(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
     assert "pip install '.[cli]'" in capsys.readouterr().err
+
+
+def test_the_old_name_of_unmarked_works_on_the_command_line_too(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    file.write_text(json.dumps({"rollouts": [{"text": "It is 7"}, {"text": "It is 8"}]}))
+    assert main(["score", str(file), "-m", "ttrl", "-p", "fallback=true"]) == 0
+    out, err = capsys.readouterr()
+    assert "write unmarked=number" in err
+    assert json.loads(out)["answers"] == ["7", "8"]

@@ -1186,3 +1186,10 @@ def test_an_address_may_have_the_route_and_the_token(address):
 def test_the_token_of_the_environment_is_the_first_of_several():
     assert environment_token({"DARE_TOKEN": " new old "}) == "new"
     assert environment_token({}) is environment_token({"DARE_TOKEN": " "}) is None
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_takes_the_token_of_the_environment(kind, monkeypatch):
+    monkeypatch.setenv("DARE_TOKEN", "new old")
+    assert kind("http://h")._token == "new"
+    assert kind("http://h?token=own")._token == "own"

@@ -299,3 +299,11 @@ def test_the_edges_of_the_range_are_in(dtype, value):
 def test_the_outside_of_the_range_is_out(dtype, value):
     error = refuse([group({"answer": "1", "token_entropies": np.array([0.5, value, 0.25], dtype)})])
     assert error.loc[-2:] == ("token_entropies", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "own"), [("responses", "rollouts"), ("completion", "rollouts"), ("ground_truth", "label")]
+)
+def test_the_names_of_other_tools_suggest_ours(name, own):
+    with pytest.raises(RequestError, match=f"unknown field '{name}'. Did you mean {own}?"):
+        dare_reward.estimate([{"rollouts": [{"answer": "1"}], name: []}])

@@ -36,7 +36,8 @@ from ..answers.classes import classes_of, grades
 from ..answers.effort import Effort
 from ..answers.extraction.final_answer import EMPTY
 from ..answers.rules import Rules
-from ..errors import LimitError, RequestError, unknown_name
+from ..errors import LimitError, RequestError
+from ..files.names import unknown_field
 from ..groups import Groups, View
 from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from ..params import Param, parameters
@@ -340,7 +341,7 @@ def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) 
         raise RequestError("must be an object", loc=loc, code="type")
     unknown = next((key for key in value if key not in known), None)
     if unknown is not None:
-        said = unknown_name("field", str(unknown), known)
+        said = unknown_field(str(unknown), known)
         end = "" if said.endswith("?") else "."
         raise RequestError(f"{said}{end} Put your own data into meta.", loc=loc, code="unknown_field")
 

@@ -41,9 +41,9 @@ def scorer(arguments: argparse.Namespace, method: str, params: Mapping[str, Any]
     url = None if arguments.local else arguments.url or os.environ.get("DARE_URL")
     if not url:
         return partial(estimate, method=method, **params)
-    from dare_reward.client import Client, environment_token  # noqa: PLC0415  (httpx is not needed in process)
+    from dare_reward.client import Client  # noqa: PLC0415  (httpx is not needed in process)
 
-    client = stack.enter_context(Client(url, token=environment_token()))
+    client = stack.enter_context(Client(url))
     return partial(client.reward, method=method, **params)
 
 

@@ -171,6 +171,8 @@ def _parquet(stream: IO[bytes], path: str) -> Iterator[Any]:
         raise _damaged(path, "Parquet", error) from None
 
 
+NOT_UTF8: Final = "not UTF-8. Save the file in that encoding, as by `iconv -f LATIN1 -t UTF-8`."
+
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
@@ -183,10 +185,12 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     if first[1].lstrip()[:1] not in {"{", "["}:
         raise RequestError(f"{path} {_guess(first[1])}", code="json")
     value = _parsed(first[1])
-    if not isinstance(value, RequestError):
+    if not isinstance(value, RequestError) or value.code == "encoding":
         return ("line", _lines(chain([first], numbered)))
     rest = [first, *numbered]
     joined = "".join(line for _, line in rest)
+    if _undecoded(joined):
+        raise RequestError(f"{path} is {NOT_UTF8}", code="encoding")
     try:
         whole = json.loads(joined)
     except json.JSONDecodeError as error:
@@ -216,7 +220,14 @@ def _lines(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
             yield number, one
 
 
+def _undecoded(text: str) -> bool:
+    """It holds bytes that the decoder could not read."""
+    return not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text)
+
+
 def _parsed(text: str) -> Any:
+    if _undecoded(text):
+        return RequestError(NOT_UTF8, code="encoding")
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

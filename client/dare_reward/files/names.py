@@ -6,13 +6,14 @@ these an earlier one over a later one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..errors import unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 
-__all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "named"]
+__all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "named", "unknown_field"]
 
 GROUP_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -45,6 +46,13 @@ ROLLOUT_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 # What tells the groups of a file with one rollout a line, the first that is there. `step` is always part of it.
 GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", "task_id", "prompt")
+
+
+def unknown_field(name: str, known: Collection[str]) -> str:
+    """A message for a key that is none of `known`: what other tools mean by it, or the likeliest ones meant."""
+    others = {**GROUP_NAMES, **ROLLOUT_NAMES}
+    own = [own for own, names in others.items() if own in known and (name in names or f"{name}s" in names)]
+    return f"unknown field {name!r}. Did you mean {own[0]}?" if own else unknown_name("field", name, known)
 
 
 def named(record: Mapping[str, Any], *, group: bool) -> tuple[dict[str, Any], dict[str, str], list[str]]:

@@ -54,6 +54,10 @@ def whole_file(path: str | Path, *, force: bool = False, inputs: Iterable[str | 
         if target.exists():
             shutil.copymode(target, part)
         part.replace(target)
+    except OSError as error:
+        if error.filename == str(part):  # the user has never heard of it
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
         part.unlink(missing_ok=True)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from ..errors import RequestError, unknown_name
@@ -234,7 +235,8 @@ def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loo
     if not {"text", "answer"} & own.keys():
         keys = ", ".join(str(k)[:32] for k in list(value)[:8]) or "an empty object"
         raise RequestError(
-            f"neither rollouts nor a text are here, only {keys}. docs/data.md lists the names that are read.",
+            f"neither rollouts nor a text are here, only {keys}.{_likely(value)} docs/data.md lists the names that are "
+            "read.",
             code="unknown_field",
         )
     if "answer" in own and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
@@ -258,6 +260,13 @@ def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loo
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
     step = value.get("step", value.get("global_step"))
     return Loose(f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, missing=None), _rollout(own, Notes()))
+
+
+def _likely(value: JSON) -> str:
+    """Which name of the rollouts or the text one of these keys was meant to be, as far as one is close."""
+    known = ["rollouts", *GROUP_NAMES["rollouts"], "text", "answer", *ROLLOUT_NAMES["text"]]
+    near = (get_close_matches(str(key)[:32], known, n=1, cutoff=0.75) for key in list(value)[:32])
+    return next((f" Did you mean {found[0]}?" for found in near if found), "")
 
 
 def _place(group: dict[str, Any], value: JSON) -> None:

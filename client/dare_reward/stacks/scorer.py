@@ -303,20 +303,20 @@ def from_environment(stack: str, **defaults: Any) -> Scorer:
 
 @cache
 def _client(scorer: Scorer, pid: int) -> Client:
-    from ..client import Client, environment_token
+    from ..client import Client
 
-    return Client(scorer.url, **{"token": environment_token(), **dict(scorer.options)})
+    return Client(scorer.url, **dict(scorer.options))
 
 
 _loops: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Scorer, AsyncClient]] = WeakKeyDictionary()
 
 
 def _async_client(scorer: Scorer) -> AsyncClient:
-    from ..client import AsyncClient, environment_token
+    from ..client import AsyncClient
 
     clients = _loops.setdefault(asyncio.get_running_loop(), {})
     if scorer not in clients:
-        clients[scorer] = AsyncClient(scorer.url, **{"token": environment_token(), **dict(scorer.options)})
+        clients[scorer] = AsyncClient(scorer.url, **dict(scorer.options))
     return clients[scorer]
 
 

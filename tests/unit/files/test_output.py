@@ -1,5 +1,6 @@
 """No command destroys a file: what is there stays unless the user says so, and nothing is ever half written."""
 
+import errno
 import json
 import os
 import signal
@@ -167,3 +168,14 @@ def test_figures_are_refused_before_the_work_and_replaced_by_force(tmp_path, cap
     assert main(["analyse", str(file), "--plot", str(tmp_path / "occupied" / "x")]) == 2
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 1)
+
+
+def test_a_folder_that_may_not_be_written_is_named_by_the_users_path(tmp_path, monkeypatch):
+    def refused(self, *_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "open", refused)
+    out = str(tmp_path / "out.jsonl")
+    with pytest.raises(PermissionError) as caught, text_file(out):
+        pass
+    assert caught.value.filename == out

@@ -54,6 +54,8 @@ WRONG = [
     ("UTF-16 without a mark", LINE.encode("utf-16-le"), "UTF-16. Write JSON lines in UTF-8"),
     ("a pickle", pickle.dumps([GROUP] * MANY), "pickle, which could run code. Write JSON lines"),
     ("a pickle of protocol 2", pickle.dumps([GROUP], protocol=2), "pickle, which could run code. Write JSON lines"),
+    ("Latin-1", (LINE.replace('"g"', '"café"') + "\n").encode("latin-1") * MANY, "iconv -f LATIN1 -t UTF-8"),
+    ("nearly a name of the rollouts", of({"id": 1, "responzes": ["a"]}), "Did you mean responses?"),
     ("a zip archive", b"PK\x03\x04" + bytes(200), "zip archive, as .npz, .xlsx and PyTorch's .pt are. Unpack it"),
     ("NumPy", b"\x93NUMPY\x01\x00" + bytes(200), "NumPy array. Write its rows as JSON lines"),
     ("bzip2", b"BZh91AY&SY" + bytes(50), "bunzip2"),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dare_reward._outgoing import service_address
+from dare_reward.client import service_address
 from dare_reward.commands.command import TRAINING, add_command
 from dare_reward.commands.group_lines import warn
 from dare_reward.commands.tables import table
