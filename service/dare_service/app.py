@@ -35,7 +35,7 @@ from .request_url import query
 from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder
-from .settings import SECRET, Settings, SettingsError
+from .settings import UNSAID, Settings, SettingsError
 from .settled_request import SettledScorer, answer_settled
 from .single_process import join_refusal
 from .workers import Workers, unless_gone
@@ -369,7 +369,7 @@ async def ready(request: Request) -> Response:
 async def info(request: Request) -> Response:
     """Versions, effective settings and limits, and warnings of what you may not have meant. It holds no secret."""
     state: State = request.app.state.dare
-    settings = {k: v for k, v in asdict(state.settings).items() if k not in SECRET}
+    settings = {k: v for k, v in asdict(state.settings).items() if k not in UNSAID}
     content = {
         "version": __version__,
         "answers_version": ANSWERS_VERSION,

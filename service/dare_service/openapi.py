@@ -21,7 +21,7 @@ from dare_reward.stopping.waves import wave_specs
 from .joins.url_options import EXPLICIT_SPECS, URL_SPECS
 from .problems import MEDIA_TYPE, TITLES
 from .schema import components
-from .settings import SECRET, Settings
+from .settings import UNSAID, Settings
 
 __all__ = [
     "DESCRIPTION",
@@ -321,7 +321,7 @@ def _settings() -> dict[str, Any]:
         {
             f.name: {"type": kinds[type(f.default)], "description": f.metadata["why"]}
             for f in fields(Settings)
-            if f.name not in SECRET
+            if f.name not in UNSAID
         }
     )
 

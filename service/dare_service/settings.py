@@ -14,11 +14,12 @@ from dare_reward.errors import DareError, RequestError, misspelt_variables
 from dare_reward.methods import read_line
 from dare_reward.runs.line import asked_for
 
-__all__ = ["SECRET", "Settings", "SettingsError", "from_environment", "unread"]
+__all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", "unread"]
 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 SECRET = frozenset({"token", "embeddings_url", "embeddings_token"})  # never shown; a URL may hold a password
+UNSAID = SECRET | {"host", "port", "run_log"}  # of /info, which needs no token: where on the machine things are
 
 
 class SettingsError(DareError, ValueError):
