@@ -72,14 +72,17 @@ class _Group:
 
 
 def split_address(url: str) -> SplitResult:
-    """RequestError unless it has a scheme of HTTP and a host."""
+    """RequestError unless it has a scheme of HTTP and a host. Its message shows no query and no password."""
     try:
         parts = urlsplit(url)
         known = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:  # a port that is no number
         known = False
     if not known:
-        raise RequestError(f"the address of the reward service is like http://127.0.0.1:8000, not {url!r}", code="url")
+        shown = url.partition("?")[0].rpartition("@")[2]
+        raise RequestError(
+            f"the address of the reward service is like http://127.0.0.1:8000, not {shown!r}", code="url"
+        )
     return parts
 
 

@@ -44,7 +44,7 @@ from .runs.log import run_log_of
 from .stopping.settled import SettledReply, decide, totals
 from .stopping.waves import RuleName, Waves
 
-__all__ = ["AsyncClient", "Client", "environment_token", "service_address"]
+__all__ = ["AsyncClient", "Client", "environment_token", "service_address", "split_address"]
 
 logger = logging.getLogger("dare_reward")
 
@@ -142,7 +142,7 @@ class _Base:
         """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
 
         url           of the service, with or without its route /reward and ?token=
-        token         of the service, if it has one; by default that of the address, or DARE_TOKEN of the environment
+        token         of the service, if it has one; by default that of the address, or DARE_TOKEN of the environment; "": none
         timeout       seconds of one whole try, from the connection to the last byte of the reply
         retries       further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
                       Retry-After
@@ -167,7 +167,7 @@ class _Base:
         self._run_log = None if run_log is None or not str(run_log) else Path(run_log).absolute()
         self._logged = asked_for(run_log_texts)
         self._host = split_address(self.url).hostname or ""
-        self._token = token or given or environment_token()
+        self._token = token or given or (environment_token() if token is None else None)
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: _Limits | None = None

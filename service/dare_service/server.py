@@ -190,7 +190,7 @@ def _unprotected(settings: Settings, environment: Mapping[str, str] = os.environ
         return f"{settings.host} is reached from other machines, and anybody there may use it"
     if settings.trusted_proxies:
         return "DARE_TRUSTED_PROXIES names a proxy, and anybody who reaches the proxy may use the service"
-    return "the variable is there but empty, so the service has no token" if "DARE_TOKEN" in environment else ""
+    return "DARE_TOKEN is set but empty, so the service has no token" if "DARE_TOKEN" in environment else ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -439,7 +439,7 @@ def test_settings_that_nobody_may_have_meant_are_warned_of_at_the_start(start_se
     ("environment", "why"),
     [
         ({"DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_TOKN": "x"}, "DARE_TRUSTED_PROXIES names a proxy"),
-        ({"DARE_TOKEN": ""}, "the variable is there but empty"),
+        ({"DARE_TOKEN": ""}, "DARE_TOKEN is set but empty"),
     ],
 )
 def test_a_service_on_loopback_that_was_meant_to_have_a_token_says_that_it_has_none(start_server, environment, why):

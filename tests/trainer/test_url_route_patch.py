@@ -215,3 +215,32 @@ def test_vllm_finds_openrlhfs_executor_in_its_actor(monkeypatch):
 
 def test_tokenizers_of_both_calls():
     assert Tokenizer()("a", return_tensors="pt")["input_ids"][0].tolist() == Tokenizer()(text="a")["input_ids"]
+
+
+def test_what_fails_is_told_without_the_token_of_the_address(monkeypatch, caplog):
+    class Refused(Exception):
+        status = 401
+
+    class Session:
+        def __init__(self, **_): ...
+
+        async def __aenter__(self):
+            return self
+
+        async def __aexit__(self, *_): ...
+
+        def post(self, url, **_):
+            raise Refused(f"401, url={url}")
+
+    async def at_once(_):
+        return None
+
+    stand_in = types.SimpleNamespace(ClientSession=Session, ClientTimeout=lambda **_: None)
+    monkeypatch.setattr(url_route_patch, "import_module", lambda _: stand_in)
+    monkeypatch.setattr(url_route_patch.asyncio, "sleep", at_once)
+    caplog.set_level("INFO")
+    with pytest.raises(RuntimeError, match=r"^http://r/reward: no reward after 5 tries \(Refused 401\)$") as caught:
+        asyncio.run(url_route_patch._post("http://r/reward?token=hush", {}))
+    assert "hush" not in caplog.text
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None

@@ -1193,3 +1193,15 @@ def test_a_client_takes_the_token_of_the_environment(kind, monkeypatch):
     monkeypatch.setenv("DARE_TOKEN", "new old")
     assert kind("http://h")._token == "new"
     assert kind("http://h?token=own")._token == "own"
+
+
+@pytest.mark.parametrize("url", ["r:8000/reward?token=hush", "http://r:99999?token=hush", "ftp://u:hush@r"])
+def test_a_wrong_address_is_shown_without_its_secrets(url):
+    with pytest.raises(RequestError, match="is like http://127.0.0.1:8000, not ") as caught:
+        Client(url)
+    assert "hush" not in str(caught.value)
+
+
+def test_an_empty_token_is_none(monkeypatch):
+    monkeypatch.setenv("DARE_TOKEN", "new")
+    assert Client("http://h", token="")._token is None

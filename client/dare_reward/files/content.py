@@ -222,7 +222,11 @@ def _lines(numbered: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Any]]:
 
 def _undecoded(text: str) -> bool:
     """It holds bytes that the decoder could not read."""
-    return not text.isascii() and any("\udc80" <= c <= "\udcff" for c in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _parsed(text: str) -> Any:

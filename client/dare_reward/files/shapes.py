@@ -67,7 +67,8 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
         place = {k: value[k] for k in value.keys() & PLACE}
         notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
         for group in value["groups"]:
-            yield from shaped({**place, **group} if isinstance(group, Mapping) else group, notes, missing=missing)
+            own = isinstance(group, Mapping) and {**({} if PLACE & group.keys() else place), **group}
+            yield from shaped(own or group, notes, missing=missing)
         return
     top = missing is not None and missing.source == "topk"
     reply = _engine(value, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)

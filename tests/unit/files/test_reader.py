@@ -186,9 +186,9 @@ def test_the_recipe_for_labels_of_another_file_makes_a_labelled_dump(tmp_path, m
 def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, capsys):
     file = tmp_path / "request.json"
     rollouts = [{"answer": "1"}, {"answer": "2"}]
-    groups = [{"rollouts": rollouts}, {"rollouts": rollouts, "step": 9}]
+    groups = [{"rollouts": rollouts}, {"rollouts": rollouts, "step": 9}, {"rollouts": rollouts, "global_step": 8}]
     file.write_text(json.dumps({"method": "ttrl", "params": {}, "run": "a", "step": 3, "groups": groups}))
-    assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"run": "a", "step": 9}]
+    assert [g["meta"] for _, g in Reader(str(file))] == [{"run": "a", "step": 3}, {"step": 9}, {"step": 8}]
     assert main(["score", str(file), "-m", "empo"]) == 0
     told = capsys.readouterr().err
     assert "ignored method of the request (1), params of the request (1), which nothing here reads" in told

@@ -202,9 +202,9 @@ def _knowledge(rollout: _SingleRollout) -> dict[str, list[Any]]:
 
 
 async def _post(url: str, payload: Mapping[str, Any]) -> Any:
-    """As OpenRLHF posts: five tries of 180 s, a second apart."""
+    """As OpenRLHF posts: five tries of 180 s, a second apart. Its errors show no query: it may hold a token."""
     aiohttp = import_module("aiohttp")
-    problem: BaseException | None = None
+    problem = ""
     for _ in range(TRIES):
         try:
             async with (
@@ -214,7 +214,7 @@ async def _post(url: str, payload: Mapping[str, Any]) -> Any:
                 response.raise_for_status()
                 return await response.json()
         except Exception as error:  # noqa: BLE001
-            problem = error
-            logger.info("reward request failed: %s", error)
+            problem = f"{type(error).__name__} {getattr(error, 'status', '')}".rstrip()
+            logger.info("reward request failed: %s", problem)
         await asyncio.sleep(1)
-    raise RuntimeError(f"{url}: no reward after {TRIES} tries") from problem
+    raise RuntimeError(f"{url.partition('?')[0]}: no reward after {TRIES} tries ({problem})")

@@ -257,6 +257,8 @@ def _list_table(arguments: argparse.Namespace) -> int:
             _say(f"# {recipe.title}: {recipe.unavailable}")
         else:
             _say(f"# {recipe.title}{note}", shell(command(plan(recipe, launch)[0], launch)))
+    if launch.route == "url" and launch.agent.get("token"):
+        warn(f"write your token in place of {PLACE}")
     missing = sum(bool(recipe.unavailable) for recipe in rows)
     if missing:
         warn(f"{missing} of {len(rows)} rows cannot run: the lines that begin with # say why")

@@ -119,7 +119,7 @@ def check_labels(source: Path, key: str = "label") -> int:
     if not any(key in row for row in rows):
         raise ConfigError(
             f"{source}: no row has the key {key!r}. Write the file by `dare-reward data prepare NAME --from FILE`, or "
-            "name the key by --label-key"
+            "name its own key (doctor: --label-key; train: --set data.label_key=)"
         )
     labels = [row.get(key) for row in rows]
     for number, label in enumerate(labels, 1):

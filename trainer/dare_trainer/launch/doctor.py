@@ -10,9 +10,10 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlunsplit
 
 from dare_reward._scoring.shadow_methods import read_names
+from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError, unknown_name
 from dare_reward.methods import find, specs
 
@@ -51,10 +52,7 @@ def asked(config: AgentConfig, url: str, method: str | None = None) -> AgentConf
     Its method, parameters, shadow methods and token are taken from there. RequestError or ConfigError for what neither
     the route nor the method knows.
     """
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise ConfigError(f"the address of the reward service is like http://127.0.0.1:8000, not {url!r}") from None
+    parts = split_address(url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
     token, named = query.pop("token", config.token), query.pop("method", None)
