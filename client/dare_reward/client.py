@@ -142,7 +142,8 @@ class _Base:
         """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
 
         url           of the service, with or without its route /reward and ?token=
-        token         of the service, if it has one; by default that of the address, or DARE_TOKEN of the environment; "": none
+        token         of the service, if it has one; by default that of the address, or of the variable DARE_TOKEN;
+                      "": not that of the variable
         timeout       seconds of one whole try, from the connection to the last byte of the reply
         retries       further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
                       Retry-After

@@ -218,7 +218,7 @@ def test_tokenizers_of_both_calls():
 
 
 def test_what_fails_is_told_without_the_token_of_the_address(monkeypatch, caplog):
-    class Refused(Exception):
+    class RefusedError(Exception):
         status = 401
 
     class Session:
@@ -230,7 +230,7 @@ def test_what_fails_is_told_without_the_token_of_the_address(monkeypatch, caplog
         async def __aexit__(self, *_): ...
 
         def post(self, url, **_):
-            raise Refused(f"401, url={url}")
+            raise RefusedError(f"401, url={url}")
 
     async def at_once(_):
         return None
@@ -239,7 +239,9 @@ def test_what_fails_is_told_without_the_token_of_the_address(monkeypatch, caplog
     monkeypatch.setattr(url_route_patch, "import_module", lambda _: stand_in)
     monkeypatch.setattr(url_route_patch.asyncio, "sleep", at_once)
     caplog.set_level("INFO")
-    with pytest.raises(RuntimeError, match=r"^http://r/reward: no reward after 5 tries \(Refused 401\)$") as caught:
+    with pytest.raises(
+        RuntimeError, match=r"^http://r/reward: no reward after 5 tries \(RefusedError 401\)$"
+    ) as caught:
         asyncio.run(url_route_patch._post("http://r/reward?token=hush", {}))
     assert "hush" not in caplog.text
     assert caught.value.__cause__ is None

@@ -1197,7 +1197,7 @@ def test_a_client_takes_the_token_of_the_environment(kind, monkeypatch):
 
 @pytest.mark.parametrize("url", ["r:8000/reward?token=hush", "http://r:99999?token=hush", "ftp://u:hush@r"])
 def test_a_wrong_address_is_shown_without_its_secrets(url):
-    with pytest.raises(RequestError, match="is like http://127.0.0.1:8000, not ") as caught:
+    with pytest.raises(RequestError, match=r"is like http://127\.0\.0\.1:8000, not ") as caught:
         Client(url)
     assert "hush" not in str(caught.value)
 
