@@ -434,6 +434,17 @@ def test_explain_says_why_answers_stayed_apart(tmp_path, capsys):
     assert "-p units=ignore" in out
 
 
+def test_explain_names_the_parameter_that_joins_two_answers(tmp_path, capsys):
+    answers = ("50\\%", "0.5", "\\log 5", "\\ln 5", "(2,3)", "2,3", "7")
+    group = {"group_id": "a", "rollouts": [{"answer": a, "mean_entropy": 0.2} for a in answers]}
+    assert main(["explain", write(tmp_path, group), "--group", "a"]) == 0
+    told = [line.strip("- ") for line in capsys.readouterr().out.splitlines() if "stay apart" in line]
+    assert told == [
+        "50\\% and 0.5 stay apart: percent=fraction joins them",
+        "\\log 5 and \\ln 5 stay apart: log=natural joins them",
+    ]
+
+
 def test_the_strangest_groups(tmp_path, capsys):
     overruled = {
         "group_id": "overruled",

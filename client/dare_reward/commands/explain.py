@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward._scoring.diagnostics import correctness
-from dare_reward._scoring.request import READING, UNLIMITED, kind_of, option_tuple, prepare, read_answers
+from dare_reward._scoring.request import ANSWER_SPECS, READING, UNLIMITED, kind_of, option_tuple, prepare, read_answers
 from dare_reward._scoring.score import estimate, score
 from dare_reward.answers import classify
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
@@ -35,6 +35,7 @@ __all__ = ["FLAGS", "register"]
 JSON = Mapping[str, Any]
 
 END = "end of the text"
+APART = 8  # pairs of answers that stayed apart
 TAIL = 60  # characters of a rollout's end
 SHOWN = 4  # answers of each strange group
 
@@ -245,19 +246,32 @@ def _label(group: JSON, found: GroupReply, rows: Sequence[_Row]) -> list[str]:
 
 
 def _apart(group: JSON, values: JSON) -> list[str]:
-    """Which answers stayed apart although their values are one, and what would merge them."""
+    """Which answers stayed apart though their values are one or a parameter would merge them, and which one."""
     if values.get("mode") != "clean":
         return []
     kind, options, rollouts = kind_of(group), option_tuple(group), group["rollouts"]
     reading = {k: v for k, v in values.items() if k in READING}
     found = read_answers(rollouts, [False] * len(rollouts), kind=kind, options=options, **reading)
     comparing = {k: v for k, v in values.items() if k in COMPARING}
-    classes = classify([e.answer for e in found], kind=kind, options=options, **comparing)
+    sort = partial(classify, [e.answer for e in found], kind=kind, options=options)
+    classes = sort(**comparing)
+    why = {frozenset(pair): ["one value under other units or names"] for pair in classes.apart}
+    for spec in ANSWER_SPECS if kind == "math" else ():
+        for choice in spec.choices if spec.name in COMPARING else ():
+            if choice != comparing.get(spec.name, spec.default):
+                for pair in _merged(classes.index, sort(**{**comparing, spec.name: choice}).index):
+                    why.setdefault(pair, []).append(f"{spec.name}={choice} joins them")
     return [
-        f"{short_answer(classes.answers[a])} and {short_answer(classes.answers[b])} stay apart: one value under other "
-        "units or names"
-        for a, b in classes.apart
+        f"{' and '.join(short_answer(classes.answers[i]) for i in sorted(pair))} stay apart: {'; '.join(reasons)}"
+        for pair, reasons in list(why.items())[:APART]
     ]
+
+
+def _merged(here: Sequence[int], there: Sequence[int]) -> list[frozenset[int]]:
+    """Pairs of classes of `here` that are one class of `there`, each later one with the first."""
+    first: dict[int, int] = {}
+    pairs = [frozenset({first.setdefault(b, a), a}) for a, b in zip(here, there, strict=True) if min(a, b) >= 0]
+    return [pair for pair in dict.fromkeys(pairs) if len(pair) > 1]
 
 
 def _rollouts(rows: Sequence[_Row], found: GroupReply, screen: Screen) -> str:
