@@ -577,3 +577,12 @@ def test_the_old_name_of_unmarked_works_on_the_command_line_too(tmp_path, capsys
     out, err = capsys.readouterr()
     assert "write unmarked=number" in err
     assert json.loads(out)["answers"] == ["7", "8"]
+
+
+@pytest.mark.parametrize("command", [["report"], ["plot", "--figure", "group"]])
+def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys, command):
+    texts = ["no idea", "none", "\\boxed{1}"]
+    file = write(tmp_path, {"group_id": "a", "rollouts": [{"text": t, "mean_entropy": 0.2} for t in texts]})
+    out = str(tmp_path / ("x.html" if command == ["report"] else "x.svg"))
+    assert main([command[0], file, *command[1:], "-o", out]) == 0
+    assert "WARNING: 2 of 3 rollouts without an answer. Look at one of the texts." in capsys.readouterr().err

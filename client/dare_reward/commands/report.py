@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -125,11 +126,12 @@ def _book(arguments: argparse.Namespace) -> RunBook | None:
         missing=missing_entropies(arguments),
         tell=warn,
     )
-    book, failed, count = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0
+    book, failed, count, answered = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Counter[bool]()
     for line in lines:
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
             count += 1
+            answered.update(map(bool, line.get("valid") or ()))
             failed += [Problem(**line["error"])] if line.get("error") else []
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
@@ -142,6 +144,10 @@ def _book(arguments: argparse.Namespace) -> RunBook | None:
             warn(*remedies(arguments.words, groups, candidates=candidates, param=own))
         if len(failed) == count:
             return None
+    if answered[False] > answered[True]:
+        warn(
+            f"WARNING: {answered[False]:,} of {answered.total():,} rollouts without an answer. Look at one of the texts."
+        )
     return book
 
 
