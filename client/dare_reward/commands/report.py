@@ -145,9 +145,8 @@ def _book(arguments: argparse.Namespace) -> RunBook | None:
         if len(failed) == count:
             return None
     if answered[False] > answered[True]:
-        warn(
-            f"WARNING: {answered[False]:,} of {answered.total():,} rollouts without an answer. Look at one of the texts."
-        )
+        silent = f"{answered[False]:,} of {answered.total():,} rollouts without an answer"
+        warn(f"WARNING: {silent}. Look at one of the texts.")
     return book
 
 
