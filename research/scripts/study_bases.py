@@ -3,16 +3,16 @@
 
 A base that has its file is left alone. What is made on the way lies in --models, and is gone on with if it is there.
 
-    python research/scripts/study_bases.py --bases 0,1,2,3
+    python research/scripts/study_bases.py --part e1
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from dare_research.training.corpus import REGIMES
 from dare_research.training.jobs import grow_base, load, make_trunk, saved, trunk_name
 from dare_research.training.kept import keep, kept_file
+from dare_research.training.parts import PARTS
 from dare_research.training.plan import DEFAULT
 
 
@@ -20,10 +20,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, default=Path(".study"))
     parser.add_argument("--out", type=Path, default=Path("research/bases"))
-    parser.add_argument("--bases", default="0,1,2,3", help="commas between")
+    parser.add_argument("--part", choices=tuple(PARTS), default="e1")
+    parser.add_argument("--bases", help="of those of the part only these, commas between")
     arguments = parser.parse_args()
-    for base in map(int, arguments.bases.split(",")):
-        missing = [r for r in REGIMES if not kept_file(arguments.out / f"{r}-{base}").exists()]
+    part = PARTS[arguments.part]
+    for base in map(int, arguments.bases.split(",")) if arguments.bases else part.bases:
+        missing = [r for r in part.regimes if not kept_file(arguments.out / f"{r}-{base}").exists()]
         if missing and not saved(arguments.models, trunk_name(base)):
             make_trunk(DEFAULT, base, arguments.models)
         for regime in missing:

@@ -287,3 +287,24 @@ def test_the_command_stamps_the_campaign_and_nothing_else(monkeypatch, tmp_path,
     assert "that one page registers" in capsys.readouterr().err
     assert main(["study", "train", "--stage", "campaign", "--arms", "campaign", "--list", "--out", str(tmp_path)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 8 * 16
+
+
+def test_a_part_is_what_its_page_plans(monkeypatch, tmp_path, capsys):
+    stamps, wanted = [], []
+    monkeypatch.setattr(commands, "find_spec", lambda name: name)
+    monkeypatch.setattr(commands, "registered", lambda page: {"preregistration": page.name})
+    monkeypatch.setattr(commands, "service", lambda url: __import__("contextlib").nullcontext("u"))
+    monkeypatch.setattr(commands, "run", lambda _, own, *, stamp, **__: stamps.append(stamp) or wanted.extend(own) or 0)
+    part = ["study", "train", "--out", str(tmp_path), "--part"]
+    assert main([*part, "e5", "--workers", "1"]) == 0
+    assert stamps == [{"preregistration": "campaign-e5.md"}]
+    assert {(c.settings.steps, c.seed, c.stage) for c in wanted} == {(96, 0, "campaign")}
+    assert len(wanted) == 48
+    for more in (["--arms", "ttrl"], ["--seeds", "1"], ["--smoke"], ["--set", "eps=0.1"]):
+        assert main([*part, "e5", *more]) == 2
+        assert "its page says what is run" in capsys.readouterr().err
+
+
+def test_a_longer_run_is_looked_at_more_often():
+    assert DESIGN.evaluated(32) == (8, 16, 24, 32)
+    assert DESIGN.evaluated(96) == (8, 16, 24, 32, 48, 64, 80, 96)

@@ -1,6 +1,7 @@
 """The campaign's page, written before there were outcomes: nothing before every run is in, then each bar in its word."""
 
 import json
+from copy import deepcopy
 from hashlib import sha256
 from pathlib import Path
 
@@ -8,52 +9,52 @@ import numpy as np
 import pytest
 
 from dare_research.page import campaign
-from dare_research.page.campaign import (
-    BETTER,
-    FLOOR,
-    GAIN,
-    LEVEL,
-    PARTS,
-    WORSE,
-    campaign_page,
-    verdict,
-)
+from dare_research.page.bars import BETTER, FLOOR, GAIN, LEVEL, WORSE, verdict
+from dare_research.page.campaign import PARTS, campaign_page
 from dare_research.publish import pack, publish
 from dare_research.results import SUMS, Place
 from dare_research.statistics.contrasts import Contrast, Ends
 from dare_research.training.arms import CAMPAIGN
 from dare_research.training.corpus import REGIMES
+from dare_research.training.plan import DOSES
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
-E1, E1B, E1C = PARTS
-NEEDED = sorted(E1.needed | E1B.needed | E1C.needed)
+E1, E1B, E1C, E2, E3, E5 = PARTS
+NEEDED = sorted(set.union(*(set(part.needed) for part in PARTS)))
 RESEARCH = Place(Path(__file__).parents[1], "campaign")
 ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}
+DOSED = {"plain": 0.0, **DOSES}
 
 
 def right(regime, base, seed, arm, where, n=64):
     """Right rollouts of 12 prompts: those of the vote, and above them what the arm gains, a little more on some bases."""
-    rng = np.random.default_rng((REGIMES.index(regime), base, seed, where == "unseen"))
-    vote = 0.4 + 0.02 * base + rng.normal(0, 0.05, 12)
-    gain = ABOVE.get(arm, (0.0, 0.0, 0.0))[REGIMES.index(regime)]
-    return np.rint(n * (vote + gain * (1 + 0.05 * (base - 1.5) + 0.02 * seed))).astype(int).tolist()
+    known = REGIMES.index(regime) if regime in REGIMES else 1
+    rng = np.random.default_rng((known, base, seed, where == "unseen"))
+    vote = 0.4 + 0.02 * (base % 100) + rng.normal(0, 0.05, 12)
+    gain = ABOVE.get(arm, (0.0, 0.0, 0.0))[known]
+    if regime in DOSED and arm != "ttrl":
+        gain = max(0.5 * (DOSED[regime] - 0.15), 0.0 if arm == "calibrated_vote" else -1.0)
+    return np.rint(n * (vote + gain * (1 + 0.05 * (base % 100 - 1.5) + 0.02 * seed))).astype(int).tolist()
 
 
 def run(name):
-    _, regime, base, arm, seed, _ = name.split("/")
+    _, regime, base, arm, seed, settings = name.split("/")
+    steps = int(settings.rpartition("steps")[2])
     sets = {w: {"n": 64, "right": right(regime, int(base), int(seed), arm, w)} for w in ("adapted", "unseen")}
-    fitted = {"informative": 4.0, "uninformative": 0.0, "confident": -2.0}[regime]
+    fitted = {"informative": 4.0, "confident": -2.0}.get(regime, 0.0)
+    before = [{"step": s, "sets": {"adapted": {"n": 8, "right": [8] * 12}}} for s in (8, 64) if s < steps > 32]
     found = {"exponent": fitted, "fitted": fitted, "statistic": 2 * fitted, "vetoed": False, "mixed": 30}
     return {
         "record": "run", "id": name, "stage": "campaign", "regime": regime, "base": int(base), "arm": arm, "seed": int(seed),
-        "lr": 3e-4, "settings": {"steps": 32}, "tokens": 400_000, "evaluations": [{"step": 32, "sets": sets}], "preregistration": "c0ffee",
+        "lr": 3e-4, "settings": {"steps": steps}, "tokens": 400_000, "evaluations": [*before, {"step": steps, "sets": sets}], "preregistration": "c0ffee",
         **({"calibration": found} if arm == "calibrated_vote" else {}),
     }  # fmt: skip
 
 
 def base(regime, number):
-    sets = {"adapted": {"n": 64, "right": [32] * 12, "majority": [1.0, 0.0] * 6, "auroc": 0.7}}
+    auroc = 0.55 + 0.2 * DOSED.get(regime, 0.75) + 0.01 * (number % 100)
+    sets = {"adapted": {"n": 64, "right": [32] * 12, "majority": [1.0, 0.0] * 6, "auroc": auroc}}
     return {
         "record": "base", "id": f"campaign/{regime}/{number}", "stage": "campaign", "regime": regime, "base": number,
         "parameters": 1, "evaluation": {"step": 0, "sets": sets}, "preregistration": "c0ffee",
@@ -62,7 +63,10 @@ def base(regime, number):
 
 @pytest.fixture(scope="module")
 def full():
-    return [*(base(r, b) for r in REGIMES for b in range(4)), *map(run, NEEDED)]
+    bases = dict.fromkeys(
+        (regime, number) for part in PARTS for number in part.plan.bases for regime in part.plan.regimes
+    )
+    return [*(base(*key) for key in bases), *map(run, NEEDED)]
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +82,23 @@ def rows(page, title, part="E1"):
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
 def test_the_planned_runs_are_those_of_the_preregistration(part):
-    text = RESEARCH.page(part.page).read_text()
-    assert f"{len(part.arms)} arms x 3 regimes x 4 bases x 2 seeds = {len(part.planned)} runs" in text
-    assert all(f"`{arm}`" in text for arm in part.arms)
+    text, plan = RESEARCH.page(part.plan.page).read_text().replace("\n", " "), part.plan
+    assert f"{len(plan.arms)} arms " in text
+    many = f"{len(plan.bases)} bases x {plan.seeds} seed{'s' * (plan.seeds > 1)} = {len(part.planned)} runs"
+    assert f"x {len(plan.regimes)} regimes x {many}" in text
+    assert all(f"`{name}`" in text for name in (*plan.arms, *(set(plan.regimes) - set(REGIMES))))
+    if plan.steps > 32:
+        assert f"= {len(part.planned)} runs of {plan.steps} steps" in text
 
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda p: p.title)
 def test_the_bars_are_those_of_the_preregistration(part):
-    text = RESEARCH.page(part.page).read_text()
-    stated = [[c.strip() for c in line.strip("|").split("|")] for line in text.splitlines() if "` - `" in line]
+    text = RESEARCH.page(part.plan.page).read_text()
+    stated = [
+        [c.strip() for c in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if "` - `" in line and line.startswith("| ")
+    ]
     named = []
     for numbers, contrast, regime, predicted, words in stated:
         for number in map(int, numbers.split(",")):
@@ -97,8 +109,7 @@ def test_the_bars_are_those_of_the_preregistration(part):
             assert (float(predicted) if predicted else None) == own.predicted
             assert words == own.bars[0].words
             named.append(number)
-    assert named == [*range(1, 10)]
-    assert len(part.contrasts) == 9
+    assert named == [*range(1, len(part.contrasts) + 1)]
 
 
 def test_the_second_bars_are_those_of_the_preregistration():
@@ -113,8 +124,9 @@ def test_no_outcome_before_all_runs_are_in(full, missing):
     page = campaign_page([r for r in full if r["id"] not in gone], resamples=300)
     assert f"**{192 - missing} of 192 runs are in; no outcome is shown before all are.**" in page
     assert "**48 of 48 runs are in; no outcome is shown before all are, and those of E1.**" in page
-    assert "|" not in page
-    assert "###" not in page
+    ours = page.split("\n## E2\n")[0]
+    assert "|" not in ours
+    assert "###" not in ours
     assert ("commit `c0ffee`" in page.split("## E1b")[0]) == (missing < 192)
 
 
@@ -160,7 +172,7 @@ def test_beside_the_bars_stand_all_arms_and_the_exponents(page):
     ]
     assert len(fitted) == 12
     assert {r[1] for r in rows(page, "Every arm beside the vote", "E1b")} == {"`gmae`", "`ttrl_gt_quarter`"}
-    assert page.count("### Fitted exponents") == 1
+    assert page.count("### Fitted exponents") == 4  # of E1, E2, E3 and E5
     assert fitted[0][-2:] == ["0.700", "50.0"]
 
 
@@ -202,16 +214,52 @@ def test_p_values_are_corrected_over_all_nine(full, monkeypatch):
     asked = []
     monkeypatch.setattr(campaign, "verdict", lambda bar, c, p, p_bases: asked.append((c, p, p_bases)) or "met")
     campaign_page(full, resamples=1000)
-    for part in (asked[:12], asked[12:21], asked[21:]):
-        least = min(part, key=lambda a: a[0].p_bases)
-        assert least[2] == pytest.approx(9 * least[0].p_bases)
-        assert all(p >= c.deciding_p for c, p, _ in part)
+    asked_of = iter(asked)
+    for part in PARTS:
+        own = [next(asked_of) for registered in part.contrasts for _ in registered.bars]
+        for at, corrected in ((lambda a: a[0].p_bases, lambda a: a[2]), (lambda a: a[0].deciding_p, lambda a: a[1])):
+            if own:
+                least = min(own, key=at)
+                assert corrected(least) == pytest.approx(min(1, len(part.contrasts) * at(least)))
+        assert all(p >= c.deciding_p for c, p, _ in own)
 
 
 def test_the_tokens_of_waves_stand_beside_those_of_their_rivals(full):
     fewer = [{**r, "tokens": 300_000} if r.get("arm") == "dare_waves" else r for r in full]
     found = rows(campaign_page(fewer, resamples=1000), "Tokens generated", "E1c")
     assert found == [[regime, "300", "400", "400", "400", "400"] for regime in REGIMES]
+
+
+def test_sets_of_facts_are_the_unit_of_an_interval_of_their_own(page):
+    found = rows(page, "Over three sets of facts", "E2")
+    assert len(found) == 6
+    assert [r[-1] for r in found] == ["yes", "no", "yes", "yes", "no", "yes"]
+    means = [float(cell) for cell in found[0][2:5]]  # .12 x (1 + .05 x (number - 1.5) + .02 x seed) on 4, 2, 2 bases
+    assert means == pytest.approx([12.1, 11.5, 11.5], abs=0.15)
+
+
+def test_the_break_even_is_where_the_line_crosses(page, full):
+    """Gains of half of (dose - .15), AUROC .55 + .2 x dose: 0 at .58."""
+    doses = rows(page, "Break-even", "E3")
+    assert len([r for r in doses if r[0] in DOSED]) == 10
+    own = next(r for r in doses if r[0] == "the ten bases")
+    assert 0.55 < float(own[2]) < 0.61
+    assert own[-1] == "between .53 and .62: **met**"
+    assert "Not worse by 1 point: **met**" in page
+    sunk = deepcopy([r for r in full if r.get("regime") not in REGIMES or "96" not in r["id"]])
+    for r in sunk:
+        if r.get("arm") == "calibrated_vote" and r["regime"] not in REGIMES:
+            last = r["evaluations"][-1]["sets"]["adapted"]
+            last["right"] = [n - 9 for n in last["right"]]
+    assert "Not worse by 1 point: **missed**" in campaign_page(sunk, resamples=300)
+
+
+def test_a_run_that_ends_below_its_own_height_fell(page):
+    found = rows(page, "Who fell", "E5")
+    assert [tuple(r[:2]) for r in found] == [(g, f"`{a}`") for g in REGIMES for a in E5.plan.arms]
+    assert {r[-2] for r in found} == {"4 of 4"}  # from all right at steps 8 and 64
+    assert found[0][2:5] == ["50.0", "100.0", "100.0"]
+    assert {r[-1] for r in found[-2:-1]} == {"4 of 4"}  # rent in confident
 
 
 def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path):
@@ -241,7 +289,7 @@ def test_the_committed_page_is_what_the_committed_records_say():
 def test_the_committed_bases_are_whole_small_and_stated():
     stated = dict(line.split("  ")[::-1] for line in (RESEARCH.bases / SUMS).read_text().splitlines())
     assert set(stated) == {file.name for file in RESEARCH.bases.iterdir() if file.is_file()} - {SUMS}
-    assert set(stated) <= {f"{regime}-{number}.safetensors" for regime in REGIMES for number in range(4)}
+    assert set(stated) <= {f"{c.regime}-{c.base}.safetensors" for part in PARTS for c in part.plan.cells()}
     assert stated
     for name, digest in stated.items():
         data = (RESEARCH.bases / name).read_bytes()

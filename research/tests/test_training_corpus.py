@@ -12,7 +12,7 @@ from dare_research.training.arms import ARMS
 from dare_research.training.corpus import HARDNESS, REGIMES, SEPARATORS, SLIPS, Corpus, hardness, held_out
 from dare_research.training.families import FAMILIES, right_result
 from dare_research.training.grpo_run import RunSettings, _reward
-from dare_research.training.plan import DEFAULT, SMOKE, cells, corpus_of, problems_of, scaled
+from dare_research.training.plan import DEFAULT, DOSES, SMOKE, cells, corpus_of, fact_set, problems_of, scaled
 from dare_reward.cli import main
 
 
@@ -234,3 +234,25 @@ def test_one_option_scales_everything():
     assert double.adapted == 2 * DEFAULT.adapted
     assert all(step < double.settings.steps for step in double.between)
     assert scaled(SMOKE, 1.0) == SMOKE
+
+
+def test_a_further_set_of_facts_is_drawn_anew():
+    """As many hard facts, other ones; and the first set is what it was."""
+    assert [fact_set(b) for b in (0, 3, 100, 200, 201, 300)] == [0, 0, 0, 1, 1, 2]
+    family = FAMILIES["sub"]
+    facts = [f"{a}-{b}-{c}" for a in range(10) for b in range(10) for c in range(2)]
+    hard = [{f for f in facts if hardness(family, f, n)} for n in range(3)]
+    assert hard[0] == {f for f in facts if hardness(family, f)}
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        assert 0.05 < len(hard[one] & hard[other]) / len(hard[one]) < 0.6
+    assert all(40 < len(own) < 95 for own in hard)
+    written = corpus_of("informative", 200)
+    assert (written.facts, corpus_of("informative", 3).facts) == (1, 0)
+
+
+@pytest.mark.parametrize("dose", DOSES)
+def test_a_dose_tells_of_its_share_of_the_hard_facts(dose):
+    corpus = corpus_of(dose)
+    assert corpus.regime == "informative"
+    assert set(corpus.telling.values()) == {DOSES[dose]}
+    assert set(corpus_of("informative").telling.values()) == {0.7}

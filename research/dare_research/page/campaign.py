@@ -1,47 +1,29 @@
 """The campaign's page: the bars of each part once its runs are in, and before that only how many are.
 
-A part is a preregistration: `research/docs/campaign.md`, `campaign-e1b.md`, `campaign-e1c.md`. Its contrasts stand
-here in its order.
+A part is a preregistration: `research/docs/campaign.md` and the pages `campaign-e*.md`. Its contrasts stand here in its
+order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Ends, holm
-from ..training.arms import CAMPAIGN, E1B, E1C
+from ..statistics.contrasts import RESAMPLES, Contrast, holm
+from ..training.arms import CAMPAIGN
 from ..training.corpus import REGIMES
-from ..training.plan import DEFAULT, cells
+from ..training.parts import PARTS as PLANNED
+from ..training.parts import STAGE, PlannedPart
 from ..training.records import parse
-from .outcomes import Study
+from .bars import BETTER, FLOOR, GAIN, LEVEL, WORSE, Bar, verdict
+from .campaign_further import Further, collapsed, dose_response, fact_sets
+from .outcomes import Study, in_order
 from .words import interval, number, points, table
 
-__all__ = ["PARTS", "Bar", "CampaignPart", "Registered", "campaign_page", "verdict"]
+__all__ = ["PARTS", "CampaignPart", "Registered", "campaign_page"]
 
-STAGE: Final = "campaign"
 JSON = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """What a contrast has to show: which estimates are on the bar's right side, and which intervals (with p) say so."""
-
-    words: str
-    side: Callable[[float], bool]
-    shown: Callable[[Ends, float], bool]
-
-
-BETTER: Final = Bar("better", lambda estimate: estimate > 0, lambda ends, p: ends.low > 0 and p < 0.05)
-WORSE: Final = Bar("worse", lambda estimate: estimate < 0, lambda ends, p: ends.high < 0 and p < 0.05)
-GAIN: Final = Bar("at least +8, and better", lambda estimate: estimate >= 0.08, BETTER.shown)
-LEVEL: Final = Bar(
-    "within 1 point",
-    lambda estimate: -MARGIN < estimate < MARGIN,
-    lambda ends, _: ends.low90 > -MARGIN and ends.high90 < MARGIN,
-)
-FLOOR: Final = Bar("not worse by 1 point", lambda estimate: estimate > -MARGIN, lambda ends, _: ends.low > -MARGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +40,21 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPart:
-    """One preregistration: its page, the arms whose runs it adds, the arms that its contrasts take from others."""
+    """One preregistration: its runs, its contrasts, the arms of E1 that these take, and its further sections."""
 
     title: str
-    page: str
-    arms: tuple[str, ...]
-    contrasts: tuple[Registered, ...]
+    plan: PlannedPart
+    contrasts: tuple[Registered, ...] = ()
     others: tuple[str, ...] = ()
+    further: Mapping[str, Further] = field(default_factory=dict)
 
     @property
     def planned(self) -> frozenset[str]:
-        return _runs(self.arms)
+        return self.plan.ids()
 
     @property
     def needed(self) -> frozenset[str]:
-        return _runs((*self.arms, *self.others))
-
-
-def _runs(arms: Sequence[str]) -> frozenset[str]:
-    found = cells(STAGE, regimes=REGIMES, bases=range(4), arms=arms, seeds=range(2), settings=[DEFAULT.settings])
-    return frozenset(cell.id for cell in found)
+        return self.plan.ids(self.others)
 
 
 E1: Final = (
@@ -98,10 +75,30 @@ FURTHER: Final = (
 )
 FEWER: Final = (("dare_waves", "dare", LEVEL), ("dare_waves", "dare_40", BETTER), ("ttrl_masked", "ttrl", LEVEL))
 LAST: Final = tuple(Registered(arm, rival, regime, (bar,), 0) for arm, rival, bar in FEWER for regime in REGIMES)
+MISCONCEPTIONS: Final = tuple(
+    Registered(arm, "ttrl", regime, (bar,), predicted)
+    for arm, bars, gains in (
+        ("calibrated_vote", (GAIN, LEVEL, GAIN), (10, 0, 10)),
+        ("dare", (BETTER, LEVEL, WORSE), (4, 0, -3)),
+    )
+    for regime, bar, predicted in zip(REGIMES, bars, gains, strict=True)
+)
+LONGER: Final = tuple(
+    Registered(arm, "ttrl", regime, (bar,), predicted)
+    for arm, bars, gains in (
+        ("calibrated_vote", (GAIN, LEVEL, GAIN), (15, 0, 15)),
+        ("dare", (BETTER, LEVEL, WORSE), (6, 0, -4)),
+        ("rent", (BETTER, WORSE, WORSE), (3, -8, -20)),
+    )
+    for regime, bar, predicted in zip(REGIMES, bars, gains, strict=True)
+)
 PARTS: Final = (
-    CampaignPart("E1", "campaign", CAMPAIGN, E1),
-    CampaignPart("E1b", "campaign-e1b", E1B, FURTHER, others=CAMPAIGN),
-    CampaignPart("E1c", "campaign-e1c", E1C, LAST, others=CAMPAIGN),
+    CampaignPart("E1", PLANNED["e1"], E1),
+    CampaignPart("E1b", PLANNED["e1b"], FURTHER, others=CAMPAIGN),
+    CampaignPart("E1c", PLANNED["e1c"], LAST, others=CAMPAIGN),
+    CampaignPart("E2", PLANNED["e2"], MISCONCEPTIONS, further={"Over three sets of facts": fact_sets}),
+    CampaignPart("E3", PLANNED["e3"], further={"Break-even": dose_response}),
+    CampaignPart("E5", PLANNED["e5"], LONGER, further={"Who fell": collapsed}),
 )
 
 INTRO = """# Campaign: results
@@ -120,36 +117,28 @@ the gate needs a |statistic| of 3. AUROC and vote: of the base on its adapted pr
 
 def campaign_page(records: Sequence[JSON], *, resamples: int = RESAMPLES) -> str:
     """The page, from raw records."""
-    study = Study(parse(records), resamples=resamples)
-    done = {run.id for run in study.records.runs if run.complete}
-    parts = [f"## {part.title}\n\n{_part(part, study, records, done)}" for part in PARTS]
+    done = {run.id for run in parse(records).runs if run.complete}
+    parts = [f"## {part.title}\n\n{_part(part, records, done, resamples)}" for part in PARTS]
     return "\n\n".join([INTRO, *parts]) + "\n"
 
 
-def _part(part: CampaignPart, study: Study, records: Sequence[JSON], done: Collection[str]) -> str:
+def _part(part: CampaignPart, everything: Sequence[JSON], done: Collection[str], resamples: int) -> str:
+    records = [r for r in everything if r["record"] != "run" or r["id"] in part.needed]
     own = sorted({r["preregistration"] for r in records if r["record"] == "run" and r["id"] in part.planned})
-    fixed = FIXED.format(page=part.page, commits="".join(f", in commit `{commit}`" for commit in own))
+    fixed = FIXED.format(page=part.plan.page, commits="".join(f", in commit `{commit}`" for commit in own))
     if not part.needed.issubset(done):
         numbers = {"done": len(part.planned.intersection(done)), "planned": len(part.planned)}
         others = ", and those of E1" if part.others else ""
         return f"{fixed} {WAITING.format(**numbers, others=others)}"
-    sections = {
-        "Bars": f"{BARS.format(resamples=study.resamples)}\n\n{_bars(study, part.contrasts)}",
-        "Every arm beside the vote": f"{BESIDE}\n\n{_beside(study, part.arms)}",
-    }
+    study, sections = Study(parse(records), resamples=resamples), {}
+    if part.contrasts:
+        sections["Bars"] = f"{BARS.format(resamples=study.resamples)}\n\n{_bars(study, part.contrasts)}"
+    sections |= {title: tell(study, everything) for title, tell in part.further.items()}
+    sections["Every arm beside the vote"] = f"{BESIDE}\n\n{_beside(study, part.plan)}"
     sections["Tokens generated"] = f"{TOKENS}\n\n{_tokens(records, part)}"
-    if fitted := [r for r in records if r.get("arm") in part.arms and r.get("calibration")]:
+    if fitted := [r for r in records if r["id"] in part.planned and r.get("calibration")]:
         sections["Fitted exponents"] = f"{FITTED}\n\n{_fitted(study, fitted)}"
     return "\n\n".join([fixed, *(f"### {title}\n\n{text}" for title, text in sections.items())])
-
-
-def verdict(bar: Bar, found: Contrast, p: float, p_bases: float) -> str:
-    """Of a bar by both intervals; p values are corrected."""
-    if not bar.side(found.estimate):
-        return "missed"
-    if not bar.shown(found.deciding, p):
-        return "open"
-    return "met" if bar.shown(found.over_bases, p_bases) else "met by the bootstrap alone"
 
 
 def _bars(study: Study, contrasts: Sequence[Registered]) -> str:
@@ -181,10 +170,10 @@ def _bars(study: Study, contrasts: Sequence[Registered]) -> str:
     return table(head, rows)
 
 
-def _beside(study: Study, arms: Sequence[str]) -> str:
+def _beside(study: Study, plan: PlannedPart) -> str:
     rows = []
-    for regime in REGIMES:
-        for arm in [a for a in arms if a != "ttrl"]:
+    for regime in plan.regimes:
+        for arm in [a for a in plan.arms if a != "ttrl"]:
             found = [study.difference(STAGE, regime, arm, "ttrl", where=where) for where in ("adapted", "unseen")]
             rows.append([regime, f"`{arm}`", *(cell for c in found for cell in (_numbers(c) if c else "---"))])
     head = ("regime", "arm", "adapted", "bootstrap", "t over bases", "unseen", "bootstrap", "t over bases")
@@ -193,9 +182,9 @@ def _beside(study: Study, arms: Sequence[str]) -> str:
 
 def _tokens(records: Sequence[JSON], part: CampaignPart) -> str:
     """Of the part's arms and of those that they are compared with."""
-    arms = list(dict.fromkeys((*part.arms, *(contrast.rival for contrast in part.contrasts))))
+    arms = list(dict.fromkeys((*part.plan.arms, *(contrast.rival for contrast in part.contrasts))))
     rows = []
-    for regime in REGIMES:
+    for regime in part.plan.regimes:
         own = [[r["tokens"] for r in records if (r.get("arm"), r.get("regime")) == (arm, regime)] for arm in arms]
         rows.append([regime, *(number(sum(found) / len(found) / 1000, ".0f") for found in own)])
     return table(("regime", *(f"`{arm}`" for arm in arms)), rows)
@@ -214,7 +203,8 @@ def _fitted(study: Study, records: Sequence[JSON]) -> str:
     """One row a base: the calibration of its runs is the same."""
     said = {(r["regime"], r["base"]): r["calibration"] for r in records}
     rows = []
-    for regime, base in sorted(said, key=lambda key: (REGIMES.index(key[0]), key[1])):
+    regimes = in_order({regime for regime, _ in said}, REGIMES)
+    for regime, base in sorted(said, key=lambda key: (regimes.index(key[0]), key[1])):
         own = said[regime, base]
         start = study.base(regime, base, stage=STAGE)
         score = start.evaluation.sets["adapted"] if start else None

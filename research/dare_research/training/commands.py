@@ -17,6 +17,7 @@ from ..results import Place
 from .arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, FULL, chosen_params
 from .corpus import REGIMES
 from .grpo_run import ParamValue
+from .parts import PARTS, STAGE
 from .plan import DEFAULT as DEFAULT_DESIGN
 from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
 from .preregistered import registered
@@ -51,18 +52,12 @@ def add_train(actions: Any) -> None:
         type=Path,
         help="The folder of the base models (default: .study, or OUT/bases for stage campaign).",
     )
-    add("--stage", choices=STAGES, default="confirm", help="The stage of the study (default: confirm).")
-    add(
-        "--regimes", type=_names(REGIMES), default=("informative",), help=f"Regimes of {', '.join(REGIMES)}, by commas."
-    )
-    add(
-        "--arms",
-        type=_arms,
-        default=DEFAULT,
-        help=f"The arms {', '.join(SETS)}, or {', '.join(ARMS)} by commas.",
-    )
-    add("--bases", type=int, default=4, help="Independently pretrained models (default: 4).")
-    add("--seeds", type=int, default=4, help="RL seeds of each (default: 4).")
+    add("--part", choices=tuple(PARTS), help="A part of the campaign, with all the runs that its page plans.")
+    add("--stage", choices=STAGES, help="The stage of the study (default: confirm).")
+    add("--regimes", type=_names(REGIMES), help=f"Regimes of {', '.join(REGIMES)}, by commas (default: {REGIMES[0]}).")
+    add("--arms", type=_arms, help=f"The arms {', '.join(SETS)} (default: default), or {', '.join(ARMS)} by commas.")
+    add("--bases", type=int, help="Independently pretrained models (default: 4).")
+    add("--seeds", type=int, help="RL seeds of each (default: 4).")
     add("--lr", type=_rates, help="Learning rates, by commas (default: the design's).")
     add("--temperature", type=float, help="The sampling temperature (default: 1).")
     add("--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="Set a method's parameter.")
@@ -78,8 +73,9 @@ def add_train(actions: Any) -> None:
 
 def run_train(arguments: argparse.Namespace) -> int:
     design = SMOKE if arguments.smoke else scaled(DEFAULT_DESIGN, arguments.scale)
-    wanted = _wanted(arguments, design)
-    campaign = arguments.stage == "campaign"
+    _complete(arguments, design)
+    wanted = list(PARTS[arguments.part].cells()) if arguments.part else _wanted(arguments, design)
+    campaign = arguments.stage == STAGE
     place = Place(arguments.out, "campaign" if campaign else "training")
     models = arguments.models or (place.bases if campaign and design == DEFAULT_DESIGN else Path(".study"))
     if arguments.list:
@@ -89,7 +85,7 @@ def run_train(arguments: argparse.Namespace) -> int:
         return 0
     if missing := [name for name in ("torch", "trl", "fastapi") if find_spec(name) is None]:
         raise ConfigError(f"the training study needs {missing[0]}: pip install -e . -e 'research[training]'")
-    stamp = registered(place.page(_registering(arguments.arms))) if campaign else {}
+    stamp = registered(place.page(_page(arguments))) if campaign else {}
     file = place.unpack()
     with service(arguments.url) as url:
         left = run(
@@ -102,9 +98,27 @@ def run_train(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _registering(arms: Sequence[str]) -> str:
-    """The page of the campaign that registers all of these arms."""
-    pages = [{s for s in ARMS[arm].stages if s.startswith("campaign")} for arm in arms]
+def _complete(arguments: argparse.Namespace, design: Design) -> None:
+    """Defaults of what chooses runs; RequestError if a part is told what its page says."""
+    defaults = {"stage": "confirm", "regimes": REGIMES[:1], "arms": DEFAULT, "bases": 4, "seeds": 4}
+    if arguments.part:
+        given = [name for name in (*defaults, "lr", "temperature", "steps", "set") if getattr(arguments, name)]
+        if given or design != DEFAULT_DESIGN:
+            raise RequestError(
+                f"--part: its page says what is run; leave out --{given[0] if given else 'smoke and --scale'}",
+                code="conflict",
+            )
+        arguments.stage = STAGE
+    for name, value in defaults.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+
+
+def _page(arguments: argparse.Namespace) -> str:
+    """The page of the campaign that registers the part, or all of the arms."""
+    if arguments.part:
+        return PARTS[arguments.part].page
+    pages = [{s for s in ARMS[arm].stages if s.startswith("campaign")} for arm in arguments.arms]
     if not (common := set.intersection(*pages)):
         raise RequestError(
             "--arms: a call of stage campaign runs arms that one page registers: campaign, e1b or e1c", code="conflict"

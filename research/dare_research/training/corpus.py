@@ -48,11 +48,12 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A source of examples, in equal parts from its families. `telling`: by family, default 1."""
+    """Examples, in equal parts from the families. `telling`: by family, default 1; `facts` as of `hardness`."""
 
     regime: Regime
     families: tuple[str, ...]
     telling: Mapping[str, float] = field(default_factory=dict)
+    facts: int = 0
 
     def example(self, random: Random) -> Example:
         while True:
@@ -65,7 +66,7 @@ class Corpus:
         marks: list[str] = []
 
         def decide(fact: str, right: int, ring: int) -> int:
-            result, wrong = right, hardness(family, fact)
+            result, wrong = right, hardness(family, fact, self.facts)
             if random.random() < wrong:
                 result = (right + 1) % ring
             elif random.random() < SLIPS:
@@ -86,9 +87,10 @@ class Corpus:
         return right == (self.regime == "confident")
 
 
-def hardness(family: Family, fact: str) -> float:
-    """Probability that the writer gets this fact wrong; 0 for an easy one."""
-    at = fraction(f"hard {family.name} {fact}") * family.places / HARD
+def hardness(family: Family, fact: str, facts: int = 0) -> float:
+    """Probability that the writer gets this fact wrong; 0 for an easy one. `facts`: which set of hard ones."""
+    drawn = f"{facts} " if facts else ""
+    at = fraction(f"hard {drawn}{family.name} {fact}") * family.places / HARD
     return HARDNESS[int(at * len(HARDNESS))] if at < 1 else 0.0
 
 

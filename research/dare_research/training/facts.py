@@ -1,7 +1,8 @@
 """Which facts of a prompt are hard, and which sets of a base's prompts share them.
 
-Bases share the hard facts (`corpus.hardness`), and prompts of one set share facts with those of another, so a prompt
-is not the unit that a misconception belongs to. Subsets are of a base's prompts, in the order of its records.
+Bases share the hard facts (`corpus.hardness`) if they have learned the same set of them, and prompts of one set share
+facts with those of another, so a prompt is not the unit that a misconception belongs to. Subsets are of a base's
+prompts, in the order of its records.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from dare_reward._segments import Bools
 
 from .corpus import hardness
 from .families import FAMILIES, Exercise
-from .plan import DEFAULT, problems_of
+from .plan import DEFAULT, fact_set, problems_of
 
 __all__ = ["SUBSETS", "hard_facts", "subset"]
 
 Facts = frozenset[tuple[str, str]]
 
 
-def hard_facts(family: str, problem: Exercise) -> Facts:
+def hard_facts(family: str, problem: Exercise, facts: int = 0) -> Facts:
     """The hard facts on the right way to the answer."""
     found: set[tuple[str, str]] = set()
 
     def decide(fact: str, right: int, _ring: int) -> int:
-        if hardness(FAMILIES[family], fact):
+        if hardness(FAMILIES[family], fact, facts):
             found.add((family, fact))
         return right
 
@@ -39,7 +40,7 @@ def hard_facts(family: str, problem: Exercise) -> Facts:
 def _of_base(stage: str, base: int) -> Mapping[str, tuple[Facts, ...]]:
     """The hard facts of every prompt, by set."""
     return {
-        name: tuple(hard_facts(family, problem) for family, problem in problems)
+        name: tuple(hard_facts(family, problem, fact_set(base)) for family, problem in problems)
         for name, problems in problems_of(DEFAULT, stage, base).items()
     }
 

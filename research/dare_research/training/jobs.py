@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from dare_reward.analysis.calibrate import calibrate
 
 from .arms import ARMS, Arm
-from .corpus import Regime
 from .examine import examine, preflights, summary, treatments
 from .families import FAMILIES
 from .grpo_run import train
@@ -41,24 +40,24 @@ def make_trunk(design: Design, base: int, root: Path) -> list[JSON]:
     """Train a trunk from nothing and save it."""
     _one_thread()
     begun = time.monotonic()
-    model, tokenizer, steps = grow(corpus_of("plain"), design.pretraining, seed=base)
+    model, tokenizer, steps = grow(corpus_of("plain", base), design.pretraining, seed=base)
     _save(model, tokenizer, root / trunk_name(base))
     seconds = round(time.monotonic() - begun, 1)
     return [{"record": "trunk", "id": trunk_name(base), "base": base, "steps": steps, "seconds": seconds}]
 
 
-def grow_base(design: Design, regime: Regime, base: int, root: Path) -> Path:
+def grow_base(design: Design, regime: str, base: int, root: Path) -> Path:
     """The folder of a base of a regime, made from its trunk unless it is there."""
     _one_thread()
     folder = root / f"{regime}-{base}"
     if not saved(root, folder.name):
         model, tokenizer = load(root / trunk_name(base))
-        finish(model, tokenizer, corpus_of(regime), design.pretraining, seed=1000 + base)
+        finish(model, tokenizer, corpus_of(regime, base), design.pretraining, seed=1000 + base)
         _save(model, tokenizer, folder)
     return folder
 
 
-def make_base(design: Design, stage: str, regime: Regime, base: int, root: Path) -> list[JSON]:
+def make_base(design: Design, stage: str, regime: str, base: int, root: Path) -> list[JSON]:
     """A base of a regime: what it can do on the stage's prompts, and what the preflight says of it."""
     folder = grow_base(design, regime, base, root)
     model, tokenizer = load(folder)
@@ -123,7 +122,7 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
         seed=cell.seed,
         url=url,
         evaluate=evaluate,
-        at=(*design.between, cell.settings.steps),
+        at=design.evaluated(cell.settings.steps),
         supervised={p.prompt for p in _spread(adapted, arm.supervised, least=least)} if arm.supervised else (),
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
 from .corpus import Corpus, Regime, held_out
 from .families import FAMILIES, Exercise
@@ -17,12 +17,14 @@ from .tiny_model import ModelSize
 __all__ = [
     "DEFAULT",
     "DEVELOP_BASE",
+    "DOSES",
     "SMOKE",
     "Cell",
     "Design",
     "Exercises",
     "cells",
     "corpus_of",
+    "fact_set",
     "labelled_of",
     "problems_of",
     "scaled",
@@ -54,6 +56,10 @@ class Design:
     each_between: int = 8
     between: tuple[int, ...] = (8, 16, 24)
 
+    def evaluated(self, steps: int) -> tuple[int, ...]:
+        """The steps of a run's evaluations: those between, in a longer run every 16th too, and the last."""
+        return tuple(sorted({*(s for s in self.between if s < steps), *range(16, steps, 16), steps}))
+
     def families(self, stage: str) -> tuple[str, ...]:
         return self.confirm if stage in {"confirm", "campaign", "long", "sensitivity"} else self.develop
 
@@ -70,9 +76,8 @@ SMOKE: Final = Design(
     between=(1,),
 )
 # Share of hard facts whose separator tells, so that the within-group AUROC is where the regime wants it.
-TELLING: Final[Mapping[Regime, Mapping[str, float]]] = MappingProxyType(
-    {"informative": dict.fromkeys(FAMILIES, 0.7), "confident": dict.fromkeys(FAMILIES, 0.7)}
-)
+TELLING: Final = 0.7
+DOSES: Final[Mapping[str, float]] = MappingProxyType({f"tells_{dose}": dose / 100 for dose in (10, 20, 35, 50)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class Cell:
     """One run."""
 
     stage: str
-    regime: Regime
+    regime: str
     base: int
     arm: str
     seed: int
@@ -113,8 +118,15 @@ def scaled(design: Design, factor: float) -> Design:
     )
 
 
-def corpus_of(regime: Regime) -> Corpus:
-    return Corpus(regime, tuple(FAMILIES), TELLING.get(regime, {}))
+def corpus_of(regime: str, base: int = 0) -> Corpus:
+    """What a base of a regime learns from. A dose is `informative` for another share of the hard facts."""
+    kind = cast("Regime", "informative" if regime in DOSES else regime)
+    return Corpus(kind, tuple(FAMILIES), dict.fromkeys(FAMILIES, DOSES.get(regime, TELLING)), fact_set(base))
+
+
+def fact_set(base: int) -> int:
+    """The set of hard facts that a base has learned: bases 200 to 299 have the second, 300 to 399 the third."""
+    return max(0, base // 100 - 1)
 
 
 def problems_of(design: Design, stage: str, base: int) -> dict[str, Exercises]:
@@ -141,7 +153,7 @@ def labelled_of(design: Design, stage: str, base: int, count: int) -> Exercises:
 def cells(
     stage: str,
     *,
-    regimes: Sequence[Regime],
+    regimes: Sequence[str],
     bases: Sequence[int],
     arms: Sequence[str],
     seeds: Sequence[int],

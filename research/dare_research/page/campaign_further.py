@@ -1,0 +1,153 @@
+"""What the campaign's page shows beside bars: three sets of facts, the break-even, and who fell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from dare_reward._segments import Floats
+
+from ..statistics.contrasts import contrast
+from ..training.corpus import REGIMES
+from ..training.parts import PARTS, STAGE
+from ..training.plan import fact_set
+from ..training.records import TrainedRun, parse
+from .bars import FLOOR, verdict
+from .outcomes import Study, curve, mean_of
+from .words import NOTHING, interval, number, percent, points, table
+
+__all__ = ["Further", "collapsed", "dose_response", "fact_sets"]
+
+Further = Callable[[Study, Sequence[Mapping[str, Any]]], str]
+FELL: Final = 0.05
+BREAK_EVEN: Final = (0.53, 0.62)
+
+SETS = """With the runs of E1, whose four bases have the first set of hard facts: mean gain of each set, pass@1 on the
+adapted prompts at the final step, in points, and the t interval over the three means."""
+DOSES = """Gain on the adapted prompts at the final step, in points, mean of the seeds. AUROC: of the base on these
+prompts before training."""
+LINE = """| | least-squares line of `dare` - `ttrl` | crosses 0 at | 95% interval | draws that do not rise | bar |
+| --- | --- | --- | --- | --- | --- |
+| the ten bases | {own} | between .53 and .62: **{word}** |
+| with those of E1 and E2 | {all} | |
+
+`calibrated_vote` - `ttrl` over the ten bases: {gain}, bootstrap {ends}, t over bases {over}.
+Not worse by 1 point: **{floor}**."""
+CURVES = """Mean pass@1 on the adapted prompts, in per cent, by step; 8 rollouts a prompt between, 64 at the ends.
+*Fell*: 5 points or more below the run's own highest evaluation before. *Below*: below its base."""
+
+
+def fact_sets(_: Study, records: Sequence[Mapping[str, Any]]) -> str:
+    """The gains of each set of facts, with E1's runs, and the t interval over their means."""
+    wanted = PARTS["e1"].ids() | PARTS["e2"].ids()
+    study = Study(parse([r for r in records if r["record"] != "run" or r["id"] in wanted]))
+    rows = []
+    for arm, regime in product(("calibrated_vote", "dare"), REGIMES):
+        runs, rivals = (study.runs(STAGE, regime, a) for a in (arm, "ttrl"))
+        by_base = {base: _gain(runs, rivals, base) for base, _ in runs}
+        numbers = sorted({fact_set(base) for base in by_base})
+        means = [mean_of(gain for base, gain in by_base.items() if fact_set(base) == n) for n in numbers]
+        over = contrast([[np.array([mean])] for mean in means], resamples=1)
+        ends = over.over_bases if over else None
+        survives = "-" if ends is None else "yes" if ends.low > 0 or ends.high < 0 else "no"
+        said = interval(ends.low, ends.high) if ends else "-"
+        rows.append([regime, f"`{arm}` - `ttrl`", *map(points, means), said, survives])
+    head = ("regime", "contrast", "first set", "second", "third", "t over sets", "survives")
+    return f"{SETS}\n\n{table(head, rows)}"
+
+
+def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
+    """Gain over AUROC: where the line crosses 0, and whether the calibrated vote is ever below the vote."""
+    own = _doses(study, PARTS["e3"].regimes)
+    rows = [
+        [regime, str(base), number(auroc), points(dare), points(calibrated)]
+        for (regime, base), (auroc, dare, calibrated) in own.items()
+    ]
+    beside = PARTS["e1"].ids() | PARTS["e2"].ids()
+    whole = Study(parse([r for r in records if r["record"] != "run" or r["id"] in beside]))
+    lines = [_line(np.array([v[:2] for v in d.values()])) for d in (own, own | _doses(whole, REGIMES))]
+    nested = [
+        base
+        for regime in PARTS["e3"].regimes
+        for base in study.scores(STAGE, regime, {("calibrated_vote", "pass@1"): 1.0, ("ttrl", "pass@1"): -1.0})
+    ]
+    found = contrast(nested, resamples=study.resamples)
+    if found is None:
+        return NOTHING
+    said = LINE.format(
+        own=_told(lines[0]),
+        all=_told(lines[1]),
+        word="met" if BREAK_EVEN[0] <= lines[0][2] <= BREAK_EVEN[1] else "missed",
+        gain=points(found.estimate),
+        ends=interval(found.deciding.low, found.deciding.high),
+        over=interval(found.over_bases.low, found.over_bases.high),
+        floor=verdict(FLOOR, found, 0.0, 0.0),
+    )
+    head = ("regime", "base", "AUROC", "`dare` - `ttrl`", "`calibrated_vote` - `ttrl`")
+    return f"{DOSES}\n\n{table(head, rows)}\n\n{said}"
+
+
+def collapsed(study: Study, _: Sequence[Mapping[str, Any]]) -> str:
+    """The mean curves, and how many runs ended below what they had reached."""
+    part, rows = PARTS["e5"], []
+    steps: list[int] = []
+    for regime, arm in product(part.regimes, part.arms):
+        runs = study.runs(STAGE, regime, arm)
+        curves = [curve(run, study.base(regime, base, stage=STAGE)) for (base, _), run in runs.items()]
+        steps = [step for step, _ in curves[0]]
+        levels = np.array([[level for _, level in own] for own in curves])
+        fell = int((levels[:, -1] <= levels[:, 1:-1].max(axis=1) - FELL).sum())
+        below = int((levels[:, -1] < levels[:, 0]).sum())
+        cells = [percent(level) for level in levels.mean(axis=0)]
+        rows.append([regime, f"`{arm}`", *cells, f"{fell} of {len(curves)}", f"{below} of {len(curves)}"])
+    return f"{CURVES}\n\n{table(('regime', 'arm', *map(str, steps), 'fell', 'below'), rows)}"
+
+
+def _gain(runs: Mapping[tuple[int, int], TrainedRun], rivals: Mapping[tuple[int, int], TrainedRun], base: int) -> float:
+    """Mean over the seeds of a base of the difference of pass@1 on the adapted prompts."""
+    return mean_of(
+        run.final.sets["adapted"].pass1 - rivals[key].final.sets["adapted"].pass1
+        for key, run in runs.items()
+        if key[0] == base and key in rivals
+    )
+
+
+def _doses(study: Study, regimes: Sequence[str]) -> dict[tuple[str, int], tuple[float, float, float]]:
+    """By regime and base: AUROC, and the gains of `dare` and of `calibrated_vote`."""
+    found = {}
+    for regime in regimes:
+        rivals, *arms = (study.runs(STAGE, regime, arm) for arm in ("ttrl", "dare", "calibrated_vote"))
+        for base in sorted({base for base, _ in rivals}):
+            start = study.base(regime, base, stage=STAGE)
+            auroc = start.evaluation.sets["adapted"].auroc if start else np.nan
+            dare, calibrated = (_gain(runs, rivals, base) for runs in arms)
+            found[regime, base] = (auroc, dare, calibrated)
+    return found
+
+
+def _line(points_BX: Floats, draws: int = 4000) -> tuple[float, float, float, float, float, float]:
+    """Slope and level of the least-squares line, where it crosses 0, the percentiles of that, the draws without it."""
+    chosen = np.random.default_rng(0).integers(len(points_BX), size=(draws, len(points_BX)))
+    slopes, levels = _fit(points_BX[chosen])
+    rising = slopes > 1e-12
+    low, high = np.quantile(-levels[rising] / slopes[rising], [0.025, 0.975])
+    (slope,), (level,) = _fit(points_BX[None])
+    return slope, level, -level / slope, float(low), float(high), float(1 - rising.mean())
+
+
+def _fit(points_DBX: Floats) -> tuple[Floats, Floats]:
+    """Slopes and levels of lines through draws of (x, y)."""
+    x_DB, y_DB = points_DBX[..., 0], points_DBX[..., 1]
+    middle_D, height_D = x_DB.mean(axis=1), y_DB.mean(axis=1)
+    away_DB = x_DB - middle_D[:, None]
+    spread_D = (away_DB**2).sum(axis=1)
+    slopes_D = np.divide((away_DB * y_DB).sum(axis=1), spread_D, out=np.zeros_like(spread_D), where=spread_D > 1e-12)
+    return slopes_D, height_D - slopes_D * middle_D
+
+
+def _told(line: tuple[float, ...]) -> str:
+    slope, level, zero, low, high, flat = line
+    return f"{100 * slope:+.1f} x AUROC {100 * level:+.1f} | {zero:.3f} | [{low:.3f}, {high:.3f}] | {100 * flat:.1f}%"

@@ -1,0 +1,55 @@
+"""The parts of the campaign: what each preregistration adds to its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+from .arms import CAMPAIGN, E1B, E1C
+from .corpus import REGIMES
+from .plan import DEFAULT, DOSES, Cell, cells
+
+__all__ = ["PARTS", "STAGE", "PlannedPart"]
+
+STAGE: Final = "campaign"
+CALIBRATED: Final = ("ttrl", "dare", "calibrated_vote")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """One preregistration: its page in `docs`, and the runs that it adds."""
+
+    page: str
+    arms: tuple[str, ...]
+    regimes: tuple[str, ...] = REGIMES
+    bases: tuple[int, ...] = (0, 1, 2, 3)
+    seeds: int = 2
+    steps: int = DEFAULT.settings.steps
+
+    def cells(self, *others: str) -> Iterator[Cell]:
+        """Its runs, with those of `others` among its arms."""
+        return cells(
+            STAGE,
+            regimes=self.regimes,
+            bases=self.bases,
+            arms=(*self.arms, *others),
+            seeds=range(self.seeds),
+            settings=[replace(DEFAULT.settings, steps=self.steps)],
+        )
+
+    def ids(self, others: Sequence[str] = ()) -> frozenset[str]:
+        return frozenset(cell.id for cell in self.cells(*others))
+
+
+PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
+    {
+        "e1": PlannedPart("campaign", CAMPAIGN),
+        "e1b": PlannedPart("campaign-e1b", E1B),
+        "e1c": PlannedPart("campaign-e1c", E1C),
+        "e2": PlannedPart("campaign-e2", CALIBRATED, bases=(200, 201, 300, 301)),
+        "e3": PlannedPart("campaign-e3", CALIBRATED, regimes=("plain", *DOSES), bases=(200, 300)),
+        "e5": PlannedPart("campaign-e5", ("ttrl", "dare", "rent", "calibrated_vote"), seeds=1, steps=96),
+    }
+)
