@@ -2,6 +2,7 @@
 
     python research/scripts/answers_corpus.py CLONES OUT
     python research/scripts/answers_corpus.py CLONES OUT fresh
+    python research/scripts/answers_corpus.py CLONES OUT golds
 
 CLONES holds one git directory for each repository, `owner+name` (bare, or with `.git` or `repo` inside); OUT gets
 `build.jsonl` and `report.jsonl`. No text of another project is kept here: only how to find it, and the checksums of
@@ -9,6 +10,8 @@ what was found. A question belongs to the report half if the first byte of the S
 
 `fresh` writes `fresh.jsonl`, a second sample that nothing was built on: other files and other questions of the same
 repositories, and other repositories. It leaves out what is in `build.jsonl` and `report.jsonl`, which OUT must hold.
+
+`golds` writes `golds.jsonl`: the distinct gold answers of fourteen benchmarks, for `answers_rules.py`.
 """
 
 from __future__ import annotations
@@ -390,9 +393,30 @@ def main(root: str, out: str, sample: str = "halves") -> None:
         print(part, len(rows), "rollouts,", "as published" if sha == SHA256[part] else f"other than published: {sha}")
 
 
+BENCHMARKS = (
+    *("aime24", "amc23", "asdiv", "carp_en", "cmath", "cn_middle_school", "college_math", "gaokao2023en"),
+    *("gaokao_math_cloze", "gsm8k", "mawps", "minerva_math", "olympiadbench", "svamp"),
+)
+
+
+def golds(root: str, out: str) -> None:
+    """Gold answers as each benchmark writes them: a field, a list of several, the end of a solution, its last box."""
+    clone, found = Clone(Path(root), "QwenLM/Qwen2.5-Math"), dict[str, None]()
+    for name in BENCHMARKS:
+        for r in clone.lines(f"evaluation/data/{name}/test.jsonl"):
+            said = next((r[k] for k in ("final_answer", "answer", "Answer", "target", "solution") if r.get(k)), "")
+            listed = isinstance(said, str) and said.startswith("[")
+            for one in ast.literal_eval(said) if listed and name == "olympiadbench" else [said]:
+                boxed = re.findall(r"\\boxed\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}", str(one))
+                found[boxed[-1] if boxed else str(one).rpartition("####")[2].strip()] = None
+    lines = "".join(json.dumps({"gold": gold}) + "\n" for gold in found if gold)
+    (Path(out) / "golds.jsonl").write_text(lines, encoding="utf-8")
+    print(len(found), "gold answers")
+
+
 def _unique(row: Row) -> str:
     return digest("\0".join((row.kind, row.question, str(row.gold), row.text))).hex()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    golds(*sys.argv[1:3]) if sys.argv[3:] == ["golds"] else main(*sys.argv[1:])

@@ -1,6 +1,7 @@
 """Which rules of `dare_reward.answers` real rollouts need: each is switched off, and the rollouts that change are counted.
 
     PYTHONUTF8=1 python research/scripts/answers_rules.py CORPUS.jsonl... > rules.tsv
+    PYTHONUTF8=1 python research/scripts/answers_rules.py --room forms CORPUS.jsonl...   only rules of that part
 
 The corpora are those of `answers_corpus.py`; a file of gold answers (`{"gold": ...}` a line) may be among them. A rule
 is a function of the room that can find nothing, a compiled expression, or an entry of a table. One pass over the
@@ -298,6 +299,8 @@ def rule_name(room: list[ModuleType], value: object) -> str:
 
 def main(paths: list[str]) -> None:
     global at
+    part_of = f"{paths[1]}." if paths[:1] == ["--room"] else ""
+    paths = paths[2:] if part_of else paths
     rows = read(paths)
     questions: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, r in enumerate(rows):
@@ -314,6 +317,8 @@ def main(paths: list[str]) -> None:
     print(f"# {len(rows)} rollouts and gold answers", flush=True)
     rng = random.Random(14)
     for rule, table, off in switches():
+        if not rule.startswith(part_of):
+            continue
         part = taking_part[rule] - {WALKED}
         walked = WALKED in taking_part.get(table, ())
         tried = sorted(rng.sample(sorted(part), min(SAMPLE, len(part))))

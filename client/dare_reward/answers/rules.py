@@ -29,7 +29,7 @@ Percent = Annotated[
 Units = Annotated[
     Literal["group", "ignore", "distinct"],
     Param(
-        "3 cm against 3, also money, degrees, number bases, ratios and residues: group (the same where no other tag of "
+        "3 cm against 3, also money, degrees, number bases and ratios: group (the same where no other tag of "
         "3 occurs in the group), ignore (the unit is dropped: 3 cm is 3 m), distinct (3 cm equals only 3 cm)",
         source="answers 9: group rule",
     ),

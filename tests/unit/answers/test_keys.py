@@ -50,7 +50,6 @@ def texts(s):
         ("3:45 pm", Key("structured", "3:45", "unit=pm")),
         ("03:45", Key("structured", "3:45")),
         ("1:2:4", Key("structured", "1:2:4")),
-        (r"x\equiv 10\pmod 7", Key("exact", "3", "name=x|unit=mod 7")),
         ("(1,2)", Key("structured", "(1;2)")),
         ("1<x<2", Key("structured", "(1;2)", "name=x|open")),
         (r"x\ge2", Key("structured", "[2;oo)", "name=x")),
@@ -73,7 +72,7 @@ def texts(s):
 )
 def test_golden_keys(raw, key):
     """Keys are compared over time and machines: a change here is a new ANSWERS_VERSION."""
-    assert ANSWERS_VERSION == "3"
+    assert ANSWERS_VERSION == "4"
     assert canonical(raw) == key
 
 
@@ -398,7 +397,7 @@ def test_units(text, unit, scale):
     ("text", "name"),
     [
         ("x", "x"), ("x_1", "x_1"), ("x_{12}", "x_12"), ("f(x)", "f(x)"), ("f'(x)", "f'(x)"), ("f^{-1}(x)", "f^-1(x)"), ("P(X>2)", "P(X>2)"), ("AB", "AB"),
-        (r"\angle ABC", r"\angleABC"), (r"\text{area}", "area"), (r"\text{The Area}", "the area"), (r"\alpha", "alpha"), ("dy/dx", "dy/dx"), (r"\frac{dy}{dx}", "dy/dx"),
+        (r"\angle ABC", r"\angleABC"), (r"\text{area}", "area"), (r"\text{The Area}", "the area"), (r"\alpha", "alpha"), (r"\frac{dy}{dx}", "dy/dx"),
         ("|AB|", "|AB|"), ("|x|", None), ("x+1", None), ("2x", None), ("xy", None), ("x(x+1)", None), ("", None), (r"\sin x", None), ("Area", "area"), ("x^2", None),
     ],
 )  # fmt: skip

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..algebra.token_lists import closes_at_end, split
+from ..algebra.token_lists import split
 from ..algebra.tokens import Token
 from ..rules import Rules
 from ..unreadable import Unreadable
 from .intervals import intersect, union
 from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
-from .relations import RELATIONS, assignments, coordinates, read_relation
+from .relations import RELATIONS, assignments, read_relation
 
 __all__ = ["MAX_ITEMS", "items_of", "read_list"]
 
@@ -28,8 +28,6 @@ def read_list(parts: list[list[Token]], connectives: list[str], rules: Rules, de
         return read(parts[0], rules, depth + 1)
     if not 0 < len(parts) <= MAX_ITEMS:
         raise Unreadable("too many items")
-    if (pairs := _coordinate_pairs(parts)) is not None:
-        return tagged(_bare_list([read(p, rules, depth + 1) for p in pairs[1]], rules), "name=" + pairs[0])
     if _are_excluded(parts, connectives):
         return read_relation([*parts[0], *(t for p in parts[1:] for t in (Token("op", ","), *p))], rules, depth, read)
     sides = [_named_side(p) for p in parts]
@@ -64,19 +62,6 @@ def _are_excluded(parts: list[list[Token]], connectives: list[str]) -> bool:
     """Whether it is `x \\ne 1, 2`: one inequality with several values."""
     relations = [split(p, RELATIONS)[1] for p in parts]
     return relations[0] == ["!="] and not any(relations[1:]) and set(connectives) <= {",", "and", "or"}
-
-
-def _coordinate_pairs(parts: list[list[Token]]) -> tuple[str, list[list[Token]]] | None:
-    """The names and the points of `(x, y) = (2, 3), (3, 2)`, which may repeat the names."""
-    found = [split(p, ["="])[0] for p in parts]
-    names = coordinates(found[0][0]) if len(found[0]) == 2 else None
-    if names is None or names != sorted(names):
-        return None
-    if any(s[-1][:1] != [Token("op", "(", s[-1][0].space)] or not closes_at_end(s[-1]) for s in found if s[-1]):
-        return None
-    if any(len(s) > 2 or not s[-1] or (len(s) == 2 and coordinates(s[0]) != names) for s in found):
-        return None
-    return "(" + ",".join(names) + ")", [s[-1] for s in found]
 
 
 def _named_list(

@@ -12,7 +12,6 @@ __all__ = ["name_of"]
 _DERIVATIVE = re.compile(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
 _QUOTIENT = re.compile(r"frac\{([a-w]|[A-Z]{1,2})\}\{([a-w]|[A-Z]{1,2})\}")  # of two names, not of coordinates
 _EVENTS = frozenset({",", "=", "<", ">", "<=", ">=", "|"})
-_DIFFERENTIAL = re.compile(r"d[A-Za-z]?/d[A-Za-z]")
 _SEGMENTS = frozenset(
     {"\\angle", "\\triangle", "\\vec", "\\hat", "\\bar", "\\overrightarrow", "\\Pr", "overline", "|", "["}
 )
@@ -25,8 +24,6 @@ def name_of(tokens: Sequence[Token]) -> str | None:
         return None
     first = tokens[0]
     texts = "".join(t.text for t in tokens)
-    if _DIFFERENTIAL.fullmatch(texts):
-        return texts
     if first.kind == "let":
         return _letter_name(tokens, texts)
     if all(t.kind in {"word", "text", "let"} for t in tokens):

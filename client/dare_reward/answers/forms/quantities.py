@@ -1,4 +1,4 @@
-"""Single quantities with a meaning of their own: residues, bases, ratios, times, infinity, sets of numbers."""
+"""Single quantities with a meaning of their own: bases, ratios, times, infinity, sets of numbers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from fractions import Fraction
 
 from ..algebra.evaluate import evaluate
 from ..algebra.fingerprint import expression_key
-from ..algebra.literals import number
 from ..algebra.nodes import Number
 from ..algebra.parse import parse
-from ..algebra.token_lists import depth_step, split
+from ..algebra.token_lists import split
 from ..algebra.tokens import Token
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable
 from .intervals import PLUS_INFINITY, REALS, Endpoint, RealInterval
-from .names import name_of
 from .reading import Reading, interval_reading
 
-__all__ = ["read_angle", "read_base", "read_infinity", "read_number_set", "read_ratio", "read_residue"]
+__all__ = ["read_base", "read_infinity", "read_number_set", "read_ratio"]
 
 _BASES = {
     "two": 2,
@@ -35,47 +33,7 @@ _BASES = {
     "twelve": 12,
     "sixteen": 16,
 }
-HEXADECIMAL = 16
-MINUTES = 60
-_HEXADECIMAL = re.compile(r"[0-9A-F]{2,64}")
-_MARKS = ("deg'", "deg'" + "''")  # of two numbers, of three
 _DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
-
-
-def read_residue(tokens: list[Token], rules: Rules) -> Reading | None:
-    """`x \\equiv 10 \\pmod 7` is 3 with the modulus as its tag."""
-    at = _modulus_at(tokens)
-    if at is None:
-        return None
-    left, right = tokens[:at], tokens[at + 1 :]
-    if left and left[-1].text == "(":
-        left = left[:-1]
-        right = right[:-1]
-    if split(right, ["="])[1]:
-        return None  # 17 mod 5 = 2 says what it is
-    sides, _ = split(left, ["equiv", "="])
-    if len(sides) > 2:
-        raise Unreadable("a chain of residues")
-    name = name_of(sides[0]) if len(sides) == 2 else None
-    if len(sides) == 2 and name is None:
-        raise Unreadable("a residue without a name")
-    modulus = evaluate(parse(right), {})
-    value = evaluate(parse(sides[-1]), {})
-    if not isinstance(modulus, int) or not isinstance(value, int) or modulus < 1:
-        raise Unreadable("no residue")
-    tags = {f"unit=mod {modulus}"} | ({"name=" + name} if name else set())
-    return Reading(*expression_key(Number(value % modulus)), frozenset(tags))
-
-
-def _modulus_at(tokens: list[Token]) -> int | None:
-    """Where `mod` stands outside of all brackets but its own: `(17 mod 5) + 1` is a sum."""
-    depth = 0
-    for n, t in enumerate(tokens):
-        own = depth == 1 and tokens[n - 1].text == "(" and tokens[-1].text == ")"
-        if t.text in {"pmod", "mod"} and (depth == 0 or own):
-            return n
-        depth += depth_step(t)
-    return None
 
 
 def read_infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
@@ -120,7 +78,7 @@ def read_base(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
         head = head[1:-1]
     base = _base_of(" ".join(t.text for t in tail if t.text not in {"_", "{", "}", "(", ")"}))
     word = "".join(t.text for t in head)
-    if base is None or not (_is_numeral(head) or (base == HEXADECIMAL and _HEXADECIMAL.fullmatch(word))):
+    if base is None or not _is_numeral(head):
         return None
     if word.lstrip("-").isdigit():
         return Reading("exact", str(int(word)), frozenset({f"unit=base {base}"}))
@@ -140,19 +98,6 @@ def _base_of(text: str) -> int | None:
     if word.isdigit() and 2 <= int(word[:4]) <= 36:
         return int(word)
     return _BASES.get(word)
-
-
-def read_angle(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:
-    """`53^\\circ 30' 36''` in degrees."""
-    texts = [t.text for t in tokens]
-    if texts[1:2] != ["deg"] or "'" not in texts[3:]:
-        return None
-    parts = [Fraction(number(t.text)) for t in tokens if t.kind == "num"]
-    marks = "".join(t.text for t in tokens if t.kind != "num")
-    if marks not in _MARKS or len(parts) != _MARKS.index(marks) + 2 or any(part >= MINUTES for part in parts[1:]):
-        raise Unreadable("no angle")
-    value = sum((part / MINUTES**n for n, part in enumerate(parts)), Fraction(0))
-    return Reading(*expression_key(Number(value)), frozenset({"unit=deg"}))
 
 
 def read_ratio(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:

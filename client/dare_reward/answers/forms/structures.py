@@ -16,7 +16,7 @@ from .intervals import MINUS_INFINITY, PLUS_INFINITY, Endpoint, RealInterval, en
 from .lists import MAX_ITEMS, items_of, read_list
 from .names import name_of
 from .prose import text_value
-from .quantities import read_angle, read_base, read_infinity, read_number_set, read_ratio, read_residue
+from .quantities import read_base, read_infinity, read_number_set, read_ratio
 from .reading import Reading, encoded, interval_reading, listing, tagged
 from .relations import RELATIONS, read_relation
 from .units import split_unit
@@ -48,8 +48,6 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         return read_list(parts, connectives, rules, depth, read)
     if any(t.text in {"+-", "-+"} for t in tokens) and not (tokens[0].text == "\\{" and closes_at_end(tokens)):
         return _signs(tokens, rules, depth)
-    if (residue := read_residue(tokens, rules)) is not None:
-        return residue
     for reader in (
         _related,
         _set_algebra,
@@ -57,7 +55,6 @@ def read(tokens: list[Token], rules: Rules, depth: int = 0) -> Reading:
         read_infinity,
         read_number_set,
         read_base,
-        read_angle,
         read_ratio,
     ):
         found = reader(tokens, rules, depth)
