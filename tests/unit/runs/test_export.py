@@ -42,7 +42,7 @@ def exported(run, to, folder, **environment):
     command = [sys.executable, "-c", CODE, "export", str(run), "--to", to, "--project", "p"]
     found = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
-    assert f"3 steps in {to}" in found.stdout
+    assert found.stderr.splitlines()[-1] == f"sent 6 groups of 3 steps to {to}, project p, run exp1"
     return folder
 
 
