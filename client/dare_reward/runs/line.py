@@ -15,7 +15,7 @@ import numpy as np
 from .._scoring.array_inputs import read_columns
 from .._scoring.request import kind_of, option_tuple
 from .._scoring.score import ScoredGroups
-from .._segments import Floats, Ints, offsets
+from .._segments import Bools, Floats, Ints, offsets
 from ..answers import Kind
 from ..answers.classes import grades
 from ..errors import RequestError, unknown_name
@@ -131,7 +131,7 @@ class RunRecord:
     kinds: Sequence[Kind]
     labels: Sequence[str | None]
     correct_R: Floats
-    trained_R: Sequence[bool]
+    trained_R: Bools
     columns: Mapping[str, Floats]
     texts: Mapping[str, Sequence[Any]]
     tokens: Ragged | None
@@ -189,7 +189,7 @@ def of_scored(
         kinds=prepared.kinds,
         labels=prepared.labels,
         correct_R=scored.correct_R,
-        trained_R=arrays.trains_R.tolist(),
+        trained_R=arrays.trains_R,
         columns=_columns(arrays.columns),
         texts=_texts(groups, asked),
         tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
@@ -222,7 +222,7 @@ def of_groups(
         kinds=[kind_of(g) for g in groups],
         labels=[g.get("label") for g in groups],
         correct_R=np.array([np.nan if right is None else float(right) for right in told]),
-        trained_R=[bool(r.get("trained", True)) for g in groups for r in g["rollouts"]],
+        trained_R=np.array([r.get("trained", True) for g in groups for r in g["rollouts"]], bool),
         columns=_columns(arrays),
         texts=_texts(groups, asked),
         tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
@@ -306,7 +306,7 @@ def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any]
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     starts = offsets(np.array(record.sizes, np.int64)).tolist()
     tokens = _token_rows(record.tokens)
-    columns: dict[str, list[Any]] = {"trained": list(record.trained_R), "correct": _values(record.correct_R, bool)}
+    columns: dict[str, list[Any]] = {"trained": record.trained_R.tolist(), "correct": _values(record.correct_R, bool)}
     inputs: dict[str, list[Any]] = {}
     for name, column in record.columns.items():
         if name in OWN:
