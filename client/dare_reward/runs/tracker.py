@@ -71,7 +71,7 @@ def deviation(values: Sequence[float]) -> float | None:
     if not values:
         return None
     mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum([(v - mean) * (v - mean) for v in values]) / len(values))
+    return math.sqrt(math.fsum((v - mean) * (v - mean) for v in values) / len(values))
 
 
 def _deviations(lines: Lines) -> list[float]:
