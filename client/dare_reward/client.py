@@ -137,6 +137,7 @@ class _Base:
         max_reply_bytes: int | None = None,
         run_log: str | os.PathLike[str] | None = None,
         run_log_texts: str = "",
+        record: bool = True,
         transport: Any = None,
     ) -> None:
         """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
@@ -156,6 +157,7 @@ class _Base:
                       refuse longer replies; by default 1 MiB, and for each method asked 32 times the request
         run_log       a folder to which every scored group is appended, off the path of the call (docs/run-log.md)
         run_log_texts what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
+        record        False: the service keeps these calls out of its own run log and off its page
         transport     an httpx transport, for tests and proxies
         """
         self.url, given = service_address(url)
@@ -167,6 +169,7 @@ class _Base:
         self.max_reply_bytes = max_reply_bytes
         self._run_log = None if run_log is None or not str(run_log) else Path(run_log).absolute()
         self._logged = asked_for(run_log_texts)
+        self._record = record
         self._host = split_address(self.url).hostname or ""
         self._token = token or given or (environment_token() if token is None else None)
         self._transport = transport
@@ -203,6 +206,8 @@ class _Base:
         headers = {"user-agent": f"dare-reward/{__version__}".encode(), "accept-encoding": b"identity"}
         if self._token:
             headers["authorization"] = f"Bearer {self._token}".encode()
+        if not self._record:
+            headers["dare-record"] = b"no"
         host = f"[{self._host}]" if ":" in self._host else self._host
         return {
             "base_url": self.url,

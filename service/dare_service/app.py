@@ -34,7 +34,7 @@ from .problems import STOPPING, response, stopping
 from .request_url import query
 from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
 from .run_notices import Runs
-from .run_recorder import RunRecorder
+from .run_recorder import RunRecorder, recorded
 from .settings import UNSAID, Settings, SettingsError
 from .settled_request import SettledScorer, answer_settled
 from .single_process import join_refusal
@@ -201,9 +201,8 @@ async def reward(request: Request) -> Response:
 
 async def _grouped(request: Request, state: State, body: bytearray, kind: Form, received: float) -> Response:
     wanted = _reply_form(request)
-    recorded = request.headers.get("dare-record", "").lower() != "no"
     key = request.headers.get("idempotency-key", "")[:128]
-    call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded, key)
+    call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded(request), key)
     groups, receive = state.workers.groups, request.receive
     outcome = await unless_gone(groups, partial(work, state.scorer, call), receive)
     if isinstance(outcome, DecodedRequest):

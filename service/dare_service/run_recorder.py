@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from starlette.requests import Request
 
 from dare_reward._scoring.score import ScoredGroups
 from dare_reward.runs.line import of_scored
@@ -13,7 +16,12 @@ from .keeper.messages import Setup
 from .run_notices import Runs
 from .settings import Settings
 
-__all__ = ["RunRecorder"]
+__all__ = ["RunRecorder", "recorded"]
+
+
+def recorded(request: Request) -> bool:
+    """Whether run log and page are told of a request; a group of several needs the word of each."""
+    return request.headers.get("dare-record", "").lower() != "no"
 
 
 class RunRecorder:
@@ -32,6 +40,9 @@ class RunRecorder:
                 page=settings.page == "on",
             )
             self.keeper = Link(setup, lambda event, why: runs.warn("", event, why))
+        if settings.run_log and not _writable(settings.run_log):
+            why = "DARE_RUN_LOG is no folder that can be written, and groups will be missing there"
+            runs.warn("", "run_log_failed", why, folder=settings.run_log)
 
     def scored(
         self,
@@ -64,3 +75,10 @@ class RunRecorder:
     def close(self) -> None:
         if self.keeper is not None:
             self.keeper.close()
+
+
+def _writable(folder: str) -> bool:
+    """The folder, or what is above it where it has to be made first."""
+    while not os.path.exists(folder):  # noqa: PTH110  (Path raises where a folder above may not be read)
+        folder = os.path.dirname(folder) or os.curdir  # noqa: PTH120
+    return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)  # noqa: PTH112

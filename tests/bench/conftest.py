@@ -21,9 +21,15 @@ class Server:
     def __init__(self, process, url):
         self.pid, self.url = process.pid, url
 
-    def cpu(self):
-        """Seconds on a processor, over all threads."""
-        return sum(int(p.read_text().split()[0]) for p in Path(f"/proc/{self.pid}/task").glob("*/schedstat")) / 1e9
+    def children(self):
+        """The ids of the processes that it has started."""
+        return [int(c) for f in Path(f"/proc/{self.pid}/task").glob("*/children") for c in f.read_text().split()]
+
+    def cpu(self, *, children=False):
+        """Seconds on a processor, over all threads; with `children`, those of the processes that it has started too."""
+        pids = [self.pid, *(self.children() if children else ())]
+        files = [file for pid in pids for file in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+        return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
     def memory(self, name="VmRSS"):
         status = Path(f"/proc/{self.pid}/status").read_text()

@@ -4,8 +4,6 @@ import json
 import statistics
 import sys
 import time
-from pathlib import Path
-from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -45,12 +43,6 @@ def services(start_server, unused_port, tmp_path_factory):
         yield {"off": off, "on": on, "floor": least}, folder
 
 
-def cpu(server):
-    """Seconds of the service and of the processes that it has started."""
-    children = [int(c) for f in Path(f"/proc/{server.pid}/task").glob("*/children") for c in f.read_text().split()]
-    return server.cpu() + sum(type(server)(SimpleNamespace(pid=c), "").cpu() for c in children)
-
-
 def body(groups, rollouts):
     rng = np.random.default_rng(3)
     answers, entropies = rng.integers(0, 12, (groups, rollouts)), rng.gamma(2, 0.1, (groups, rollouts))
@@ -78,7 +70,7 @@ def test_latency_and_cpu(services, report, pause):
             for _ in range(5):
                 ask(server)
         time.sleep(3)
-        before = {name: cpu(server) for name, server in servers.items()}
+        before = {name: server.cpu(children=True) for name, server in servers.items()}
         for turn in range(ROUNDS):
             names = list(servers)[turn % 3 :] + list(servers)[: turn % 3]
             for name in names:
@@ -87,7 +79,10 @@ def test_latency_and_cpu(services, report, pause):
                     time.sleep(pause)
                 time.sleep(0.3)  # what is left to do does not disturb the next service
         time.sleep(3)
-        spent = {name: 1e3 * (cpu(server) - before[name]) / len(times[name]) for name, server in servers.items()}
+        spent = {
+            name: 1e3 * (server.cpu(children=True) - before[name]) / len(times[name])
+            for name, server in servers.items()
+        }
         info = client.get(servers["on"].url + "/info").json()["run_log"]
     middle = {name: statistics.median(ms for _, ms in own) for name, own in times.items()}
     best = {

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import httpx
 import pytest
@@ -28,48 +27,48 @@ def steps(folder):
     return [line["step"] for line in read_run(folder)] if any(folder.glob("*/*")) else []
 
 
+def whole(folder):
+    """How many groups can be read: every one up to the last."""
+    found = steps(folder)
+    assert found == list(range(len(found)))
+    return len(found)
+
+
 def test_a_thread_loses_nothing_that_was_acknowledged(tmp_path, report):
-    lost, more = 0, []
+    more = []
     for moment in range(MOMENTS):
         folder = tmp_path / str(moment)
         acknowledged = kill_at(folder, groups=random.randint(1, 4000), wait=0.1)
-        found = steps(folder)
-        assert found == list(range(len(found)))
-        lost += max(0, acknowledged - len(found))
-        more.append(len(found) - acknowledged)
-    say(report, "a writer's thread", lost, more)
+        more.append(whole(folder) - acknowledged)
+    say(report, "a writer's thread", more)
 
 
 def test_a_service_loses_nothing_that_info_counted(start_server, unused_port, tmp_path, report):
     """At every other moment its keeper is killed with it; else the keeper writes what it was given."""
-    lost, more = 0, []
+    more = []
     for moment in range(MOMENTS):
         folder = tmp_path / str(moment)
         command = [sys.executable, "-c", CODE, str(folder), "serve", "--port", unused_port()]
         with start_server(command) as server, Load(server) as load:
             load.until(random.randint(1, 200))
             counted = load.later()
-            for pid in [server.pid, *children(server.pid)][: 1 + moment % 2]:
+            for pid in [server.pid, *server.children()][: 1 + moment % 2]:
                 os.kill(pid, signal.SIGKILL)
-            found = steps(folder)
-        assert found == list(range(len(found)))
-        lost += max(0, counted - len(found))
-        more.append(len(found) - counted)
-    say(report, "a service", lost, more)
+            more.append(whole(folder) - counted)
+    say(report, "a service", more)
 
 
 def test_a_service_whose_keeper_is_killed_loses_nothing_that_info_counted(start_server, unused_port, tmp_path, report):
     """Scoring goes on, one warning comes, and what the count does not hold is said to have failed."""
-    lost, more = 0, []
+    more = []
     command = [sys.executable, "-c", CODE, str(tmp_path), "serve", "--port", unused_port()]
     with start_server(command) as server:
         with Load(server, pause=0.01) as load:
             for _ in range(MOMENTS):
                 load.until(load.counted() + random.randint(1, 200))
                 counted = load.later()
-                os.kill(*children(server.pid), signal.SIGKILL)
+                os.kill(*server.children(), signal.SIGKILL)
                 found = len({*steps(tmp_path)})
-                lost += max(0, counted - found)
                 more.append(found - counted)
                 load.until(counted + 1)
         log = load.settled()
@@ -77,10 +76,12 @@ def test_a_service_whose_keeper_is_killed_loses_nothing_that_info_counted(start_
     assert log["flushed"] + log["failed"] == load.sent
     found = steps(tmp_path)
     assert log["flushed"] <= len(found) == len({*found})
-    say(report, "a keeper", lost, more)
+    say(report, "a keeper", more)
 
 
-def say(report, victim, lost, more):
+def say(report, victim, more):
+    """`more`: groups that were there beyond those that had been acknowledged, at each moment."""
+    lost = -sum(min(0, n) for n in more)
     report(
         f"kill -9 of {victim}, {MOMENTS} moments",
         f"{lost} acknowledged groups lost",
@@ -123,7 +124,7 @@ def test_a_full_disk_costs_no_reward_and_one_warning(disk, start_server, unused_
     with start_server(command) as server:
         with Load(server) as load:
             load.until(300)
-            (keeper,) = children(server.pid)
+            (keeper,) = server.children()
             fill(keeper, load.log()["bytes"])
             while load.log()["failed"] < 300:
                 assert not load.failed
@@ -136,10 +137,6 @@ def test_a_full_disk_costs_no_reward_and_one_warning(disk, start_server, unused_
         found = steps(folder / "runs")
         assert len(found) == len(set(found)) == log["flushed"]
     report("a full disk", f"{log['failed']} of {load.sent} groups not logged, all scored", "one warning", "one")
-
-
-def children(pid):
-    return [int(child) for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()]
 
 
 class Load:

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import threading
+from itertools import zip_longest
 
 import httpx
 import pytest
@@ -38,13 +40,14 @@ def logged(make_service, tmp_path):
     return make
 
 
-def together(service, requests):
-    """Several posts at once, as the rollouts of a group come."""
+def together(service, requests, headers=()):
+    """Several posts at once, as the rollouts of a group come. `headers`: each one's, where they differ."""
 
     async def run():
         transport = httpx.ASGITransport(app=service.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await asyncio.gather(*(client.post(url, json=body) for url, body in requests))
+            each = zip_longest(requests, headers)
+            return await asyncio.gather(*(client.post(url, json=body, headers=own) for (url, body), own in each))
 
     service.state.openrlhf.join.began = float("-inf")
     replies = asyncio.run(run())
@@ -160,6 +163,25 @@ def test_a_group_whose_rewards_were_not_given_is_not_logged(logged):
     assert [line["group_id"] for line in lines()] == ["b"]
 
 
+@pytest.mark.parametrize("asking", [1, 2])
+def test_what_asks_to_stay_out_is_scored_and_not_logged(logged, asking):
+    """A group of several requests stays out by the word of one of them."""
+    service, lines = logged()
+    no = {"Dare-Record": "no"}
+    step = {"query": [f"{PROMPT}\\boxed{{{a}}}" for a in (4, 5)], "prompts": [PROMPT] * 2, "labels": ["4"] * 2}
+    named = [{"run": "r", "group_id": "q7", "group_size": 2, "index": i, "rollout": {"answer": "4"}} for i in range(2)]
+    alone = [{name: [value[i]] for name, value in step.items()} for i in range(2)]
+    for url, bodies in (
+        ("/v1/rollouts?missing_entropy=frequency", named),
+        ("/get_reward?group_size=2&run=r", alone),
+    ):
+        assert together(service, [(url, body) for body in bodies], [no] * asking)
+    for url, body in (("/get_reward?run=r", step), ("/reward", step), ("/reward", {"groups": GROUPS})):
+        assert service.post(body, url, headers=no).status_code == 200
+    service.post({"groups": GROUPS[1:]})
+    assert [line["group_id"] for line in lines()] == ["b"]
+
+
 def test_off_by_default(make_service):
     before = threading.active_count()
     service = make_service()
@@ -167,6 +189,27 @@ def test_off_by_default(make_service):
     assert service.get("/info").json()["run_log"] is None
     assert service.state.recorder.keeper is None
     assert threading.active_count() <= before + 1  # one that scores
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "shut", "shut/a/b"])
+def test_a_place_that_cannot_be_written_is_told_at_the_start(logged, tmp_path, monkeypatch, place):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "shut").mkdir()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("shut") and may(path, mode))
+    service, _ = logged(run_log=str(tmp_path / place))
+    (warning,) = service.get("/info").json()["warnings"]
+    assert warning["event"] == "run_log_failed"
+    assert "DARE_RUN_LOG is no folder that can be written" in warning["why"]
+    assert str(tmp_path) not in warning["why"]
+    assert service.state.recorder.keeper.pid == 0
+
+
+@pytest.mark.parametrize("place", ["", "new/a/b"])
+def test_a_place_that_can_be_written_is_left_as_it_is(logged, tmp_path, place):
+    service, _ = logged(run_log=str(tmp_path / place))
+    assert service.get("/info").json()["warnings"] == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_costs_no_reward(logged, tmp_path):

@@ -6,12 +6,14 @@ import shlex
 import types
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 from dare_reward import methods
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.openrlhf import read_label
+from dare_reward.runs import read_run
 from dare_trainer.agent.config import parse_setting, read_config
 from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
 from dare_trainer.launch.data import prepare, read_rows
@@ -312,6 +314,17 @@ def test_the_doctors_command(live, capsys):
     assert "reward service" in capsys.readouterr().out
     assert main(["doctor", "--reward-url", "http://127.0.0.1:9", "--timeout", "0.1", "--waiters", "10"]) == 2
     assert "FAIL reward service" in capsys.readouterr().out
+
+
+def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
+    """The group that every actor sends at its start is this one too."""
+    with start_service(DARE_RUN_LOG=tmp_path) as (url, _):
+        assert main(["doctor", "--reward-url", url, "--waiters", "10"]) == 0
+        own = {"groups": [{"group_id": "own", "rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}
+        assert httpx.post(f"{url}/reward", json=own).status_code == 200
+        while not httpx.get(f"{url}/info").json()["run_log"]["flushed"]:
+            pass
+        assert [line["group_id"] for line in read_run(tmp_path)] == ["own"]
 
 
 def test_the_doctor_takes_the_address_of_openrlhfs_flag(tmp_path):

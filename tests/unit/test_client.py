@@ -107,6 +107,13 @@ def test_local_equals_remote_bit_for_bit_in_every_form(options):
     assert client(**options).reward(sent).groups == estimate(sent).groups
 
 
+@pytest.mark.parametrize(("options", "header"), [({}, None), ({"record": False}, "no")])
+def test_calls_that_are_no_part_of_a_run_say_so(options, header):
+    c = client(**options)
+    c.reward(groups())
+    assert [r.headers.get("dare-record") for r in c._transport.posts] == [header]
+
+
 def test_only_what_is_needed_travels():
     c = client()
     c.reward(groups(), run="r", step=3)

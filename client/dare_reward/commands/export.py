@@ -44,12 +44,14 @@ def run(arguments: argparse.Namespace) -> int:
     if len(folders) > 1:
         names = ", ".join(short_answer(folder.name) for folder in folders[:8])
         raise RequestError(f"{arguments.path} holds {len(folders)} runs; name the folder of one: {names}", code="file")
-    exporter = EXPORTERS[arguments.to](arguments.project, folder_of(arguments.name or folders[0].name))
+    name = folder_of(arguments.name or folders[0].name)
+    exporter = EXPORTERS[arguments.to](arguments.project, name)
     try:
-        done, late = export(read_run(arguments.path), exporter)
+        done, groups, late = export(read_run(arguments.path), exporter)
     finally:
         exporter.close()
-    print(f"{done} steps in {arguments.to}, project {arguments.project}")
     if late:
-        warn(f"{late} groups came more than three steps late, and are left out")
+        warn(f"{late:,} groups came more than three steps late, and are left out")
+    counts = f"{groups:,} groups of {done:,} steps"
+    warn(f"sent {counts} to {arguments.to}, project {arguments.project}, run {name}")
     return int(late > 0)

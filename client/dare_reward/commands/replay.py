@@ -49,7 +49,7 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 if every group was scored again, 1 if some were not."""
     params = chosen_params(arguments)[arguments.method]
-    totals, examples, why = Totals(), list[Difference](), Counter[str]()
+    totals, examples, why, changed = Totals(), list[Difference](), Counter[str](), 0
     with ExitStack() as stack:
         out: IO[str] | None = None
         if arguments.out:
@@ -61,17 +61,25 @@ def run(arguments: argparse.Namespace) -> int:
                 why[one.error.partition(":")[0]] += 1
             elif one.flipped and len(examples) < SHOWN:
                 examples.append(one)
-            if out is not None and (one.flipped or one.opposite):
-                out.write(json.dumps(asdict(one)) + "\n")
+            if one.flipped or one.opposite:
+                changed += 1
+                if out is not None:
+                    out.write(json.dumps(asdict(one)) + "\n")
         for code, count in why.most_common():
-            warn(f"{count} groups cannot be scored by {arguments.method}: {code}")
+            warn(f"{_groups(count)} cannot be scored by {arguments.method}: {code}")
         if not totals.groups:
             raise RequestError(f"{arguments.path}: no group of the run log could be scored again", code="empty")
     if arguments.json:
         print(json.dumps({"method": arguments.method, **totals.to_json()}))
     else:
         print(_words(arguments.method, totals, examples))
+    done = f"{_groups(totals.groups)} of {arguments.path} scored again by {arguments.method}, {changed:,} changed"
+    warn(f"{done}; wrote {arguments.out}" if arguments.out else done)
     return int(totals.failed > 0)
+
+
+def _groups(count: int) -> str:
+    return f"{count:,} group{'s' * (count != 1)}"
 
 
 def _words(method: str, totals: Totals, examples: Sequence[Difference]) -> str:

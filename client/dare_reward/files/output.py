@@ -1,7 +1,7 @@
 """Writing a file of the user: whole or not at all, and never over something that is there unless the user says so.
 
 The content goes to a temporary file beside the target, which takes the target's name at the end. Whatever interrupts
-the writing, an error or Ctrl-C, leaves the old file as it was.
+the writing, an error, Ctrl-C or SIGTERM, leaves the old file as it was, and nothing beside it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from ..errors import RequestError
 
@@ -49,17 +51,36 @@ def whole_file(path: str | Path, *, force: bool = False, inputs: Iterable[str | 
         return
     part = target.with_name(f".{target.stem[:64]}.{secrets.token_hex(4)}.part{target.suffix}")
     try:
-        yield part
-        check_free(path, force=force)  # somebody may have made it meanwhile
-        if target.exists():
-            shutil.copymode(target, part)
-        part.replace(target)
+        with _terminable():
+            yield part
+            check_free(path, force=force)  # somebody may have made it meanwhile
+            if target.exists():
+                shutil.copymode(target, part)
+            part.replace(target)
     except OSError as error:
         if error.filename == str(part):  # the user has never heard of it
             error.filename, error.filename2 = str(path), None
         raise
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the block as an exception does, where nobody else handles it."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)  # what a shell says of a process that the signal ends
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager

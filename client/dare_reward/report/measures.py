@@ -116,7 +116,7 @@ CHARTS: Final = (
         "auroc",
         "Does low entropy mean right?",
         "AUROC inside a group: the chance that a right rollout has the lower entropy. At .5 entropy says nothing, "
-        "below it misleads. In trained models `dare` broke even with the vote at .57.",
+        "below it misleads. In trained models dare broke even with the vote at .57.",
         (Curve("entropy_auroc", "AUROC", "main"),),
         labelled=True,
         level=0.5,

@@ -91,7 +91,7 @@ class Picks:
 def _is_light(line: Line) -> bool:
     """It may wait as it is: there is no text in it, and its answers are short."""
     heavy = line.get("prompt") or line.get("texts") or line.get("token_entropies")
-    return not heavy and sum(len(a) for a in line.get("answers") or () if a) <= ANSWERS
+    return not heavy and sum(map(len, filter(None, line.get("answers") or ()))) <= ANSWERS
 
 
 def _cut(line: Line) -> dict[str, Any]:

@@ -54,9 +54,9 @@ def steps(lines: Iterable[JSON]) -> Iterator[tuple[int, list[JSON], bool]]:
         yield step, waiting[step], True
 
 
-def export(lines: Iterable[JSON], exporter: Exporter) -> tuple[int, int]:
-    """Log each step; how many there were, and how many groups came too late for theirs."""
-    done = late = 0
+def export(lines: Iterable[JSON], exporter: Exporter) -> tuple[int, int, int]:
+    """Log each step; how many there were, of how many groups, and how many groups came too late for theirs."""
+    done = groups = late = 0
     for step, own, in_time in steps(lines):
         if not in_time:
             late += len(own)
@@ -65,7 +65,8 @@ def export(lines: Iterable[JSON], exporter: Exporter) -> tuple[int, int]:
         values = {f"dare/{name}": value for name, value in scalars(own).items()}
         exporter.log(step, values, table_rows(chosen), [line for line, _ in chosen])
         done += 1
-    return done, late
+        groups += len(own)
+    return done, groups, late
 
 
 @contextmanager

@@ -15,7 +15,8 @@ import numpy as np
 from .._scoring.array_inputs import read_columns
 from .._scoring.request import kind_of, option_tuple
 from .._scoring.score import ScoredGroups
-from .._segments import Floats, Ints, offsets
+from .._segments import Bools, Floats, Ints, offsets
+from ..answers import Kind
 from ..answers.classes import grades
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
@@ -114,6 +115,7 @@ class RunRecord:
 
     replies     its groups' replies; none where they are `encoded`
     correct_R   1 right, 0 wrong, NaN unknown
+    options     those of each group, where it is still to be graded: the answers of `replies` against `labels`
     texts       prompt and texts, if asked for: a value for each group
     tokens      entropies of the generated tokens, if asked for
     truncated_R the length limit cut it off; None where nobody said how rollouts ended
@@ -126,22 +128,32 @@ class RunRecord:
     seconds: float
     replies: Sequence[GroupReply]
     sizes: Sequence[int]
-    kinds: Sequence[str]
+    kinds: Sequence[Kind]
     labels: Sequence[str | None]
     correct_R: Floats
-    trained_R: Sequence[bool]
+    trained_R: Bools
     columns: Mapping[str, Floats]
     texts: Mapping[str, Sequence[Any]]
     tokens: Ragged | None
     truncated_R: Sequence[bool] | None = None
     encoded: Sequence[bytes] | None = None
     key: str | None = None
+    options: Sequence[Sequence[str] | None] | None = None
+
+    def graded(self) -> RunRecord:
+        """With what its labels say of rollouts that nobody has called right or wrong."""
+        if not self.options:
+            return self
+        known = np.split(self.correct_R, np.cumsum(self.sizes)[:-1])
+        groups = zip(known, self.replies, self.labels, self.kinds, self.options, strict=True)
+        return replace(self, correct_R=np.concatenate([_right(*group) for group in groups]), options=None)
 
     def written(self, encode: Callable[[JSON], bytes]) -> RunRecord:
         """With its replies as JSON, which is less to keep and to hand on than objects are."""
         if self.encoded is not None:
             return self
-        return replace(self, replies=(), encoded=[encode({**group_json(r), "token_mask": None}) for r in self.replies])
+        encoded = [encode({**group_json(r), "token_mask": None}) for r in self.replies]
+        return replace(self.graded(), replies=(), encoded=encoded)
 
     @property
     def weight(self) -> int:
@@ -177,7 +189,7 @@ def of_scored(
         kinds=prepared.kinds,
         labels=prepared.labels,
         correct_R=scored.correct_R,
-        trained_R=arrays.trains_R.tolist(),
+        trained_R=arrays.trains_R,
         columns=_columns(arrays.columns),
         texts=_texts(groups, asked),
         tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
@@ -196,11 +208,11 @@ def of_groups(
     step: int | None = None,
     seconds: float = 0.0,
 ) -> RunRecord:
-    """Of groups that a service scored: the answers are those of its reply."""
+    """Of groups that a service scored: the answers are those of its reply. They are graded where lines are made."""
     sizes = [len(g["rollouts"]) for g in groups]
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
     arrays = read_columns(rollouts, {}, lambda i: ("rollouts", i))
-    rights = [_right(g, r) for g, r in zip(groups, reply.groups, strict=True)]
+    told = [r.get("correct") for g in groups for r in g["rollouts"]]
     return RunRecord(
         run=run,
         step=step,
@@ -209,28 +221,26 @@ def of_groups(
         sizes=sizes,
         kinds=[kind_of(g) for g in groups],
         labels=[g.get("label") for g in groups],
-        correct_R=np.concatenate(rights) if rights else np.zeros(0),
-        trained_R=[bool(r.get("trained", True)) for g in groups for r in g["rollouts"]],
+        correct_R=np.array([np.nan if right is None else float(right) for right in told]),
+        trained_R=np.array([r.get("trained", True) for g in groups for r in g["rollouts"]], bool),
         columns=_columns(arrays),
         texts=_texts(groups, asked),
         tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
         truncated_R=_truncated(groups),
+        options=[option_tuple(g) for g in groups],
     )
 
 
 READ: Final = OWN.keys() | set(EXTRA) | {f.name for f in FIELDS.values() if f.per_token}
 
 
-def _right(group: JSON, reply: GroupReply) -> Floats:
-    """1 right, 0 wrong, NaN unknown: the rollout's `correct`, else its answer against the group's label."""
-    told = np.array([np.nan if r.get("correct") is None else float(r["correct"]) for r in group["rollouts"]])
-    label, answers = group.get("label"), reply.answers
-    if label is None or answers is None or not np.isnan(told).any():
+def _right(told: Floats, reply: GroupReply, label: str | None, kind: Kind, options: Sequence[str] | None) -> Floats:
+    """1 right, 0 wrong, NaN unknown: what was told of the rollout, else its answer against the group's label."""
+    if label is None or reply.answers is None or not np.isnan(told).any():
         return told
     every = [s.answer for s in reply.support or ()]
-    same = grades(every, label, kind=kind_of(group), options=option_tuple(group))
-    right = dict(zip(every, same, strict=True))
-    graded = np.array([float(a is not None and bool(right.get(a, False))) for a in answers])
+    right = dict(zip(every, grades(every, label, kind=kind, options=options), strict=True))
+    graded = np.array([float(a is not None and bool(right.get(a, False))) for a in reply.answers])
     return np.where(np.isnan(told), graded, told)
 
 
@@ -292,10 +302,11 @@ def objects(
 
 def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
     """Of each group its place, and what stands before and behind its reply."""
+    record = record.graded()
     stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     starts = offsets(np.array(record.sizes, np.int64)).tolist()
     tokens = _token_rows(record.tokens)
-    columns: dict[str, list[Any]] = {"trained": list(record.trained_R), "correct": _values(record.correct_R, bool)}
+    columns: dict[str, list[Any]] = {"trained": record.trained_R.tolist(), "correct": _values(record.correct_R, bool)}
     inputs: dict[str, list[Any]] = {}
     for name, column in record.columns.items():
         if name in OWN:

@@ -42,7 +42,7 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import address, query_string
 from ..run_notices import Runs
-from ..run_recorder import RunRecorder
+from ..run_recorder import RunRecorder, recorded
 from ..settings import Settings
 from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone
 from .held_request import waited
@@ -58,12 +58,13 @@ ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A body that was read: who asks, how to score, what."""
+    """A body that was read: who asks, how to score, what, and whether run log and page are told."""
 
     config: Configuration
     run: str
     address: str
     members: Sequence[Member]
+    recorded: bool
 
 
 class OpenRLHF:
@@ -112,7 +113,7 @@ class OpenRLHF:
             self._runs.say(run, "prompt_not_found", "a query does not hold its prompt; its last turn was read instead")
         self._note_labels(run, members)
         request.scope["state"]["notes"].update(run=run, rollouts=len(members))
-        return Question(config, run, address, members)
+        return Question(config, run, address, members, recorded(request))
 
     async def _members(
         self, request: Request, body: bytes | bytearray, config: Configuration
@@ -166,7 +167,7 @@ class OpenRLHF:
                 effort.check(("query", i))
             places = list(groups.values())
             batch = [[members[i] for i in place] for place in places]
-            observe = partial(self._observe, question.run, None)
+            observe = partial(self._observe, question.run, None, logged=question.recorded)
             scored, entropies = score_groups(config, batch, limits, observe, effort) if batch else ([], True)
             for place, found in zip(places, scored, strict=True):
                 out.update(zip(place, found, strict=True))
@@ -190,7 +191,7 @@ class OpenRLHF:
                 key=(config, "" if config.run else address, member.group),
                 size=size,
                 identity=member.identity,
-                rollout=(config, run, member, phase),
+                rollout=(config, run, member, phase, question.recorded),
                 index=member.index,
                 deadline=config.deadline,
                 patience=TRIES,
@@ -218,7 +219,7 @@ class OpenRLHF:
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
         """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
-        config, run_name, _, phase = group.slots[0].arrival.rollout
+        config, run_name, _, phase, _ = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
@@ -228,7 +229,8 @@ class OpenRLHF:
         def work() -> tuple[Scored[bytes], bool]:
             early = group.reason != "full"
             given = not (early and config.on_deadline == "neutral")
-            observe = partial(self._observe, run_name, phase, logged=given)
+            wanted = all(slot.arrival.rollout[-1] for slot in group.slots)
+            observe = partial(self._observe, run_name, phase, logged=given and wanted)
             (found,), entropies = score_groups(
                 config, [members], self._limits, observe, Effort(), early=early, waits=waits
             )
@@ -248,7 +250,7 @@ class OpenRLHF:
         *,
         logged: bool = True,
     ) -> None:
-        """`logged`: the rewards are given to the rollouts."""
+        """`logged`: the rewards are given to the rollouts, and no request asked to be left out."""
         self._metrics.observe_groups(scored.reply)
         if logged:
             self._recorder.scored(scored, bodies, run=run_name, step=step)
@@ -262,7 +264,7 @@ class OpenRLHF:
 
     def closed(self, group: JoiningGroup) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
-        config, run, member, phase = group.slots[0].arrival.rollout
+        config, run, member, phase, _ = group.slots[0].arrival.rollout
         addresses = sorted({s.arrival.origin for s in group.slots})
         if len(addresses) > 1:
             self._metrics.join_addresses.labels("group").inc()

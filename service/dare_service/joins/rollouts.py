@@ -30,7 +30,7 @@ from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import query_string
 from ..run_notices import Runs
-from ..run_recorder import RunRecorder
+from ..run_recorder import RunRecorder, recorded
 from ..settings import Settings
 from ..workers import INLINE_BYTES, Workers, run
 from .held_request import waited
@@ -70,7 +70,7 @@ class Rollouts:
         if self._refusal:
             raise RefusalError(503, self._refusal, code="workers")
         config = explicit(query_string(request), self._settings)
-        work = partial(_arrival, body, config, self._settings)
+        work = partial(_arrival, body, config, self._settings, recorded=recorded(request))
         arrival = work() if len(body) <= INLINE_BYTES else await run(self._workers.joins, work)
         request.scope["state"]["notes"].update(run=arrival.origin, joined=True)
         return arrival
@@ -96,7 +96,8 @@ class Rollouts:
         config: Configuration = group.terms
         key: Any = group.key
         run_name, group_id = key
-        body = {**_shell(config), "group_id": group_id, "rollouts": [slot.arrival.rollout for slot in group.slots]}
+        rollouts, wanted = zip(*(slot.arrival.rollout for slot in group.slots), strict=True)
+        body = {**_shell(config), "group_id": group_id, "rollouts": list(rollouts)}
         limits = self._settings.limits
         found = scored(
             [body],
@@ -108,7 +109,8 @@ class Rollouts:
         )
         reply = found.reply
         self._metrics.observe_groups(reply)
-        self._recorder.scored(found, [body], run=run_name, step=None)
+        if all(wanted):
+            self._recorder.scored(found, [body], run=run_name, step=None)
         return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
 
     def closed(self, group: JoiningGroup) -> None:
@@ -122,7 +124,7 @@ class Rollouts:
         self._metrics.join_groups.labels("expired").inc(groups)
 
 
-def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings) -> Arrival:
+def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings, *, recorded: bool) -> Arrival:
     limits = settings.limits
     check_json(body, settings.max_request_memory)
     content = _content(body)
@@ -139,7 +141,7 @@ def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings)
         key=(content["run"], content["group_id"]),
         size=size,
         identity=identity,
-        rollout=rollout,
+        rollout=(rollout, recorded),
         index=index,
         origin=content["run"],
         terms=config,

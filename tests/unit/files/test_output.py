@@ -69,14 +69,15 @@ def test_what_ends_without_a_result_leaves_the_old_file(rollouts, tmp_path, caps
     assert not list(tmp_path.glob(".*"))
 
 
-def test_ctrl_c_leaves_the_old_file(tmp_path):
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_the_old_file(tmp_path, sign, code):
     """A reader that has written a part of its output and waits for more input is interrupted."""
     out = tmp_path / "out.jsonl"
     out.write_text("old")
     # A shell starts what runs in its background with the signal ignored, and Python then leaves it so.
     heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{heed}; import sys; from dare_reward.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "score", "-", "--out", str(out), "--force", "--local"]
+    script = f"{heed}; import sys; from dare_reward.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", script, "score", "-", "--out", str(out), "--force", "--local"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         for i in range(200):
             process.stdin.write(json.dumps({**GOOD, "group_id": str(i)}).encode() + b"\n")
@@ -84,12 +85,24 @@ def test_ctrl_c_leaves_the_old_file(tmp_path):
         while not list(tmp_path.glob(".out.*.part.jsonl")):
             assert process.poll() is None
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(sign)
         process.stdin.close()
-        assert process.wait() == 130
+        assert process.wait() == code
         assert b"Traceback" not in process.stderr.read()
     assert out.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_who_handles_the_signal_himself_keeps_his_handler(tmp_path, monkeypatch):
+    handler = signal.getsignal(signal.SIGTERM)
+    with whole_file(tmp_path / "t") as part:
+        assert signal.getsignal(signal.SIGTERM) is not handler
+        part.write_text("new")
+    assert signal.getsignal(signal.SIGTERM) is handler
+    monkeypatch.setattr(signal, "getsignal", lambda number: print)
+    monkeypatch.setattr(signal, "signal", lambda *_: pytest.fail("another's handler was replaced"))
+    with whole_file(tmp_path / "u") as part:
+        part.write_text("new")
 
 
 @pytest.mark.parametrize("out", ["nowhere/x.jsonl", "."])

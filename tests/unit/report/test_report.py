@@ -356,13 +356,13 @@ def test_the_file_needs_nothing_else_and_runs_nothing_else():
 
 
 def test_the_file_stays_small():
-    """Texts of 80 groups that would be 20 MB, and more steps than a screen has points."""
+    """Texts of 200 groups that would be 50 MB, and more steps than a screen has points."""
     long = {"texts": ["<" * 9000] * 4, "token_entropies": [[0.123456] * 5000] * 4}
-    html = page_of(line(s, f"g{s}", **(long if s % 50 == 0 else {})) for s in range(4000))
+    html = page_of(line(s, f"g{s}", **(long if s % 50 == 0 else {})) for s in range(10_000))
     assert len(html) < 5_000_000
     data = next(r for (_, a), r in zip(parsed(html).found, parsed(html).raw) if a.get("id") == "data")
     (run,) = json.loads(data)["runs"]
-    assert 0 < len(run["cards"]) < run["groups"] == 4000
+    assert 0 < len(run["cards"]) < run["groups"] == 10_000
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def exported(run, to, folder, **environment):
     command = [sys.executable, "-c", CODE, "export", str(run), "--to", to, "--project", "p"]
     found = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
-    assert f"3 steps in {to}" in found.stdout
+    assert found.stderr.splitlines()[-1] == f"sent 6 groups of 3 steps to {to}, project p, run exp1"
     return folder
 
 
@@ -55,15 +55,20 @@ def check_rows(rows):
     assert "](http" not in json.dumps(rows)
 
 
-def test_trackio(run, tmp_path):
-    exported(run, "trackio", tmp_path, TRACKIO_DIR=str(tmp_path / "trackio"))
+def trackio_logs(folder):
+    """The logs and traces of the run exp1 of the project p."""
     code = (
         "import json; from trackio.sqlite_storage import SQLiteStorage as S\n"
         "print(json.dumps([S.get_logs('p', 'exp1'), S.get_traces('p', 'exp1')], default=str))"
     )
-    env = {**os.environ, "TRACKIO_DIR": str(tmp_path / "trackio")}
+    env = {**os.environ, "TRACKIO_DIR": str(folder)}
     told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    logs, traces = json.loads(told.stdout.splitlines()[-1])
+    return json.loads(told.stdout.splitlines()[-1])
+
+
+def test_trackio(run, tmp_path):
+    exported(run, "trackio", tmp_path, TRACKIO_DIR=str(tmp_path / "trackio"))
+    logs, traces = trackio_logs(tmp_path / "trackio")
     assert [row["step"] for row in logs] == [0, 1, 2]
     for row in logs:
         assert row["dare/label_accuracy"] in {0.0, 1.0}
@@ -106,9 +111,9 @@ def records(file):
             part = b""
 
 
-def test_wandb(run, tmp_path):
-    exported(run, "wandb", tmp_path, WANDB_MODE="offline", WANDB_DIR=str(tmp_path), WANDB_SILENT="true")
-    (folder,) = (tmp_path / "wandb").glob("offline-run-*")
+def wandb_history(place):
+    """What the one offline run below `place` logged, and its tables' rows."""
+    (folder,) = (place / "wandb").glob("offline-run-*")
     from wandb.proto.wandb_internal_pb2 import Record
 
     history = []
@@ -118,11 +123,50 @@ def test_wandb(run, tmp_path):
         if record.WhichOneof("record_type") == "history":
             items = {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in record.history.item}
             history.append(items)
+    tables = [json.loads((folder / "files" / row["dare/table/path"]).read_text()) for row in history]
+    return history, [[dict(zip(table["columns"], values)) for values in table["data"]] for table in tables]
+
+
+def test_wandb(run, tmp_path):
+    exported(run, "wandb", tmp_path, WANDB_MODE="offline", WANDB_DIR=str(tmp_path), WANDB_SILENT="true")
+    history, tables = wandb_history(tmp_path)
     assert [row["_step"] for row in history] == [0, 1, 2]
-    for row in history:
+    for row, rows in zip(history, tables, strict=True):
         assert row["dare/answered"] == 1
-        table = json.loads((folder / "files" / row["dare/table/path"]).read_text())
-        check_rows([dict(zip(table["columns"], values)) for values in table["data"]])
+        check_rows(rows)
+
+
+LIVE = """
+import importlib, json, os, sys
+import dare_reward
+from dare_reward.stacks.report import log_groups
+tracker, groups = importlib.import_module(sys.argv[1]), json.loads(sys.argv[2])
+tracker.init(project="p", name="exp1", **({"embed": False} if sys.argv[1] == "trackio" else {}))
+for step in range(2):
+    tracker.log({"loss": 0.5}, step=step)
+    log_groups(dare_reward.estimate(groups), groups, step)
+tracker.finish()
+"""
+
+
+@pytest.mark.parametrize("tracker", ["wandb", "trackio"])
+def test_the_table_of_a_training_is_in_its_tracker_s_run(tracker, tmp_path):
+    """As the adapter of verl logs it: into the run that the trainer has opened."""
+    rollouts = [{"answer": f"=1+{EVIL}", "mean_entropy": 0.1}]
+    groups = [{"group_id": name, "kind": "exact", "prompt": EVIL, "rollouts": rollouts} for name in "ae"]
+    trackio = tmp_path / "trackio"
+    offline = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "TRACKIO_DIR": str(trackio), "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-c", LIVE, tracker, json.dumps(groups)]
+    env = {**os.environ, "HOME": str(tmp_path), **offline}
+    subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=True)
+    if tracker == "wandb":
+        history, tables = wandb_history(tmp_path)
+        assert [row["_step"] for row in history] == [0, 1]
+    else:
+        tables = [row["dare/table"]["_value"] for row in trackio_logs(trackio)[0] if "dare/table" in row]
+    assert len(tables) == 2
+    for rows in tables:
+        check_rows(rows)
 
 
 def test_several_runs_are_not_mixed(run, tmp_path, capsys):

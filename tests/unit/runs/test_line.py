@@ -11,6 +11,7 @@ import dare_reward
 from dare_reward._scoring.score import scored
 from dare_reward.errors import RequestError
 from dare_reward.reply import group_json
+from dare_reward.runs import line as module
 from dare_reward.runs.line import ASKED, LINE, asked_for, lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
 
@@ -68,6 +69,21 @@ def test_a_client_writes_what_the_service_writes():
     assert read(of_scored(found, GROUPS, asked=asked, encoded=ready)) == expected
     remote = read(of_groups(GROUPS, found.reply, asked=asked, seconds=found.seconds))
     assert remote == expected
+
+
+def test_a_client_grades_where_lines_are_made(monkeypatch):
+    """Reading a label costs a training step nothing: a thread of the run log makes the lines."""
+    asked = []
+    monkeypatch.setattr(
+        module, "grades", lambda *args, real=module.grades, **rest: asked.append(1) or real(*args, **rest)
+    )
+    record = of_groups(GROUPS, dare_reward.estimate(GROUPS))
+    assert asked == []
+    kept = pickle.loads(pickle.dumps(record.written(encoded)))
+    assert [line["correct"] for line in read(record)] == [line["correct"] for line in read(kept)]
+    assert read(record)[0]["correct"] == [True, True, False, False]
+    assert asked
+    assert read(of_groups([], dare_reward.estimate([]))) == []
 
 
 def test_texts_only_where_asked_for():

@@ -143,13 +143,16 @@ def test_whether_a_label_is_right(correct, label, right):
 def test_the_command(folder, tmp_path, capsys):
     out = tmp_path / "changed.jsonl"
     assert main(["replay", str(folder), "--method", "majority", "--out", str(out)]) == 0
-    said = capsys.readouterr().out
+    said, told = capsys.readouterr()
     assert "another label" in said
     assert "75.0 %" in said
+    assert told == f"4 groups of {folder} scored again by majority, 3 changed; wrote {out}\n"
     rows = [json.loads(row) for row in out.read_text().splitlines()]
     assert {row["group_id"] for row in rows} == {"right", "wrong", "unknown"}
     assert main(["replay", str(folder), "--method", "dare", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["flipped"] == 0
+    said, told = capsys.readouterr()
+    assert json.loads(said)["flipped"] == 0
+    assert told == f"4 groups of {folder} scored again by dare, 0 changed\n"
 
 
 def test_the_command_on_what_it_cannot_score(folder, tmp_path, capsys):

@@ -164,5 +164,5 @@ def test_export_logs_each_step_once():
 
     rows = [row for step in range(3, 9) for row in read(step=step)]
     late = {**rows[0], "step": 1}
-    assert export([*rows, late], Fake()) == (6, 1)
+    assert export([*rows, late], Fake()) == (6, 18, 1)
     assert told == [(step, 0.5, 3, 3) for step in range(3, 9)]

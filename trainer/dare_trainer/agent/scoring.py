@@ -40,10 +40,10 @@ def synthetic_group(entropies: bool = True) -> Group:
 
 
 def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
-    """What the service says of the synthetic group; ConfigError if this process would say otherwise."""
+    """What the service says of the synthetic group, which no run log counts; ConfigError if it differs here."""
     options: dict[str, Any] = {"token": config.token or None, "timeout": config.timeout, "retries": config.retries}
     group, params = synthetic_group(), config.every_param
-    with Client(config.url, **options, transport=transport) as client:
+    with Client(config.url, **options, record=False, transport=transport) as client:
         client.wait_ready(config.start_timeout)
         remote = client.reward([group], method=config.method, run=config.run or None, shadow=config.shadow, **params)
     here = config_id(config.method, params)
