@@ -55,6 +55,10 @@ class Configuration:
     entropy_mode: str = "unknown"
     shadow: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        """Cheap: every rollout looks its group up by its configuration."""
+        return hash((self.method, self.run, self.group_size))
+
 
 def configure(
     *,
