@@ -180,7 +180,7 @@ class Method:
     def specs(self) -> tuple[Spec, ...]:
         """The parameters, with this preset's defaults."""
         own = parameters(self.function)
-        return tuple(replace(s, default=self.defaults.get(s.name, s.default)) for s in own)
+        return tuple(replace(s, default=self.defaults[s.name]) if s.name in self.defaults else s for s in own)
 
     @property
     def experimental(self) -> bool:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -35,9 +35,9 @@ from .request_url import query
 from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
-from .settings import UNSAID, Settings, SettingsError
+from .settings import Settings, SettingsError
 from .settled_request import SettledScorer, answer_settled
-from .single_process import join_refusal
+from .single_process import OFF, join_refusal
 from .workers import Workers, unless_gone
 
 __all__ = ["State", "create_app"]
@@ -58,6 +58,7 @@ class State:
     """What lives as long as the process."""
 
     settings: Settings
+    alone: bool = False  # no other process takes requests of the same address
     metrics: Metrics = field(default_factory=Metrics)
     admission: Admission = field(init=False)
     workers: Workers = field(default_factory=Workers)
@@ -75,11 +76,14 @@ class State:
         self.admission = Admission(self.settings.max_inflight_bytes)
         self.metrics.inflight.set_function(lambda: self.admission.held)
         self.settled = SettledScorer.of(self.settings)
-        self.runs, refusal = Runs(self.metrics), join_refusal(os.environ, sys.argv)
+        self.runs = Runs(self.metrics)
         self.recorder = RunRecorder(self.settings, self.runs)
         self.scorer = RequestScorer.of(self.settings, self.recorder)
+        refusal = "" if self.alone else join_refusal(os.environ, sys.argv)
         if refusal:
             self.runs.line("", "join_refused", refusal)
+        if self.settings.join == "off":
+            refusal = OFF
         self.openrlhf = OpenRLHF(
             self.settings, self.metrics, self.workers, self.runs, recorder=self.recorder, refusal=refusal
         )
@@ -125,11 +129,14 @@ async def _post(scope: Scope, receive: Receive, send: Send) -> None:
     await answer(scope, receive, send)
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The application; its state is `app.state.dare`."""
+def create_app(settings: Settings | None = None, *, alone: bool = False) -> FastAPI:
+    """The application; its state is `app.state.dare`.
+
+    alone   the caller serves it by one process: workers that the environment asks for are not started
+    """
     settings = settings or Settings()
     _check_defaults(settings)
-    state = State(settings)
+    state = State(settings, alone)
     app = Application(
         title="dare-reward",
         version=__version__,
@@ -368,12 +375,11 @@ async def ready(request: Request) -> Response:
 async def info(request: Request) -> Response:
     """Versions, effective settings and limits, and warnings of what you may not have meant. It holds no secret."""
     state: State = request.app.state.dare
-    settings = {k: v for k, v in asdict(state.settings).items() if k not in UNSAID}
     content = {
         "version": __version__,
         "answers_version": ANSWERS_VERSION,
         "auth": bool(state.settings.tokens),
-        "settings": settings,
+        "settings": state.settings.shown,
         "warnings": state.runs.warnings,
         "run_log": state.recorder.status,
     }

@@ -14,6 +14,7 @@ from fastapi.staticfiles import StaticFiles
 
 from dare_reward import __version__, estimate
 from dare_reward.advantages.update import update_specs
+from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.params import Spec
 from dare_reward.stopping.waves import wave_specs
@@ -351,6 +352,14 @@ INFO = _service(
         }
     ),
     "Versions, effective settings, warnings",
+    {
+        "version": __version__,
+        "answers_version": ANSWERS_VERSION,
+        "auth": False,
+        "settings": Settings().shown,
+        "warnings": [],
+        "run_log": dict.fromkeys(("flushed", "dropped", "failed", "repeated", "bytes"), 0),
+    },
 )
 PARAMETER = _object(
     {

@@ -168,13 +168,9 @@ def _acknowledged(transport: asyncio.Transport) -> bool:
 def _ask(transport: asyncio.BaseTransport, question: Callable[[socket.socket], int]) -> int | None:
     """The answer of the transport's socket; None if there is none, as for a closed one."""
     own = transport.get_extra_info("socket")
-    number = -1 if own is None else own.fileno()
-    if number < 0:
+    if own is None or own.fileno() < 0:
         return None
-    view = socket.socket(own.family, own.type, own.proto, fileno=number)
     try:
-        return question(view)
+        return question(own)
     except OSError:
         return None
-    finally:
-        view.detach()

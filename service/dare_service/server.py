@@ -129,7 +129,7 @@ class Server(uvicorn.Server):
 
 def serve(settings: Settings) -> int:
     """Bind, say where, and serve until told to stop."""
-    app = create_app(settings)
+    app = create_app(settings, alone=True)
     listener = bind(settings)
     ready_the_process(settings)  # from here on it is a server's: what a wrong setting ends has changed nothing
     config = configured(app)

@@ -6,7 +6,7 @@ import ipaddress
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from dare_reward._scoring.request import Limits
@@ -19,6 +19,10 @@ __all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 SECRET = frozenset({"token", "embeddings_url", "embeddings_token"})  # never shown; a URL may hold a password
+# Where 0 means something: any free port, at once, any share, never. Elsewhere it would refuse every request.
+ZERO = frozenset(
+    {"port", "drain", "grace", "join_stale", "join_keep", "join_min_share", "rollouts_keep", "run_log_max_age"}
+)
 UNSAID = SECRET | {"host", "port", "run_log"}  # of /info, which needs no token: where on the machine things are
 
 
@@ -107,6 +111,10 @@ class Settings:
         1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503."
     )
     grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.")
+    join: str = _setting(
+        "on",
+        "off: single rollouts are refused. For replicas behind one address, each of which would get a part of a group.",
+    )
     join_hold: float = _setting(
         170.0,
         "Seconds that an OpenRLHF rollout waits for its siblings: its client gives up after 180 s and comes back.",
@@ -182,6 +190,11 @@ class Settings:
         return asked_for(self.run_log_texts) if self.run_log else frozenset()
 
     @property
+    def shown(self) -> dict[str, Any]:
+        """What `/info` tells of them."""
+        return {name: value for name, value in asdict(self).items() if name not in UNSAID}
+
+    @property
     def limits(self) -> Limits:
         return Limits(
             groups=self.max_groups,
@@ -220,13 +233,12 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
 def _check(settings: Settings) -> None:
     if settings.token and not settings.tokens:
         raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
-    for name in ("head_timeout", "body_idle", "max_head_bytes"):
-        if not getattr(settings, name):
-            raise SettingsError(f"DARE_{name.upper()} must be above 0")
-    if settings.port > 65535:
+    if not 0 <= settings.port <= 65535:
         raise SettingsError("DARE_PORT (--port) must be 0 to 65535")
-    if settings.page not in {"on", "off"}:
-        raise SettingsError("DARE_PAGE must be on or off")
+    _check_numbers(settings)
+    for name in ("page", "join"):
+        if getattr(settings, name) not in {"on", "off"}:
+            raise SettingsError(f"DARE_{name.upper()} must be on or off")
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
     if not settings.join_min_share < 1:
@@ -239,6 +251,14 @@ def _check(settings: Settings) -> None:
         )
     _check_proxies(settings.trusted_proxies)
     _check_run_log(settings)
+
+
+def _check_numbers(settings: Settings) -> None:
+    for f in fields(settings):
+        value = getattr(settings, f.name)
+        if isinstance(value, int | float) and not (0 < value < float("inf") or (value == 0 and f.name in ZERO)):
+            least = "0 or more" if f.name in ZERO else "above 0"
+            raise SettingsError(f"DARE_{f.name.upper()} must be {least} and not infinite")
 
 
 def _check_proxies(proxies: str) -> None:
@@ -288,9 +308,6 @@ def _line(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _convert(name: str, text: str, kind: type) -> Any:
     try:
-        value = kind(text)
+        return kind(text)
     except ValueError:
         raise SettingsError(f"DARE_{name.upper()} must be of type {kind.__name__}, not {text!r}") from None
-    if isinstance(value, int | float) and not 0 <= value < float("inf"):
-        raise SettingsError(f"DARE_{name.upper()} must not be negative or infinite")
-    return value

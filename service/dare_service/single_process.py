@@ -1,4 +1,7 @@
-"""How many processes would serve: the join holds groups in memory, so members that reach two processes never meet."""
+"""How many processes would serve: the join holds groups in memory, so members that reach two processes never meet.
+
+`dare-reward serve` is one process whatever the environment says, and does not ask.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-__all__ = ["join_refusal"]
+__all__ = ["OFF", "join_refusal"]
+
+OFF = (
+    "this service joins no single rollouts (DARE_JOIN=off): a group that is spread over several replicas never fills. "
+    "Post whole groups to /reward, or single rollouts to a service that is one process"
+)
 
 VARIABLES = ("WEB_CONCURRENCY", "UVICORN_WORKERS", "GRANIAN_WORKERS")
 FLAG = re.compile(r"(?:--workers|-w)(?:=(\d+))?")

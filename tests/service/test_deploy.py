@@ -221,7 +221,7 @@ def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollout
         for path, content in paths.items():
             refused = client.post(path, json=content)
             assert refused.status_code == 503
-            assert "single rollouts are joined in the memory of one process" in refused.json()["detail"]
+            assert "DARE_JOIN=off" in refused.json()["detail"]
 
 
 # Metrics

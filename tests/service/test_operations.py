@@ -204,6 +204,25 @@ def test_settings_from_the_environment():
         _ = from_environment({"DARE_PARAMS": "[]"}).default_params
 
 
+def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_server):
+    numbers = {f"DARE_{f.name.upper()}" for f in fields(Settings) if isinstance(f.default, int | float)}
+    allowed = set()
+    for name in numbers:
+        with pytest.raises(SettingsError, match=name):
+            from_environment({name: "-1"})
+        try:
+            from_environment({name: "0"})
+            allowed.add(name)
+        except SettingsError as error:
+            assert f"{name} must be above 0" in str(error)
+    assert {"DARE_DRAIN", "DARE_GRACE"} <= allowed < numbers
+    rollout = {"query": ["1 + 1? 2"], "prompts": ["1 + 1?"], "labels": [""]}
+    with start_server(**dict.fromkeys(allowed, "0")) as (url, _):
+        whole = httpx.post(f"{url}/reward?method=ttrl", json={"groups": [{"rollouts": [{"answer": "2"}]}]})
+        single = httpx.post(f"{url}/reward?method=ttrl&group_size=1", json=rollout)
+    assert (whole.json()["groups"][0]["rewards"], single.json()["rewards"]) == ([1.0], [1.0])
+
+
 def test_every_setting_says_why_it_exists():
     for f in fields(Settings):
         assert len(f.metadata["why"]) > 20
@@ -399,7 +418,9 @@ TAKEN = object()  # a port that is in use
         ([], {"DARE_TOKEN": " "}, "DARE_TOKEN"),
         ([], {"DARE_TRUSTED_PROXIES": "127.0.0.1, nginx"}, "such as 127.0.0.1,10.0.0.0/8, or *: 'nginx' is none"),
         ([], {"DARE_TRUSTED_PROXIES": "10.0.0.1/8"}, "'10.0.0.1/8' is none"),  # uvicorn would believe nobody
-        ([], {"DARE_HEAD_TIMEOUT": "0"}, "DARE_HEAD_TIMEOUT must be above 0"),
+        (["--port", "-1"], {}, "DARE_PORT (--port) must be 0 to 65535"),
+        ([], {"DARE_MAX_GROUPS": "0"}, "DARE_MAX_GROUPS must be above 0"),
+        ([], {"DARE_JOIN": "yes"}, "DARE_JOIN must be on or off"),
         (["--host", "256.1.1.1", "--port", "0"], {}, "cannot listen"),
         (["--host", "a" * 70 + ".b", "--port", "0"], {}, "cannot listen"),
         (["--port", TAKEN], {}, "cannot listen"),

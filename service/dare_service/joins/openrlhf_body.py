@@ -26,6 +26,7 @@ __all__ = ["Member", "OpenRLHFBody", "looks_like", "read_body", "read_members"]
 TEXTS = ("query", "prompts", "group_key", "finish_reason", "entropy_source", "entropy_mode")
 NUMBERS = ("mean_entropy", "num_tokens", "index")
 KEYS = (*TEXTS, *NUMBERS, "labels")
+LABEL = json.JSONEncoder(sort_keys=True)  # `json.dumps` makes one for each rollout
 OPENING_BYTES = 4096  # a body that begins with more white space is no client's
 OPENING = re.compile(rb'\s*\{\s*"(?:' + "|".join(KEYS).encode() + rb')"\s*:')
 
@@ -126,7 +127,7 @@ def _member(
     raw = {"text": query[max(start, len(query) - max_text) :], "finish_reason": own.get("finish_reason"), **numbers}
     kept = {"text": raw["text"]} if "texts" in logged else {}  # the answer is given beside it, and wins
     return Member(
-        group=own.get("group_key") or _digest(prompt, json.dumps(body.labels[i], sort_keys=True)).hex(),
+        group=own.get("group_key") or _digest(prompt, LABEL.encode(body.labels[i])).hex(),
         identity=_digest(query, repr(sorted(own.items()))),
         index=own.get("index"),
         label=label,
@@ -138,9 +139,12 @@ def _member(
 
 
 def _digest(*parts: str) -> bytes:
-    content = [part.encode("utf-8", "surrogatepass") for part in parts]
-    sized = b"".join(piece for c in content for piece in (len(c).to_bytes(8, "little"), c))
-    return hashlib.blake2b(sized, digest_size=16).digest()
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass")
+        digest.update(len(content).to_bytes(8, "little"))
+        digest.update(content)
+    return digest.digest()
 
 
 def _list(content: Mapping[str, Any], key: str) -> list[Any]:

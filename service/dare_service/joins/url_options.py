@@ -33,6 +33,7 @@ from ..settings import Settings
 __all__ = ["EXPLICIT_SPECS", "TRIES", "URL_SPECS", "Configuration", "differences", "explicit", "openrlhf", "pasteable"]
 
 TRIES = 5  # of OpenRLHF's client, each followed by a pause of a second
+NAME = 256  # characters of a run's name, as in the bodies that have one
 CARRIED = frozenset({"answer", "mean_entropy", "num_tokens"})
 
 
@@ -55,11 +56,15 @@ class Configuration:
     entropy_mode: str = "unknown"
     shadow: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        """Cheap: every rollout looks its group up by its configuration."""
+        return hash((self.method, self.run, self.group_size))
+
 
 def configure(
     *,
     group_size: Annotated[int | None, Param("rollouts of a prompt, --rollout.n_samples_per_prompt", ge=1)] = None,
-    run: Annotated[str, Param("name of the run; without one the client's address tells runs apart")] = "",
+    run: Annotated[str, Param("name, up to 256 characters; without one the client's address tells runs apart")] = "",
     kind: Annotated[Kind, Param("how answers are compared")] = "math",
     options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
     deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
@@ -112,6 +117,8 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
         raise RequestError(
             f"at most {settings.max_rollouts} (DARE_MAX_ROLLOUTS)", loc=("query", "group_size"), code="parameter"
         )
+    if len(values["run"]) > NAME:  # it is in every line of the log, and the configuration is remembered
+        raise RequestError(f"at most {NAME} characters", loc=("query", "run"), code="parameter")
     if values["min_share"] is None:
         values["min_share"] = settings.join_min_share
     values.update(

@@ -74,6 +74,7 @@ def test_the_token_is_no_part_of_the_configuration():
         ("deadline=850", ["must be below 850"]),
         ("deadline=-1", ["deadline must be a finite number > 0"]),
         ("method=none", ["unknown method. Known: dare"]),
+        ("run=" + "a" * 257, ["query.run: at most 256 characters"]),
         ("run=a&run=b", ["'run' is given twice"]),
         ("detail=full", ["unknown parameter 'detail'"]),
     ],
