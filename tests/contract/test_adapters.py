@@ -1023,6 +1023,7 @@ def test_trl_gives_all_votes_where_the_rule_cannot_be_asked(service):
         ({"adaptive": "auto"}, "adaptive needs url"),
         ({"adaptive": "rule=predictive", "url": f"{URL}?method=dare"}, "use rule=rewards"),
         ({"adaptive": "speed=3", "url": URL}, "unknown setting"),
+        ({"adaptive": "auto", "url": f"{URL}?method=evol_rl"}, "embedding, which cannot be foreseen"),
     ],
 )
 def test_trl_says_what_does_not_go_together(options, words):
@@ -1102,6 +1103,7 @@ def test_slime_says_what_votes_need(service):
     for url, words in (
         (f"{URL}?adaptive=auto", "needs votes"),
         (f"{URL}?method=ddrl&adaptive=auto&votes=16", "none of them only votes|selection"),
+        (f"{URL}?method=gt&adaptive=auto&votes=16", "label, which cannot be foreseen"),
     ):
         with pytest.raises((ConfigError, RequestError), match=words):
             asyncio.run(slime.reward(SimpleNamespace(rm_url=url, **ROUTER), of_slime([1, 2])))

@@ -232,7 +232,55 @@ async def test_advantages_of_a_group_with_equal_rewards_are_exactly_zero(live, s
     assert _advantages(torch, release, mixed[0]) == pytest.approx(exact, abs=1e-4)
 
 
-def _advantages(torch, release, responses) -> list[float]:
+async def test_gmae_keeps_its_weights(live, step, release):
+    """`dr_grpo` centres and does not divide: a prompt whose vote is surer still counts more, as gmae's chances say."""
+    torch = pytest.importorskip("torch")
+    service, said = live(), {"sure": "11111112", "open": "11122345"}
+    spoken = {f"{name}\n": iter(answers_) for name, answers_ in said.items()}
+    url = f"{service.url}?group_size=8&run=r&method=gmae&calibration=none&gmae.group_size=3"
+    prompts = [(prompt, "") for prompt in spoken]
+    found = await step(url, prompts, 8, say=lambda p: (f"\\boxed{{{next(spoken[p])}}}<|im_end|>", 0.0))
+    spreads = []
+    for responses in found:
+        group = [{"rollouts": [{"answer": a} for a in answers(responses)]}]
+        chances = torch.tensor(
+            rounded(estimate(group, method="gmae", calibration="none", group_size=3).groups[0].rewards)
+        )
+        gains = _advantages(torch, release, responses, "dr_grpo")
+        assert gains == pytest.approx((chances - chances.mean()).tolist(), abs=1e-6)
+        spreads.append(max(gains) - min(gains))
+    assert min(spreads) > 0.05
+    assert max(spreads) > 1.3 * min(spreads), "division by a group's deviation would bring them together"
+
+
+async def test_dynamic_filtering_leaves_out_what_the_reply_drops(live, step, release, monkeypatch):
+    """The release's own loop over its own rollouts: it samples other prompts for groups that carry nothing."""
+    torch = pytest.importorskip("torch")
+    service = live()
+    said = {"unanimous": "1" * 8, "scattered": "12345678", "silent": " " * 8, "one": "11112233", "two": "12222345"}
+    spoken = {f"{name}\n": iter(answers_) for name, answers_ in said.items()}
+    url = f"{service.url}?group_size=8&run=r&method=ttrl&tie=none"
+    prompts = [(prompt, "") for prompt in spoken]
+    found = await step(url, prompts, 8, say=lambda p: (f"\\boxed{{{next(spoken[p])}}}<|im_end|>", 0.0))
+    groups = [{"group_id": name, "rollouts": [{"answer": a} for a in own]} for name, own in said.items()]
+    dropped = [group.drop for group in estimate(groups, method="ttrl", tie="none").groups]
+    assert dropped == ["zero_variance", "zero_variance", "all_invalid", None, None]
+    module, by_prompt = release.module("trainer.ppo_utils.samples_generator"), dict(zip(spoken, found, strict=True))
+    ray = types.SimpleNamespace(wait=lambda refs, **_: (refs[:1], refs[1:]), get=lambda ref: ref)
+    monkeypatch.setattr(module, "ray", ray)
+    generator = module.SamplesGenerator(types.SimpleNamespace(args=_Args(8)), None, None, None, [])
+    monkeypatch.setattr(generator, "_dispatch_prompts_to_vllm", lambda asked, *_, **__: [by_prompt[p] for p in asked])
+    images = ([None],) if "images" in found[0][0] else ()  # since 0.10.0
+    for filtering, kept in ((False, {"unanimous\n", "scattered\n"}), (True, {"one\n", "two\n"})):
+        loader = iter([("set", [prompt], [""], *images) for prompt in spoken])
+        trained, consumed, _ = generator._generate_vllm(loader, 2, dynamic_filtering=filtering, max_len=4096)
+        assert {e.prompts[0] for e in trained} == kept
+        assert (len(trained), consumed) == (16, 5 if filtering else 2)
+    paid = torch.cat([e.rewards for e in trained]).flatten().tolist()
+    assert paid == [1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0]
+
+
+def _advantages(torch, release, responses, estimator="group_norm") -> list[float]:
     module = release.module("trainer.ppo_utils.samples_generator")
     maker = release.module("trainer.ppo_utils.experience_maker").RemoteExperienceMaker
     make = module.SamplesGenerator._process_response_into_experience
@@ -244,10 +292,10 @@ def _advantages(torch, release, responses) -> list[float]:
         )
         e.kl = torch.zeros(e.action_mask.shape)
     own = types.SimpleNamespace(
-        strategy=types.SimpleNamespace(args=_Args(n=len(responses))),
-        args=_Args(n=len(responses)),
+        strategy=types.SimpleNamespace(args=_Args(len(responses), estimator)),
+        args=_Args(len(responses), estimator),
         kl_ctl=types.SimpleNamespace(value=0.0),
-        advantage_estimator="group_norm",
+        advantage_estimator=estimator,
     )
     own.get_cumulative_returns = types.MethodType(maker.get_cumulative_returns, own)
     done = maker.compute_advantages_and_returns(own, experiences)
@@ -257,12 +305,14 @@ def _advantages(torch, release, responses) -> list[float]:
 class _Args:
     """The arguments that the path reads, under the names of both dialects; anything else is off."""
 
-    def __init__(self, n: int) -> None:
-        named = {"n_samples_per_prompt": n, "advantage_estimator": "group_norm", "gamma": 1.0, "lambd": 1.0}
+    def __init__(self, n: int, estimator: str = "group_norm") -> None:
+        named = {"n_samples_per_prompt": n, "advantage_estimator": estimator, "gamma": 1.0, "lambd": 1.0}
+        named["dynamic_filtering_reward_range"] = (0.0, 1.0)
         self.__dict__.update(named)
         self.rollout = types.SimpleNamespace(n_samples_per_prompt=n)
         self.algo = types.SimpleNamespace(
-            advantage=types.SimpleNamespace(estimator="group_norm", gamma=1.0, lambd=1.0, no_std_norm=False),
+            advantage=types.SimpleNamespace(estimator=estimator, gamma=1.0, lambd=1.0, no_std_norm=False),
+            dynamic_filtering_range=(0.0, 1.0),
         )
         self.reward = _Off(clip_range=(-10, 10))
 

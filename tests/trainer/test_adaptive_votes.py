@@ -218,6 +218,7 @@ def test_a_wave_that_can_change_nothing_is_cut_short(make):
     [
         ({"adaptive": "auto"}, "votes_per_prompt, which is not set"),
         ({"adaptive": "rule=predictive", "votes_per_prompt": 8}, "use rule=rewards"),
+        ({"adaptive": "auto", "votes_per_prompt": 8, "method": "evol_rl"}, "embedding, which cannot be foreseen"),
         ({"adaptive": "rule=magic", "votes_per_prompt": 8}, "rule must be one of"),
         ({"adaptive": "wave=4&speed=2", "votes_per_prompt": 8}, "unknown setting"),
         ({"abort": "settled"}, "leave abort out"),

@@ -58,7 +58,7 @@ def test_scope_per_batch_shares_one_subgroup_size(full_groups):
 
 def test_scope_with_every_vote_is_the_weighted_majority():
     rollouts = said("aaabb", confidence=[1.0, 1.0, 1.0, 4.0, 4.0])
-    group = score(rollouts, "scope", votes=1.0)
+    group = score(rollouts, "scope", drawn_share=1.0)
     assert group.rewards == (0.0, 0.0, 0.0, 1.0, 1.0)
     assert group.pseudo_label == "b"
 
@@ -74,9 +74,12 @@ def test_scope_counts_steps_among_the_generated_tokens():
     }
     rival = {"answer": "2", "confidence": 2.49}
     for first in (plain, masked):  # mean of the steps' 1.5 and 3.5
-        assert score([first, rival], "scope", votes=1.0).rewards == (1.0, 0.0)
-        assert score([first, {**rival, "confidence": 2.51}], "scope", votes=1.0).rewards == (0.0, 1.0)
-        assert score([first, {**rival, "confidence": 2.51}], "scope", votes=1.0, steps="whole").rewards == (1.0, 0.0)
+        assert score([first, rival], "scope", drawn_share=1.0).rewards == (1.0, 0.0)
+        assert score([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0).rewards == (0.0, 1.0)
+        assert score([first, {**rival, "confidence": 2.51}], "scope", drawn_share=1.0, steps="whole").rewards == (
+            1.0,
+            0.0,
+        )
 
 
 def test_compass_sign_decides_who_is_sure():

@@ -1,7 +1,9 @@
 """What holds for every method, whatever it is: the tests run over the registry."""
 
 import copy
+import inspect
 import math
+from itertools import chain
 from typing import get_args
 
 import numpy as np
@@ -10,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dare_reward
+from dare_reward import Client
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
-from dare_reward.methods import Evidence, Method, find, methods, require_rewards
+from dare_reward.methods import Evidence, Method, find, methods, require_rewards, specs
+from dare_service.reward_request import QUERY_KEYS as REWARD_KEYS
+from dare_service.settled_request import QUERY_KEYS as SETTLED_KEYS
 
 NAMES = list(methods())
 CONSENT = "allow_experimental"
@@ -47,6 +52,13 @@ def test_an_entry_says_what_people_need(method):
         assert spec.doc, spec.name
         assert spec.source, spec.name
         assert spec.required or spec.check(spec.default) == spec.default
+
+
+def test_a_parameter_has_a_name_of_its_own(method):
+    """One that `estimate`, `settled` or their URLs take themselves could not be set there; `seed` means the same."""
+    calls = (dare_reward.estimate, dare_reward.settled, Client.reward, Client.rewards, Client.settled)
+    taken = {*chain(*(inspect.signature(call).parameters for call in calls)), *REWARD_KEYS, *SETTLED_KEYS} - {"seed"}
+    assert not taken & {spec.name for spec in specs(find(method))}
 
 
 def test_one_finite_value_per_rollout(method, full_groups, needed_params):

@@ -302,7 +302,8 @@ def test_the_outside_of_the_range_is_out(dtype, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "own"), [("responses", "rollouts"), ("completion", "rollouts"), ("ground_truth", "label")]
+    ("name", "own"),
+    [("responses", "rollouts"), ("completion", "rollouts"), ("ground_truth", "label"), ("answer", "label")],
 )
 def test_the_names_of_other_tools_suggest_ours(name, own):
     with pytest.raises(RequestError, match=f"unknown field '{name}'. Did you mean {own}?"):

@@ -335,7 +335,7 @@ GROUP = [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 4}]
     [
         ({"method": "dare", "rule": "predictive"}, "use rule=rewards"),
         ({"method": "ddrl"}, "none of them only votes"),
-        ({"method": "co_rewarding_1"}, "second_group, which cannot be foreseen"),
+        ({"method": "co_rewarding_1"}, "second_group, which cannot be foreseen .* that has a rule: dare, .*ttrl"),
         ({"rule": "magic"}, "one of adaptive_consistency, bayesian, predictive, rewards"),
         ({"votes": 0}, "votes must be an integer >= 1"),
         ({"wave": 0}, "wave must be an integer >= 1"),
@@ -347,6 +347,20 @@ GROUP = [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 4}]
 def test_what_is_wrong_is_said(options, words):
     with pytest.raises(RequestError, match=words):
         dare_reward.settled(GROUP, **{"method": "dare", **options})
+
+
+@pytest.mark.parametrize(
+    "name", ["gt", "evol_rl", "compass", "spine", "rlpr", "verifree", "ddrl", *("co_rewarding_1", "self_harmony")]
+)
+def test_a_method_that_no_rule_can_foresee_is_refused_before_a_run(name):
+    """`rule_of` is what the adapters and the agent ask when they start; the message names methods that have a rule."""
+    with pytest.raises(RequestError) as caught:
+        Waves().rule_of(find(name))
+    named = caught.value.message.partition("that has a rule: ")[2].split(", ")
+    assert {"dare", "ttrl", "gmae"} <= set(named)
+    assert name not in named
+    for other in named:
+        assert Waves().rule_of(find(other)) == ("predictive" if other == "ttrl" else "rewards")
 
 
 def test_more_draws_than_a_request_may_cost():

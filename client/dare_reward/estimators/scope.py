@@ -1,6 +1,6 @@
 """SCOPE: labels for subgroups of the rollouts, by confidence-weighted votes of random draws (arXiv:2512.15146).
 
-For a subgroup size g, the M rollouts are cut into blocks of g consecutive ones. For each block `votes` of the M
+For a subgroup size g, the M rollouts are cut into blocks of g consecutive ones. For each block `drawn_share` of the M
 rollouts are drawn without replacement; the block's label is the answer with the greatest sum of confidence among the
 drawn, and r_i = 1[a_i = label of i's block]. Of g = 1, 2, 4, ..., M the one is taken that lies nearest to the ideal
 point among the Pareto-optimal pairs (mean reward, number of distinct labels), both scaled to [0, 1], at the distance
@@ -41,7 +41,7 @@ def scope(
             source="ours; official code: batch",
         ),
     ] = "prompt",
-    votes: Annotated[
+    drawn_share: Annotated[
         float,
         Param("share of the rollouts that are drawn for each label", gt=0, le=1, source="official script: 32 of 64"),
     ] = 0.5,
@@ -70,9 +70,9 @@ def scope(
     made_R = step_confidence(token_confidence(topk, rounded=rounded), topk.lengths, ends)
     weight_R = np.nan_to_num(np.where(topk.lengths > 0, made_R, groups.column("confidence")), nan=0.0)
     parts = [_part(groups, p, weight_R) for p in range(len(groups.sizes_P))]
-    measured = [_measure(part, votes, seed) for part in parts]
+    measured = [_measure(part, drawn_share, seed) for part in parts]
     size_P = _sizes(measured, pareto_lam, choose)
-    label_R = [_redraw(part, size, votes, seed) for part, size in zip(parts, size_P.tolist(), strict=True)]
+    label_R = [_redraw(part, size, drawn_share, seed) for part, size in zip(parts, size_P.tolist(), strict=True)]
     label = np.concatenate([np.zeros(0, np.int64), *label_R])
     rewards_R = ((label == groups.answer_R) & groups.valid_R).astype(np.float64)
     count_A = np.bincount(label[label >= 0], minlength=len(groups.text_A)).astype(np.float64)
@@ -111,10 +111,10 @@ def _candidates(rollouts: int) -> list[int]:
 
 
 @lru_cache(maxsize=4)  # of groups of 1,024 one takes 8 MiB
-def _draws(rollouts: int, votes: float, seed: int) -> tuple[tuple[Drawn, ...], tuple[Drawn, ...]]:
+def _draws(rollouts: int, share: float, seed: int) -> tuple[tuple[Drawn, ...], tuple[Drawn, ...]]:
     """For each subgroup size the draws of its blocks: once to measure, once to label."""
     rng = np.random.default_rng([seed, rollouts])
-    number = max(round(votes * rollouts), 1)
+    number = max(round(share * rollouts), 1)
     narrow = np.min_scalar_type(rollouts)
 
     def draw(size: int) -> Drawn:
@@ -143,11 +143,11 @@ def _labels(part: _Part, drawn: Drawn, size: int) -> Ints:
     return np.repeat(label_B, size)[: len(part.answer_M)]
 
 
-def _measure(part: _Part, votes: float, seed: int) -> Floats:
+def _measure(part: _Part, share: float, seed: int) -> Floats:
     """Mean reward and number of distinct labels for each subgroup size: shape [G, 2]."""
     rollouts = len(part.answer_M)
     rows = []
-    for size, drawn in zip(_candidates(rollouts), _draws(rollouts, votes, seed)[0], strict=True):
+    for size, drawn in zip(_candidates(rollouts), _draws(rollouts, share, seed)[0], strict=True):
         label = _labels(part, drawn, size)
         hit = (label >= 0) & (label + part.first == part.answer_M)
         rows.append((hit.mean(), len(set(label.tolist()))))
@@ -173,9 +173,9 @@ def _nearest(points: Floats, lam: float) -> int:
     return int(front[np.argmin(distance)])
 
 
-def _redraw(part: _Part, size: int, votes: float, seed: int) -> Ints:
+def _redraw(part: _Part, size: int, share: float, seed: int) -> Ints:
     """The final labels of a group's rollouts as answers of the batch."""
-    label = _labels(part, _draws(len(part.answer_M), votes, seed)[1][size.bit_length() - 1], size)
+    label = _labels(part, _draws(len(part.answer_M), share, seed)[1][size.bit_length() - 1], size)
     return np.where(label >= 0, label + part.first, -1)
 
 

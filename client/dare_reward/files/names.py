@@ -51,6 +51,7 @@ GROUPING: Final = ("group_id", "prompt_id", "uid", "question_id", "problem_id", 
 def unknown_field(name: str, known: Collection[str]) -> str:
     """A message for a key that is none of `known`: what other tools mean by it, or the likeliest ones meant."""
     others = {**GROUP_NAMES, **ROLLOUT_NAMES}
+    others["label"] += ("answer",)  # of a group; beside a rollout's text a file's `answer` is read as the label too
     own = [own for own, names in others.items() if own in known and (name in names or f"{name}s" in names)]
     return f"unknown field {name!r}. Did you mean {own[0]}?" if own else unknown_name("field", name, known)
 

@@ -129,6 +129,14 @@ CHARTS: Final = (
         unit="tokens",
     ),
     Chart(
+        "votes",
+        "Rollouts of a prompt",
+        "Rollouts that the label came from, and those of them that are trained. With adaptive voting, votes that are "
+        "missing to your `votes` were saved.",
+        (Curve("votes", "all", "main"), Curve("votes_trained", "trained", "quiet")),
+        unit="rollouts",
+    ),
+    Chart(
         "flips",
         "Label flips",
         "Share of the prompts seen again (by group_id) whose pseudo-label differs from the last visit's.",
@@ -147,6 +155,8 @@ def measures(line: Mapping[str, Any]) -> dict[str, Sum]:
     out: dict[str, Sum] = {
         "zero_variance": (float("zero_variance" in flags), 1.0),
         "distinct_within": (float(len(support)), 1.0),
+        "votes": (float(len(valid)), 1.0),
+        "votes_trained": (float(sum(line.get("trained") or [True] * len(valid))), 1.0),
         "pruned": (float(pruned), size),
         "invalid": (float(len(valid) - sum(valid)), size),
     }

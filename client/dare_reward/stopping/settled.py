@@ -18,8 +18,8 @@ from ..answers.effort import Effort
 from ..configured import Configured, plan_of, request_config_id
 from ..errors import LimitError, ReplyError, RequestError
 from ..groups import Groups
-from ..inputs import FIELDS, GROUP_FIELDS, Group
-from ..methods import Estimate, Method, settle
+from ..inputs import Group
+from ..methods import Estimate, settle
 from ..reply import CrossedReplyError, Problem
 from .futures import outlook, rewards
 from .rules import flip_risk, locked, tallies
@@ -211,7 +211,7 @@ def _judged(
     prepared: Prepared, configured: Configured, rule: RuleName, waves: Waves, watch: Callable[[], None]
 ) -> list[GroupSettled]:
     """What is said of the groups of one configuration."""
-    method, groups = configured.method, _scalars(prepared.groups, configured.method)
+    method, groups = configured.method, _scalars(prepared.groups)
     params = {s.name: configured.values[s.name] for s in method.specs}
     to_come_P = np.maximum(waves.votes - groups.sizes_P, 0)
 
@@ -284,17 +284,8 @@ def _check_work(found: int, most: int, words: str) -> None:
         )
 
 
-def _scalars(groups: Groups, method: Method) -> Groups:
-    """The groups with what a copy of a rollout can bring; RequestError for a method that needs more."""
-    for entry in (*method.requires, *(w.name for w in method.when)):
-        options = entry.split("|")
-        if not any(_copied(name) for name in options):
-            raise RequestError(
-                f"{method.name} reads {' or '.join(options)}, which cannot be foreseen for votes to come: no rule "
-                "settles its groups before all votes are in",
-                loc=("method",),
-                code="rule",
-            )
+def _scalars(groups: Groups) -> Groups:
+    """The groups with what a copy of a rollout can bring."""
     columns = {name: c for name, c in groups.columns.items() if isinstance(c, np.ndarray) and c.ndim == 1}
     return Groups(
         groups.sizes_P,
@@ -305,12 +296,6 @@ def _scalars(groups: Groups, method: Method) -> Groups:
         groups.trained_R,
         columns_P=groups.columns_P,
     )
-
-
-def _copied(name: str) -> bool:
-    if name in FIELDS:
-        return FIELDS[name].shape == "scalar"
-    return name == "answer" or (name in GROUP_FIELDS and GROUP_FIELDS[name].type != "rollouts" and name != "label")
 
 
 def _labels(groups: Groups, estimate: Estimate) -> list[str | None]:

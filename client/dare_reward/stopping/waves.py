@@ -11,7 +11,8 @@ from urllib.parse import parse_qsl
 
 from .._segments import Bools
 from ..errors import RequestError, unknown_name
-from ..methods import Method
+from ..inputs import FIELDS, GROUP_FIELDS
+from ..methods import Method, methods
 from ..params import Param, Spec, parameters, resolve
 from .futures import rewards
 from .rules import adaptive_consistency, bayesian, predictive
@@ -68,10 +69,12 @@ class Waves:
         return cls.of({**own, "rule_params": _typed(own.get("rule"), given)})
 
     def rule_of(self, method: Method) -> RuleName:
-        """The rule for this method's groups; RequestError if the rule asked for cannot judge the method's label."""
-        if method.selects:
+        """The rule for this method's groups; RequestError if none can foresee it, or if the rule asked for cannot."""
+        if why := unforeseen(method):
+            others = ", ".join(m.name for m in methods().values() if m.offered and not unforeseen(m))
             raise RequestError(
-                f"{method.name} chooses the rollouts to train on among all: none of them only votes",
+                f"{method.name} {why}: no rule settles its groups before all votes are in. Leave adaptive voting out, "
+                f"or choose a method that has a rule: {others}",
                 loc=("method",),
                 code="rule",
             )
@@ -94,6 +97,27 @@ class Waves:
         """The options as a request has them."""
         given = {"rule": self.rule, "rule_params": dict(self.rule_params)}
         return {"votes": self.votes, "wave": self.wave} | {name: value for name, value in given.items() if value}
+
+
+def unforeseen(method: Method) -> str:
+    """Why no rule can say what votes to come would change for this method; empty if one can.
+
+    A vote to come is foreseen as a copy of a rollout that was seen, and a copy brings an answer and one number of each
+    kind: its tokens, an embedding, another group or a label would be made up.
+    """
+    if method.selects:
+        return "chooses the rollouts to train on among all, so that none of them only votes"
+    for entry in (*method.requires, *(w.name for w in method.when)):
+        options = entry.split("|")
+        if not any(_copied(name) for name in options):
+            return f"reads {' or '.join(options)}, which cannot be foreseen for votes to come"
+    return ""
+
+
+def _copied(name: str) -> bool:
+    if name in FIELDS:
+        return FIELDS[name].shape == "scalar"
+    return name == "answer" or (name in GROUP_FIELDS and GROUP_FIELDS[name].type != "rollouts" and name != "label")
 
 
 @cache

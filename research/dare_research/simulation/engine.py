@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Engine", "break_even_rows", "step_time"]
+__all__ = ["CLEAR", "OPEN", "VOTES", "Engine", "break_even_rows", "compared", "step_time"]
 
 TRAINED, VOTES = 32, 64
 # Waves of 8 that a group needs, 0 to 4, under `predictive`: mostly clear votes, and open ones.
@@ -69,8 +69,11 @@ def step_time(engine: Engine, waves: Sequence[Sequence[int]], seed: int) -> tupl
     return clock, tokens
 
 
+Step = Callable[[Engine, Sequence[Sequence[int]], int], tuple[float, float]]
+
+
 def compared(
-    engine: Engine, prompts: int, shares: Sequence[float], *, wave: int = 8, seeds: int = 8
+    engine: Engine, prompts: int, shares: Sequence[float], *, wave: int = 8, seeds: int = 8, step: Step = step_time
 ) -> tuple[float, float]:
     """Time and tokens of a step in waves, over those of a step with all votes at once."""
     times, tokens = [], []
@@ -78,8 +81,8 @@ def compared(
         rng = np.random.default_rng([seed, prompts])
         needed = rng.choice(len(shares), prompts, p=shares)
         count = [min(-(-8 * int(n) // wave), (VOTES - TRAINED) // wave) for n in needed]
-        every = step_time(engine, [[VOTES]] * prompts, seed)
-        some = step_time(engine, [[TRAINED, *[wave] * n] for n in count], seed + 1000)
+        every = step(engine, [[VOTES]] * prompts, seed)
+        some = step(engine, [[TRAINED, *[wave] * n] for n in count], seed + 1000)
         times.append(some[0] / every[0])
         tokens.append(some[1] / every[1])
     return float(np.mean(times)), float(np.mean(tokens))

@@ -74,6 +74,13 @@ def test_columns_of_one_step():
     assert {k: found[k] for k in expected} == expected
 
 
+def test_votes_that_waves_saved_are_seen_beside_those_that_train():
+    """Two prompts of a step: one was settled by its trained rollouts, one took a wave of four votes."""
+    waved = {"trained": [True] * 4 + [False] * 4, **{k: line()[k] * 2 for k in ("valid", "keep", "answers", "rewards")}}
+    found = only([line(), line(group_id="h", **waved)])["columns"]
+    assert (found["votes"], found["votes_trained"]) == ([6.0], [4.0])
+
+
 def test_totals_agree_with_the_reply_of_the_file():
     groups = [g for _, g in Reader(EXAMPLE)]
     scoring = scored(groups, {}, method="dare", shadow=["scrl"])
