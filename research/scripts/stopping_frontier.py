@@ -31,8 +31,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "research" / "docs" / "stopping.md"
 TRAINED, VOTES = 32, 64
 LOOKS = tuple(range(TRAINED, VOTES, 4))
+WIDE = 3  # panels in a row
 VOTES_ONLY: dict[str, Any] = {"tie": "first", "no_answer": "clean"}
-BLOCK = r"<!-- {name} -->\n.*?<!-- end -->"
+BLOCK = r"<!-- {name} -->\n(?:.*?\n)??<!-- end -->"
 
 Rule = Callable[["Look"], bool]
 
@@ -60,7 +61,7 @@ def recorded(name: str) -> tuple[list[list[str | None]], list[list[float]]]:
         groups = [json.loads(line) for line in lines]
     reply = dare_reward.estimate(groups, method="ttrl", limits=dare_reward._scoring.request.UNLIMITED)  # noqa: SLF001
     entropies = [
-        [float(np.mean(r["token_entropies"])) if r.get("token_entropies") else np.nan for r in g["rollouts"]]
+        [float(np.mean(r.get("token_entropies") or r.get("mean_entropy", np.nan))) for r in g["rollouts"]]
         for g in groups
     ]
     return [list(g.answers or ()) for g in reply.groups], entropies
@@ -182,6 +183,10 @@ SETS = (
     ("game24, ttrl", "tests/data/game24_gpt4_m100.jsonl.gz", "ttrl", 60),
     ("arithmetic, ttrl", "examples/arithmetic_m64.jsonl", "ttrl", 150),
     ("arithmetic, dare", "examples/arithmetic_m64.jsonl", "dare", 60),
+    ("informative base, ttrl", "research/results/votes-informative-0.jsonl.gz", "ttrl", 40),
+    ("informative base, dare", "research/results/votes-informative-0.jsonl.gz", "dare", 15),
+    ("uninformative base, ttrl", "research/results/votes-uninformative-1.jsonl.gz", "ttrl", 40),
+    ("uninformative base, dare", "research/results/votes-uninformative-1.jsonl.gz", "dare", 15),
 )
 
 
@@ -227,8 +232,11 @@ def draw(curves: dict[str, dict[str, list[Outcome]]], path: Path) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     with rc_context({"svg.hashsalt": "dare", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(11, 3.6), layout="constrained")
-        for axes, (title, of_rule) in zip(figure.subplots(1, len(curves)), curves.items(), strict=True):
+        figure = Figure(figsize=(11, 3.6 * -(-len(curves) // WIDE)), layout="constrained")
+        panels = figure.subplots(-(-len(curves) // WIDE), WIDE).flat
+        for axes in panels[len(curves) :]:
+            axes.remove()
+        for axes, (title, of_rule) in zip(panels[: len(curves)], curves.items(), strict=True):
             for name, points in of_rule.items():
                 axes.plot([p.saved for p in points], [100 * p.flips for p in points], "o-", ms=3, label=name)
             axes.axhline(1, color="grey", lw=0.8, ls="--")
