@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
@@ -85,17 +86,23 @@ def test_the_page_is_live_and_its_sliders_tell_what_the_service_tells(browser, s
     print(f"shown after {time.monotonic() - sent:.2f} s")
 
     browser.run("document.getElementById('knob-alpha').scrollIntoView()")
-    set_alpha = "(() => { const k = document.getElementById('knob-alpha'); k.value = 0.6; k.dispatchEvent(new Event('input')); return 1; })()"
-    browser.run(set_alpha)
-    told = json.loads(browser.until("document.querySelector('[data-rewards]')?.dataset.rewards"))
     name = browser.run("document.querySelector('#group h3').textContent")
     data = httpx.get(f"{address}/page/data").json()["runs"][0]
     card = next(c for c in data["cards"] if c["group_id"] == name)
     rollouts = [{"answer": a, "mean_entropy": u} for a, u in zip(card["answers"], card["mean_entropies"])]
     rollouts = [{k: v for k, v in r.items() if k == "answer" or v is not None} for r in rollouts]
-    body = {"method": "dare", "params": {"alpha": 0.6}, "groups": [{"kind": "exact", "rollouts": rollouts}]}
-    (found,) = httpx.post(f"{address}/reward", json=body, headers={"Dare-Record": "no"}).json()["groups"]
-    assert told == [[s["answer"], s["reward"]] for s in found["support"]]
+    params = {}
+    for knob, at, value in (("alpha", 0.6, 0.6), ("tau", 0.2, 0.2), ("eps", -0.3, 0.5), ("weight", "exp", "exp")):
+        params[knob] = value
+        body = {"method": "dare", "params": params, "groups": [{"kind": "exact", "rollouts": rollouts}]}
+        (found,) = httpx.post(f"{address}/reward", json=body, headers={"Dare-Record": "no"}).json()["groups"]
+        told = json.dumps([[s["answer"], s["reward"]] for s in found["support"]])
+        browser.run(
+            f"((k) => {{ k.value = {json.dumps(at)}; k.dispatchEvent(new Event('input')); }})(document.getElementById('knob-{knob}'))"
+        )
+        browser.until(
+            f"JSON.stringify(JSON.parse(document.querySelector('[data-rewards]')?.dataset.rewards ?? '0')) === JSON.stringify({told})"
+        )
 
     browser.run("(document.querySelector('.try').nextElementSibling.open = true)")
     methods = browser.until("document.querySelector('.try').nextElementSibling.querySelector('table')?.textContent")
@@ -139,3 +146,55 @@ def test_the_token_leaves_the_address_bar(browser, serve):
     browser.until(f"{TEXT}.includes('No group has been scored yet')")
     browser.driver.execute_script("sessionStorage.clear()")
     browser.console()
+
+
+def test_the_keyboard_reaches_groups_and_sliders(browser, serve):
+    from selenium.webdriver import ActionChains, Keys
+
+    def press(key):
+        ActionChains(browser.driver).send_keys(key).perform()
+
+    address = serve()
+    for body in steps(4):
+        httpx.post(f"{address}/reward", json=body).raise_for_status()
+    browser.driver.get(address)
+    browser.until("document.querySelectorAll('.list button').length > 4")
+    seen = set()
+    for _ in range(120):
+        press(Keys.TAB)
+        seen.add(browser.run("document.activeElement.id || document.activeElement.parentElement?.className || ''"))
+        if browser.run("document.activeElement.id") == "knob-alpha":
+            break
+    else:
+        pytest.fail(f"Tab never came to the slider, but to {sorted(seen)}")
+    before = float(browser.run("document.activeElement.value"))
+    press(Keys.ARROW_RIGHT)
+    assert float(browser.run("document.activeElement.value")) == pytest.approx(before + 0.01)
+    browser.until("document.querySelector('[data-rewards]')")
+
+
+def test_a_screen_reader_finds_headings_names_and_numbers(browser, serve):
+    """Headings without a gap, a name for everything that can be operated, and a table behind every chart."""
+    address = serve()
+    for body in steps(4):
+        httpx.post(f"{address}/reward", json=body).raise_for_status()
+    browser.driver.get(address)
+    browser.until("document.querySelectorAll('.chart canvas').length > 4")
+    tree = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    role = {n["nodeId"]: n.get("role", {}).get("value") for n in tree if not n.get("ignored")}
+    name = {n["nodeId"]: n.get("name", {}).get("value", "").strip() for n in tree if not n.get("ignored")}
+    operated = [
+        i for i, r in role.items() if r in {"button", "link", "slider", "combobox", "textbox", "DisclosureTriangle"}
+    ]
+    assert len(operated) > 20
+    assert [role[i] for i in operated if not name[i]] == []
+    levels = [
+        p["value"]["value"]
+        for n in tree
+        if not n.get("ignored") and role[n["nodeId"]] == "heading"
+        for p in n["properties"]
+        if p["name"] == "level"
+    ]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert browser.run("[...document.querySelectorAll('.chart')].filter((c) => !c.querySelector('table')).length") == 0
