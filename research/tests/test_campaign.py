@@ -300,7 +300,7 @@ def test_a_part_is_what_its_page_plans(monkeypatch, tmp_path, capsys):
     assert stamps == [{"preregistration": "campaign-e5.md"}]
     assert {(c.settings.steps, c.seed, c.stage) for c in wanted} == {(96, 0, "campaign")}
     assert len(wanted) == 48
-    for more in (["--arms", "ttrl"], ["--seeds", "1"], ["--smoke"], ["--set", "eps=0.1"]):
+    for more in (["--arms", "ttrl"], ["--seeds", "0"], ["--smoke"], ["--set", "eps=0.1"]):
         assert main([*part, "e5", *more]) == 2
         assert "its page says what is run" in capsys.readouterr().err
 

@@ -11,6 +11,7 @@ import pytest
 from dare_research.page import campaign
 from dare_research.page.bars import BETTER, FLOOR, GAIN, LEVEL, WORSE, verdict
 from dare_research.page.campaign import PARTS, campaign_page
+from dare_research.page.campaign_further import _line
 from dare_research.publish import pack, publish
 from dare_research.results import SUMS, Place
 from dare_research.statistics.contrasts import Contrast, Ends
@@ -121,17 +122,16 @@ def test_the_second_bars_are_those_of_the_preregistration():
 def test_no_outcome_before_all_runs_are_in(full, missing):
     """Not of the second part either, which takes runs of the first."""
     gone = sorted(E1.planned)[-missing:]
-    page = campaign_page([r for r in full if r["id"] not in gone], resamples=300)
+    page = campaign_page([r for r in full if r["id"] not in gone], resamples=300, shown=PARTS[:3])
     assert f"**{192 - missing} of 192 runs are in; no outcome is shown before all are.**" in page
     assert "**48 of 48 runs are in; no outcome is shown before all are, and those of E1.**" in page
-    ours = page.split("\n## E2\n")[0]
-    assert "|" not in ours
-    assert "###" not in ours
+    assert "|" not in page
+    assert "###" not in page
     assert ("commit `c0ffee`" in page.split("## E1b")[0]) == (missing < 192)
 
 
 def test_the_first_part_is_shown_without_the_second(full):
-    page = campaign_page([r for r in full if r.get("arm") != "gmae"], resamples=1000)
+    page = campaign_page([r for r in full if r.get("arm") != "gmae"], resamples=1000, shown=PARTS[:3])
     one, other = page.split("\n## E1b\n")
     other = other.split("\n## E1c\n")[0]
     assert one.count("###") == 4
@@ -144,7 +144,7 @@ def test_a_run_without_its_end_or_of_another_design_is_not_in(full):
     cut = {**last, "evaluations": [{**last["evaluations"][0], "step": 8}]}
     other = {**last, "id": last["id"].replace("steps32", "steps2")}
     for changed in (cut, other):
-        page = campaign_page([changed if r is last else r for r in full], resamples=300)
+        page = campaign_page([changed if r is last else r for r in full], resamples=300, shown=PARTS[:1])
         assert "**191 of 192 runs are in" in page
 
 
@@ -226,7 +226,7 @@ def test_p_values_are_corrected_over_all_nine(full, monkeypatch):
 
 def test_the_tokens_of_waves_stand_beside_those_of_their_rivals(full):
     fewer = [{**r, "tokens": 300_000} if r.get("arm") == "dare_waves" else r for r in full]
-    found = rows(campaign_page(fewer, resamples=1000), "Tokens generated", "E1c")
+    found = rows(campaign_page(fewer, resamples=300, shown=[E1C]), "Tokens generated", "E1c")
     assert found == [[regime, "300", "400", "400", "400", "400"] for regime in REGIMES]
 
 
@@ -246,12 +246,23 @@ def test_the_break_even_is_where_the_line_crosses(page, full):
     assert 0.55 < float(own[2]) < 0.61
     assert own[-1] == "between .53 and .62: **met**"
     assert "Not worse by 1 point: **met**" in page
+    partly = [r for r in full if r["record"] != "run" or "/20" not in r["id"] or r["id"] in E3.planned]
+    assert "E1 and E2 are not all in" in campaign_page(partly, resamples=300, shown=[E3])
     sunk = deepcopy([r for r in full if r.get("regime") not in REGIMES or "96" not in r["id"]])
     for r in sunk:
         if r.get("arm") == "calibrated_vote" and r["regime"] not in REGIMES:
             last = r["evaluations"][-1]["sets"]["adapted"]
             last["right"] = [n - 9 for n in last["right"]]
-    assert "Not worse by 1 point: **missed**" in campaign_page(sunk, resamples=300)
+    assert "Not worse by 1 point: **missed**" in campaign_page(sunk, resamples=300, shown=[E3])
+
+
+def test_a_line_that_falls_has_no_break_even():
+    falling = np.array([[0.5, 0.1], [0.6, 0.0], [0.7, -0.1]])
+    slope, _, zero, low, _, flat = _line(falling)
+    assert slope < 0
+    assert zero == pytest.approx(0.6)
+    assert np.isnan(low)
+    assert flat == 1
 
 
 def test_a_run_that_ends_below_its_own_height_fell(page):

@@ -42,7 +42,7 @@ class RunRecorder:
             self.keeper = Link(setup, lambda event, why: runs.warn("", event, why))
         if settings.run_log and not _writable(settings.run_log):
             why = "DARE_RUN_LOG is no folder that can be written, and groups will be missing there"
-            runs.warn("", "run_log_failed", why, folder=settings.run_log)
+            runs.warn("", "run_log_unwritable", why, folder=settings.run_log)
 
     def scored(
         self,

@@ -199,7 +199,7 @@ def test_a_place_that_cannot_be_written_is_told_at_the_start(logged, tmp_path, m
     monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("shut") and may(path, mode))
     service, _ = logged(run_log=str(tmp_path / place))
     (warning,) = service.get("/info").json()["warnings"]
-    assert warning["event"] == "run_log_failed"
+    assert warning["event"] == "run_log_unwritable"
     assert "DARE_RUN_LOG is no folder that can be written" in warning["why"]
     assert str(tmp_path) not in warning["why"]
     assert service.state.recorder.keeper.pid == 0

@@ -3,6 +3,7 @@
 import csv
 import json
 import shlex
+import time
 import types
 from urllib.parse import parse_qs, urlsplit
 
@@ -322,8 +323,10 @@ def test_what_the_doctor_asks_is_no_part_of_a_run(start_service, tmp_path):
         assert main(["doctor", "--reward-url", url, "--waiters", "10"]) == 0
         own = {"groups": [{"group_id": "own", "rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]}
         assert httpx.post(f"{url}/reward", json=own).status_code == 200
-        while not httpx.get(f"{url}/info").json()["run_log"]["flushed"]:
-            pass
+        for _ in range(600):
+            if httpx.get(f"{url}/info").json()["run_log"]["flushed"]:
+                break
+            time.sleep(0.05)
         assert [line["group_id"] for line in read_run(tmp_path)] == ["own"]
 
 

@@ -131,8 +131,8 @@ CHARTS: Final = (
     Chart(
         "votes",
         "Rollouts of a prompt",
-        "Rollouts that the label came from, and those of them that are trained. With adaptive voting, votes that are "
-        "missing to your `votes` were saved.",
+        "Rollouts behind the label, and how many of them are trained. With adaptive voting, the gap to the full number "
+        "of votes is what was saved.",
         (Curve("votes", "all", "main"), Curve("votes_trained", "trained", "quiet")),
         unit="rollouts",
     ),

@@ -115,10 +115,10 @@ FITTED = """By `calibrate`, from 32 labelled prompts of the probe split before t
 the gate needs a |statistic| of 3. AUROC and vote: of the base on its adapted prompts, 64 rollouts each."""
 
 
-def campaign_page(records: Sequence[JSON], *, resamples: int = RESAMPLES) -> str:
+def campaign_page(records: Sequence[JSON], *, resamples: int = RESAMPLES, shown: Sequence[CampaignPart] = PARTS) -> str:
     """The page, from raw records."""
     done = {run.id for run in parse(records).runs if run.complete}
-    parts = [f"## {part.title}\n\n{_part(part, records, done, resamples)}" for part in PARTS]
+    parts = [f"## {part.title}\n\n{_part(part, records, done, resamples)}" for part in shown]
     return "\n\n".join([INTRO, *parts]) + "\n"
 
 

@@ -66,9 +66,12 @@ def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
         [regime, str(base), number(auroc), points(dare), points(calibrated)]
         for (regime, base), (auroc, dare, calibrated) in own.items()
     ]
+    line = _line(np.array([v[:2] for v in own.values()]))
     beside = PARTS["e1"].ids() | PARTS["e2"].ids()
-    whole = Study(parse([r for r in records if r["record"] != "run" or r["id"] in beside]))
-    lines = [_line(np.array([v[:2] for v in d.values()])) for d in (own, own | _doses(whole, REGIMES))]
+    told = "E1 and E2 are not all in | | |"
+    if beside <= {r["id"] for r in records if r["record"] == "run"}:
+        whole = Study(parse([r for r in records if r["record"] != "run" or r["id"] in beside]))
+        told = _told(_line(np.array([v[:2] for v in (own | _doses(whole, REGIMES)).values()])))
     nested = [
         base
         for regime in PARTS["e3"].regimes
@@ -78,9 +81,9 @@ def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
     if found is None:
         return NOTHING
     said = LINE.format(
-        own=_told(lines[0]),
-        all=_told(lines[1]),
-        word="met" if BREAK_EVEN[0] <= lines[0][2] <= BREAK_EVEN[1] else "missed",
+        own=_told(line),
+        all=told,
+        word="met" if line[0] > 0 and BREAK_EVEN[0] <= line[2] <= BREAK_EVEN[1] else "missed",
         gain=points(found.estimate),
         ends=interval(found.deciding.low, found.deciding.high),
         over=interval(found.over_bases.low, found.over_bases.high),
@@ -133,7 +136,8 @@ def _line(points_BX: Floats, draws: int = 4000) -> tuple[float, float, float, fl
     chosen = np.random.default_rng(0).integers(len(points_BX), size=(draws, len(points_BX)))
     slopes, levels = _fit(points_BX[chosen])
     rising = slopes > 1e-12
-    low, high = np.quantile(-levels[rising] / slopes[rising], [0.025, 0.975])
+    zeros = -levels[rising] / slopes[rising]
+    low, high = np.quantile(zeros, [0.025, 0.975]) if len(zeros) else (np.nan, np.nan)
     (slope,), (level,) = _fit(points_BX[None])
     return slope, level, -level / slope, float(low), float(high), float(1 - rising.mean())
 

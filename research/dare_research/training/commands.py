@@ -102,7 +102,11 @@ def _complete(arguments: argparse.Namespace, design: Design) -> None:
     """Defaults of what chooses runs; RequestError if a part is told what its page says."""
     defaults = {"stage": "confirm", "regimes": REGIMES[:1], "arms": DEFAULT, "bases": 4, "seeds": 4}
     if arguments.part:
-        given = [name for name in (*defaults, "lr", "temperature", "steps", "set") if getattr(arguments, name)]
+        given = [
+            name
+            for name in (*defaults, "lr", "temperature", "steps", "set")
+            if getattr(arguments, name) not in (None, [])
+        ]
         if given or design != DEFAULT_DESIGN:
             raise RequestError(
                 f"--part: its page says what is run; leave out --{given[0] if given else 'smoke and --scale'}",
