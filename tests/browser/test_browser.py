@@ -30,6 +30,16 @@ def steps(count, run="a run"):
         yield {"run": run, "step": step, "shadow": ["ttrl", "scrl"], "groups": few}
 
 
+def opened(browser, serve, shown):
+    """The page of a service that has seen four steps, once it shows these elements."""
+    address = serve()
+    for body in steps(4):
+        httpx.post(f"{address}/reward", json=body).raise_for_status()
+    browser.driver.get(address)
+    browser.until(f"document.querySelectorAll('{shown}').length > 4")
+    return address
+
+
 def pictures(browser, name):
     folder = os.environ.get("DARE_TEST_PICTURES")
     for width in (1280, 390):
@@ -119,11 +129,7 @@ def test_the_page_is_live_and_its_sliders_tell_what_the_service_tells(browser, s
 
 
 def test_what_the_reader_has_open_stays_open(browser, serve):
-    address = serve()
-    for body in steps(4):
-        httpx.post(f"{address}/reward", json=body).raise_for_status()
-    browser.driver.get(address)
-    browser.until("document.querySelectorAll('.list button').length > 4")
+    address = opened(browser, serve, ".list button")
     browser.run("document.querySelectorAll('.list button')[3].click()")
     name = browser.run("document.querySelector('#group h3').textContent")
     browser.run("document.getElementById('table-agreement').click()")
@@ -154,11 +160,7 @@ def test_the_keyboard_reaches_groups_and_sliders(browser, serve):
     def press(key):
         ActionChains(browser.driver).send_keys(key).perform()
 
-    address = serve()
-    for body in steps(4):
-        httpx.post(f"{address}/reward", json=body).raise_for_status()
-    browser.driver.get(address)
-    browser.until("document.querySelectorAll('.list button').length > 4")
+    opened(browser, serve, ".list button")
     seen = set()
     for _ in range(120):
         press(Keys.TAB)
@@ -175,11 +177,7 @@ def test_the_keyboard_reaches_groups_and_sliders(browser, serve):
 
 def test_a_screen_reader_finds_headings_names_and_numbers(browser, serve):
     """Headings without a gap, a name for everything that can be operated, and a table behind every chart."""
-    address = serve()
-    for body in steps(4):
-        httpx.post(f"{address}/reward", json=body).raise_for_status()
-    browser.driver.get(address)
-    browser.until("document.querySelectorAll('.chart canvas').length > 4")
+    opened(browser, serve, ".chart canvas")
     tree = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     role = {n["nodeId"]: n.get("role", {}).get("value") for n in tree if not n.get("ignored")}
     name = {n["nodeId"]: n.get("name", {}).get("value", "").strip() for n in tree if not n.get("ignored")}
