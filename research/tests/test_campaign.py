@@ -11,7 +11,7 @@ import pytest
 
 from dare_research.page.report import WANTED
 from dare_research.training import commands, jobs, runner
-from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, FULL, chosen_params
+from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, E1D, FULL, chosen_params
 from dare_research.training.corpus import SPLITS
 from dare_research.training.examine import grade
 from dare_research.training.families import split_of
@@ -34,7 +34,8 @@ def test_the_arms_of_the_campaign():
     }
     assert set(E1B) == {"gmae", "ttrl_gt_quarter"}
     assert set(E1C) == {"dare_waves", "dare_40", "ttrl_masked"}
-    for name in (*CAMPAIGN, *E1B, *E1C):
+    assert set(E1D) == {"ddrl", "ear"}
+    for name in (*CAMPAIGN, *E1B, *E1C, *E1D):
         arm = ARMS[name]
         given = {"exponent": 1.0} if arm.labels else {}
         assert find(arm.method).resolve({**arm.params, **given}).items() >= arm.params.items()
@@ -42,7 +43,7 @@ def test_the_arms_of_the_campaign():
 
 def test_the_first_study_is_as_it_was():
     """What was planned then does not grow by the arms of now."""
-    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter", *E1B, *E1C} & {
+    assert not {"calibrated_vote", "vote_2", "vote_4", "gt_quarter", *E1B, *E1C, *E1D} & {
         *DEFAULT,
         *FULL,
         *(a for *_, a in WANTED),
@@ -308,3 +309,4 @@ def test_a_part_is_what_its_page_plans(monkeypatch, tmp_path, capsys):
 def test_a_longer_run_is_looked_at_more_often():
     assert DESIGN.evaluated(32) == (8, 16, 24, 32)
     assert DESIGN.evaluated(96) == (8, 16, 24, 32, 48, 64, 80, 96)
+    assert DESIGN.evaluated(512) == (8, 16, 24, *range(48, 512, 32), 512)

@@ -21,7 +21,7 @@ from dare_research.training.plan import DOSES
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
-E1, E1B, E1C, E2, E3, E5 = PARTS
+E1, E1B, E1C, E1D, E1E, E2, E3, E5 = PARTS
 NEEDED = sorted(set.union(*(set(part.needed) for part in PARTS)))
 RESEARCH = Place(Path(__file__).parents[1], "campaign")
 ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}
@@ -85,7 +85,7 @@ def rows(page, title, part="E1"):
 def test_the_planned_runs_are_those_of_the_preregistration(part):
     text, plan = RESEARCH.page(part.plan.page).read_text().replace("\n", " "), part.plan
     assert f"{len(plan.arms)} arms " in text
-    many = f"{len(plan.bases)} bases x {plan.seeds} seed{'s' * (plan.seeds > 1)} = {len(part.planned)} runs"
+    many = f"{len(plan.bases)} base{'s' * (len(plan.bases) > 1)} x {plan.seeds} seed{'s' * (plan.seeds > 1)} = {len(part.planned)} runs"
     assert f"x {len(plan.regimes)} regimes x {many}" in text
     assert all(f"`{name}`" in text for name in (*plan.arms, *(set(plan.regimes) - set(REGIMES))))
     if plan.steps > 32:

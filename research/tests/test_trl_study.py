@@ -152,13 +152,12 @@ def watched(tmp_path, monkeypatch):
     design = replace(plan.SMOKE, between=())
     model = new_model(design.pretraining.shape, new_tokenizer(), seed=1)
     keep(model, design.pretraining.shape, tmp_path / "informative-0")
-    seen = {"groups": [], "replies": [], "advantages": []}
-    prepare, score = GRPOTrainer._generate_and_score_completions, Scorer.score
+    seen = {"groups": [], "replies": [], "losses": []}
+    loss, score = GRPOTrainer._compute_loss, Scorer.score
 
-    def prepared(self, inputs):
-        found = prepare(self, inputs)
-        seen["advantages"].append(found["advantages"].tolist())
-        return found
+    def trained(self, model, inputs):
+        seen["losses"].append(inputs)
+        return loss(self, model, inputs)
 
     def scored(self, groups, **more):
         rewards, reply = score(self, groups, **more)
@@ -166,7 +165,7 @@ def watched(tmp_path, monkeypatch):
         seen["replies"].append(reply)
         return rewards, reply
 
-    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", prepared)
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", trained)
     monkeypatch.setattr(Scorer, "score", scored)
     for module in (grpo_run, trl_adapter):
         name = "described" if module is grpo_run else "rollout"
@@ -181,14 +180,21 @@ def watched(tmp_path, monkeypatch):
     return run
 
 
-def test_gmae_is_trained_on_its_own_advantages(watched):
-    seen = watched("gmae", prompts=2, votes=8, trained=4, steps=2)
-    assert len(seen["replies"]) == len(seen["advantages"]) == 2
-    for reply, trained in zip(seen["replies"], seen["advantages"], strict=True):
-        own = [group.advantages for group in reply.groups]
-        assert all(a[4:] == (None,) * 4 for a in own)
-        assert len({round(x, 6) for a in own for x in a[:4]}) > 2
-        assert trained == pytest.approx([x for a in own for x in a[:4]], abs=1e-6)
+@pytest.mark.parametrize("arm", ["gmae", "ddrl", "ear"])
+def test_the_advantages_of_the_reply_are_trained_on_as_they_are(watched, arm):
+    """What is not selected is in no loss, and its tokens are not counted."""
+    seen = watched(arm, prompts=2, votes=8, trained=4, steps=2)
+    rows = 8 if arm == "ddrl" else 4
+    assert len(seen["replies"]) == len(seen["losses"]) == 2
+    for reply, trained in zip(seen["replies"], seen["losses"], strict=True):
+        own = [group.advantages[:rows] for group in reply.groups]
+        assert all(group.advantages[rows:] == (None,) * (8 - rows) for group in reply.groups)
+        expected = sorted(x for a in own for x in a if x is not None)
+        masked = trained["completion_mask"].sum(dim=1) == 0
+        assert sorted(trained["advantages"][~masked].tolist()) == pytest.approx(expected, abs=1e-6)
+        assert int(masked.sum()) == sum(x is None for a in own for x in a) == (8 if arm == "ddrl" else 0)
+        assert trained["num_items_in_batch"] == trained["completion_mask"].sum()
+        assert set(expected) <= {-1.0, 1.0} if arm == "ddrl" else len({round(x, 6) for x in expected}) > 2
 
 
 def test_labels_are_rewards_on_a_quarter_and_the_vote_on_the_rest(watched):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from ..statistics.contrasts import RESAMPLES, Contrast, holm
@@ -75,6 +76,11 @@ FURTHER: Final = (
 )
 FEWER: Final = (("dare_waves", "dare", LEVEL), ("dare_waves", "dare_40", BETTER), ("ttrl_masked", "ttrl", LEVEL))
 LAST: Final = tuple(Registered(arm, rival, regime, (bar,), 0) for arm, rival, bar in FEWER for regime in REGIMES)
+RESHAPED: Final = tuple(
+    Registered(arm, "ttrl", regime, (bar,), predicted)
+    for arm, bars, gains in (("ddrl", (LEVEL, LEVEL, LEVEL), (0, 0, 0)), ("ear", (BETTER, LEVEL, WORSE), (1, 0, -1)))
+    for regime, bar, predicted in zip(REGIMES, bars, gains, strict=True)
+)
 MISCONCEPTIONS: Final = tuple(
     Registered(arm, "ttrl", regime, (bar,), predicted)
     for arm, bars, gains in (
@@ -96,9 +102,11 @@ PARTS: Final = (
     CampaignPart("E1", PLANNED["e1"], E1),
     CampaignPart("E1b", PLANNED["e1b"], FURTHER, others=CAMPAIGN),
     CampaignPart("E1c", PLANNED["e1c"], LAST, others=CAMPAIGN),
+    CampaignPart("E1d", PLANNED["e1d"], RESHAPED, others=("ttrl",)),
+    CampaignPart("E1e", PLANNED["e1e"], further={"Who fell": partial(collapsed, PLANNED["e1e"])}),
     CampaignPart("E2", PLANNED["e2"], MISCONCEPTIONS, further={"Over three sets of facts": fact_sets}),
     CampaignPart("E3", PLANNED["e3"], further={"Break-even": dose_response}),
-    CampaignPart("E5", PLANNED["e5"], LONGER, further={"Who fell": collapsed}),
+    CampaignPart("E5", PLANNED["e5"], LONGER, further={"Who fell": partial(collapsed, PLANNED["e5"])}),
 )
 
 INTRO = """# Campaign: results

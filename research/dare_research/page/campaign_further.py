@@ -12,7 +12,7 @@ from dare_reward._segments import Floats
 
 from ..statistics.contrasts import contrast
 from ..training.corpus import REGIMES
-from ..training.parts import PARTS, STAGE
+from ..training.parts import PARTS, STAGE, PlannedPart
 from ..training.plan import fact_set
 from ..training.records import TrainedRun, parse
 from .bars import FLOOR, verdict
@@ -93,9 +93,9 @@ def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
     return f"{DOSES}\n\n{table(head, rows)}\n\n{said}"
 
 
-def collapsed(study: Study, _: Sequence[Mapping[str, Any]]) -> str:
-    """The mean curves, and how many runs ended below what they had reached."""
-    part, rows = PARTS["e5"], []
+def collapsed(part: PlannedPart, study: Study, _: Sequence[Mapping[str, Any]]) -> str:
+    """The mean curves of a part's arms, and how many runs ended below what they had reached."""
+    rows = []
     steps: list[int] = []
     for regime, arm in product(part.regimes, part.arms):
         runs = study.runs(STAGE, regime, arm)

@@ -15,7 +15,7 @@ from dare_reward.methods import find
 
 from .sampling import SampledRollout
 
-__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "E1B", "E1C", "FULL", "Arm", "chosen_params"]
+__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "E1B", "E1C", "E1D", "FULL", "Arm", "chosen_params"]
 
 Fields = list[dict[str, Any]]
 Tell = Callable[[Sequence[SampledRollout], Random], Fields]
@@ -58,12 +58,12 @@ class Arm:
     labels      labelled prompts of the probe split on which the exponent is fitted before the run, with the base
     share       of the adapted prompts that it trains on
     supervised  share of the adapted prompts whose true label is the reward, instead of the method's
-    own         the method's own advantages are trained on, as they are
+    own         what is asked beside rewards; the advantages of the reply are trained on, as they are
+    selects     every vote is a row of the trainer, and the reply selects those to train on
     votes       rollouts of a prompt, the trained ones included; 0: as many as the settings say
     waves       votes come in waves, by this line of `VoteRollout`
     train_on    as of `DareReward`
-    stages      where it is planned: `confirm`; a page of the campaign that registers it, `campaign`, `campaign-e1b`,
-                `campaign-e1c`
+    stages      where it is planned: `confirm`; a page of the campaign that registers it, as `campaign-e1b`
     """
 
     name: str
@@ -79,7 +79,8 @@ class Arm:
     labels: int = 0
     share: float = 1.0
     supervised: float = 0.0
-    own: bool = False
+    own: Mapping[str, str] = field(default_factory=dict)
+    selects: bool = False
     votes: int = 0
     waves: str = ""
     train_on: str = "all"
@@ -124,11 +125,13 @@ _DECLARED: Final = (
     Arm("vote_2", "weighted_vote", {"exponent": 2.0}, stages=CAMPAIGN_ONLY),
     Arm("vote_4", "weighted_vote", {"exponent": 4.0}, stages=CAMPAIGN_ONLY),
     Arm("gt_quarter", "gt", share=0.25, contender=False, stages=CAMPAIGN_ONLY),
-    Arm("gmae", "gmae", own=True, stages=("campaign-e1b",)),
+    Arm("gmae", "gmae", own={"advantage": "gmae"}, stages=("campaign-e1b",)),
     Arm("ttrl_gt_quarter", "ttrl", supervised=0.25, contender=False, stages=("campaign-e1b",)),
     Arm("dare_waves", "dare", waves="auto", stages=("campaign-e1c",)),
     Arm("dare_40", "dare", votes=40, stages=("campaign-e1c",)),
     Arm("ttrl_masked", "ttrl", train_on="reasoning", stages=("campaign-e1c",)),
+    Arm("ddrl", "ttrl", own={"selection": "ddrl", "advantage": "fixed"}, selects=True, stages=("campaign-e1d",)),
+    Arm("ear", "ttrl", own={"advantage": "grpo", "reshape": "ear"}, stages=("campaign-e1d",)),
 )
 ALL_ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED})
 ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED if not a.retired})
@@ -138,6 +141,7 @@ FULL: Final = tuple(a.name for a in ARMS.values() if "confirm" in a.stages)
 CAMPAIGN: Final = tuple(a.name for a in ARMS.values() if "campaign" in a.stages)
 E1B: Final = tuple(a.name for a in ARMS.values() if "campaign-e1b" in a.stages)
 E1C: Final = tuple(a.name for a in ARMS.values() if "campaign-e1c" in a.stages)
+E1D: Final = tuple(a.name for a in ARMS.values() if "campaign-e1d" in a.stages)
 
 
 def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -161,13 +161,25 @@ def train(
             if state.global_step in at:
                 evaluate(model, state.global_step)
 
+    class AsTold(GRPOTrainer):  # type: ignore[misc]
+        """Trains on the advantages of the reply. A row that has none is neither in the loss nor in its tokens."""
+
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            found = super()._generate_and_score_completions(inputs)
+            told = torch.tensor([torch.nan if a is None else a for a in reward.advantages])
+            mask = found["completion_mask"] * ~told.isnan()[:, None]
+            return {**found, "advantages": told.nan_to_num(), "completion_mask": mask, "num_items_in_batch": mask.sum()}
+
+    if arm.selects:
+        settings = replace(settings, trained=settings.votes)
+    reward = _reward(arm, settings, url, seed)
     rollouts = WavesSource(arm, settings, url) if arm.waves else RolloutSource(arm, settings, Random(seed))
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        trainer = GRPOTrainer(
+        trainer = (AsTold if arm.own else GRPOTrainer)(
             model=model,
             processing_class=tokenizer,
-            reward_funcs=_reward(arm, settings, url, seed),
+            reward_funcs=reward,
             args=_config(arm, settings, seed, Path(folder)),
             train_dataset=Dataset.from_list(
                 [{"prompt": p.prompt, "gold": p.answer, SUPERVISED: p.prompt in supervised} for p in problems]
@@ -189,10 +201,10 @@ def train(
 def _reward(arm: Arm, settings: RunSettings, url: str, seed: int) -> Any:
     if arm.local is None:
         params = {**arm.params, **dict(settings.params)}
-        kind = OwnAdvantages if arm.own else PartlySupervised if arm.supervised else DareReward
-        return kind(
-            url, method=arm.method, label="gold", kind="exact", on_error="raise", train_on=arm.train_on, **params
-        )
+        own = {"own": arm.own} if arm.own else {}
+        kind = OwnAdvantages if own else PartlySupervised if arm.supervised else DareReward
+        asked = {"method": arm.method, "train_on": arm.train_on, **own, **params}
+        return kind(url, label="gold", kind="exact", on_error="raise", **asked)
     local, random = arm.local, Random(seed)
 
     def reward(completions: Sequence[str], **_: Any) -> list[float]:

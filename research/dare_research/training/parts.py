@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from .arms import CAMPAIGN, E1B, E1C
+from .arms import CAMPAIGN, E1B, E1C, E1D
 from .corpus import REGIMES
 from .plan import DEFAULT, DOSES, Cell, cells
 
@@ -48,6 +48,8 @@ PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
         "e1": PlannedPart("campaign", CAMPAIGN),
         "e1b": PlannedPart("campaign-e1b", E1B),
         "e1c": PlannedPart("campaign-e1c", E1C),
+        "e1d": PlannedPart("campaign-e1d", E1D),
+        "e1e": PlannedPart("campaign-e1e", ("ttrl", "ttrl_masked", "ddrl"), bases=(0,), seeds=1, steps=512),
         "e2": PlannedPart("campaign-e2", CALIBRATED, bases=(200, 201, 300, 301)),
         "e3": PlannedPart("campaign-e3", CALIBRATED, regimes=("plain", *DOSES), bases=(200, 300)),
         "e5": PlannedPart("campaign-e5", ("ttrl", "dare", "rent", "calibrated_vote"), seeds=1, steps=96),

@@ -57,8 +57,9 @@ class Design:
     between: tuple[int, ...] = (8, 16, 24)
 
     def evaluated(self, steps: int) -> tuple[int, ...]:
-        """The steps of a run's evaluations: those between, in a longer run every 16th too, and the last."""
-        return tuple(sorted({*(s for s in self.between if s < steps), *range(16, steps, 16), steps}))
+        """The steps of a run's evaluations: those between, then every 16th (at most some 16 in all), and the last."""
+        later = range(16, steps, max(16, steps // 16))
+        return tuple(sorted({*(s for s in self.between if s < steps), *later, steps}))
 
     def families(self, stage: str) -> tuple[str, ...]:
         return self.confirm if stage in {"confirm", "campaign", "long", "sensitivity"} else self.develop

@@ -16,20 +16,23 @@ SUPERVISED = "supervised"  # a column of the dataset: whether the prompt's label
 
 
 class OwnAdvantages(DareReward):
-    """A method's own advantages where the trainer expects rewards.
+    """Beside its rewards, the advantages that the service returns: `advantages` of the last call's rows, None where the
+    reply selects others.
 
-    They sum to 0 in a group, so a trainer that subtracts the group's mean and does not scale
-    (`scale_rewards="none"`) trains on these very numbers.
+    own   what is asked beside rewards (`dare_reward.advantages.update.Update`); TRL's adapter refuses it, because TRL
+          itself would not train on it
     """
 
-    def __init__(self, url: str, **settings: Any) -> None:
+    def __init__(self, url: str, *, own: Mapping[str, Any], **settings: Any) -> None:
         super().__init__(url, **settings)
-        self.scorer = replace(self.scorer, update=(("advantage", self.scorer.method),))
+        self.scorer = replace(self.scorer, update=tuple(own.items()))
+        self.advantages: list[float | None] = []
 
-    def _told(self, trainer: Any, rewards: Any, reply: Any) -> list[Any]:  # noqa: ARG002
+    def _told(self, trainer: Any, rewards: Any, reply: Any) -> list[Any]:
         if reply is None:
             raise ReplyError("no advantages without a reply")
-        return super()._told(trainer, [group.advantages for group in reply.groups], reply)
+        self.advantages = [a for group in reply.groups for a in group.advantages[: self._size(trainer)]]
+        return super()._told(trainer, rewards, reply)
 
 
 class PartlySupervised(DareReward):
