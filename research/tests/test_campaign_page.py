@@ -21,7 +21,7 @@ from dare_research.training.plan import DOSES
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
-E1, E1B, E1C, E1D, E1E, E2, E3, E5 = PARTS
+E1, E1B, E1C, E1D, E1E, E2, E3, E5, E7 = PARTS
 NEEDED = sorted(set.union(*(set(part.needed) for part in PARTS)))
 RESEARCH = Place(Path(__file__).parents[1], "campaign")
 ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}

@@ -97,6 +97,8 @@ def test_training_is_repeatable_and_arms_of_a_pair_begin_alike(tmp_path):
     assert varied["id"] == f"{one['id']}-alpha0-weightnone"
     assert one["steps"]["length"][0] == other["steps"]["length"][0] == varied["steps"]["length"][0]
     assert one["steps"]["entropy"][0] == other["steps"]["entropy"][0]
+    assert one["report"]["majority_ratio"] == pytest.approx(one["steps"]["majority_ratio"], abs=1e-4)
+    assert "report" not in other
 
 
 def test_a_kept_base_is_its_rounding_and_its_checksum_is_checked(tiny, tmp_path):

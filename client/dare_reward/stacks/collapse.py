@@ -53,12 +53,16 @@ class RunWatch:
             self._judge()
 
     def _judge(self) -> None:
-        every = columns(self._run)
-        found = run_verdict({name: column[:-1] for name, column in every.items()})
+        found = run_verdict({name: column[:-1] for name, column in self.columns.items()})
         if found.word != self.word and found.word in ("sharpening", "collapsing"):
             logger.warning("step %s: the run is %s (%s): %s", self._judged, found.word, found.rule, found.why)
         self.word = found.word
         self.collapsing |= found.word == "collapsing"
+
+    @property
+    def columns(self) -> dict[str, list[float | None]]:
+        """The report's figures by step, which the word is made of. The last step may have more to come."""
+        return columns(self._run)
 
     @property
     def numbers(self) -> dict[str, float]:

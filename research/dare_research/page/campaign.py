@@ -107,6 +107,7 @@ PARTS: Final = (
     CampaignPart("E2", PLANNED["e2"], MISCONCEPTIONS, further={"Over three sets of facts": fact_sets}),
     CampaignPart("E3", PLANNED["e3"], further={"Break-even": dose_response}),
     CampaignPart("E5", PLANNED["e5"], LONGER, further={"Who fell": partial(collapsed, PLANNED["e5"])}),
+    CampaignPart("E7", PLANNED["e7"], further={"Who fell": partial(collapsed, PLANNED["e7"])}),
 )
 
 INTRO = """# Campaign: results

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from dare_reward.stacks.collapse import RunWatch, watch_of
 from dare_reward.stacks.trl import DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, loss_masks
 from dare_reward.stacks.trl_rollout import rollout as described
@@ -41,6 +42,8 @@ KEPT: Final = {
     "loss": "loss",
     "entropy": "entropy",
 }
+# Of the report's figures: what its rules on a run look at.
+REPORTED: Final = ("step", "distinct_across", "distinct_within", "invalid", "zero_variance", "majority_ratio", "flips")
 Evaluate = Callable[[Any, int], None]
 ParamValue = float | str
 
@@ -193,9 +196,15 @@ def train(
     return {
         "settings": settings.record(),
         "steps": _curves(trainer.state.log_history),
+        **({"report": _reported(watch_of(reward.scorer, trainer))} if arm.local is None else {}),
         "tokens": rollouts.tokens,
         "seconds": round(time.monotonic() - begun, 1),
     }
+
+
+def _reported(watch: RunWatch) -> dict[str, list[float | None]]:
+    """What the report's rules look at, by step."""
+    return {name: column for name, column in watch.columns.items() if name in REPORTED}
 
 
 def _reward(arm: Arm, settings: RunSettings, url: str, seed: int) -> Any:
@@ -204,7 +213,7 @@ def _reward(arm: Arm, settings: RunSettings, url: str, seed: int) -> Any:
         own = {"own": arm.own} if arm.own else {}
         kind = OwnAdvantages if own else PartlySupervised if arm.supervised else DareReward
         asked = {"method": arm.method, "train_on": arm.train_on, **own, **params}
-        return kind(url, label="gold", kind="exact", on_error="raise", **asked)
+        return kind(url, label="gold", kind="exact", on_error="raise", on_collapse="warn", **asked)
     local, random = arm.local, Random(seed)
 
     def reward(completions: Sequence[str], **_: Any) -> list[float]:

@@ -27,6 +27,7 @@ class PlannedPart:
     bases: tuple[int, ...] = (0, 1, 2, 3)
     seeds: int = 2
     steps: int = DEFAULT.settings.steps
+    lr: float = DEFAULT.settings.lr
 
     def cells(self, *others: str) -> Iterator[Cell]:
         """Its runs, with those of `others` among its arms."""
@@ -36,7 +37,7 @@ class PlannedPart:
             bases=self.bases,
             arms=(*self.arms, *others),
             seeds=range(self.seeds),
-            settings=[replace(DEFAULT.settings, steps=self.steps)],
+            settings=[replace(DEFAULT.settings, steps=self.steps, lr=self.lr)],
         )
 
     def ids(self, others: Sequence[str] = ()) -> frozenset[str]:
@@ -53,5 +54,6 @@ PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
         "e2": PlannedPart("campaign-e2", CALIBRATED, bases=(200, 201, 300, 301)),
         "e3": PlannedPart("campaign-e3", CALIBRATED, regimes=("plain", *DOSES), bases=(200, 300)),
         "e5": PlannedPart("campaign-e5", ("ttrl", "dare", "rent", "calibrated_vote"), seeds=1, steps=96),
+        "e7": PlannedPart("campaign-e7", ("ttrl", "dare", "rent"), seeds=1, steps=64, lr=3e-3),
     }
 )
