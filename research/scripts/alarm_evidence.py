@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Does a label-free signal of a step tell that pass@1 is about to fall? Written to research/docs/alarm.md with `--write`.
 
-Over the published runs of the training study (stage confirm, arms without labels). A rule is a signal, a direction and a
-threshold: it fires at the first step, from the 8th on, at which the mean of the last 4 steps over that of the first 4
-passes the threshold. Signal and threshold are chosen on half of the bases of each regime, and judged on the other half;
-then the halves change places. Nothing is trained, and labels are looked at here only.
+Over the published runs of the training study (stage confirm, arms without labels), and over those of E7 of the campaign,
+which a learning rate forces to collapse. A rule is a signal, a direction and a threshold: it fires at the first step,
+from the 8th on, at which the mean of the last 4 steps, over that of the first 4 or less it, passes the threshold. Signal and
+threshold are chosen on half of the bases of each regime, and judged on the other half; then the halves change places.
+The rules of the report are judged as they are. Nothing is trained, and labels are looked at here only.
 
     python research/scripts/alarm_evidence.py [--write]
 """
@@ -13,39 +14,58 @@ import argparse
 import gzip
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dare_research.training.grpo_run import REPORTED
+from dare_research.training.parts import PARTS
 from dare_reward._segments import Floats
+from dare_reward.commands.methods import markdown
+from dare_reward.report.verdict import RULES, rules_by_step, word_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "alarm.md"
-SIGNALS = ("majority_ratio", "reward_std", "entropy", "length", "grad_norm")
+SIGNALS = ("majority_ratio", "reward_std", "entropy", "length", "grad_norm")  # over their early value
+WITHIN, SHARES = ("distinct_across", "distinct_within"), ("invalid", "zero_variance")  # over it, and less it
 NOT_LABEL_FREE = ("gt", "random", "format")  # labels, and two controls that reward no answer
 WINDOW, FIRST = 4, 8
 FALL = 0.02  # of pass@1, below the best evaluation so far
 HALVES = ((0, 1), (2, 3))  # bases of each regime
 RISE = 0.15  # of the majority share over its early value, as the report's `agreement-rises` wants
 
+JUDGED = ("judged on bases", "rule", "where chosen: falls warned of, false alarms", "falls warned of",
+          "steps before (median)", "false alarms", "pass@1 at the stop")  # fmt: skip
+RULED = [name for name in RULES if word_of(name) in ("collapsing", "sharpening")]
+
 Rule = Callable[["Run"], int | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """Steps of the evaluations with pass@1 on the adapted prompts, and each signal over its early value by step."""
+    """Steps of the evaluations with pass@1 on the adapted prompts, and each signal beside its early value by step.
+
+    fired   of a forced run: the report's rule at each step
+    """
 
     base: int
     steps: tuple[int, ...]
     accuracy: tuple[float, ...]
     signals: dict[str, Floats]
+    fired: tuple[str | None, ...] | None = None
 
     @property
     def fell(self) -> int | None:
-        """The first evaluation that lies FALL below the best one before it, if the last one does so too."""
+        """The first evaluation that lies FALL below the best one before it, if the last one does so too.
+
+        Of a forced run, the first evaluation from which on all lie below half of the best.
+        """
         best = np.maximum.accumulate(self.accuracy)
+        if self.fired is not None:
+            high = np.flatnonzero(np.array(self.accuracy) >= best / 2)[-1]
+            return self.steps[high + 1] if high + 1 < len(self.steps) else None
         low = [s for s, a, b in zip(self.steps, self.accuracy, best, strict=True) if a < b - FALL]
         return low[0] if self.accuracy[-1] < best[-1] - FALL else None
 
@@ -56,23 +76,46 @@ class Run:
 
 
 def runs(path: Path = ROOT / "results" / "training.jsonl.gz") -> Iterator[Run]:
-    bases: dict[tuple[str, int], dict[str, Any]] = {}
+    """Those of stage confirm."""
+    bases = {}
+    for record in _records(path):
+        if record.get("stage") != "confirm":
+            continue
+        if record["record"] == "base":
+            bases[record["regime"], record["base"]] = record
+        elif record["record"] == "run" and record["arm"] not in NOT_LABEL_FREE:
+            run = _run(record, bases[record["regime"], record["base"]])
+            share = moving(record["steps"]["majority_ratio"])
+            yield replace(run, signals={**run.signals, "rise": share - share[WINDOW - 1]})
+
+
+def forced(path: Path = ROOT / "results" / "campaign.jsonl.gz") -> Iterator[Run]:
+    """Those of E7; none before all are in."""
+    found, wanted = list(_records(path)), PARTS["e7"].ids()
+    own = [r for r in found if r["id"] in wanted]
+    if len(own) < len(wanted):
+        return
+    bases = {(r["regime"], r["base"]): r for r in found if r["record"] == "base"}
+    for record in own:
+        run, signals = _run(record, bases[record["regime"], record["base"]]), record["report"]
+        means = {name: moving(signals[name]) for name in (*WITHIN, *SHARES)}
+        early = {name: values[WINDOW - 1] for name, values in means.items()}
+        more = {n: means[n] / early[n] if n in WITHIN else means[n] - early[n] for n in means}
+        fired = tuple(rules_by_step({name: signals[name] for name in REPORTED}))
+        yield replace(run, signals={**run.signals, **more}, fired=fired)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
     with gzip.open(path, "rt") as file:
-        for record in map(json.loads, file):
-            if record.get("stage") != "confirm":
-                continue
-            place = (record["regime"], record["base"])
-            if record["record"] == "base":
-                bases[place] = record["evaluation"]
-            elif record["record"] == "run" and record["arm"] not in NOT_LABEL_FREE:
-                looks = [bases[place], *record["evaluations"]]
-                accuracy = tuple(
-                    float(np.mean(e["sets"]["adapted"]["right"])) / e["sets"]["adapted"]["n"] for e in looks
-                )
-                means = {name: moving(record["steps"][name]) for name in SIGNALS}
-                signals = {name: values / values[WINDOW - 1] for name, values in means.items()}
-                signals["rise"] = means["majority_ratio"] - means["majority_ratio"][WINDOW - 1]
-                yield Run(record["base"], tuple(e["step"] for e in looks), accuracy, signals)
+        yield from map(json.loads, file)
+
+
+def _run(record: dict[str, Any], base: dict[str, Any]) -> Run:
+    looks = [base["evaluation"], *record["evaluations"]]
+    accuracy = tuple(float(np.mean(e["sets"]["adapted"]["right"])) / e["sets"]["adapted"]["n"] for e in looks)
+    means = {name: moving(record["steps"][name]) for name in SIGNALS}
+    signals = {name: values / values[WINDOW - 1] for name, values in means.items()}
+    return Run(record["base"], tuple(e["step"] for e in looks), accuracy, signals)
 
 
 def moving(values: Sequence[float]) -> Floats:
@@ -93,6 +136,11 @@ def threshold(name: str, sign: int, level: float) -> Rule:
 
 def after(steps: int) -> Rule:
     return lambda _: steps
+
+
+def reported(*rules: str) -> Rule:
+    """Fires at the first step, counted from 1, at which one of the report's rules does."""
+    return lambda run: next((i for i, rule in enumerate(run.fired or (), 1) if rule in rules), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +172,16 @@ def judged(rule: Rule, some: Sequence[Run]) -> Judged:
 
 def candidates(some: Sequence[Run]) -> Iterator[tuple[str, Rule]]:
     """Thresholds at quantiles of what the runs themselves show."""
-    for name in SIGNALS:
+    for name in (n for n in (*SIGNALS, *WITHIN, *SHARES) if n in some[0].signals):
         seen = np.concatenate([r.signals[name][FIRST - 1 :] for r in some])
         for sign, word in ((1, "above"), (-1, "below")):
-            for level in np.quantile(seen, np.linspace(0.05, 0.95, 19)):
-                yield f"{name} {word} {level:.3g} of its early value", threshold(name, sign, float(level))
+            for level in np.unique(np.quantile(seen, np.linspace(0.05, 0.95, 19))):
+                beside = (
+                    f"{word} its early value by {level:+.3g}"
+                    if name in SHARES
+                    else f"{word} {level:.3g} of its early value"
+                )
+                yield f"{name} {beside}", threshold(name, sign, float(level))
 
 
 def separation(rule: Rule, some: Sequence[Run]) -> float:
@@ -137,52 +190,79 @@ def separation(rule: Rule, some: Sequence[Run]) -> float:
     return found.warned / found.falls - found.false / found.others
 
 
-def rows(every: Sequence[Run]) -> Iterator[list[str]]:
+def rows(every: Sequence[Run], named: Sequence[tuple[str, Rule]], stops: Sequence[int]) -> Iterator[list[str]]:
+    """What is chosen on half of the bases, and what `named` says, judged on the other half."""
     for chosen_on, judged_on in (HALVES, HALVES[::-1]):
         known = [r for r in every if r.base in chosen_on]
         asked = [r for r in every if r.base in judged_on]
         best = max(candidates(known), key=lambda c: separation(c[1], known))
         useful = max(candidates(known), key=lambda c: judged(c[1], known).accuracy)
-        fixed = max(
-            ((f"stop after {n} steps", after(n)) for n in (8, 16, 24)), key=lambda c: judged(c[1], known).accuracy
-        )
-        names = (("never stop", lambda _: None), fixed, ("separates best: " + best[0], best[1]),
-                 ("ends highest: " + useful[0], useful[1]),
-                 (f"majority_ratio more than {RISE:g} above its early value", threshold("rise", 1, RISE)))  # fmt: skip
-        for name, rule in names:
-            own, other = judged(rule, known), judged(rule, asked)
-            lead = "-" if other.lead is None else f"{other.lead:g}"
-            yield [
-                " and ".join(map(str, judged_on)), name, f"{own.warned}/{own.falls}, {own.false}/{own.others}",
-                f"{other.warned}/{other.falls}", lead, f"{other.false}/{other.others}", f"{other.accuracy:.1f}",
-            ]  # fmt: skip
-        yield [" and ".join(map(str, judged_on)), "the best evaluation, which labels tell", "", "", "", "",
-               f"{100 * float(np.mean([max(r.accuracy) for r in asked])):.1f}"]  # fmt: skip
+        fixed = max(((f"stop after {n} steps", after(n)) for n in stops), key=lambda c: judged(c[1], known).accuracy)
+        rules = (("never stop", lambda _: None), fixed, ("separates best: " + best[0], best[1]),
+                 ("ends highest: " + useful[0], useful[1]), *named)  # fmt: skip
+        place = " and ".join(map(str, judged_on))
+        for name, rule in rules:
+            own = judged(rule, known)
+            yield [place, name, f"{own.warned}/{own.falls}, {own.false}/{own.others}", *cells(judged(rule, asked))]
+        yield [place, "the best evaluation, which labels tell", "", "", "", "", best_evaluation(asked)]
 
 
-def table() -> str:
-    """What `--write` puts into the page."""
+def cells(found: Judged) -> list[str]:
+    lead = "-" if found.lead is None else f"{found.lead:g}"
+    return [f"{found.warned}/{found.falls}", lead, f"{found.false}/{found.others}", f"{found.accuracy:.1f}"]
+
+
+def best_evaluation(some: Sequence[Run]) -> str:
+    return f"{100 * float(np.mean([max(r.accuracy) for r in some])):.1f}"
+
+
+def slight() -> str:
+    """The runs of the study, whose falls are slight."""
     every = list(runs())
     lowest = min(r.accuracy[-1] - max(r.accuracy) for r in every)
-    head = ["judged on bases", "rule", "where chosen: falls warned of, false alarms", "falls warned of",
-            "steps before (median)", "false alarms", "pass@1 at the stop"]  # fmt: skip
-    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows(every))]
     fell = sum(r.fell is not None for r in every)
+    rise = (f"majority_ratio more than {RISE:g} above its early value", threshold("rise", 1, RISE))
     return (
         f"{len(every)} runs of 32 steps; {fell} fall by more than {100 * FALL:g} points of pass@1 below their best "
-        f"evaluation, the worst by {-100 * lowest:.1f}.\n\n" + "\n".join(lines) + "\n"
+        f"evaluation, the worst by {-100 * lowest:.1f}.\n\n"
+        + markdown(JUDGED, list(rows(every, [rise], (8, 16, 24))))
+        + "\n"
     )
+
+
+def collapses() -> str:
+    """The runs that a learning rate forces: the report's rules on all of them, then chosen rules as above."""
+    every = list(forced())
+    if not every:
+        return "The runs of E7 are not all in.\n"
+    collapsing = [name for name in RULED if word_of(name) == "collapsing"]
+    named = [(f"`{name}`", reported(name)) for name in RULED]
+    named += [("*collapsing*", reported(*collapsing)), ("*sharpening* or *collapsing*", reported(*RULED))]
+    all_of_them = [[name, *cells(judged(rule, every))] for name, rule in [("never stop", after(10**6)), *named]]
+    all_of_them.append(["the best evaluation, which labels tell", "", "", "", best_evaluation(every)])
+    fell = sum(r.fell is not None for r in every)
+    halves = rows(every, named[-2:], (8, 16, 24, 32, 48))
+    return (
+        f"{len(every)} runs of 64 steps; {fell} collapse: they end below half of their best pass@1.\n\n"
+        f"{markdown(('rule', *JUDGED[3:]), all_of_them)}\n\n{markdown(JUDGED, list(halves))}\n"
+    )
+
+
+BLOCKS = {"alarm": slight, "forced": collapses}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into research/docs/alarm.md")
     if not parser.parse_args().write:
-        print(table())
+        print("\n".join(made() for made in BLOCKS.values()))
         return 0
-    begin, end = "<!-- alarm -->\n", "<!-- end -->"
-    before, _, rest = PAGE.read_text().partition(begin)
-    PAGE.write_text(before + begin + table() + end + rest.partition(end)[2])
+    page = PAGE.read_text()
+    for name, made in BLOCKS.items():
+        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
+        before, _, rest = page.partition(begin)
+        page = before + begin + made() + end + rest.partition(end)[2]
+    PAGE.write_text(page)
     return 0
 
 

@@ -1,6 +1,7 @@
 """The page of the alarm says what its script finds in the published runs."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,23 @@ def test_a_fall_is_one_that_lasts():
     assert run([0.5, 0.6, 0.55, 0.6, 0.59], ones).fell is None
 
 
+def test_a_collapse_is_a_loss_of_half_that_lasts():
+    def forced(accuracy):
+        return replace(run(accuracy, [1.0] * 32), fired=(None,) * 32)
+
+    assert forced([0.5, 0.6, 0.29, 0.4, 0.2, 0.1]).fell == 32
+    assert forced([0.5, 0.6, 0.29, 0.1, 0.2, 0.3]).fell is None
+    assert forced([0.5, 0.6, 0.5, 0.5, 0.5, 0.31]).fell is None
+
+
+def test_the_rules_of_the_report_fire_at_the_step_that_they_name():
+    fired = (None,) * 7 + ("no-rule-fires", "agreement-rises", "answers-vanish")
+    own = replace(run([0.5, 0.4], [1.0] * 10), fired=fired)
+    assert alarm.reported("answers-vanish")(own) == 10
+    assert alarm.reported("answers-vanish", "agreement-rises")(own) == 9
+    assert alarm.reported("one-answer-everywhere")(own) is None
+
+
 def test_a_rule_warns_only_before_the_fall_shows():
     signal = [1.0] * 19 + [2.0] * 13  # the 20th step
     rule = alarm.threshold("entropy", 1, 1.5)
@@ -34,4 +52,5 @@ def test_a_rule_warns_only_before_the_fall_shows():
 
 def test_the_page_is_that_of_the_results():
     page = alarm.PAGE.read_text()
-    assert f"<!-- alarm -->\n{alarm.table()}<!-- end -->" in page
+    for name, made in alarm.BLOCKS.items():
+        assert f"<!-- {name} -->\n{made()}<!-- end -->" in page
