@@ -1,7 +1,7 @@
 """What a run does, in a word, by rules with names. docs/report.md explains each of them.
 
-The rules on the run itself see no label. They are heuristics: their thresholds come from what papers report and have
-not been tested on runs that collapse. No label-free number can see a diverse consensus on wrong answers.
+The rules on the run itself see no label. They are heuristics: their thresholds come from what papers report, and
+research/docs/alarm.md judges them on runs that collapse. No label-free number can see a diverse consensus on wrong answers.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _text(value: float | None) -> str:
 def entropy_verdict(total: float, squares: float, count: float) -> RunVerdict:
     """Whether low entropy means right, by the mean AUROC of `count` groups and its normal 95% interval."""
     if count < MINIMUM:
-        return _said("too-few-mixed-groups", f"{count:.0f} such groups found, {MINIMUM} needed")
+        return _said("too-few-mixed-groups", f"{count:.0f} such group{'s' * (count != 1)} found, {MINIMUM} needed")
     mean = total / count
     half = 1.96 * sqrt(max(squares / count - mean * mean, 0.0) / (count - 1))
     why = f"AUROC {mean:.2f}, 95% interval {mean - half:.2f} to {mean + half:.2f}, over {count:.0f} groups"

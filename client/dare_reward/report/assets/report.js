@@ -145,13 +145,14 @@ window.dareReport = (() => {
   function tiles(run) {
     const several = run.columns.step.length > 5;
     const shown = ([key]) => run.columns[key].some(known) && !(key === "entropy_auroc" && run.entropy.rule === FEW_MIXED);
-    return el("dl", { class: "tiles", "aria-label": "Measures, early and now" },
+    const list = el("dl", { class: "tiles", "aria-label": "Measures, early and now" },
       TILES.filter(shown).map(([key, name, meaning]) => {
         const [early, now] = ends(run.columns[key]);
         return el("div", { class: "tile" }, el("dt", { class: "name" }, name), el("dd", { class: "now" }, num(now)),
           several ? el("dd", { class: "then" }, `${num(early)} early`) : null,
           meaning ? el("dd", { class: "then" }, meaning) : null);
       }));
+    return several ? [list, el("p", { class: "note" }, "Means over the last 3 steps; early: over the first 3.")] : [list];
   }
 
   // --- charts ---------------------------------------------------------------------------------------------------------
@@ -459,8 +460,8 @@ window.dareReport = (() => {
       el("h1", {}, (data.runs.length > 1 || data.live ? run.run : data.title) || data.title || "Unnamed run"),
       facts(run, data), chooser,
       el("h2", { id: "verdict", tabindex: "-1" }, "Verdict"),
-      el("p", { class: "note" }, "The verdict on the run comes from rules that see no label. They are heuristics, not tested on collapsing runs yet. No label-free rule can see that prompts agree on wrong answers, each on its own. A few dozen labelled prompts can."),
-      verdicts(run, data.rules), tiles(run),
+      el("p", { class: "note" }, "The verdict on the run comes from rules that see no label. They are heuristics: docs/report.md says how they did on runs that collapse. No label-free rule can see that prompts agree on wrong answers, each on its own. A few dozen labelled prompts can."),
+      verdicts(run, data.rules), ...tiles(run),
       run.verdict.rule === "one-set" ? null : el("section", {}, el("h2", {}, "Over steps"),
         el("p", { class: "lead" }, curves ? "Move over a chart to read all of them at that step. A click on a name in a legend hides its curve." : "All groups belong to one step: there is nothing to draw over time."),
         curves ? shadeKey(run, data.rules) : null, curves ? charts(run, data.charts, data.rules) : null),
