@@ -58,12 +58,12 @@ class Browser:
         sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [url for url in sent if not url.startswith(("data:", "chrome"))]
 
-    def save(self, path):
-        """The whole page as a picture."""
+    def picture(self, top=0, height=None):
+        """The whole page as a PNG, or its part that begins `top` pixels down."""
         size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        clip = {"x": 0, "y": top, "width": size["width"], "height": height or size["height"] - top, "scale": 1}
         shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
-        path.write_bytes(base64.b64decode(shot["data"]))
+        return base64.b64decode(shot["data"])
 
 
 @pytest.fixture(scope="session")

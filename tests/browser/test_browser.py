@@ -1,7 +1,9 @@
-"""Page and report in headless Chromium. Pictures go to $DARE_TEST_PICTURES, if it is set."""
+"""Page and report in headless Chromium. `scripts/test_pages.py` says where pictures go, if any are kept."""
 
+import io
 import json
 import os
+import shutil
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +16,8 @@ from dare_reward.cli import main
 pytestmark = pytest.mark.browser
 
 EXAMPLE = "examples/arithmetic_m64.jsonl"
+TRAINED = "research/results/run-confident-0.jsonl.gz"  # the run log of a training, research/scripts/collapsing_run.py
+DOCUMENTS = os.environ.get("DARE_DOCS_PICTURES")
 HOSTILE = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'><style>body{display:none}</style>\u202e\x1b"
 TEXT = "document.body.textContent"
 
@@ -49,7 +53,43 @@ def pictures(browser, name):
             wide = browser.run("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} pixels wide on a screen of {width}"
             if folder:
-                browser.save(Path(folder) / f"{name}-{width}-{scheme}.png")
+                (Path(folder) / f"{name}-{width}-{scheme}.png").write_bytes(browser.picture())
+    browser.screen()
+
+
+def draw(browser, name):
+    """The pictures of docs/report.md: report and page at both widths, light and dark."""
+    from PIL import Image
+
+    def part(width, scheme, selector=None, height=1100):
+        browser.screen(width, scheme)
+        browser.run("document.activeElement.blur()")
+        time.sleep(0.6)
+        top = (
+            browser.run(f"document.querySelector('{selector}').getBoundingClientRect().top + scrollY - 16")
+            if selector
+            else 0
+        )
+        return Image.open(io.BytesIO(browser.picture(top, height))).convert("RGB")
+
+    def write(image, file):
+        image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+            Path(DOCUMENTS) / file, optimize=True
+        )
+
+    if name == "run-report":
+        write(part(1280, "light", height=1390), "report.png")
+    browser.run(
+        "[...document.querySelectorAll('.list button')].some((b) => (b.click(), document.querySelectorAll('.answers .answer').length > 5))"
+    )
+    if name == "run-report":
+        browser.run("[...document.querySelectorAll('.answers .answer button')][2].click()")
+        write(part(1280, "dark", ".reader", 800), "report-group-dark.png")
+    else:
+        both = Image.new("RGB", (800, 1100), "#888888")
+        both.paste(part(390, "light"), (0, 0))
+        both.paste(part(390, "dark", "#group"), (410, 0))
+        write(both, "report-phone.png")
     browser.screen()
 
 
@@ -126,6 +166,32 @@ def test_the_page_is_live_and_its_sliders_tell_what_the_service_tells(browser, s
         f"{address}/methods",
     }
     assert httpx.get(f"{address}/page/data").json()["runs"][0]["groups"] == data["groups"]  # nothing of it was recorded
+
+
+def test_a_run_log_is_the_same_in_report_and_page(browser, serve, tmp_path):
+    log, out = tmp_path / "log" / "confident-0", tmp_path / "run.html"
+    log.mkdir(parents=True)
+    shutil.copy(TRAINED, log / "20260301T101500123Z-1-00000000-000000.jsonl.gz")
+    assert main(["report", str(log), "-o", str(out)]) == 0
+    browser.driver.get("about:blank")  # no page of an earlier test asks its service any more
+    browser.console()
+    told = []
+    for name, url in (("run-report", out.as_uri()), ("run-page", serve(DARE_RUN_LOG=str(log.parent)))):
+        browser.screen()
+        browser.driver.get(url)
+        browser.until("document.querySelectorAll('.chart canvas').length > 8")
+        browser.until(
+            "document.querySelector('.facts').textContent.includes('400 groups')"
+        )  # the page reads on meanwhile
+        told.append(
+            browser.run("['.headline', '.verdicts'].map((c) => document.querySelector(c).textContent).join(' ')")
+        )
+        pictures(browser, name)
+        if DOCUMENTS:
+            draw(browser, name)
+        assert browser.console() == []
+    assert told[0] == told[1]
+    assert told[0].startswith("Accuracy fell from 0.45 to 0.00")
 
 
 def test_what_the_reader_has_open_stays_open(browser, serve):
