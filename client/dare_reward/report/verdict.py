@@ -1,7 +1,8 @@
 """What a run does, in a word, by rules with names. docs/report.md explains each of them.
 
 The rules on the run itself see no label. They are heuristics: their thresholds come from what papers report, and
-research/docs/alarm.md judges them on runs that collapse. No label-free number can see a diverse consensus on wrong answers.
+research/docs/alarm.md judges them on runs that collapse. No label-free number can see a diverse consensus on wrong
+answers.
 """
 
 from __future__ import annotations
