@@ -48,6 +48,12 @@ def train(tiny, tmp_path):
 
 
 def offline(call, *, method="dare"):
+    """Rewards of the trained rollouts, as `scored` has them."""
+    size = M if call["training"] else M_EVAL
+    return [r for g in scored(call, method=method).groups for r in g.rewards[:size]]
+
+
+def scored(call, *, method="dare"):
     """What the library says of a call's logged completions and independently computed entropies."""
     size = M if call["training"] else M_EVAL
     rows = [
@@ -62,8 +68,7 @@ def offline(call, *, method="dare"):
         }
         for i in range(0, len(rows), size)
     ]
-    reply = dare_reward.estimate(groups, method=method)
-    return [r for g in reply.groups for r in g.rewards[:size]]
+    return dare_reward.estimate(groups, method=method)
 
 
 def differ(calls):
@@ -88,6 +93,30 @@ def test_rewards_are_those_of_the_logged_completions(train, service, trainer, ch
             assert entry["dare/abstained"] == 0
             assert 0 <= entry["dare/label_accuracy"] <= 1
     assert any("eval_dare/majority_ratio" in entry for entry in result["log"])
+
+
+def test_the_table_of_completions_that_trl_writes_has_our_columns(train, service, tmp_path):
+    """`log_completions=True`: a parquet file a step, each rollout's own row."""
+    import pandas as pd
+
+    result = train(service.url, steps=2, votes=1, chat=False, log_completions=True)
+    labels, files = set(), sorted((tmp_path / "run" / "completions").iterdir())
+    for call, file in zip(result["calls"], files, strict=True):
+        table, groups = pd.read_parquet(file), scored(call).groups
+        assert list(table["completion"]) == call["texts"]
+        answers = given(table["dare/answer"])
+        assert answers == [a for g in groups for a in g.answers[:M]]
+        assert len(set(answers)) > 1, "equal rows would hide a wrong order"
+        assert given(table["dare/pseudo_label"]) == [g.pseudo_label for g in groups for _ in range(M)]
+        assert list(table["dare/kept"]) == [kept for g in groups for kept in g.keep[:M]]
+        assert list(table["dare/group_flags"]) == [", ".join(g.flags) for g in groups for _ in range(M)]
+        labels |= {g.pseudo_label for g in groups}
+    assert len(labels) > 1
+
+
+def given(column):
+    """What a file of pandas has for None: NaN, in columns of strings."""
+    return [None if isinstance(x, float) else x for x in column]
 
 
 def test_other_method_by_url(train, service):
