@@ -378,6 +378,20 @@ def test_a_misspelt_address_variable_is_named(monkeypatch):
         common.from_environment("verl")
 
 
+def test_trl_groups_are_named_after_their_prompts(service):
+    """In any order and step the same name; a prompt that comes twice in a step has two."""
+    reward = DareReward(URL, num_generations=2, method="ttrl")
+    texts = ["\\boxed{1}", "\\boxed{2}"]
+    chat = [{"role": "user", "content": "r"}]
+    for prompts in (["p", chat, "p"], [chat, "q", "p"]):
+        reward([p for p in prompts for _ in range(2)], texts * 3)
+    one, two = ([g["group_id"] for g in body["groups"]] for body in service.bodies)
+    assert one[2] == f"{one[0]}-2"
+    assert (two[0], two[2]) == (one[1], one[0])
+    assert len({*one, *two}) == 4
+    assert not any("prompt" in r for body in service.bodies for g in body["groups"] for r in g["rollouts"])
+
+
 def test_trl_extras_of_a_rollout_func(service):
     reward = DareReward(URL, num_generations=2)
     texts = ["\\boxed{1}", "\\boxed{2}"]
@@ -886,7 +900,7 @@ def test_ranks_of_different_size(monkeypatch):
 def test_every_rank_tells_trl_the_same_numbers(service, monkeypatch):
     """TRL gathers what ranks log: one that logs less than the others would leave them waiting."""
     texts = [["\\boxed{1}", "\\boxed{1}"], ["\\boxed{2}", "no idea"]]
-    parts = [[{"text": t} for t in own] for own in texts]
+    parts = [[{"prompt": "p", "text": t} for t in own] for own in texts]
     told = []
     with gloo(monkeypatch, parts):
         for rank, own in enumerate(texts):

@@ -50,6 +50,14 @@ def test_the_word_of_each_whole_step():
     assert (calm.word, calm.collapsing, calm.numbers) == ("fine", False, {"run_state": 0.0, "collapsed": 0.0})
 
 
+def test_flips_are_known_of_prompts_that_have_names():
+    watch = RunWatch()
+    for step in range(3):
+        groups = [{"group_id": f"p{i}", **g} for i, g in enumerate(batch(step, collapsed=step == 2))]
+        watch.see(dare_reward.estimate(groups, method="ttrl"), step)
+    assert watch.columns["flips"] == [None, 0.0, 1.0]
+
+
 @pytest.mark.parametrize("label", [None, "7", "100"])
 def test_labels_do_not_act(label):
     assert run(RunWatch(), label=label) == run(RunWatch())

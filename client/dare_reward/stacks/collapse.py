@@ -37,7 +37,7 @@ class RunWatch:
     _last: int | None = None
 
     def see(self, reply: Reply | None, step: int | None = None) -> None:
-        """Count a reply's groups. Adapters number groups by place, so label flips are not known.
+        """Count a reply's groups. TRL's groups have the names of their prompts, so its label flips are known.
 
         Steps that begin again are those of another training in this process, which starts without a past.
         """
@@ -45,7 +45,7 @@ class RunWatch:
             self.word, self.collapsing, self._run, self._judged = "too early", False, RunTotals(""), None
         self._last = self._last if step is None else step
         for group in reply.groups if reply is not None else ():
-            self._run.add({**group_json(group), "group_id": None, "step": step})
+            self._run.add({**group_json(group), "step": step})
         places = sorted(self._run.steps)
         whole = places[-2] if len(places) > 1 else None
         if whole is not None and whole != self._judged:

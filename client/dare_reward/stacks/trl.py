@@ -6,8 +6,10 @@ from all ranks, scored at one place, and each rank gets its own rewards back.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -82,7 +84,11 @@ class DareReward:
         self._check_order(trainer, prompts)
         self._log_masks(columns)
         ids = columns.get("completion_ids") or [None] * len(completions)
-        rows = [rollout(trainer, text_of(c), i) for c, i in zip(completions, ids, strict=True)]
+        names = (_digest(p) for p in prompts)
+        rows = [
+            {"prompt": name, **rollout(trainer, text_of(c), i)}
+            for name, c, i in zip(names, completions, ids, strict=True)
+        ]
         given = {k: columns[k] for k in EXTRAS if k in columns}
         if self.entropy == "forward" and trainer is not None and not given.keys() & SOURCES:
             given["token_entropies"] = forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
@@ -129,18 +135,24 @@ class DareReward:
         columns.get("log_metric", lambda *_: None)("dare/no_span", sum(lost) / max(len(lost), 1))
 
     def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Group]:
-        """Consecutive rows; after a group's own come its votes, which are scored and not trained."""
+        """Consecutive rows; after a group's own come its votes, which are scored and not trained.
+
+        A group is named after its prompt, so that the report knows the prompt again in a later step.
+        """
         size = self._size(trainer)
         if not size or len(rows) % size:
             raise RequestError(
                 f"{len(rows)} completions are not whole groups of num_generations={size}; pass num_generations"
             )
-        out = []
+        out, seen = list[Group](), Counter[str]()
         for start in range(0, len(rows), size):
             own = rows[start : start + size]
-            members = [{k: v for k, v in r.items() if k not in {"vote_only", "label"}} for r in own]
+            name = own[0]["prompt"]
+            seen[name] += 1
+            members = [{k: v for k, v in r.items() if k not in {"prompt", "vote_only", "label"}} for r in own]
             votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in own)]
-            out.append(group(str(start // size), members + votes, label=own[0].get("label"), kind=self.kind))
+            once = name if seen[name] == 1 else f"{name}-{seen[name]}"
+            out.append(group(once, members + votes, label=own[0].get("label"), kind=self.kind))
         return out
 
     def _size(self, trainer: Any) -> int | None:
@@ -225,6 +237,10 @@ def _stop(trainer: Any) -> None:
         trainer.add_callback(trainer._dare_stop)  # noqa: SLF001
     trainer._dare_stop.asked = True  # noqa: SLF001
     say_once("the run collapses: the training ends after this step (on_collapse=stop)")
+
+
+def _digest(prompt: Any) -> str:
+    return blake2b(repr(prompt).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def _different(prompts: Sequence[Any]) -> int:
