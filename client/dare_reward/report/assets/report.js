@@ -204,7 +204,7 @@ window.dareReport = (() => {
       const { place, run, rules, chart, curves, names } = plot;
       if (plot.made) plot.made.destroy();
       const share = chart.unit === "share";
-      const points = run.columns.step.length <= 30;
+      const points = (values) => run.columns.step.length <= 30 || values.some((v, i) => known(v) && !known(values[i - 1]) && !known(values[i + 1]));
       plot.made = new uPlot({
         width: Math.max(place.clientWidth, 200), height: chart.name === "truth" ? 200 : 170,
         cursor: { sync: { key: "steps" }, y: false, points: { size: 7 } },
@@ -214,7 +214,7 @@ window.dareReport = (() => {
             ...(share ? { splits: [0, 0.2, 0.4, 0.6, 0.8, 1] } : {}) }],
         series: [{ label: run.unit, value: (u, v) => (known(v) ? String(v) : "–") },
           ...curves.map((c, i) => { const stroke = colour(TONES[c.tone] || c.tone); return {
-            label: names[i], stroke, width: 1.75, spanGaps: true, points: { show: points, size: 4, fill: stroke, width: 0 },
+            label: names[i], stroke, width: 1.75, spanGaps: false, points: { show: points(run.columns[c.key]), size: 4, fill: stroke, width: 0 },
             value: (u, v) => num(v, 3) }; })],
         hooks: { setCursor: [(u) => u.cursor.left < 0 && last(u)], ready: [last], drawClear: [(u) => shade(u, run, rules, tints)], drawAxes: [(u) => level(u, chart.level, faint)] },
       }, [run.columns.step, ...curves.map((c) => run.columns[c.key])], place);
