@@ -89,18 +89,23 @@ def runs(path: Path = ROOT / "results" / "training.jsonl.gz") -> Iterator[Run]:
             yield replace(run, signals={**run.signals, "rise": share - share[WINDOW - 1]})
 
 
-def forced(path: Path = ROOT / "results" / "campaign.jsonl.gz") -> Iterator[Run]:
-    """Those of E7; none before all are in."""
-    found, wanted = list(_records(path)), PARTS["e7"].ids()
+def of_part(part: str, path: Path = ROOT / "results" / "campaign.jsonl.gz") -> Iterator[Run]:
+    """Those of a part of the campaign; none before all are in. Forced ones, if their records hold the report's figures."""
+    found, wanted = list(_records(path)), PARTS[part].ids()
     own = [r for r in found if r["id"] in wanted]
     if len(own) < len(wanted):
         return
     bases = {(r["regime"], r["base"]): r for r in found if r["record"] == "base"}
     for record in own:
-        run, signals = _run(record, bases[record["regime"], record["base"]]), record["report"]
-        means = {name: moving(signals[name]) for name in (*WITHIN, *SHARES)}
+        run, signals = _run(record, bases[record["regime"], record["base"]]), record.get("report")
+        if signals is None:
+            yield run
+            continue
+        # A step in which no prompt has a label has no distinct labels.
+        means = {name: moving([x or 0.0 for x in signals[name]]) for name in (*WITHIN, *SHARES)}
         early = {name: values[WINDOW - 1] for name, values in means.items()}
-        more = {n: means[n] / early[n] if n in WITHIN else means[n] - early[n] for n in means}
+        with np.errstate(invalid="ignore"):
+            more = {n: means[n] / early[n] if n in WITHIN else means[n] - early[n] for n in means}
         fired = tuple(rules_by_step({name: signals[name] for name in REPORTED}))
         yield replace(run, signals={**run.signals, **more}, fired=fired)
 
@@ -175,7 +180,7 @@ def candidates(some: Sequence[Run]) -> Iterator[tuple[str, Rule]]:
     for name in (n for n in (*SIGNALS, *WITHIN, *SHARES) if n in some[0].signals):
         seen = np.concatenate([r.signals[name][FIRST - 1 :] for r in some])
         for sign, word in ((1, "above"), (-1, "below")):
-            for level in np.unique(np.quantile(seen, np.linspace(0.05, 0.95, 19))):
+            for level in np.unique(np.nanquantile(seen, np.linspace(0.05, 0.95, 19))):
                 beside = (
                     f"{word} its early value by {level:+.3g}"
                     if name in SHARES
@@ -187,7 +192,7 @@ def candidates(some: Sequence[Run]) -> Iterator[tuple[str, Rule]]:
 def separation(rule: Rule, some: Sequence[Run]) -> float:
     """Share of the falls that it warns of, less the share of false alarms."""
     found = judged(rule, some)
-    return found.warned / found.falls - found.false / found.others
+    return found.warned / max(found.falls, 1) - found.false / max(found.others, 1)
 
 
 def rows(every: Sequence[Run], named: Sequence[tuple[str, Rule]], stops: Sequence[int]) -> Iterator[list[str]]:
@@ -198,7 +203,7 @@ def rows(every: Sequence[Run], named: Sequence[tuple[str, Rule]], stops: Sequenc
         best = max(candidates(known), key=lambda c: separation(c[1], known))
         useful = max(candidates(known), key=lambda c: judged(c[1], known).accuracy)
         fixed = max(((f"stop after {n} steps", after(n)) for n in stops), key=lambda c: judged(c[1], known).accuracy)
-        rules = (("never stop", lambda _: None), fixed, ("separates best: " + best[0], best[1]),
+        rules = (("never stop", never), fixed, ("separates best: " + best[0], best[1]),
                  ("ends highest: " + useful[0], useful[1]), *named)  # fmt: skip
         place = " and ".join(map(str, judged_on))
         for name, rule in rules:
@@ -216,39 +221,56 @@ def best_evaluation(some: Sequence[Run]) -> str:
     return f"{100 * float(np.mean([max(r.accuracy) for r in some])):.1f}"
 
 
+def never(_: Run) -> None:
+    """Does not fire."""
+
+
 def slight() -> str:
     """The runs of the study, whose falls are slight."""
-    every = list(runs())
+    rise = (f"majority_ratio more than {RISE:g} above its early value", threshold("rise", 1, RISE))
+    return falls(list(runs()), "32 steps", [rise], (8, 16, 24))
+
+
+def longer() -> str:
+    """Those of E5, some of which fall far."""
+    every = list(of_part("e5"))
+    return falls(every, "96 steps", [], (8, 16, 24, 32, 48, 64, 80)) if every else "The runs of E5 are not all in.\n"
+
+
+def falls(every: Sequence[Run], length: str, named: Sequence[tuple[str, Rule]], stops: Sequence[int]) -> str:
     lowest = min(r.accuracy[-1] - max(r.accuracy) for r in every)
     fell = sum(r.fell is not None for r in every)
-    rise = (f"majority_ratio more than {RISE:g} above its early value", threshold("rise", 1, RISE))
     return (
-        f"{len(every)} runs of 32 steps; {fell} fall by more than {100 * FALL:g} points of pass@1 below their best "
-        f"evaluation, the worst by {-100 * lowest:.1f}.\n\n"
-        + markdown(JUDGED, list(rows(every, [rise], (8, 16, 24))))
-        + "\n"
+        f"{len(every)} runs of {length}; {fell} fall by more than {100 * FALL:g} points of pass@1 below their best "
+        f"evaluation, the worst by {-100 * lowest:.1f}.\n\n{markdown(JUDGED, list(rows(every, named, stops)))}\n"
     )
 
 
 def collapses() -> str:
-    """The runs that a learning rate forces: the report's rules on all of them, then chosen rules as above."""
-    every = list(forced())
+    """Those of E7, which a learning rate forces: the report's rules on all of them, then chosen rules as above."""
+    every = list(of_part("e7"))
     if not every:
         return "The runs of E7 are not all in.\n"
     collapsing = [name for name in RULED if word_of(name) == "collapsing"]
-    named = [(f"`{name}`", reported(name)) for name in RULED]
-    named += [("*collapsing*", reported(*collapsing)), ("*sharpening* or *collapsing*", reported(*RULED))]
-    all_of_them = [[name, *cells(judged(rule, every))] for name, rule in [("never stop", after(10**6)), *named]]
-    all_of_them.append(["the best evaluation, which labels tell", "", "", "", best_evaluation(every)])
-    fell = sum(r.fell is not None for r in every)
-    halves = rows(every, named[-2:], (8, 16, 24, 32, 48))
+    words = [("*collapsing*", reported(*collapsing)), ("*sharpening* or *collapsing*", reported(*RULED))]
+    named = [("never stop", never), ("stop after 8 steps", after(8)), *((f"`{n}`", reported(n)) for n in RULED), *words]
+    table = []
+    for name, rule in named:
+        at = [step for run in every if (step := rule(run)) is not None]
+        table.append(
+            [name, f"{len(at)}/{len(every)}", f"{np.median(at):g}" if at else "-", *cells(judged(rule, every))]
+        )
+    table.append(["the best evaluation, which labels tell", "", "", "", "", "", best_evaluation(every)])
+    fell = [r.fell for r in every if r.fell is not None]
+    halves = list(rows(every, words, (8, 16, 24, 32, 48)))
     return (
-        f"{len(every)} runs of 64 steps; {fell} collapse: they end below half of their best pass@1.\n\n"
-        f"{markdown(('rule', *JUDGED[3:]), all_of_them)}\n\n{markdown(JUDGED, list(halves))}\n"
+        f"{len(every)} runs of 64 steps; {len(fell)} collapse: they end below half of their best pass@1. "
+        f"{fell.count(8)} had fallen at step 8, the first evaluation.\n\n"
+        f"{markdown(('rule', 'fires in', 'at step (median)', *JUDGED[3:]), table)}\n\n{markdown(JUDGED, halves)}\n"
     )
 
 
-BLOCKS = {"alarm": slight, "forced": collapses}
+BLOCKS = {"alarm": slight, "longer": longer, "forced": collapses}
 
 
 def main() -> int:
