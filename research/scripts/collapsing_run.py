@@ -1,7 +1,7 @@
 """Record a run that collapses, for the pictures of docs/report.md: `python research/scripts/collapsing_run.py`.
 
 `dare` trains the base `confident-0` on 48 of the campaign's prompts, at ten times the study's learning rate. The run log
-keeps prompts, texts and token entropies. It needs TRL (`pip install -e 'research[training]'`) and takes about a minute.
+keeps texts and token entropies. It needs TRL (`pip install -e 'research[training]'`) and takes about a minute.
 """
 
 import json
