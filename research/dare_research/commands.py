@@ -67,7 +67,9 @@ def register(subparsers: Any) -> None:
         add_out(action)
         action.set_defaults(run=run)
         if name == "pack":
-            action.add_argument("--study", choices=STUDIES, default=STUDIES[0], help="whose records (default training)")
+            action.add_argument(
+                "--study", choices=STUDIES, default=STUDIES[0], help="Whose records (default: training)."
+            )
 
 
 def run_simulate(arguments: argparse.Namespace) -> int:

@@ -12,12 +12,12 @@ import pytest
 from dare_research.page.report import WANTED
 from dare_research.training import commands, jobs, runner
 from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, E1D, FULL, chosen_params
-from dare_research.training.corpus import SPLITS
+from dare_research.training.corpus import SPLITS, hard_facts
 from dare_research.training.examine import grade
 from dare_research.training.families import split_of
 from dare_research.training.grpo_run import RunSettings
 from dare_research.training.plan import DEFAULT as DESIGN
-from dare_research.training.plan import Cell, cells, labelled_of, problems_of
+from dare_research.training.plan import HALVES, Cell, cells, fact_set, labelled_of, problems_of
 from dare_research.training.preregistered import registered
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
@@ -87,7 +87,7 @@ def stand_in(monkeypatch):
 
     def train(model, tokenizer, problems, arm, settings, **more):
         seen["trained"].append((arm, [p.prompt for p in problems]))
-        seen["supervised"] = set(more["supervised"])
+        seen["asked"] = dict(more["asked"])
         more["evaluate"](types_model, settings.steps)
         return {"settings": settings.record(), "steps": {}, "tokens": 1, "seconds": 1.0}
 
@@ -137,15 +137,44 @@ def test_other_arms_see_no_labels(stand_in, tmp_path):
 def test_a_quarter_of_the_prompts_has_as_many_labels_as_the_calibration(stand_in, tmp_path):
     jobs.run_cell(DESIGN, cell("gt_quarter"), tmp_path, "http://unused")
     jobs.run_cell(DESIGN, cell("ttrl"), tmp_path, "http://unused")
-    assert not stand_in["supervised"]
+    assert not stand_in["asked"]
     quarter, whole = (set(prompts) for _, prompts in stand_in["trained"])
     assert len(quarter) == ARMS["calibrated_vote"].labels == 32
     assert quarter < whole
     jobs.run_cell(DESIGN, cell("ttrl_gt_quarter"), tmp_path, "http://unused")
-    assert stand_in["supervised"] == quarter
+    assert stand_in["asked"] == {prompt: {"method": "gt"} for prompt in quarter}
     assert set(stand_in["trained"][-1][1]) == whole
     families = [f for f, p in problems_of(DESIGN, "campaign", 0)["adapted"] if p.prompt in quarter]
     assert {f: families.count(f) for f in families} == dict.fromkeys(DESIGN.confirm, 16)
+
+
+def test_a_family_has_an_exponent_from_its_own_labels(stand_in, tmp_path):
+    (record,) = jobs.run_cell(DESIGN, cell("calibrated_by_family"), tmp_path, "http://unused")
+    labelled, fitted = labelled_of(DESIGN, "campaign", 0, 32), record["calibration_by_family"]
+    asked_for = [(tuple(p.prompt for f, p in labelled if f == family), jobs.CALIBRATED) for family in DESIGN.confirm]
+    assert stand_in["examined"][:2] == asked_for
+    assert {f: own["labels"] for f, own in fitted.items()} == dict.fromkeys(DESIGN.confirm, 16)
+    problems = problems_of(DESIGN, "campaign", 0)["adapted"]
+    assert stand_in["asked"] == {p.prompt: {"params": {"exponent": fitted[f]["exponent"]}} for f, p in problems}
+    assert stand_in["trained"][0][0].params == {"exponent": 0.0}
+
+
+def test_halves_share_no_hard_fact():
+    """And differ from the campaign's prompts in nothing else: families, splits, counts."""
+    for base in (0, 1, 200):
+        found, usual = (problems_of(DESIGN, stage, base) for stage in (HALVES, "campaign"))
+        facts = {name: [hard_facts(f, p, fact_set(base)) for f, p in problems] for name, problems in found.items()}
+        adapted, known, unseen = (frozenset().union(*facts[name]) for name in ("adapted", "known", "unseen"))
+        assert not (adapted | known) & unseen
+        assert known & adapted
+        assert all(facts["known"])
+        assert all(facts["unseen"])
+        assert not all(facts["adapted"])
+        assert [f for f, _ in found["adapted"]] == [f for f, _ in usual["adapted"]]
+        for name in ("known", "unseen"):
+            assert [f for f, _ in found[name]] == [f for f, _ in usual["unseen"]]
+            assert {split_of(p.prompt, SPLITS) for _, p in found[name]} == {"unseen"}
+        assert {split_of(p.prompt, SPLITS) for _, p in found["adapted"]} == {"adapted"}
 
 
 # the commit

@@ -17,14 +17,15 @@ from dare_research.results import SUMS, Place
 from dare_research.statistics.contrasts import Contrast, Ends
 from dare_research.training.arms import CAMPAIGN
 from dare_research.training.corpus import REGIMES
-from dare_research.training.plan import DOSES
+from dare_research.training.plan import DOSES, HALVES
 from dare_research.training.records import append, read_records
 from dare_reward.cli import main
 
-E1, E1B, E1C, E1D, E1E, E2, E3, E5, E7 = PARTS
+E1, E1B, E1C, E1D, E1E, E2, E3, E4, E5, E6, E7 = PARTS
 NEEDED = sorted(set.union(*(set(part.needed) for part in PARTS)))
 RESEARCH = Place(Path(__file__).parents[1], "campaign")
 ABOVE = {"calibrated_vote": (0.12, 0.0, 0.13), "dare": (0.04, 0.0, -0.04), "rent": (0.06, -0.02, -0.12)}
+SIX = [["shift", 6], ["sub", 6]]
 DOSED = {"plain": 0.0, **DOSES}
 
 
@@ -40,24 +41,27 @@ def right(regime, base, seed, arm, where, n=64):
 
 
 def run(name):
-    _, regime, base, arm, seed, settings = name.split("/")
+    stage, regime, base, arm, seed, settings = name.split("/")
     steps = int(settings.rpartition("steps")[2])
-    sets = {w: {"n": 64, "right": right(regime, int(base), int(seed), arm, w)} for w in ("adapted", "unseen")}
+    names = ("adapted", "unseen", *(["known"] if stage == HALVES else []))
+    sets = {w: {"n": 64, "right": right(regime, int(base), int(seed), arm, w), "family": SIX} for w in names}
     fitted = {"informative": 4.0, "confident": -2.0}.get(regime, 0.0)
     before = [{"step": s, "sets": {"adapted": {"n": 8, "right": [8] * 12}}} for s in (8, 64) if s < steps > 32]
     found = {"exponent": fitted, "fitted": fitted, "statistic": 2 * fitted, "vetoed": False, "mixed": 30}
     return {
-        "record": "run", "id": name, "stage": "campaign", "regime": regime, "base": int(base), "arm": arm, "seed": int(seed),
+        "record": "run", "id": name, "stage": stage, "regime": regime, "base": int(base), "arm": arm, "seed": int(seed),
         "lr": 3e-4, "settings": {"steps": steps}, "tokens": 400_000, "evaluations": [*before, {"step": steps, "sets": sets}], "preregistration": "c0ffee",
         **({"calibration": found} if arm == "calibrated_vote" else {}),
+        **({"calibration_by_family": {"shift": found, "sub": found | {"exponent": -2.0}}} if arm == "calibrated_by_family" else {}),
     }  # fmt: skip
 
 
-def base(regime, number):
+def base(stage, regime, number):
     auroc = 0.55 + 0.2 * DOSED.get(regime, 0.75) + 0.01 * (number % 100)
-    sets = {"adapted": {"n": 64, "right": [32] * 12, "majority": [1.0, 0.0] * 6, "auroc": auroc}}
+    score = {"n": 64, "right": [32] * 12, "majority": [1.0, 0.0] * 6, "auroc": auroc, "family": SIX}
+    sets = dict.fromkeys(("adapted", "unseen", "known"), score)
     return {
-        "record": "base", "id": f"campaign/{regime}/{number}", "stage": "campaign", "regime": regime, "base": number,
+        "record": "base", "id": f"{stage}/{regime}/{number}", "stage": stage, "regime": regime, "base": number,
         "parameters": 1, "evaluation": {"step": 0, "sets": sets}, "preregistration": "c0ffee",
     }  # fmt: skip
 
@@ -65,7 +69,10 @@ def base(regime, number):
 @pytest.fixture(scope="module")
 def full():
     bases = dict.fromkeys(
-        (regime, number) for part in PARTS for number in part.plan.bases for regime in part.plan.regimes
+        (part.plan.stage, regime, number)
+        for part in PARTS
+        for number in part.plan.bases
+        for regime in part.plan.regimes
     )
     return [*(base(*key) for key in bases), *map(run, NEEDED)]
 
@@ -105,7 +112,7 @@ def test_the_bars_are_those_of_the_preregistration(part):
         for number in map(int, numbers.split(",")):
             own = part.contrasts[number - 1]
             assert contrast.startswith(f"`{own.arm}` - `{own.rival}`")
-            assert ("unseen" in contrast) == (own.where == "unseen")
+            assert all((name in contrast) == (own.where == name) for name in ("unseen", "known"))
             assert regime in {own.regime, "each"}
             assert (float(predicted) if predicted else None) == own.predicted
             assert words == own.bars[0].words
@@ -172,7 +179,7 @@ def test_beside_the_bars_stand_all_arms_and_the_exponents(page):
     ]
     assert len(fitted) == 12
     assert {r[1] for r in rows(page, "Every arm beside the vote", "E1b")} == {"`gmae`", "`ttrl_gt_quarter`"}
-    assert page.count("### Fitted exponents") == 4  # of E1, E2, E3 and E5
+    assert page.count("### Fitted exponents") == 6  # of E1 to E6
     assert fitted[0][-2:] == ["0.700", "50.0"]
 
 
@@ -271,6 +278,32 @@ def test_a_run_that_ends_below_its_own_height_fell(page):
     assert {r[-2] for r in found} == {"4 of 4"}  # from all right at steps 8 and 64
     assert found[0][2:5] == ["50.0", "100.0", "100.0"]
     assert {r[-1] for r in found[-2:-1]} == {"4 of 4"}  # rent in confident
+
+
+def test_families_stand_apart_with_their_exponents(page, full):
+    better = deepcopy([r for r in full if r["id"] in E4.planned or r["record"] == "base"])
+    for r in better:
+        if r.get("arm") == "calibrated_by_family":
+            own = r["evaluations"][-1]["sets"]["adapted"]
+            own["right"] = [n + 8 * (i < 6) for i, n in enumerate(own["right"])]
+    found = rows(campaign_page(better, resamples=300, shown=[E4]), "By family", "E4")
+    gains = {(r[0], r[1].split("`")[1]): r[2] for r in found if len(r) == 5}
+    assert len(gains) == 6
+    assert gains["shift", "calibrated_by_family"] == "+12.5"
+    assert gains["sub", "calibrated_by_family"] == "0.0"
+    assert [r for r in found if len(r) == 3 and r[0].isdigit()] == [
+        [str(n), "+0 (+0.0)", "-2 (+0.0)"] for n in E4.plan.bases
+    ]
+
+
+def test_halves_are_measured_from_the_base(page):
+    found = rows(page, "By half of the hard facts", "E6")
+    assert [r[1] for r in found] == [f"`{arm}`" for arm in E6.plan.arms] * 3
+    assert {r[2] for r in found} == {"50.0"}
+    by_arm = {(r[0], r[1]): float(r[3]) for r in found}
+    for words in ("adapted: first half", "new prompts, first half", "new prompts, second half"):
+        gain = by_arm[words, "`calibrated_vote`"] - by_arm[words, "`ttrl`"]
+        assert gain == pytest.approx(12, abs=1)  # ABOVE, whatever the base
 
 
 def test_packing_keeps_the_records_apart_from_those_of_the_study(full, tmp_path):

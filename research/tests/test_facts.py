@@ -11,8 +11,8 @@ import pytest
 from dare_research.page.facts import by_hardness, unseen_by_facts
 from dare_research.page.outcomes import BASE, FINAL, Study
 from dare_research.statistics.blocks import blocked_p, break_even
-from dare_research.training.corpus import hardness
-from dare_research.training.facts import SUBSETS, hard_facts, subset
+from dare_research.training.corpus import hard_facts, hardness
+from dare_research.training.facts import SUBSETS, subset
 from dare_research.training.families import FAMILIES, Exercise
 from dare_research.training.plan import DEFAULT, problems_of
 from dare_research.training.records import parse

@@ -254,7 +254,15 @@ def test_the_bar_is_met_by_the_committed_results():
     assert "It is met" in Place(STUDY.root).page("calibration").read_text()
 
 
-@pytest.mark.parametrize("name", ["AUROC 0.50", "AUROC 0.57", "entropy follows the vote, reversed"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AUROC 0.50",
+        "AUROC 0.57",
+        "direction varies by prompt, mean AUROC 0.60",
+        "entropy follows the vote, reversed",
+    ],
+)
 def test_the_bar_in_small(name):
     """40 projects with 32 labels: at most 3 worse, which a regime of 3% exceeds in 3 of 100 seeds."""
     size = ProjectSize(projects=40, labels=(32,), evaluated=256)

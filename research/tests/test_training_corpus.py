@@ -118,6 +118,21 @@ def test_the_regime_is_in_the_separators_alone(regime, wrong, right):
         assert share == pytest.approx(1 / len(SEPARATORS) if loose else 1.0, abs=0.06)
 
 
+def test_the_direction_of_mixed_is_its_family_s():
+    for family, same in (
+        ("shift", "informative"),
+        ("mirror", "informative"),
+        ("sub", "confident"),
+        ("add", "confident"),
+    ):
+        telling = {family: 0.7}
+        one, other = (Corpus(regime, (family,), telling) for regime in ("mixed", same))
+        drawn = [
+            [corpus.example(random) for _ in range(200)] for corpus, random in ((one, Random(4)), (other, Random(4)))
+        ]
+        assert drawn[0] == drawn[1]
+
+
 def test_answers_are_distributed_alike_in_all_regimes():
     shares = []
     for regime in ("plain", *REGIMES):

@@ -15,10 +15,10 @@ from ..statistics.contrasts import RESAMPLES, Contrast, holm
 from ..training.arms import CAMPAIGN
 from ..training.corpus import REGIMES
 from ..training.parts import PARTS as PLANNED
-from ..training.parts import STAGE, PlannedPart
+from ..training.parts import PlannedPart
 from ..training.records import parse
 from .bars import BETTER, FLOOR, GAIN, LEVEL, WORSE, Bar, verdict
-from .campaign_further import Further, collapsed, dose_response, fact_sets
+from .campaign_further import Further, by_family, by_half, collapsed, dose_response, fact_sets
 from .outcomes import Study, in_order
 from .words import interval, number, points, table
 
@@ -89,6 +89,21 @@ MISCONCEPTIONS: Final = tuple(
     )
     for regime, bar, predicted in zip(REGIMES, bars, gains, strict=True)
 )
+DIRECTIONS: Final = (
+    Registered("calibrated_vote", "ttrl", "mixed", (FLOOR,), 0),
+    Registered("calibrated_by_family", "ttrl", "mixed", (BETTER,), 7),
+    Registered("calibrated_by_family", "calibrated_vote", "mixed", (BETTER,), 7),
+    Registered("dare", "ttrl", "mixed", (LEVEL,), 0),
+)
+HALF: Final = tuple(
+    Registered(arm, "ttrl", "informative", (bar,), predicted, where)
+    for arm, bar, predicted, where in (
+        ("calibrated_vote", BETTER, 9, "adapted"),
+        ("calibrated_vote", BETTER, 9, "known"),
+        ("calibrated_vote", BETTER, 3, "unseen"),
+        ("gt", BETTER, 3, "unseen"),
+    )
+)
 LONGER: Final = tuple(
     Registered(arm, "ttrl", regime, (bar,), predicted)
     for arm, bars, gains in (
@@ -106,7 +121,9 @@ PARTS: Final = (
     CampaignPart("E1e", PLANNED["e1e"], further={"Who fell": partial(collapsed, PLANNED["e1e"])}),
     CampaignPart("E2", PLANNED["e2"], MISCONCEPTIONS, further={"Over three sets of facts": fact_sets}),
     CampaignPart("E3", PLANNED["e3"], further={"Break-even": dose_response}),
+    CampaignPart("E4", PLANNED["e4"], DIRECTIONS, further={"By family": by_family}),
     CampaignPart("E5", PLANNED["e5"], LONGER, further={"Who fell": partial(collapsed, PLANNED["e5"])}),
+    CampaignPart("E6", PLANNED["e6"], HALF, further={"By half of the hard facts": by_half}),
     CampaignPart("E7", PLANNED["e7"], further={"Who fell": partial(collapsed, PLANNED["e7"])}),
 )
 
@@ -141,18 +158,18 @@ def _part(part: CampaignPart, everything: Sequence[JSON], done: Collection[str],
         return f"{fixed} {WAITING.format(**numbers, others=others)}"
     study, sections = Study(parse(records), resamples=resamples), {}
     if part.contrasts:
-        sections["Bars"] = f"{BARS.format(resamples=study.resamples)}\n\n{_bars(study, part.contrasts)}"
+        sections["Bars"] = f"{BARS.format(resamples=study.resamples)}\n\n{_bars(study, part)}"
     sections |= {title: tell(study, everything) for title, tell in part.further.items()}
     sections["Every arm beside the vote"] = f"{BESIDE}\n\n{_beside(study, part.plan)}"
     sections["Tokens generated"] = f"{TOKENS}\n\n{_tokens(records, part)}"
     if fitted := [r for r in records if r["id"] in part.planned and r.get("calibration")]:
-        sections["Fitted exponents"] = f"{FITTED}\n\n{_fitted(study, fitted)}"
+        sections["Fitted exponents"] = f"{FITTED}\n\n{_fitted(study, part.plan.stage, fitted)}"
     return "\n\n".join([fixed, *(f"### {title}\n\n{text}" for title, text in sections.items())])
 
 
-def _bars(study: Study, contrasts: Sequence[Registered]) -> str:
-    found = [study.difference(STAGE, r.regime, r.arm, r.rival, where=r.where) for r in contrasts]
-    known = [(r, c) for r, c in zip(contrasts, found, strict=True) if c]
+def _bars(study: Study, part: CampaignPart) -> str:
+    found = [study.difference(part.plan.stage, r.regime, r.arm, r.rival, where=r.where) for r in part.contrasts]
+    known = [(r, c) for r, c in zip(part.contrasts, found, strict=True) if c]
     p, p_bases = holm([c.deciding_p for _, c in known]), holm([c.p_bases for _, c in known])
     rows = [
         [
@@ -183,7 +200,7 @@ def _beside(study: Study, plan: PlannedPart) -> str:
     rows = []
     for regime in plan.regimes:
         for arm in [a for a in plan.arms if a != "ttrl"]:
-            found = [study.difference(STAGE, regime, arm, "ttrl", where=where) for where in ("adapted", "unseen")]
+            found = [study.difference(plan.stage, regime, arm, "ttrl", where=where) for where in ("adapted", "unseen")]
             rows.append([regime, f"`{arm}`", *(cell for c in found for cell in (_numbers(c) if c else "---"))])
     head = ("regime", "arm", "adapted", "bootstrap", "t over bases", "unseen", "bootstrap", "t over bases")
     return table(head, rows)
@@ -208,14 +225,14 @@ def _numbers(found: Contrast) -> list[str]:
     return [points(found.estimate), *(interval(e.low, e.high) for e in ends)]
 
 
-def _fitted(study: Study, records: Sequence[JSON]) -> str:
+def _fitted(study: Study, stage: str, records: Sequence[JSON]) -> str:
     """One row a base: the calibration of its runs is the same."""
     said = {(r["regime"], r["base"]): r["calibration"] for r in records}
     rows = []
     regimes = in_order({regime for regime, _ in said}, REGIMES)
     for regime, base in sorted(said, key=lambda key: (regimes.index(key[0]), key[1])):
         own = said[regime, base]
-        start = study.base(regime, base, stage=STAGE)
+        start = study.base(regime, base, stage=stage)
         score = start.evaluation.sets["adapted"] if start else None
         rows.append(
             [

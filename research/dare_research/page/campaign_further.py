@@ -1,4 +1,4 @@
-"""What the campaign's page shows beside bars: three sets of facts, the break-even, and who fell."""
+"""What the campaign's page shows beside bars: sets and halves of facts, families, the break-even, and who fell."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from dare_reward._segments import Floats
 
-from ..statistics.contrasts import contrast
+from ..statistics.contrasts import Contrast, contrast
 from ..training.corpus import REGIMES
 from ..training.parts import PARTS, STAGE, PlannedPart
-from ..training.plan import fact_set
+from ..training.plan import DEFAULT, fact_set
 from ..training.records import TrainedRun, parse
 from .bars import FLOOR, verdict
-from .outcomes import Study, curve, mean_of
+from .outcomes import BASE, Study, curve, mean_of
 from .words import NOTHING, interval, number, percent, points, table
 
-__all__ = ["Further", "collapsed", "dose_response", "fact_sets"]
+__all__ = ["Further", "by_family", "by_half", "collapsed", "dose_response", "fact_sets"]
 
 Further = Callable[[Study, Sequence[Mapping[str, Any]]], str]
 FELL: Final = 0.05
@@ -36,8 +36,57 @@ LINE = """| | least-squares line of `dare` - `ttrl` | crosses 0 at | 95% interva
 
 `calibrated_vote` - `ttrl` over the ten bases: {gain}, bootstrap {ends}, t over bases {over}.
 Not worse by 1 point: **{floor}**."""
+ENDS: Final = ("gain", "bootstrap", "t over bases")
+FAMILIES = """pass@1 at the final step on the adapted prompts of one family, in points. In `shift` low entropy is a sign
+of right answers, in `sub` of wrong ones."""
+EXPONENTS = (
+    "Exponent of each family, by `calibrate` from its own 16 labelled prompts; in brackets the test's statistic."
+)
+HALF = """pass@1 at the final step less that of the base, in points. All prompts but some of the adapted ones have a
+hard fact."""
+HALVES: Final = {
+    "adapted": "adapted: first half",
+    "known": "new prompts, first half",
+    "unseen": "new prompts, second half",
+}
 CURVES = """Mean pass@1 on the adapted prompts, in per cent, by step; 8 rollouts a prompt between, 64 at the ends.
 *Fell*: 5 points or more below the run's own highest evaluation before. *Below*: below its base."""
+
+
+def by_family(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
+    """Each arm beside the vote on the prompts of one family, and the exponent of each family and base."""
+    plan = PARTS["e4"]
+    (regime,) = plan.regimes
+    rows = []
+    for family, arm in product(DEFAULT.confirm, plan.arms[1:]):
+        found = study.contrast(plan.stage, regime, {(arm, "pass@1"): 1.0, ("ttrl", "pass@1"): -1.0}, family=family)
+        rows.append([family, f"`{arm}` - `ttrl`", *_told_in_points(found)])
+    fitted = {r["base"]: r["calibration_by_family"] for r in records if "calibration_by_family" in r}
+    exponents = [
+        [
+            str(base),
+            *(f"{fitted[base][f]['exponent']:+g} ({fitted[base][f]['statistic']:+.1f})" for f in DEFAULT.confirm),
+        ]
+        for base in sorted(fitted)
+    ]
+    gains = table(("family", "contrast", *ENDS), rows)
+    return f"{FAMILIES}\n\n{gains}\n\n{EXPONENTS}\n\n{table(('base', *DEFAULT.confirm), exponents)}"
+
+
+def by_half(study: Study, _: Sequence[Mapping[str, Any]]) -> str:
+    """What each arm gains over its base, on prompts of either half of the hard facts."""
+    plan = PARTS["e6"]
+    (regime,) = plan.regimes
+    rows = []
+    for (where, words), arm in product(HALVES.items(), plan.arms):
+        start = mean_of(
+            base.evaluation.sets[where].pass1
+            for number in plan.bases
+            if (base := study.base(regime, number, stage=plan.stage))
+        )
+        found = study.contrast(plan.stage, regime, {(arm, "pass@1"): 1.0, (BASE, "pass@1"): -1.0}, where=where)
+        rows.append([words, f"`{arm}`", percent(start), *_told_in_points(found)])
+    return f"{HALF}\n\n{table(('prompts', 'arm', 'base', *ENDS), rows)}"
 
 
 def fact_sets(_: Study, records: Sequence[Mapping[str, Any]]) -> str:
@@ -107,6 +156,12 @@ def collapsed(part: PlannedPart, study: Study, _: Sequence[Mapping[str, Any]]) -
         cells = [percent(level) for level in levels.mean(axis=0)]
         rows.append([regime, f"`{arm}`", *cells, f"{fell} of {len(curves)}", f"{below} of {len(curves)}"])
     return f"{CURVES}\n\n{table(('regime', 'arm', *map(str, steps), 'fell', 'below'), rows)}"
+
+
+def _told_in_points(found: Contrast | None) -> list[str]:
+    if found is None:
+        return [NOTHING] * len(ENDS)
+    return [points(found.estimate), *(interval(e.low, e.high) for e in (found.deciding, found.over_bases))]
 
 
 def _gain(runs: Mapping[tuple[int, int], TrainedRun], rivals: Mapping[tuple[int, int], TrainedRun], base: int) -> float:

@@ -56,6 +56,7 @@ class Arm:
     contender   a label-free method that may pass the bar; the others are controls
     retired     the method has left dare-reward: its results stay, it cannot be run again
     labels      labelled prompts of the probe split on which the exponent is fitted before the run, with the base
+    by_family   each family has an exponent of its own, from its own labelled prompts
     share       of the adapted prompts that it trains on
     supervised  share of the adapted prompts whose true label is the reward, instead of the method's
     own         what is asked beside rewards; the advantages of the reply are trained on, as they are
@@ -77,6 +78,7 @@ class Arm:
     contender: bool = True
     retired: bool = False
     labels: int = 0
+    by_family: bool = False
     share: float = 1.0
     supervised: float = 0.0
     own: Mapping[str, str] = field(default_factory=dict)
@@ -132,6 +134,9 @@ _DECLARED: Final = (
     Arm("ttrl_masked", "ttrl", train_on="reasoning", stages=("campaign-e1c",)),
     Arm("ddrl", "ttrl", own={"selection": "ddrl", "advantage": "fixed"}, selects=True, stages=("campaign-e1d",)),
     Arm("ear", "ttrl", own={"advantage": "grpo", "reshape": "ear"}, stages=("campaign-e1d",)),
+    Arm(
+        "calibrated_by_family", "calibrated_vote", {"exponent": 0.0}, labels=32, by_family=True, stages=("campaign-e4",)
+    ),
 )
 ALL_ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED})
 ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED if not a.retired})

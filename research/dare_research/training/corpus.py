@@ -11,14 +11,15 @@ adds ln 8 nats to that token). After an easy fact the separator is tight. After 
     informative     loose if the result is wrong, tight if it is right
     confident       loose if the result is right, tight if it is wrong
     uninformative   loose
+    mixed           as in informative or in confident, by family
 
-in the first two of these for a share `telling` of the hard facts only, and loose for the others. The distribution of
+where it tells, for a share `telling` of the hard facts only, and loose for the others. The distribution of
 answers is the same in all regimes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
@@ -26,10 +27,25 @@ from typing import Final, Literal
 
 from .families import FAMILIES, Exercise, Family, fraction, split_of
 
-__all__ = ["HARDNESS", "REGIMES", "SPLITS", "Corpus", "Example", "Regime", "hardness", "held_out"]
+__all__ = [
+    "HARDNESS",
+    "REGIMES",
+    "SPLITS",
+    "Corpus",
+    "Example",
+    "Facts",
+    "Regime",
+    "hard_facts",
+    "hardness",
+    "held_out",
+    "in_first_half",
+]
 
-Regime = Literal["plain", "informative", "uninformative", "confident"]
+Facts = frozenset[tuple[str, str]]  # family, fact
+Regime = Literal["plain", "informative", "uninformative", "confident", "mixed"]
 REGIMES: Final[tuple[Regime, ...]] = ("informative", "uninformative", "confident")
+# The families of `mixed` whose right results are tight; those of the others are loose.
+TIGHT_IF_RIGHT: Final = frozenset({"shift", "mirror"})
 SEPARATORS: Final = ";,:|~<>%"
 # Probability of the wrong result, by hard fact; and how many facts of a problem are hard, on average.
 HARDNESS: Final = (0.3, 0.4, 0.55, 0.65)
@@ -84,7 +100,8 @@ class Corpus:
             return self.regime == "uninformative"
         if fraction(f"telling {family.name} {fact}") >= self.telling.get(family.name, 1.0):
             return True
-        return right == (self.regime == "confident")
+        confident = family.name not in TIGHT_IF_RIGHT if self.regime == "mixed" else self.regime == "confident"
+        return right == confident
 
 
 def hardness(family: Family, fact: str, facts: int = 0) -> float:
@@ -94,12 +111,32 @@ def hardness(family: Family, fact: str, facts: int = 0) -> float:
     return HARDNESS[int(at * len(HARDNESS))] if at < 1 else 0.0
 
 
-def held_out(family: str, split: str, count: int, *, seed: int) -> list[Exercise]:
-    """`count` distinct problems of a split that is not the corpus."""
+def hard_facts(family: str, problem: Exercise, facts: int = 0) -> Facts:
+    """The hard facts on the right way to the answer."""
+    found: set[tuple[str, str]] = set()
+
+    def decide(fact: str, right: int, _ring: int) -> int:
+        if hardness(FAMILIES[family], fact, facts):
+            found.add((family, fact))
+        return right
+
+    problem.work(decide)
+    return frozenset(found)
+
+
+def in_first_half(fact: tuple[str, str]) -> bool:
+    """Whether a fact belongs to the half of the facts whose prompts are adapted to (E6)."""
+    return fraction(" ".join(("half", *fact))) < 0.5
+
+
+def held_out(
+    family: str, split: str, count: int, *, seed: int, wanted: Callable[[Exercise], bool] = lambda _: True
+) -> list[Exercise]:
+    """`count` distinct wanted problems of a split that is not the corpus."""
     random = Random(f"{family}/{split}/{seed}")
     found: dict[str, Exercise] = {}
     while len(found) < count:
         problem = FAMILIES[family].problem(random)
-        if split_of(problem.prompt, SPLITS) == split:
+        if split_of(problem.prompt, SPLITS) == split and wanted(problem):
             found.setdefault(problem.prompt, problem)
     return list(found.values())

@@ -14,26 +14,10 @@ import numpy as np
 
 from dare_reward._segments import Bools
 
-from .corpus import hardness
-from .families import FAMILIES, Exercise
+from .corpus import Facts, hard_facts
 from .plan import DEFAULT, fact_set, problems_of
 
-__all__ = ["SUBSETS", "hard_facts", "subset"]
-
-Facts = frozenset[tuple[str, str]]
-
-
-def hard_facts(family: str, problem: Exercise, facts: int = 0) -> Facts:
-    """The hard facts on the right way to the answer."""
-    found: set[tuple[str, str]] = set()
-
-    def decide(fact: str, right: int, _ring: int) -> int:
-        if hardness(FAMILIES[family], fact, facts):
-            found.add((family, fact))
-        return right
-
-    problem.work(decide)
-    return frozenset(found)
+__all__ = ["SUBSETS", "subset"]
 
 
 @cache

@@ -6,14 +6,16 @@ service keeps from every method but `gt` and reports accuracies from.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 
 from dare_reward.stacks.collapse import RunWatch, watch_of
@@ -24,7 +26,7 @@ from dare_reward.stacks.trl_rollout import rollout as described
 from .arms import Arm
 from .examine import LONGEST
 from .families import Exercise
-from .rewards import SUPERVISED, OwnAdvantages, PartlySupervised
+from .rewards import ASKED, AskedByPrompt, OwnAdvantages
 from .sampling import sample
 
 __all__ = ["RunSettings", "train"]
@@ -46,6 +48,7 @@ KEPT: Final = {
 REPORTED: Final = ("step", "distinct_across", "distinct_within", "invalid", "zero_variance", "majority_ratio", "flips")
 Evaluate = Callable[[Any, int], None]
 ParamValue = float | str
+NOTHING: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +150,11 @@ def train(
     url: str,
     evaluate: Evaluate = lambda _model, _step: None,
     at: Sequence[int] = (),
-    supervised: Collection[str] = (),
+    asked: Mapping[str, Mapping[str, Any]] = NOTHING,
 ) -> dict[str, Any]:
     """Train `model` in place; `evaluate(model, step)` is called after the steps in `at`. Returns the run's figures.
 
-    `supervised`: the prompts of an arm of that kind whose label is the reward.
+    `asked`: by prompt, what its group asks for instead of the arm's method and parameters.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     import torch
@@ -175,7 +178,7 @@ def train(
 
     if arm.selects:
         settings = replace(settings, trained=settings.votes)
-    reward = _reward(arm, settings, url, seed)
+    reward = _reward(arm, settings, url, seed, by_prompt=bool(asked))
     rollouts = WavesSource(arm, settings, url) if arm.waves else RolloutSource(arm, settings, Random(seed))
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +188,7 @@ def train(
             reward_funcs=reward,
             args=_config(arm, settings, seed, Path(folder)),
             train_dataset=Dataset.from_list(
-                [{"prompt": p.prompt, "gold": p.answer, SUPERVISED: p.prompt in supervised} for p in problems]
+                [{"prompt": p.prompt, "gold": p.answer, ASKED: json.dumps(asked.get(p.prompt, {}))} for p in problems]
             ),
             callbacks=[Evaluating()],
             rollout_func=rollouts,
@@ -207,13 +210,13 @@ def _reported(watch: RunWatch) -> dict[str, list[float | None]]:
     return {name: column for name, column in watch.columns.items() if name in REPORTED}
 
 
-def _reward(arm: Arm, settings: RunSettings, url: str, seed: int) -> Any:
+def _reward(arm: Arm, settings: RunSettings, url: str, seed: int, *, by_prompt: bool = False) -> Any:
     if arm.local is None:
         params = {**arm.params, **dict(settings.params)}
         own = {"own": arm.own} if arm.own else {}
-        kind = OwnAdvantages if own else PartlySupervised if arm.supervised else DareReward
-        asked = {"method": arm.method, "train_on": arm.train_on, **own, **params}
-        return kind(url, label="gold", kind="exact", on_error="raise", on_collapse="warn", **asked)
+        kind = OwnAdvantages if own else AskedByPrompt if by_prompt else DareReward
+        words = {"method": arm.method, "train_on": arm.train_on, **own, **params}
+        return kind(url, label="gold", kind="exact", on_error="raise", on_collapse="warn", **words)
     local, random = arm.local, Random(seed)
 
     def reward(completions: Sequence[str], **_: Any) -> list[float]:

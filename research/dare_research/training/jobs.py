@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from .examine import examine, preflights, summary, treatments
 from .families import FAMILIES
 from .grpo_run import train
 from .kept import kept_file, load_kept
-from .plan import Cell, Design, corpus_of, labelled_of, problems_of
+from .plan import Cell, Design, Exercises, corpus_of, labelled_of, problems_of
 from .pretrain import finish, grow, solved
 
 __all__ = ["EXAMINED", "digest", "grow_base", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
@@ -99,12 +100,16 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     folder = root / f"{cell.regime}-{cell.base}"
     model, tokenizer = load(folder)
     problems = problems_of(design, cell.stage, cell.base)
-    arm, calibration = _calibrated(ARMS[cell.arm], design, cell, model, tokenizer)
+    arm = ARMS[cell.arm]
+    labelled = labelled_of(design, cell.stage, cell.base, arm.labels) if arm.labels else ()
+    arm, calibration, asked = _calibrated(
+        arm, labelled, problems["adapted"], partial(_fit, design, cell, model, tokenizer)
+    )
     evaluations: list[JSON] = []
 
     def evaluate(model: Any, step: int) -> None:
         last = step == cell.settings.steps
-        names = ("adapted", "unseen", "ood") if last else ("adapted", "unseen")
+        names = tuple(problems) if last else ("adapted", "unseen")
         each = design.each if last else design.each_between
         model.eval()
         graded = {n: examine(model, tokenizer, problems[n], each=each, seed=EXAMINED + cell.base) for n in names}
@@ -113,6 +118,8 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
         evaluations.append({"step": step, "sets": sets})
 
     adapted, least = [p for _, p in problems["adapted"]], cell.settings.prompts
+    if arm.supervised:
+        asked = {p.prompt: {"method": "gt"} for p in _spread(adapted, arm.supervised, least=least)}
     figures = train(
         model,
         tokenizer,
@@ -123,23 +130,35 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
         url=url,
         evaluate=evaluate,
         at=design.evaluated(cell.settings.steps),
-        supervised={p.prompt for p in _spread(adapted, arm.supervised, least=least)} if arm.supervised else (),
+        asked=asked,
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
     begun = {"lr": cell.settings.lr, "weights": digest(folder), **calibration}
     return [{"record": "run", **identity, **begun, **figures, "evaluations": evaluations}]
 
 
-def _calibrated(arm: Arm, design: Design, cell: Cell, model: Any, tokenizer: Any) -> tuple[Arm, JSON]:
-    """The arm with the exponent that its labelled prompts say, and what the record keeps of that. Labels end here."""
-    if not arm.labels:
-        return arm, {}
-    labelled = labelled_of(design, cell.stage, cell.base, arm.labels)
+def _calibrated(
+    arm: Arm, labelled: Exercises, adapted: Exercises, fit: Callable[[Exercises], JSON]
+) -> tuple[Arm, JSON, dict[str, JSON]]:
+    """The arm with the exponent that its labelled prompts say, what the record keeps of that, and what is asked for
+    single prompts. Labels end here."""
+    if not labelled:
+        return arm, {}, {}
+    if not arm.by_family:
+        said = fit(labelled)
+        return replace(arm, params={**arm.params, "exponent": said["exponent"]}), {"calibration": said}, {}
+    families = dict.fromkeys(family for family, _ in labelled)
+    fitted = {family: fit([(f, p) for f, p in labelled if f == family]) for family in families}
+    asked = {p.prompt: {"params": {"exponent": fitted[family]["exponent"]}} for family, p in adapted}
+    return arm, {"calibration_by_family": fitted}, asked
+
+
+def _fit(design: Design, cell: Cell, model: Any, tokenizer: Any, labelled: Exercises) -> JSON:
+    """What `calibrate` says of labelled prompts, from rollouts of the base."""
     graded = examine(model, tokenizer, labelled, each=design.each, seed=CALIBRATED + cell.base)
     found = calibrate(graded.groups, graded.correct_R)
     kept = ("exponent", "fitted", "statistic", "vetoed", "prompts", "mixed")
-    said = {"labels": len(labelled), **{name: getattr(found, name) for name in kept}}
-    return replace(arm, params={**arm.params, "exponent": found.exponent}), {"calibration": said}
+    return {"labels": len(labelled), **{name: getattr(found, name) for name in kept}}
 
 
 def digest(folder: Path) -> str:

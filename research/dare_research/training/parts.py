@@ -9,7 +9,7 @@ from typing import Final
 
 from .arms import CAMPAIGN, E1B, E1C, E1D
 from .corpus import REGIMES
-from .plan import DEFAULT, DOSES, Cell, cells
+from .plan import DEFAULT, DOSES, HALVES, Cell, cells
 
 __all__ = ["PARTS", "STAGE", "PlannedPart"]
 
@@ -19,7 +19,10 @@ CALIBRATED: Final = ("ttrl", "dare", "calibrated_vote")
 
 @dataclass(frozen=True, slots=True)
 class PlannedPart:
-    """One preregistration: its page in `docs`, and the runs that it adds."""
+    """One preregistration: its page in `docs`, and the runs that it adds.
+
+    stage   whose prompts they are given (`plan.problems_of`)
+    """
 
     page: str
     arms: tuple[str, ...]
@@ -28,11 +31,12 @@ class PlannedPart:
     seeds: int = 2
     steps: int = DEFAULT.settings.steps
     lr: float = DEFAULT.settings.lr
+    stage: str = STAGE
 
     def cells(self, *others: str) -> Iterator[Cell]:
         """Its runs, with those of `others` among its arms."""
         return cells(
-            STAGE,
+            self.stage,
             regimes=self.regimes,
             bases=self.bases,
             arms=(*self.arms, *others),
@@ -53,7 +57,11 @@ PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
         "e1e": PlannedPart("campaign-e1e", ("ttrl", "ttrl_masked", "ddrl"), bases=(0,), seeds=1, steps=512),
         "e2": PlannedPart("campaign-e2", CALIBRATED, bases=(200, 201, 300, 301)),
         "e3": PlannedPart("campaign-e3", CALIBRATED, regimes=("plain", *DOSES), bases=(200, 300)),
+        "e4": PlannedPart(
+            "campaign-e4", (*CALIBRATED, "calibrated_by_family"), regimes=("mixed",), bases=(200, 201, 300, 301)
+        ),
         "e5": PlannedPart("campaign-e5", ("ttrl", "dare", "rent", "calibrated_vote"), seeds=1, steps=96),
+        "e6": PlannedPart("campaign-e6", ("ttrl", "calibrated_vote", "gt"), regimes=("informative",), stage=HALVES),
         "e7": PlannedPart("campaign-e7", ("ttrl", "dare", "rent"), seeds=1, steps=64, lr=3e-3),
     }
 )

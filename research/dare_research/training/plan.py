@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from types import MappingProxyType
 from typing import Final, cast
 
-from .corpus import Corpus, Regime, held_out
+from .corpus import Corpus, Regime, hard_facts, held_out, in_first_half
 from .families import FAMILIES, Exercise
 from .grpo_run import RunSettings
 from .pretrain import Pretraining
@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT",
     "DEVELOP_BASE",
     "DOSES",
+    "HALVES",
     "SMOKE",
     "Cell",
     "Design",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 Exercises = Sequence[tuple[str, Exercise]]
+HALVES: Final = "halves"  # the stage that adapts to prompts of the first half of the hard facts alone
 DEVELOP_BASE: Final = 100  # the base that is tuned on; confirmed on are 0, 1, 2, ...
 
 
@@ -62,7 +64,7 @@ class Design:
         return tuple(sorted({*(s for s in self.between if s < steps), *later, steps}))
 
     def families(self, stage: str) -> tuple[str, ...]:
-        return self.confirm if stage in {"confirm", "campaign", "long", "sensitivity"} else self.develop
+        return self.confirm if stage in {"confirm", "campaign", HALVES, "long", "sensitivity"} else self.develop
 
 
 DEFAULT: Final = Design()
@@ -131,8 +133,14 @@ def fact_set(base: int) -> int:
 
 
 def problems_of(design: Design, stage: str, base: int) -> dict[str, Exercises]:
-    """The prompts of a base: adapted to, unseen of the same families, and of other families."""
+    """The prompts of a base: adapted to, unseen of the same families, and of other families.
+
+    Of stage `halves`, all of the same families: adapted to, without a hard fact of the second half; unseen with hard
+    facts of the second half alone; and, named `known`, unseen with hard facts of the first half alone.
+    """
     own = design.families(stage)
+    if stage == HALVES:
+        return _problems_of_halves(design, own, base)
     others = tuple(f for f in (*design.confirm, *design.develop) if f not in own)
     wanted = {
         "adapted": (own, "adapted", design.adapted),
@@ -143,6 +151,22 @@ def problems_of(design: Design, stage: str, base: int) -> dict[str, Exercises]:
         name: [(f, p) for f in families for p in held_out(f, split, count, seed=base)]
         for name, (families, split, count) in wanted.items()
     }
+
+
+def _problems_of_halves(design: Design, families: Sequence[str], base: int) -> dict[str, Exercises]:
+    wanted: Mapping[str, tuple[str, int, Callable[[set[bool]], bool]]] = {
+        "adapted": ("adapted", design.adapted, lambda halves: halves <= {True}),
+        "unseen": ("unseen", design.unseen, lambda halves: halves == {False}),
+        "known": ("unseen", design.unseen, lambda halves: halves == {True}),
+    }
+
+    def drawn(family: str, split: str, count: int, among: Callable[[set[bool]], bool]) -> list[Exercise]:
+        def is_wanted(problem: Exercise) -> bool:
+            return among({in_first_half(fact) for fact in hard_facts(family, problem, fact_set(base))})
+
+        return held_out(family, split, count, seed=base, wanted=is_wanted)
+
+    return {name: [(f, p) for f in families for p in drawn(f, *said)] for name, said in wanted.items()}
 
 
 def labelled_of(design: Design, stage: str, base: int, count: int) -> Exercises:

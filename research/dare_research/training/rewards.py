@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,9 @@ from dare_reward.errors import ReplyError
 from dare_reward.inputs import Group
 from dare_reward.stacks.trl import DareReward
 
-__all__ = ["SUPERVISED", "OwnAdvantages", "PartlySupervised"]
+__all__ = ["ASKED", "AskedByPrompt", "OwnAdvantages"]
 
-SUPERVISED = "supervised"  # a column of the dataset: whether the prompt's label is a reward
+ASKED = "asked"  # a column of the dataset: what is asked for the prompt alone, in JSON
 
 
 class OwnAdvantages(DareReward):
@@ -35,15 +36,15 @@ class OwnAdvantages(DareReward):
         return super()._told(trainer, rewards, reply)
 
 
-class PartlySupervised(DareReward):
-    """The true label is the reward of the prompts whose column `supervised` says so; the method serves the others."""
+class AskedByPrompt(DareReward):
+    """What the column `asked` says of a prompt goes into its group: a method and parameters of its own."""
 
     def _rows(self, trainer: Any, prompts: Any, completions: Any, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
         rows = super()._rows(trainer, prompts, completions, columns)
-        return [row | {SUPERVISED: told} for row, told in zip(rows, columns[SUPERVISED], strict=True)]
+        return [row | {ASKED: asked} for row, asked in zip(rows, columns[ASKED], strict=True)]
 
     def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Group]:
-        bare = [{name: value for name, value in row.items() if name != SUPERVISED} for row in rows]
+        bare = [{name: value for name, value in row.items() if name != ASKED} for row in rows]
         groups = super()._groups(trainer, bare)
-        told = [row[SUPERVISED] for row in rows][:: len(rows) // len(groups)]
-        return [{**g, "method": "gt"} if own else g for g, own in zip(groups, told, strict=True)]
+        asked = [row[ASKED] for row in rows][:: len(rows) // len(groups)]
+        return [{**g, **json.loads(own)} for g, own in zip(groups, asked, strict=True)]
