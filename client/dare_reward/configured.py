@@ -128,9 +128,9 @@ def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], s
             loc=("groups", p, "params"),
             code="parameter",
         )
-    name = base.method.name if group.get("method") is None else group["method"]
-    given = params if name == base.method.name else {k: v for k, v in params.items() if k in ANSWERS}
     try:
-        return Configured(*settle(find(name).name, {**given, **own}, seed=seed))
+        name = base.method.name if group.get("method") is None else find(group["method"]).name
+        given = params if name == base.method.name else {k: v for k, v in params.items() if k in ANSWERS}
+        return Configured(*settle(name, {**given, **own}, seed=seed))
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, *error.loc), code=error.code) from None

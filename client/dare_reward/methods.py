@@ -188,9 +188,10 @@ class Method:
 
     @property
     def offered(self) -> bool:
-        """What a user should choose from; the rest is as usable, and listed on demand: presets of another method,
-        experimental methods, and those that need a reference answer."""
-        return not (self.experimental or self.defaults or "reference" in self.inputs)
+        """What a user should choose from; the rest is as usable, and listed on demand: presets of another method that
+        need nothing of their own, experimental methods, and those that need a reference answer."""
+        preset = self.defaults and not any(s.required for s in self.specs)
+        return not (self.experimental or preset or "reference" in self.inputs)
 
     @property
     def inputs(self) -> frozenset[str]:

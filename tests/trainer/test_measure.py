@@ -151,12 +151,55 @@ def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source,
     assert main(arguments(source, out, "--prompts", "12")) == 0
     before = out.read_bytes()
     assert main(arguments(source, out, "--prompts", "12", "--temperature", "0.7")) == 2
-    assert "another temperature" in capsys.readouterr().err
+    assert "not sampled with this --temperature" in capsys.readouterr().err
+    assert main(arguments(source, out, "--prompts", "12", "--seed", "1")) == 2
+    assert "not sampled with this --seed" in capsys.readouterr().err
     other = tmp_path / "other.jsonl"
     other.write_text('{"group_id": "x", "rollouts": []}\n')
     assert main(arguments(source, other)) == 2
     assert out.read_bytes() == before
     assert other.read_text() == '{"group_id": "x", "rollouts": []}\n'
+
+
+@pytest.mark.parametrize("name", ["math-500", "amc"])
+def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, tmp_path, capsys, name):
+    """Files without ids number their rows, so "0" is a prompt of each."""
+    one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "rollouts.jsonl"
+    for path, start in ((one, 0), (other, 500)):
+        rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(start, start + 20)]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(arguments(one, out, "--prompts", "12")) == 0
+    before, asked = out.read_bytes(), len(vllm.asked)
+    capsys.readouterr()
+    assert main(arguments(other, out, "--prompts", "12", name=name)) == 2
+    found = capsys.readouterr()
+    assert "not sampled with this --data" in found.err
+    assert found.out == ""
+    assert out.read_bytes() == before
+    assert len(vllm.asked) == asked
+    if name == "amc":  # the same file as another benchmark
+        assert main(arguments(one, out, "--prompts", "12", name=name)) == 2
+
+
+def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, capsys):
+    out = tmp_path / "rollouts.jsonl"
+    assert main(arguments(source, out, "--prompts", "20")) == 0
+    assert capsys.readouterr().out.startswith("20 labelled prompts")
+    asked = len(vllm.asked)
+    assert main(arguments(source, out, "--prompts", "9")) == 0
+    assert capsys.readouterr().out.startswith("9 labelled prompts")
+    assert len(vllm.asked) == asked == 20  # they are the first of the twenty
+    assert main(arguments(source, out, "--prompts", "25")) == 0
+    assert capsys.readouterr().out.startswith("25 labelled prompts")
+    assert len(vllm.asked) == 25
+
+
+def test_a_prompt_that_comes_twice_is_asked_once(vllm, tmp_path):
+    source, out = tmp_path / "math.jsonl", tmp_path / "rollouts.jsonl"
+    rows = [{"problem": f"What is {i % 10} + 1?", "answer": str(i % 10 + 1)} for i in range(20)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    main(arguments(source, out, "--prompts", "20"))
+    assert len(vllm.asked) == len({question for question, _ in vllm.asked}) == 10
 
 
 def test_multiple_choice(vllm, tmp_path):

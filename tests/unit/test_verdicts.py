@@ -5,6 +5,7 @@ import json
 import pytest
 
 import dare_reward
+from dare_reward._scoring import request
 from dare_reward.errors import RequestError
 
 CONSENT = {"allow_experimental": True}
@@ -56,6 +57,31 @@ def test_what_is_refused(verdicts, words):
     with pytest.raises(RequestError, match=words) as caught:
         score(group(["0.5", "1"], verdicts))
     assert caught.value.loc == ("groups", 0, "verdicts")
+
+
+def test_a_verdict_is_on_the_answer_as_the_group_holds_it():
+    three = ["5", "5 cm", "5 m"]
+    marked = {name: name == "5 cm" for name in three}
+    for verdicts, label in ((marked, "5 cm"), ({"5": True}, "5"), ({"5 m": True}, "5 m")):
+        found = score(group([*three, *three], verdicts))
+        assert found.pseudo_label == label
+        assert found.rewards == tuple(float(a == label) for a in [*three, *three])
+    assert score(group(["5", "5", "6"], {"5 cm": False, "6": True})).pseudo_label == "6", "5 is 5 cm in this group"
+    assert score(group(["5", "6"], {"5": True, "5 m": False})).pseudo_label == "5", "its own verdict comes first"
+    assert score(group(["6", "6", "5"], {"5": True, "5 m": False, "5 cm": False})).pseudo_label == "5"
+    open_ = score(group(["5", "5", "6"], {"5 cm": True, "5 m": False}))
+    assert open_.rewards == score(group(["5", "5", "6"], {"5": None})).rewards, "one of them, and nobody knows which"
+    with pytest.raises(RequestError, match="two spellings of one answer"):
+        score(group(["1", "2"], {"9": True, "9.0": False}))
+    assert score(group("665", {"5.0": True}), mode="ttrl_official").pseudo_label == "5"
+
+
+def test_many_verdicts_take_one_reading_each(monkeypatch):
+    read, key_of = [], request.key_of
+    monkeypatch.setattr(request, "key_of", lambda raw, *rest: read.append(raw) or key_of(raw, *rest))
+    answers = [f"x+{i}" for i in range(300)]
+    assert score(group(answers, dict.fromkeys(answers, True))).error is None
+    assert len(read) == 300
 
 
 def test_both_are_refused():

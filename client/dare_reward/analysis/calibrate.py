@@ -29,17 +29,30 @@ from .auroc import group_auroc
 from .bootstrap import Interval, mean_interval
 from .labels import known_groups, right_answers
 
-__all__ = ["GATE", "GRID", "LEVEL", "METHOD", "MINIMUM", "PRIOR", "Calibration", "calibrate", "fit_exponent"]
+__all__ = [
+    "GATE",
+    "GRID",
+    "LEVEL",
+    "METHOD",
+    "MINIMUM",
+    "PRIOR",
+    "TRIED",
+    "Calibration",
+    "calibrate",
+    "fit_exponent",
+]
 
 METHOD = "calibrated_vote"
 GRID = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
 PRIOR = 1.5  # standard deviation of b before any label: shrinks towards the vote
 GATE = 3.0  # with PRIOR chosen on development seeds, research/docs/calibration.md
 MINIMUM = 8  # prompts with right and wrong answers: below, the test has no distribution to speak of
+TRIED = 32  # labelled prompts of the smallest set that the rule was tried on
 LEVEL = 0.95
 POWER = 0.84  # standard normal quantile of 80%, of the labels that would decide
 WORTH = 200  # labelled prompts: what these could not decide is too little to use
 SMALLEST = 1e-12
+ROUNDING = 1e-9  # of a likelihood: a score below it is none
 VOTE = GRID.index(0.0)
 DARE = GRID.index(1.0)
 DEFAULTS: dict[str, float | None] = {"eps": 0.05, "eps_scale": None, "u_floor": 0.0}
@@ -51,9 +64,12 @@ class Calibration:
 
     exponent        b of `calibrated_vote`; 0 is the vote
     fitted          the exponent of greatest likelihood, before gate and veto
-    statistic       t of the score test at 0; NaN below two prompts with right and wrong answers
+    statistic       t of the score test at 0; NaN below two prompts with right and wrong answers, and if `telling` is 0
     vetoed          the fitted exponent passed the gate and names fewer right labels than the vote
     prompts, mixed  labelled prompts that can be scored; those of them with right and wrong answers
+    telling         mixed prompts whose entropies weigh right and wrong answers differently
+    left_out        labelled prompts that lack an entropy
+    small           eps hides the entropies: in mixed prompts the median u(y) is at most twice eps
     auroc           within-prompt P(entropy of a right rollout < entropy of a wrong one), over prompts that have both
     auroc_right, auroc_wrong   the same where the vote is right, and where it is wrong
     accuracy        share of prompts whose label is right, by exponent of GRID
@@ -61,7 +77,7 @@ class Calibration:
     flips, gain     share of prompts whose label differs from the vote's, and change of label accuracy, each prompt by
                     the exponent that all other prompts choose: what to expect of prompts without a label
     more            further labelled prompts that would pass the gate with a probability of 80% if entropy tells as much
-                    as it seems to; None: no number of them
+                    as it seems to, and enough for MINIMUM mixed ones; None: no number of them
     params          method and parameters in one line (`dare_reward.methods.read_line`)
     """
 
@@ -71,6 +87,9 @@ class Calibration:
     vetoed: bool
     prompts: int
     mixed: int
+    telling: int
+    left_out: int
+    small: bool
     auroc: Interval
     auroc_right: Interval
     auroc_wrong: Interval
@@ -138,6 +157,9 @@ def calibrate(
         vetoed=bool(gate_passed and chosen == 0),
         prompts=int(usable_P.sum()),
         mixed=evidence.mixed,
+        telling=int(np.count_nonzero(evidence.score_P)),
+        left_out=evidence.left_out,
+        small=evidence.small,
         auroc=over(auroc_P),
         auroc_right=over(np.where(right_P, auroc_P, np.nan)),
         auroc_wrong=over(np.where(right_P, np.nan, auroc_P)),
@@ -152,13 +174,18 @@ def calibrate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Evidence:
-    """Of each prompt: l_g by exponent of GRID and s_g, 0 where it has no right and wrong answers; right labels."""
+    """Of each prompt: l_g by exponent of GRID and s_g, 0 where it has no right and wrong answers; right labels.
+
+    left_out, small   as in `Calibration`
+    """
 
     usable_P: Bools
     mixed_P: Bools
     likelihood_PB: Floats
     score_P: Floats
     right_PB: Floats
+    left_out: int
+    small: bool
 
     @property
     def mixed(self) -> int:
@@ -185,7 +212,9 @@ def _evidence(
         )
         for b in (*GRID, -0.5, 0.5)
     ]
-    usable_P[list(found[DARE].errors)] = False
+    lacking = list(found[DARE].errors)
+    left_out = int(usable_P[lacking].sum())
+    usable_P[lacking] = False
     mixed_P = usable_P & some_P & (groups.sum_by_group(~right_A) > 0)
     logs = [
         np.where(mixed_P, np.log(np.maximum(groups.sum_by_group(d.p_hat_A * right_A), SMALLEST)), 0.0) for d in found
@@ -198,7 +227,15 @@ def _evidence(
         right_PB[:, b] = groups.sum_by_group(groups.first_max(d.p_hat_A) & right_A)
     right_PB[~usable_P] = 0.0
     likelihood_PB = np.stack(logs[: len(GRID)], axis=1)
-    return _Evidence(usable_P, mixed_P, likelihood_PB, logs[-1] - logs[-2], right_PB), labels
+    u_A = found[DARE].u_A[mixed_P[groups.group_A]]
+    small = eps_scale is None and len(u_A) > 0 and bool(np.median(u_A) <= 2 * eps)
+    return _Evidence(usable_P, mixed_P, likelihood_PB, _scores(*logs[-2:]), right_PB, left_out, small), labels
+
+
+def _scores(below_P: Floats, above_P: Floats) -> Floats:
+    """s_g; equal entropies leave rounding errors, of which no test may be made."""
+    score_P = above_P - below_P
+    return np.where(np.abs(score_P) > ROUNDING * np.maximum(np.abs(above_P), np.abs(below_P)), score_P, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,11 +286,14 @@ def _choose(e: _Evidence, sums: _Sums) -> tuple[Floats, Floats, Floats]:
 
 
 def _more(e: _Evidence, statistic: float) -> int | None:
-    """Labelled prompts beyond these after which t is expected at GATE + POWER, at the present mean and deviation."""
+    """Labelled prompts beyond these after which t is expected at GATE + POWER, at the present mean and deviation.
+
+    At least as many as MINIMUM lacks: a t of few prompts is no test.
+    """
     prompts = int(e.usable_P.sum())
     if not isfinite(statistic) or statistic == 0:
         return None
-    return max(0, ceil(_needed(prompts, abs(statistic))) - prompts)
+    return max(0, MINIMUM - e.mixed, ceil(_needed(prompts, abs(statistic))) - prompts)
 
 
 def _needed(prompts: int, statistic: float) -> float:

@@ -4,7 +4,7 @@ The front of `calibrate`, compared on label accuracy: the share of prompts whose
 follows (research/docs/training.md: one step's label accuracy predicts the gain of training).
 
     use         train with `calibrated_vote` and this exponent
-    vote        train with the vote: entropy tells too little here, or its best exponent loses labels
+    vote        train with the vote: entropy tells too little here, or no exponent gives better labels
     undecided   the vote for now: more labels would decide
 """
 
@@ -17,7 +17,7 @@ from .._segments import Floats
 from ..groups import Groups
 from .calibrate import GATE, LEVEL, MINIMUM, WORTH, Calibration, calibrate
 
-__all__ = ["WEAK", "Preflight", "Verdict", "decide", "preflight", "warning"]
+__all__ = ["WEAK", "Preflight", "Verdict", "decide", "preflight", "warnings"]
 
 Verdict = Literal["use", "vote", "undecided"]
 # Within-prompt AUROC at which `dare` broke even with the vote in trained models: the estimate, and its interval's end.
@@ -26,11 +26,11 @@ EVEN, WEAK = 0.57, 0.60
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The verdict with its reason, a warning or "", and what both rest on."""
+    """The verdict with its reason, warnings, and what they rest on."""
 
     verdict: Verdict
     reason: str
-    warning: str
+    warnings: tuple[str, ...]
     calibration: Calibration
 
 
@@ -47,24 +47,27 @@ def preflight(
     """Calibrate and decide; the arguments are those of `calibrate`."""
     found = calibrate(groups, correct_R, eps=eps, eps_scale=eps_scale, u_floor=u_floor, level=level, seed=seed)
     verdict, reason = decide(found)
-    return Preflight(verdict, reason, warning(found), found)
+    return Preflight(verdict, reason, warnings(found), found)
 
 
 def decide(c: Calibration) -> tuple[Verdict, str]:
     """The verdict and its reason."""
     if c.exponent:
         sure = "sure" if c.exponent > 0 else "unsure"
-        gain = f"{100 * c.gain.estimate:+.1f} points of label accuracy on prompts without a label"
-        return "use", f"the {sure} answer is the likelier one (t = {c.statistic:.1f}); expect {gain}"
+        return "use", f"the {sure} answer is the likelier one (t = {c.statistic:.1f}); expect {_gain(c)}"
+    if not c.prompts:
+        return "undecided", "no labelled prompt can be scored"
+    if not c.mixed:
+        return "undecided", "every prompt is all right or all wrong: entropy cannot make a label right or wrong here"
     if c.mixed < MINIMUM:
-        return "undecided", f"{c.mixed} prompts have right and wrong answers; at least {MINIMUM} are needed"
+        have = "prompt has" if c.mixed == 1 else "prompts have"
+        return "undecided", f"{c.mixed} {have} right and wrong answers; at least {MINIMUM} are needed"
+    if not c.telling:
+        return "vote", "entropies weigh right and wrong answers alike, so no exponent changes a label"
     if c.vetoed:
         return "vote", f"exponent {c.fitted:g} passes its test and names fewer right labels than the vote"
     if abs(c.statistic) >= GATE:
-        return (
-            "vote",
-            f"test (t = {c.statistic:.1f}) and likelihood (exponent {c.fitted:g}) contradict each other",
-        )
+        return "vote", _passed_in_vain(c)
     if not c.undecided:
         return (
             "vote",
@@ -78,11 +81,30 @@ def decide(c: Calibration) -> tuple[Verdict, str]:
     )
 
 
-def warning(c: Calibration) -> str:
-    """What to know of methods with a fixed weight."""
-    if not c.auroc.estimate < WEAK:
-        return ""
-    return (
-        f"within-prompt AUROC {c.auroc.estimate:.2f} is below {WEAK:.2f}: `dare`, whose exponent is 1, broke even with "
-        f"the vote at {EVEN:.2f} (0.54 to {WEAK:.2f}) in trained models"
-    )
+def _gain(c: Calibration) -> str:
+    own = f"{100 * c.gain.estimate:+.1f} points of label accuracy on prompts without a label"
+    return f"{own}, {100 * c.gain.low:+.1f} to {100 * c.gain.high:+.1f}"
+
+
+def _passed_in_vain(c: Calibration) -> str:
+    """Why a test that passes leads to no exponent."""
+    if c.statistic * c.fitted < 0:
+        return f"test (t = {c.statistic:.1f}) and likelihood (exponent {c.fitted:g}) contradict each other"
+    hint = "; the entropies are small beside eps: try -p eps_scale=0.5" if c.small else ""
+    return f"the test passes (t = {c.statistic:.1f}), but no exponent of the grid beats 0{hint}"
+
+
+def warnings(c: Calibration) -> tuple[str, ...]:
+    """An exponent without an expected gain, and what to know of methods with a fixed weight."""
+    found = []
+    if c.exponent and c.gain.estimate <= 0:
+        found.append(
+            "no gain is expected: on prompts left out of the fit, the exponent names no more right labels than the "
+            "vote. More labels would tell whether the vote is as good."
+        )
+    if c.auroc.estimate < WEAK:
+        found.append(
+            f"within-prompt AUROC {c.auroc.estimate:.2f} is below {WEAK:.2f}: `dare`, whose exponent is 1, broke even "
+            f"with the vote at {EVEN:.2f} (0.54 to {WEAK:.2f}) in trained models"
+        )
+    return tuple(found)

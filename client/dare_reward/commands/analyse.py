@@ -14,7 +14,7 @@ from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.analysis.plots import draw, prepare_figures
 from dare_reward.analysis.summary import summarise
 
-from .command import AUTHORS, add_command
+from .command import AUTHORS, add_command, add_seed
 from .group_lines import add_file, add_param, chosen_params, missing_entropies, warn
 from .labelled import finite, interval, read_labelled
 from .tables import Screen, add_wide, number, screen_of, table, wrapped
@@ -51,7 +51,7 @@ def register(subparsers: Any) -> None:
         "--plot", type=Path, metavar="DIR", help="Write figures to this folder. It takes the extra `plots`."
     )
     parser.add_argument("--force", action="store_true", help="Replace figures that exist.")
-    parser.add_argument("--seed", type=int, default=0, help="The seed of the bootstrap (default: 0).")
+    add_seed(parser, "The seed of the bootstrap")
     add_wide(parser)
     parser.set_defaults(run=run)
 

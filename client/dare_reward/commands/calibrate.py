@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from math import isfinite, isnan
 from typing import Any
 
-from dare_reward.analysis.calibrate import DARE, GRID, LEVEL, METHOD, VOTE, Calibration
+from dare_reward.analysis.calibrate import DARE, GRID, LEVEL, METHOD, MINIMUM, TRIED, VOTE, WORTH, Calibration
 from dare_reward.analysis.preflight import Preflight, preflight
-from dare_reward.commands.tables import PAPER, Screen, add_wide, screen_of, table, wrapped
+from dare_reward.commands.tables import PAPER, Screen, add_wide, counted, screen_of, table, wrapped
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
+from dare_reward.report.lines import is_run
 
-from .command import add_command
+from .command import add_command, add_seed
+from .drift import print_drift
 from .group_lines import add_file, add_param, missing_entropies, own_params
-from .labelled import finite, interval, read_labelled
+from .labelled import finite, interval, read_labelled, refuse_repeats
 
 __all__ = ["register", "register_preflight", "report"]
 
@@ -25,12 +28,13 @@ UNMEASURED = (
     "them from log-probabilities with --entropy logprob, or compare methods that need none: dare-reward compare FILE "
     "--methods ttrl,empo"
 )
-TRIED = 32  # labelled prompts of the smallest set that the rule was tried on
 WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide one number, the exponent. During training no reward sees them. Label prompts of the kind
 that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the model has
-changed."""
-EXITS = "0 for an exponent, 1 for the vote or undecided, 2 if nothing could be measured."
+changed: a run log with labels gives a calibration for each window of its steps, and says whether the exponent in use
+still fits."""
+EXITS = """0 for an exponent, 1 for the vote or undecided, 2 if nothing could be measured. With a run log: 0 if the
+exponent in use still fits, 1 if it does not or the labels cannot tell."""
 
 
 def register(subparsers: Any) -> None:
@@ -48,15 +52,26 @@ def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight,
         f"dare-reward {name} rollouts.jsonl",
         f"dare-reward {name} rollouts.jsonl -p eps=0.02 -p unmarked=number",
         f"dare-reward {name} rollouts.jsonl --entropy logprob --json",
+        f"dare-reward {name} runs/exp1",
     )
     parser = add_command(subparsers, name, words, notes=NOTES, examples=examples, exits=EXITS)
-    add_file(parser, "Groups with entropies and `label` or `correct`")
+    add_file(parser, "A run log, or groups with entropies and `label` or `correct`,")
     add_param(parser, f"Set {', '.join(WEIGHT)} of the weight, or how answers are read. You may repeat it.")
     parser.add_argument(
         "--level", type=float, default=LEVEL, help=f"The confidence level of the intervals (default: {LEVEL:g})."
     )
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
-    parser.add_argument("--seed", type=int, default=0, help="The seed of the bootstrap (default: 0).")
+    add_seed(parser, "The seed of the bootstrap")
+    parser.add_argument(
+        "--exponent", type=float, metavar="B", help="With a run log: the exponent in use (default: that of the log)."
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help=f"With a run log: steps of a window (default: as many as hold {TRIED} groups). What is left at the end "
+        "joins the last window.",
+    )
     add_wide(parser)
     parser.set_defaults(run=lambda arguments: run(arguments, show))
 
@@ -66,7 +81,14 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(METHOD).specs if s.name in WEIGHT])
+    if is_run(arguments.file):
+        return _drift(arguments, weight, reading)
+    if arguments.steps is not None or arguments.exponent is not None:
+        raise RequestError(
+            f"--steps and --exponent apply only to a run log, and {arguments.file} is not one", code="parameter"
+        )
     data = read_labelled(arguments.file, missing=missing_entropies(arguments), reading=reading)
+    refuse_repeats(data)
     found = preflight(data.groups, data.correct_R, level=arguments.level, seed=arguments.seed, **weight)
     if not found.calibration.prompts:
         raise RequestError(UNMEASURED, code="missing_entropy")
@@ -78,6 +100,30 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         print(show(found, screen_of(arguments)))
     data.closing.say()
     return int(found.verdict != "use")
+
+
+def _drift(arguments: argparse.Namespace, weight: Mapping[str, Any], reading: Mapping[str, Any]) -> int:
+    """A run log holds answers and mean entropies, so there is nothing to read or to estimate."""
+    if arguments.entropy != "exact":
+        raise RequestError(
+            f"{arguments.file} is a run log, which holds entropies as they were read: leave out --entropy",
+            code="parameter",
+        )
+    if arguments.steps is not None and arguments.steps < 1:
+        raise RequestError("--steps must be at least 1", code="parameter")
+    if arguments.exponent is not None and not isfinite(arguments.exponent):
+        raise RequestError("--exponent must be a finite number", code="parameter")
+    return print_drift(
+        arguments.file,
+        exponent=arguments.exponent,
+        steps=arguments.steps,
+        scoring=reading,
+        as_json=arguments.json,
+        on=screen_of(arguments),
+        level=arguments.level,
+        seed=arguments.seed,
+        **weight,
+    )
 
 
 def _verdict(found: Preflight, on: Screen) -> str:
@@ -95,17 +141,16 @@ def _verdict(found: Preflight, on: Screen) -> str:
 def report(found: Preflight, on: Screen = PAPER) -> str:
     """Everything that `dare-reward calibrate` prints."""
     c = found.calibration
-    more = "unknown" if c.more is None else "none" if not c.more else f"some {c.more}, if t grows as it should"
     measures = [
         ["exponent of greatest likelihood", f"{c.fitted:g}"],
-        ["its test at 0", f"t = {c.statistic:.2f}"],
+        ["its test at 0", "-" if isnan(c.statistic) else f"t = {c.statistic:.2f}"],
         ["exponent to use", f"{c.exponent:g}" + (" (the vote)" if not c.exponent else "")],
         ["expected flips of the label", interval(asdict(c.flips))],
         ["expected gain in label accuracy", interval(asdict(c.gain))],
         ["AUROC of entropy", interval(asdict(c.auroc))],
         ["AUROC where the vote is right", _auroc(c, "auroc_right")],
         ["AUROC where the vote is wrong", _auroc(c, "auroc_wrong")],
-        ["more labels that would decide", more],
+        *([["more labels that would decide", _more(c)]] if found.verdict == "undecided" else []),
     ]
     grid = [
         [f"{b:g}", interval(asdict(own)), interval(asdict(above)) if b else "-"]
@@ -124,18 +169,26 @@ def report(found: Preflight, on: Screen = PAPER) -> str:
     )
 
 
+def _more(c: Calibration) -> str:
+    """How many labels the verdict waits for, as far as one can say."""
+    if c.more is not None and c.prompts + c.more <= WORTH:
+        return f"some {c.more}, if t grows as it should"
+    return f"at least {MINIMUM - c.mixed}" if c.mixed < MINIMUM else f"up to {WORTH} in all"
+
+
 def _auroc(c: Calibration, name: str) -> str:
     found = asdict(c)[name]
-    return f"{interval(found)}  ({found['prompts']} prompts)"
+    return f"{interval(found)}  ({counted(found['prompts'], 'prompt')})"
 
 
 def _size(c: Calibration) -> str:
-    return f"{c.prompts} labelled prompts, {c.mixed} of them with right and wrong answers"
+    left = f"; {c.left_out} left out: an entropy is missing" if c.left_out else ""
+    return f"{counted(c.prompts, 'labelled prompt')}, {c.mixed} with right and wrong answers{left}"
 
 
 def _end(found: Preflight, on: Screen) -> list[str]:
     c = found.calibration
     what = f"use with exponent {c.exponent:g}" if found.verdict == "use" else found.verdict
-    few = f"{c.prompts} labelled prompts; the rule was tried with {TRIED} or more" if c.prompts < TRIED else ""
-    notes = [f"warning: {text}" for text in (few, found.warning) if text]
+    few = f"{counted(c.prompts, 'labelled prompt')}; the rule was tried with {TRIED} or more"
+    notes = [f"warning: {text}" for text in ([few] if c.prompts < TRIED else []) + list(found.warnings)]
     return [*(wrapped(line, on, indent="  ") for line in (f"verdict: {what} ({found.reason})", *notes)), "", c.params]

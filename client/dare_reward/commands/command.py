@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 from dare_reward.errors import unknown_name
 
-__all__ = ["AUTHORS", "GROUPS", "LOOKUP", "ROLLOUTS", "TRAINING", "Command", "add_command", "listing"]
+__all__ = ["AUTHORS", "GROUPS", "LOOKUP", "ROLLOUTS", "TRAINING", "Command", "add_command", "add_seed", "listing"]
 
 ROLLOUTS: Final = "Score rollouts and understand the rewards"
 TRAINING: Final = "Serve rewards and train with them"
@@ -70,6 +70,17 @@ def add_command(
         name, help=summary, description=description, group=group, examples=examples, exits=exits
     )
     return made
+
+
+def add_seed(parser: argparse.ArgumentParser, words: str) -> None:
+    """`--seed` of NumPy's generators, which take no negative one."""
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help=f"{words} (default: 0).")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is not a valid seed: give a whole number, 0 or greater")
+    return int(text)
 
 
 def listing(commands: Mapping[str, Command]) -> str:

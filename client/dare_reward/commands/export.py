@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from dare_reward.errors import RequestError
-from dare_reward.runs import read_run
+from dare_reward.report.lines import run_lines
 from dare_reward.runs.exporters import EXPORTERS, export
 from dare_reward.runs.log import folder_of
 from dare_reward.runs.reader import segments
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = folder_of(arguments.name or folders[0].name)
     exporter = EXPORTERS[arguments.to](arguments.project, name)
     try:
-        done, groups, late = export(read_run(arguments.path), exporter)
+        done, groups, late = export(run_lines(arguments.path), exporter)
     finally:
         exporter.close()
     if late:

@@ -1,8 +1,10 @@
-"""Reading labelled rollouts for `analyse` and `preflight`."""
+"""Reading labelled rollouts for `analyse`, `calibrate`, `preflight` and `measure`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from dare_reward._scoring.diagnostics import correctness
 from dare_reward._scoring.request import UNLIMITED, Prepared, prepare
 from dare_reward._segments import Floats, offsets
+from dare_reward.analysis.labels import known_groups
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate
 from dare_reward.files.reader import Faults, Reader
@@ -23,34 +26,48 @@ from .closing import Closing
 from .group_lines import warn
 from .tables import number
 
-__all__ = ["Labelled", "finite", "interval", "read_labelled"]
+__all__ = ["Labelled", "finite", "interval", "read_labelled", "refuse_repeats"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Groups with their truth; `token_ids` is empty if no rollout has any; `bad` places could not be read."""
+    """Groups with their truth; `token_ids` is empty if no rollout has any; `bad` places could not be read.
 
+    names    what tells the prompt of each group from the others, and the place where the group stands
+    """
+
+    file: str
     groups: Groups
     correct_R: Floats
     prompts: tuple[str | None, ...]
+    names: tuple[tuple[str, str], ...]
     token_ids: tuple[tuple[NDArray[Any], ...], ...]
     bad: int
     closing: Closing
 
 
 def read_labelled(
-    file: str, *, missing: EntropyEstimate | None = None, reading: Mapping[str, Any] = MappingProxyType({})
+    file: str,
+    *,
+    missing: EntropyEstimate | None = None,
+    reading: Mapping[str, Any] = MappingProxyType({}),
+    only: Collection[str] | None = None,
 ) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
 
     reading   values of `ANSWER_SPECS`: how answers are read and compared
+    only      the ids of the groups to read (default: all)
     """
     reader = Reader(file, missing=missing)
     groups: list[Mapping[str, Any]] = []
+    names: list[tuple[str, str]] = []
     faults, closing = Faults(reader.unit, warn), Closing("read")
     for number_, group in reader:
+        if only is not None and isinstance(group, Mapping) and group.get("group_id") not in only:
+            continue
         fault = group if isinstance(group, RequestError) else _fault(group, reading)
         if fault is None and not isinstance(group, RequestError):
+            names.append((_name(group, reader), f"{reader.unit} {number_}"))
             groups.append({**group, "group_id": f"{len(groups)}"})
         elif fault is not None:
             faults.add(number_, fault)
@@ -67,7 +84,41 @@ def read_labelled(
     for good, low, high in zip(groups, ends, ends[1:], strict=False):
         closing.add(good, prepared.groups.valid_R[low:high].tolist())
     prompts = tuple(g.get("prompt") for g in groups)
-    return Labelled(prepared.groups, correct_R, prompts, _token_ids(prepared.groups), len(faults), closing)
+    token_ids = _token_ids(prepared.groups)
+    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), token_ids, len(faults), closing)
+
+
+def _name(group: Mapping[str, Any], reader: Reader) -> str:
+    """A digest of its question, else of its id in its step, else of what it holds: groups without names can be copies.
+
+    The label is part of it: one stem can begin several questions, and some number the groups of each step from 0.
+    """
+    if prompt := group.get("prompt"):
+        own: list[Any] = ["prompt", prompt, group.get("options")]
+    elif reader.gave(group["group_id"]):
+        own = ["content", group["rollouts"]]
+    else:
+        own = ["id", group["group_id"], group.get("meta")]
+    return hashlib.sha256(json.dumps([*own, group.get("label")], default=str).encode()).hexdigest()
+
+
+def refuse_repeats(data: Labelled) -> None:
+    """RequestError if a labelled prompt has several groups: tests and intervals take each group for a prompt."""
+    first: dict[str, str] = {}
+    again: list[tuple[str, str]] = []
+    for (name, place), known in zip(data.names, known_groups(data.groups, data.correct_R), strict=True):
+        if known and name in first:
+            again.append((place, first[name]))
+        elif known:
+            first[name] = place
+    if again:
+        place, earlier = again[0]
+        raise RequestError(
+            f"{data.file}: {len(again)} of {len(data.names)} groups have the prompt of an earlier one ({place} that of "
+            f"{earlier}). Groups of one prompt are not independent evidence: keep one group of each prompt, or write "
+            "all rollouts of a prompt into one group.",
+            code="duplicate",
+        )
 
 
 def _token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:

@@ -12,13 +12,13 @@ from typing import IO, Any
 
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file
-from dare_reward.runs import read_run
+from dare_reward.report.lines import run_lines
 from dare_reward.runs.reader import segments
 from dare_reward.runs.replay import Difference, Totals, replay
 
 from .command import add_command
 from .group_lines import add_method, chosen_params, warn
-from .tables import short_answer, table
+from .tables import counted, short_answer, table
 
 __all__ = ["register"]
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out:
             taken = segments(arguments.path)
             out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=taken))
-        for one in replay(read_run(arguments.path), arguments.method, params):
+        for one in replay(run_lines(arguments.path), arguments.method, params):
             totals.add(one)
             if one.error is not None:
                 why[one.error.partition(":")[0]] += 1
@@ -66,20 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
                 if out is not None:
                     out.write(json.dumps(asdict(one)) + "\n")
         for code, count in why.most_common():
-            warn(f"{_groups(count)} cannot be scored by {arguments.method}: {code}")
+            warn(f"{counted(count, 'group')} cannot be scored by {arguments.method}: {code}")
         if not totals.groups:
             raise RequestError(f"{arguments.path}: no group of the run log could be scored again", code="empty")
     if arguments.json:
         print(json.dumps({"method": arguments.method, **totals.to_json()}))
     else:
         print(_words(arguments.method, totals, examples))
-    done = f"{_groups(totals.groups)} of {arguments.path} scored again by {arguments.method}, {changed:,} changed"
+    done = (
+        f"{counted(totals.groups, 'group')} of {arguments.path} scored again by {arguments.method}, {changed:,} changed"
+    )
     warn(f"{done}; wrote {arguments.out}" if arguments.out else done)
     return int(totals.failed > 0)
-
-
-def _groups(count: int) -> str:
-    return f"{count:,} group{'s' * (count != 1)}"
 
 
 def _words(method: str, totals: Totals, examples: Sequence[Difference]) -> str:

@@ -16,7 +16,18 @@ from typing import Final
 from ..printable import printable
 from ..reply import GroupReply, Support
 
-__all__ = ["PAPER", "Screen", "add_wide", "group_table", "number", "screen_of", "short_answer", "table", "wrapped"]
+__all__ = [
+    "PAPER",
+    "Screen",
+    "add_wide",
+    "counted",
+    "group_table",
+    "number",
+    "screen_of",
+    "short_answer",
+    "table",
+    "wrapped",
+]
 
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
 WIDTH = 32
@@ -116,6 +127,11 @@ def _row(s: Support) -> list[str]:
 
 def number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
+
+
+def counted(count: int, what: str) -> str:
+    """`1 prompt`, `2 prompts`."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def short_answer(text: str) -> str:

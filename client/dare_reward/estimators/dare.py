@@ -31,8 +31,8 @@ from .common import share_of
 __all__ = ["EPS_SCALE", "EXPONENT", "METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 
 EXPONENT = (
-    "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0 the uncertain answer gains. "
-    "`dare-reward calibrate FILE` fits it on labelled rollouts"
+    "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0, answers with greater "
+    "entropy gain weight. `dare-reward calibrate FILE` fits it on labelled rollouts"
 )
 EPS_SCALE = "if set, eps is this times the median of u(y) over the group's answers"
 TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not fall to a rounding error

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from ..advantages import select_ddrl
+from ..advantages.selection import ddrl_flags, select_ddrl
 from ..groups import Groups
 from ..methods import Estimate, Method
 from ..params import Param
@@ -48,12 +48,9 @@ def ddrl(
     rewards_R = groups.spread(label_A.astype(np.float64))
     place_R = select_ddrl(groups, n_train)
     empty_P = groups.support_P == 0
-    agreed_P = groups.max_by_group(groups.votes_A) == groups.sizes_P
     none_P = empty_P & (on_all_invalid == "skip")
     place_R = np.where(none_P[groups.group_R], -1, place_R)
-    leader_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
-    high_R = np.minimum(leader_P, groups.sum_rollouts(place_R >= 0) // 2)[groups.group_R]
-    paid_R = rewards_R > 0
+    flags_P = ddrl_flags(groups, place_R, rewards_R > 0)
     return by_answer(
         groups,
         label_A.astype(np.float64),
@@ -61,12 +58,8 @@ def ddrl(
         label_A=label_A,
         advantages_R=2 * rewards_R - 1,
         place_R=place_R,
-        flags_P={
-            "unanimous": agreed_P,
-            "positive_negatives": groups.sum_rollouts((place_R >= high_R) & paid_R) > 0,
-            "tied_positives": groups.sum_rollouts((place_R >= 0) & (place_R < high_R) & ~paid_R) > 0,
-        },
-        drop_P={"unanimous": agreed_P & (unanimous == "drop")},
+        flags_P=flags_P,
+        drop_P={"unanimous": flags_P["unanimous"] & (unanimous == "drop")},
     )
 
 

@@ -53,7 +53,12 @@ def gmae(
     groups: Groups,
     *,
     group_size: Annotated[
-        int | None, Param("G, rollouts of a sub-group; at most the pool", ge=1, source="paper: the trained rollouts")
+        int | None,
+        Param(
+            "G, the size of a sub-group, at most the pool; default: the trained rollouts",
+            ge=1,
+            source="paper: the trained rollouts",
+        ),
     ] = None,
     tie: Annotated[
         Tie,
@@ -71,7 +76,10 @@ def gmae(
     ] = "blank",
     calibration: Annotated[
         Literal["batch", "none"],
-        Param("the advantages are scaled by one factor for all groups of the request; or not", source="Eq. 12, 13"),
+        Param(
+            "batch: one factor scales the advantages of all groups of the request; none: no scaling",
+            source="Eq. 12, 13",
+        ),
     ] = "batch",
 ) -> Estimate:
     """r = p(a), the share of sub-groups in which the rollout's answer wins; advantages beside them (advantage=gmae).
@@ -298,7 +306,7 @@ METHODS = (
     Method(
         name="gmae",
         function=gmae,
-        summary="the share of sub-groups in which the answer wins; its advantages are the method",
+        summary="the share of sub-groups in which the answer wins; use advantage=gmae for the method proper",
         paper="arXiv:2609.36750",
         evidence="from the paper",
         advantages=True,

@@ -20,7 +20,7 @@ def t3rl(
     verified_weight: Annotated[
         float,
         Param(
-            "votes of a rollout that is verified, or whose answer is; others have one",
+            "weight of a rollout that is verified, by itself or through its answer; all others weigh 1",
             gt=0,
             source="notes on the paper",
         ),

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_args
 
+from ..answers import Kind, canonical
 from .measures import measures
 from .picks import Picks
 
@@ -82,7 +83,7 @@ class RunTotals:
     first: str = ""
     last: str = ""
     picks: Picks = field(default_factory=Picks)
-    _seen: OrderedDict[int, int] = field(default_factory=OrderedDict)
+    _seen: OrderedDict[int, tuple[int, str]] = field(default_factory=OrderedDict)
 
     @property
     def one_set(self) -> bool:
@@ -148,17 +149,27 @@ class RunTotals:
         """Count the pseudo-label, and whether it differs from the one that this prompt had before."""
         if line.get("pseudo_label") is None:
             return
-        label, prompt = hash(line["pseudo_label"]), hash(line.get("group_id"))
+        label, tag = _value(line)
+        prompt = hash(line.get("group_id"))
         step.labelled += 1
         if len(step.labels) < LABELS:
             step.labels.add(label)
         if line.get("group_id") is None:
             return
         if prompt in self._seen:
-            step.add("flips", float(self._seen.pop(prompt) != label))
-        self._seen[prompt] = label
+            before, tag_before = self._seen.pop(prompt)
+            step.add("flips", float(before != label or "" != tag_before != tag != ""))
+        self._seen[prompt] = label, tag
         if len(self._seen) > PROMPTS:
             self._seen.popitem(last=False)
+
+
+def _value(line: Line) -> tuple[int, str]:
+    """What the pseudo-label says, whatever its spelling (1/2 or 0.5); and its unit or name, which may be left out."""
+    label = str(line["pseudo_label"])
+    kind: Kind = line["kind"] if line.get("kind") in get_args(Kind) else "math"
+    key = canonical(label, kind=kind)
+    return (hash(label), "") if key is None else (hash((key.kind, key.value)), key.tag)
 
 
 @dataclass(slots=True, eq=False)

@@ -13,15 +13,15 @@ from ..errors import RequestError
 from ..files.content import open_values
 from ..files.entropy_estimates import EntropyEstimate
 from ..files.reader import Faults, Reader
+from ..files.shapes import is_logged
 from ..runs.line import ASKED, objects, of_scored
 from ..runs.reader import SEGMENT, read_run
 
-__all__ = ["is_run", "lines_of", "read_lines"]
+__all__ = ["is_run", "lines_of", "read_lines", "run_lines"]
 
 Line = dict[str, Any]
 Group = Mapping[str, Any]
 BATCH: Final = 64
-LOGGED: Final = frozenset({"v", "group_id", "answers"})
 
 
 def read_lines(
@@ -37,10 +37,8 @@ def read_lines(
 
     RequestError if nothing can be read there. What cannot be read of a file is said through `tell`.
     """
-    if _is_folder(path):
-        return read_run(path)
     if is_run(path):
-        return _logged(path)
+        return run_lines(path)
     return _scored(Reader(path, missing=missing), method=method, params=params, shadow=shadow, tell=tell)
 
 
@@ -49,18 +47,25 @@ def is_run(path: str) -> bool:
     return path != "-" and (_is_folder(path) or _is_log(path))
 
 
+def run_lines(path: str) -> Iterator[Line]:
+    """The lines of a run log: of its folder, of one of its files, or of a file with such lines under another name."""
+    return read_run(path) if _is_folder(path) else _logged(path)
+
+
 def _is_folder(path: str) -> bool:
     """A run log's folder, or a file of one."""
     return path != "-" and (Path(path).is_dir() or SEGMENT.fullmatch(Path(path).name) is not None)
 
 
 def _is_log(path: str) -> bool:
+    if not Path(path).is_file():  # a pipe can be read once
+        return False
     values = open_values(path)
     try:
         _, first = next(values.items, (0, None))
     finally:
         values.close()
-    return isinstance(first, dict) and first.keys() >= LOGGED and "rollouts" not in first
+    return is_logged(first)
 
 
 def _logged(path: str) -> Iterator[Line]:

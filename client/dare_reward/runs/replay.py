@@ -20,7 +20,7 @@ from ..errors import RequestError
 from ..inputs import FIELDS
 from ..reply import GroupReply
 
-__all__ = ["Difference", "Totals", "label_is_right", "replay", "stored_group"]
+__all__ = ["Difference", "Totals", "by_step", "label_is_right", "replay", "stored_group"]
 
 JSON = Mapping[str, Any]
 SOURCES: Final = ("exact", "topk", "logprob")
@@ -115,13 +115,13 @@ def replay(lines: Iterable[JSON], method: str, params: Mapping[str, Any]) -> Ite
     if reads := sorted(READING & params.keys()):
         raise RequestError(f"{reads[0]} reads texts; a replay begins at the answers", loc=("params",), code="parameter")
     scored = (line for line in lines if line.get("answers") is not None)
-    for batch in _steps(scored):
+    for batch in by_step(scored):
         reply = score([stored_group(line, i) for i, line in enumerate(batch)], params, method=method)
         for line, found in zip(batch, reply.groups, strict=True):
             yield _difference(line, found, reply.output)
 
 
-def _steps(lines: Iterable[JSON]) -> Iterator[list[JSON]]:
+def by_step(lines: Iterable[JSON]) -> Iterator[list[JSON]]:
     """The lines of each step of a run, where lines of a few steps are mixed; too large a step comes in parts."""
     waiting: OrderedDict[tuple[Any, Any], list[JSON]] = OrderedDict()
     for line in lines:

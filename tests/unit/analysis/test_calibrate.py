@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 import dare_reward
 from dare_reward.analysis.calibrate import GATE, GRID, MINIMUM, PRIOR, SMALLEST, VOTE, calibrate, fit_exponent
-from dare_reward.analysis.preflight import decide, preflight, warning
+from dare_reward.analysis.preflight import decide, preflight, warnings
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import read_line
@@ -162,7 +163,8 @@ def test_groups_without_truth_or_entropy_are_left_out():
     entropy_R[33 * 16 :: 16] = np.nan
     found = calibrate(bigger.with_column("mean_entropy", entropy_R), truth_R)
     assert found.statistic == pytest.approx(alone.statistic)
-    assert replace(found, statistic=alone.statistic) == alone
+    assert found.left_out == 3
+    assert replace(found, statistic=alone.statistic, left_out=0) == alone
 
 
 def test_nothing_measurable():
@@ -181,7 +183,12 @@ def test_the_verdicts():
         f"t = 2.6 is below {GATE:g}; some 20 more labelled prompts would decide",
     )
     assert decide(replace(flat, prompts=16, mixed=12, statistic=0.1, more=5000))[0] == "undecided"
-    assert "at least 8" in decide(replace(flat, mixed=MINIMUM - 1))[1]
+    assert decide(replace(flat, mixed=7))[1] == "7 prompts have right and wrong answers; at least 8 are needed"
+    assert decide(replace(flat, mixed=1))[1].startswith("1 prompt has ")
+    assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan)) == (
+        "undecided",
+        "every prompt is all right or all wrong: entropy cannot make a label right or wrong here",
+    )
     assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
     assert decide(replace(flat, exponent=-2.0, statistic=-4.0))[0] == "use"
     assert "the unsure answer" in decide(replace(flat, exponent=-2.0, statistic=-4.0))[1]
@@ -191,8 +198,72 @@ def test_the_warning_is_of_the_fixed_weight():
     weak = preflight(*arrays(labelled(30, gap=0.0, right=0.4)))
     strong = preflight(*arrays(labelled(30, gap=0.3, right=0.3)))
     assert weak.calibration.auroc.estimate < 0.6
-    assert "below 0.60" in weak.warning
-    assert strong.warning == warning(strong.calibration) == ""
+    assert len(weak.warnings) == 1
+    assert "below 0.60" in weak.warnings[0]
+    assert strong.warnings == warnings(strong.calibration) == ()
+
+
+def test_an_exponent_without_an_expected_gain_is_used_and_warned_of():
+    found = calibrate(*arrays(labelled(40, gap=0.3, right=0.8)))
+    assert found.exponent > 0
+    assert found.gain.estimate == 0
+    assert "no gain is expected" in warnings(found)[0]
+    verdict, reason = decide(found)
+    assert verdict == "use"
+    assert "expect +0.0 points of label accuracy on prompts without a label, +0.0 to +0.0" in reason
+
+
+def test_the_interval_of_the_expected_gain_is_in_the_reason():
+    found = calibrate(*arrays(labelled(32, gap=0.3, right=0.3)))
+    assert 0 < found.gain.low < found.gain.estimate < found.gain.high
+    low, high = (f"{100 * x:+.1f}" for x in (found.gain.low, found.gain.high))
+    assert decide(found)[1].endswith(f"{low} to {high}")
+
+
+@pytest.mark.parametrize("size", [31, 32])
+@pytest.mark.parametrize("entropy", [0.1, 0.3])
+def test_equal_entropies_make_no_test(size, entropy):
+    """Their means differ in the last bit, and a t of such differences can be anything."""
+    groups = labelled(40, size=size, right=0.4)
+    for group in groups:
+        for r in group["rollouts"]:
+            r["mean_entropy"] = entropy
+    found = calibrate(*arrays(groups))
+    assert (found.exponent, found.mixed, found.telling) == (0.0, 40, 0)
+    assert math.isnan(found.statistic)
+    assert decide(found)[0] == "vote"
+    assert "entropies weigh right and wrong answers alike" in decide(found)[1]
+    groups[0]["rollouts"][0]["mean_entropy"] *= 1.001
+    assert calibrate(*arrays(groups)).telling == 1
+
+
+@pytest.mark.parametrize(("scale", "hint"), [(1e-3, True), (1, False)])
+def test_a_test_that_passes_without_an_exponent_is_no_contradiction(scale, hint):
+    """Small beside eps, entropies hardly change a weight, and no exponent of the grid is worth its price."""
+    groups = labelled(40, gap=0.3, right=0.3)
+    for group in groups:
+        for r in group["rollouts"]:
+            r["mean_entropy"] *= scale
+    found = calibrate(*arrays(groups))
+    assert found.small == hint
+    if not hint:
+        found = replace(found, fitted=0.0, exponent=0.0)
+    assert found.statistic > GATE
+    assert found.fitted == 0
+    verdict, reason = decide(found)
+    assert verdict == "vote"
+    assert "the test passes (t = " in reason
+    assert "no exponent of the grid beats 0" in reason
+    assert ("eps_scale=0.5" in reason) == hint
+    assert calibrate(*arrays(groups), eps_scale=0.5).exponent > 0
+    assert not calibrate(*arrays(groups), eps_scale=0.5).small
+
+
+def test_more_labels_are_at_least_those_of_the_minimum():
+    groups = labelled(2, gap=0.2)
+    found = calibrate(*arrays(groups))
+    assert math.ceil(2 * ((GATE + 0.84) / found.statistic) ** 2) - 2 < MINIMUM - 2
+    assert found.more == MINIMUM - 2
 
 
 def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
@@ -222,8 +293,80 @@ def test_both_commands(tmp_path, capsys, gap, right, word, code):
         assert (f"verdict: use with exponent {c['exponent']:g} (" in out) == (word == "use")
     assert main(["calibrate", path]) == code
     out = capsys.readouterr().out
-    for words in ("t = ", "expected flips", "expected gain", "where the vote is wrong", "more labels"):
+    for words in ("t = ", "expected flips", "expected gain", "where the vote is wrong"):
         assert words in out
+    assert ("more labels" in out) == (found["verdict"] == "undecided")
+
+
+@pytest.mark.parametrize("command", ["calibrate", "preflight"])
+def test_what_cannot_be_tested_has_no_t(tmp_path, capsys, command):
+    assert main([command, file_of(tmp_path, labelled(1, gap=0.2))]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("1 labelled prompt, 1 with right and wrong answers\n")
+    assert "nan" not in out
+    assert "(1 prompts)" not in out
+    assert main([command, file_of(tmp_path, labelled(10, right=1.0))]) == 1
+    out = capsys.readouterr().out
+    assert "nan" not in out
+    assert "verdict: undecided (every prompt is all right or all wrong" in out
+
+
+def test_the_number_of_labels_agrees_with_the_verdict(tmp_path, capsys):
+    assert main(["calibrate", EXAMPLE]) == 1
+    assert "up to 200 in all" in capsys.readouterr().out
+    assert main(["calibrate", file_of(tmp_path, labelled(10, right=1.0))]) == 1
+    assert re.search("more labels that would decide +at least 8\n", capsys.readouterr().out)
+
+
+def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
+    groups = labelled(40, gap=0.3, right=0.3)
+    for group in groups[:20]:
+        group["rollouts"][3]["mean_entropy"] = None
+    assert main(["calibrate", file_of(tmp_path, groups)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("20 labelled prompts, 20 with right and wrong answers; 20 left out: an entropy is missing\n")
+
+
+def test_an_empty_label_is_none(tmp_path, capsys):
+    groups = labelled(40, gap=0.3, right=0.3)
+    for group in groups[:10]:
+        group["label"] = " "
+    assert main(["calibrate", file_of(tmp_path, groups)]) == 0
+    found = capsys.readouterr()
+    assert found.out.startswith("30 labelled prompts, ")
+    assert "read 10 empty labels as no label" in found.err
+    assert main(["calibrate", file_of(tmp_path, [{**g, "label": ""} for g in groups])]) == 2
+    assert "no group has a label" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "names",
+    [{"prompt": "3 + 4 ="}, {"group_id": "p7"}, {}],
+    ids=["the same prompt", "the same id", "the same content"],
+)
+def test_groups_of_one_prompt_are_refused(tmp_path, capsys, names):
+    """One prompt twenty times is one piece of evidence, and had a t of millions."""
+    (copy,) = labelled(1, gap=0.3)
+    others = labelled(10, seed=1, gap=0.3)
+    groups = [*others, *([copy] * 3 if not names else [{**g, **names} for g in labelled(3, gap=0.3)])]
+    for command in ("calibrate", "preflight"):
+        assert main([command, file_of(tmp_path, groups)]) == 2
+        err = capsys.readouterr().err
+        assert "2 of 13 groups have the prompt of an earlier one (line 12 that of line 11)" in err
+    assert main(["calibrate", file_of(tmp_path, groups[:11])]) == 0
+
+
+def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys):
+    """Each step of a training counts from 0; another label under the same id is another prompt."""
+    groups = [{**g, "group_id": "0", "label": str(i)} for i, g in enumerate(labelled(10))]
+    assert main(["calibrate", file_of(tmp_path, groups)]) == 1
+    assert capsys.readouterr().out.startswith("10 labelled prompts, ")
+    stepped = [{**g, "group_id": str(i % 2), "step": i // 2} for i, g in enumerate(labelled(10))]
+    assert main(["calibrate", file_of(tmp_path, stepped)]) == 0, "their labels are all the same"
+    assert capsys.readouterr().out.startswith("10 labelled prompts, ")
+    one_stem = [{**g, "prompt": "Which is right?", "label": str(i)} for i, g in enumerate(labelled(10))]
+    assert main(["calibrate", file_of(tmp_path, one_stem)]) == 1
+    assert capsys.readouterr().out.startswith("10 labelled prompts, ")
 
 
 def test_preflight_shows_the_label_accuracy_of_dares_weight(capsys):

@@ -115,6 +115,18 @@ def test_nothing_labelled_is_2(tmp_path, capsys, groups, word):
     assert main(["analyse", EXAMPLE, "--method", "dre"]) == 2
 
 
+@pytest.mark.parametrize("command", ["analyse", "calibrate", "preflight", "measure"])
+@pytest.mark.parametrize("seed", ["-1", "1.5", "x"])
+def test_a_seed_that_is_none_ends_before_anything_is_read(capsys, command, seed):
+    more = (
+        ["--model", "m", "--data", "math-500=absent.jsonl", "--out", "absent"] if command == "measure" else ["absent"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main([command, *more, "--seed", seed])
+    assert ended.value.code == 2
+    assert f"{seed} is not a valid seed: give a whole number, 0 or greater" in capsys.readouterr().err
+
+
 def test_figures(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert main(["analyse", EXAMPLE, "--plot", str(tmp_path / "figures")]) == 0

@@ -225,6 +225,13 @@ def test_the_share_that_was_cut_off():
     assert only([line()])["columns"]["truncated"] == [None]
 
 
+def test_another_spelling_is_no_flip():
+    rows = [line(step, "p", text) for step, text in enumerate(["1/2", "0.5", "\\frac{1}{2}", "0.6", "3/5"])]
+    assert only(rows)["columns"]["flips"] == [None, 0.0, 0.0, 1.0, 0.0]
+    rows = [line(step, "p", text) for step, text in enumerate(["5 cm", "5", "5 m", "5 cm", "x = 5", "5"])]
+    assert only(rows)["columns"]["flips"] == [None, 0.0, 0.0, 1.0, 1.0, 0.0]
+
+
 def test_groups_without_a_name_flip_no_label():
     rows = [line(0, "p", "1"), line(1, "p", "2"), line(2, None, "1"), line(3, None, "2")]
     assert only(rows)["columns"]["flips"] == [None, 1.0, None, None]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.analysis.summary import powers
-from dare_reward.commands.command import AUTHORS, add_command
+from dare_reward.commands.command import AUTHORS, add_command, add_seed
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
@@ -56,7 +56,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--temperature", type=float, default=1.0, help="The sampling temperature (default: 1).")
     parser.add_argument("--top-p", type=float, default=0.95, help="The top-p of the sampling (default: 0.95).")
     parser.add_argument("--max-tokens", type=int, default=3072, help="The most tokens of a completion (default: 3072).")
-    parser.add_argument("--seed", type=int, default=0, help="The seed of the sampling (default: 0).")
+    add_seed(parser, "The seed of the sampling")
     parser.add_argument(
         "--route", choices=["chat", "completions"], default="chat", help="Ask by chat, or send the bare question."
     )

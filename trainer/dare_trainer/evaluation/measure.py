@@ -6,6 +6,7 @@ No training: 50 prompts x 64 rollouts by default. Groups are written as they com
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import random
 import sys
@@ -17,8 +18,8 @@ from typing import Any
 
 from dare_reward.analysis.preflight import preflight
 from dare_reward.commands.calibrate import report
-from dare_reward.commands.command import add_command
-from dare_reward.commands.labelled import read_labelled
+from dare_reward.commands.command import add_command, add_seed
+from dare_reward.commands.labelled import read_labelled, refuse_repeats
 from dare_reward.errors import ConfigError, RequestError
 
 from ..vllm.plugin import turn_on
@@ -29,14 +30,21 @@ __all__ = ["MeasurePlan", "groups_of", "register", "written"]
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
 NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
-does not sample again what the file already holds."""
+does not sample again what the file already holds. It refuses a file that was sampled from other data or with other
+settings, but does not look at --engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurePlan:
-    """How the model is asked. A file of rollouts belongs to one of these."""
+    """What the model is asked, and how. A file of rollouts belongs to one of these.
+
+    data   the benchmark, and a digest of its questions and answers: ids alone do not tell two files apart
+    seed   of the draw and of the engine
+    """
 
     model: str
+    data: str
+    seed: int = 0
     rollouts: int = 64
     temperature: float = 1.0
     top_p: float = 0.95
@@ -45,7 +53,7 @@ class MeasurePlan:
 
 
 def register(subparsers: Any) -> None:
-    usual = MeasurePlan("")
+    usual = MeasurePlan("", "")
     parser = add_command(
         subparsers,
         "measure",
@@ -82,7 +90,7 @@ def register(subparsers: Any) -> None:
         default=usual.route,
         help="Apply the chat template, or send the bare prompt.",
     )
-    parser.add_argument("--seed", type=int, default=0, help="The seed of the draw, of vLLM and of the bootstrap.")
+    add_seed(parser, "The seed of the draw, of vLLM and of the bootstrap")
     parser.add_argument(
         "--engine",
         action="append",
@@ -97,8 +105,11 @@ def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     if min(arguments.prompts, arguments.rollouts, arguments.max_tokens) < 1:
         raise RequestError("--prompts, --rollouts and --max-tokens must be at least 1", code="parameter")
+    name, problems = _loaded(arguments.data)
     plan = MeasurePlan(
         model=arguments.model,
+        data=f"{name}:{_digest(problems)}",
+        seed=arguments.seed,
         rollouts=arguments.rollouts,
         temperature=arguments.temperature,
         top_p=arguments.top_p,
@@ -106,12 +117,13 @@ def run(arguments: argparse.Namespace) -> int:
         route=arguments.route,
     )
     engine = dict(map(_engine, arguments.engine))
-    chosen = _drawn(arguments.data, arguments.prompts, arguments.seed)
+    chosen = _drawn(problems, arguments.prompts, arguments.seed)
     there = written(arguments.out, plan)
     missing = [p for p in chosen if p.id not in there]
     if missing:
         _sample(arguments.out, missing, plan, {"seed": arguments.seed, **engine})
-    data = read_labelled(str(arguments.out))
+    data = read_labelled(str(arguments.out), only={p.id for p in chosen})
+    refuse_repeats(data)
     found = preflight(data.groups, data.correct_R, seed=arguments.seed)
     if not found.calibration.prompts:
         print("no prompt can be scored: no rollout has an answer, or the labels mean nothing")  # noqa: T201
@@ -120,13 +132,25 @@ def run(arguments: argparse.Namespace) -> int:
     return int(found.verdict != "use")
 
 
-def _drawn(data: str, count: int, seed: int) -> list[BenchmarkProblem]:
-    """The prompts, in an order of their own; all of a file that has no more."""
+def _loaded(data: str) -> tuple[str, list[BenchmarkProblem]]:
+    """The benchmark's name, and its problems without those that ask the same again."""
     name, equals, path = data.partition("=")
     if not equals:
         raise RequestError(f"--data {data}: write BENCHMARK=FILE with one of {', '.join(BENCHMARKS)}", code="data")
-    problems = load(name, Path(path))
-    return random.Random(seed).sample(problems, min(count, len(problems)))  # noqa: S311  (a draw, no secret)
+    first: dict[str, BenchmarkProblem] = {}
+    for problem in load(name, Path(path)):
+        first.setdefault(prompt(problem), problem)
+    return name, list(first.values())
+
+
+def _digest(problems: Sequence[BenchmarkProblem]) -> str:
+    """Of everything that a problem is asked and graded by."""
+    return hashlib.sha256(json.dumps([[prompt(p), asdict(p)] for p in problems]).encode()).hexdigest()[:16]
+
+
+def _drawn(problems: Sequence[BenchmarkProblem], count: int, seed: int) -> list[BenchmarkProblem]:
+    """The prompts; all if there are no more. Those of a smaller count are the first of a greater one."""
+    return random.Random(seed).sample(problems, len(problems))[:count]  # noqa: S311  (a draw, no secret)
 
 
 def written(path: Path, plan: MeasurePlan) -> set[str]:
@@ -143,7 +167,8 @@ def written(path: Path, plan: MeasurePlan) -> set[str]:
         if not isinstance(before, dict):
             raise ConfigError(f"{path} holds other groups than `dare-reward measure` writes: choose another --out")
         if changed := sorted(k for k, v in asdict(plan).items() if before.get(k) != v):
-            raise ConfigError(f"{path} was sampled with another {', '.join(changed)}: choose another --out")
+            flags = ", ".join(f"--{k.replace('_', '-')}" for k in changed)
+            raise ConfigError(f"{path} was not sampled with this {flags}: choose another --out")
         out.add(group["group_id"])
     return out
 
