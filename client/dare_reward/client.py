@@ -232,8 +232,8 @@ class _Base:
             scored: list[Sequence[JSON]] = []
             text = self.sending.text or update.spans
             for part, own in self._parts(groups, head, limits, text=text):
-                if replies:
-                    _check_split(update, method, params, limits.defaults(method))
+                if len(replies) == 1:
+                    _check_split(update, groups, method, {**limits.defaults(method), **params})
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
                 scored.append(own)
@@ -664,16 +664,20 @@ def _pause(attempt: int, outcome: Outcome) -> float:
     return min(0.5 * 2.0**attempt, LONGEST_PAUSE) * (0.75 + 0.5 * random.random())  # noqa: S311
 
 
-def _check_split(update: Update, method: str, params: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """What is over a request's groups is another number over those of a part."""
-    known = methods().get(method)
-    values = {} if known is None else {s.name: s.default for s in known.specs} | {**defaults, **params}
-    if remedy := update.over_request(known, values):
-        raise RequestError(
-            f"{update.advantage} is over all rollouts of a request, and these groups travel in several: {remedy}",
-            loc=("advantage",),
-            code="split",
-        )
+def _check_split(update: Update, groups: Sequence[JSON], method: str, params: Mapping[str, Any]) -> None:
+    """What is over a request's groups is another number over those of a part, whichever of them ask for it."""
+    for own in ({}, *filter(is_own, groups)):
+        name = own.get("method") or method
+        name = OTHER_NAMES.get(name, name)
+        known = methods().get(name)
+        values = {} if known is None else {s.name: s.default for s in known.specs}
+        values |= {**(params if name == method else {}), **(own.get("params") or {})}
+        if remedy := update.over_request(known, values):
+            raise RequestError(
+                f"{update.advantage} is over all rollouts of a request, and these groups travel in several: {remedy}",
+                loc=("advantage",),
+                code="split",
+            )
 
 
 def _limits(settings: JSON) -> _Limits:

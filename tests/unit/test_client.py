@@ -1158,6 +1158,24 @@ def test_a_batch_that_travels_in_several_requests_is_none():
     assert found.groups == estimate(sent, method="gmae", advantage="gmae", calibration="none").groups
 
 
+@pytest.mark.parametrize(
+    ("own", "asked"),
+    [
+        ({"method": "gmae", "params": {"group_size": 3}}, {"method": "ttrl"}),
+        ({"params": {"calibration": "batch"}}, {"method": "gmae", "calibration": "none"}),
+    ],
+)
+def test_a_batch_that_only_its_groups_ask_for_is_not_split(own, asked):
+    sent = [{"group_id": str(p), **own, "rollouts": [{"answer": a} for a in "1123"]} for p in range(6)]
+    with Client("http://x", transport=Wire(max_groups=2)) as c:
+        with pytest.raises(RequestError, match="over all rollouts"):
+            c.reward(sent, advantage="gmae", **asked)
+        assert c.reward(sent[:2], advantage="gmae", **asked).groups
+        plain = [{k: v for k, v in g.items() if k not in {"method", "params"}} for g in sent]
+        with pytest.raises(RequestError, match="over all rollouts"):
+            c.reward(plain, method="gmae", advantage="gmae", shadow=["t3rl"], allow_experimental=True)
+
+
 def test_groups_with_a_method_of_their_own_are_pinned_one_by_one():
     def step(*own):
         return [

@@ -9,6 +9,7 @@ import pytest
 import dare_reward
 from dare_reward import configured
 from dare_reward._scoring.score import score
+from dare_reward.advantages import ADVANTAGES
 from dare_reward.advantages.update import Update
 from dare_reward.errors import RequestError
 from dare_reward.methods import Method, config_id, find, methods, settle
@@ -59,13 +60,17 @@ def test_every_pair_of_methods_of_one_output(full_groups, needed_params):
         assert found == alone(group, name, **needed_params(name)), name
 
 
-def test_labels_do_not_touch_label_free_groups_beside_labelled_ones(full_groups, monkeypatch):
+@pytest.mark.parametrize("advantage", [None, *ADVANTAGES])
+def test_labels_do_not_touch_label_free_groups_beside_labelled_ones(full_groups, monkeypatch, advantage):
+    method, beside = ("ttrl", "calibrated_vote") if advantage == "fixed" else ("dare", "gmae")
     seen, run = [], Method.run
     monkeypatch.setattr(Method, "run", lambda self, g, params: seen.append((self.name, g)) or run(self, g, params))
-    own = {"g1": {"method": "gt"}, "g3": {"method": "gmae"}, "g4": {"method": "gt"}}
+    own = {"g1": {"method": "gt"}, "g3": {"method": beside}, "g4": {"method": "gt"}}
+    if advantage == "fixed":
+        own["g3"]["params"] = {"exponent": 2}
     sent = groups(full_groups, **own)
-    first = dare_reward.estimate(sent, method="dare").groups
-    assert {name: "label" in g.columns for name, g in seen} == {"dare": False, "gt": True, "gmae": False}
+    first = dare_reward.estimate(sent, method=method, advantage=advantage).groups
+    assert {name: "label" in g.columns for name, g in seen} == {method: False, "gt": True, beside: False}
     rng = np.random.default_rng(0)
     changed = False
     for label in ("0", "1", None):
@@ -74,8 +79,10 @@ def test_labels_do_not_touch_label_free_groups_beside_labelled_ones(full_groups,
             group["label"] = label
             for rollout in group["rollouts"]:
                 rollout["correct"] = bool(rng.integers(0, 2)) if label else None
-        for p, (one, two) in enumerate(zip(first, dare_reward.estimate(other, method="dare").groups, strict=True)):
-            same = (one.rewards, one.support, one.pseudo_label) == (two.rewards, two.support, two.pseudo_label)
+        second = dare_reward.estimate(other, method=method, advantage=advantage).groups
+        for p, (one, two) in enumerate(zip(first, second, strict=True)):
+            names = ("rewards", "advantages", "support", "pseudo_label", "select", "drop")
+            same = all(getattr(one, name) == getattr(two, name) for name in names)
             assert same or p in {1, 4}
             changed |= not same
     assert changed
@@ -101,15 +108,18 @@ def test_parameters_stand_beside_those_of_the_same_method(full_groups):
     assert reply.groups[2] == alone(sent[2], "dare_sqrt", alpha=0.3), "another method starts from its own defaults"
 
 
-def test_advantages_over_a_request_are_over_all_its_groups(full_groups):
-    sent = groups(full_groups, g1={"method": "gt"}, g2={"method": "empo"})
+def test_advantages_over_a_request_are_over_all_its_groups_of_a_kind(full_groups):
+    """Those that are scored by labels are apart from the others."""
+    sent = groups(full_groups, g1={"method": "gt"}, g2={"method": "empo"}, g4={"method": "gt"})
     reply = dare_reward.estimate(sent, method="ttrl", advantage="reinforce_pp")
     on = [[r["trained"] for r in g["rollouts"]] for g in sent]
-    rewards = np.array(
-        [r for g, t in zip(reply.groups, on, strict=True) for r, o in zip(g.rewards, t, strict=True) if o]
-    )
-    gains = np.array([a for g in reply.groups for a in g.advantages if a is not None])
-    np.testing.assert_allclose(gains, (rewards - rewards.mean()) / rewards.std(), atol=1e-9)
+    for chosen in ((0, 2, 3, 5), (1, 4)):
+        own = [reply.groups[p] for p in chosen]
+        rewards = np.array(
+            [r for g, p in zip(own, chosen, strict=True) for r, o in zip(g.rewards, on[p], strict=True) if o]
+        )
+        gains = np.array([a for g in own for a in g.advantages if a is not None])
+        np.testing.assert_allclose(gains, (rewards - rewards.mean()) / rewards.std(), atol=1e-9)
 
 
 def test_shadows_and_diagnostics_of_a_mixed_request(full_groups):
@@ -188,6 +198,12 @@ def test_spans_know_of_silent_rollouts_in_columns():
     columns = {"num_tokens": np.array([0, 4])}
     reply = score(sent, {}, method="ttrl", columns=columns, update=Update(spans=True))
     assert [span is None for span in reply.groups[0].answer_spans] == [True, False]
+
+
+def test_a_method_s_other_name_is_the_request_s_method():
+    sent = [{"rollouts": [{"answer": a} for a in "1122"], "method": name} for name in ("majority", "ttrl")]
+    one, other = dare_reward.estimate(sent, method="majority", tie="all").groups
+    assert one.rewards == other.rewards == (1.0, 1.0, 1.0, 1.0)
 
 
 def test_null_is_no_verdict_whatever_the_spelling():

@@ -94,6 +94,15 @@ def test_ddrl_flags_what_its_release_does():
     assert not {"unanimous", "positive_negatives", "tied_positives"} & set(plain)
 
 
+@given(answers=ANSWERS, size=st.integers(1, 20))
+def test_ddrl_in_parts_has_the_flags_of_the_whole(answers, size):
+    own = {"unanimous", "positive_negatives", "tied_positives"}
+    whole = score(answers, "ddrl", advantage="ddrl", n_train=size, on_all_invalid="negative")
+    apart = score(answers, "ttrl", advantage="fixed", selection="ddrl", selection_size=size)
+    assert own & set(apart.flags) == own & set(whole.flags)
+    assert not own & set(score(answers, "ttrl", advantage="fixed").flags)
+
+
 def test_ddrl_skips_what_nobody_answers():
     found = score([None, None, None], "ddrl", advantage="ddrl")
     assert (found.select, found.advantages, found.drop) == ((), (None, None, None), "all_invalid")

@@ -139,7 +139,10 @@ def _group_replies(
     gains = None if updated.advantages_R is None else _numbers(updated.advantages_R, len(groups.answer_R))
     keep, valid = result.keep_R.tolist(), groups.valid_R.tolist()
     names = [groups.text_A[a] if a >= 0 else None for a in groups.answer_R.tolist()]
-    support, flags = _support(prepared, result), _flags(prepared, result)
+    support, flags = (
+        _support(prepared, result),
+        _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R),
+    )
     second = None if result.second_R is None else result.second_R.tolist()
     second_gains = None if updated.second_R is None else updated.second_R.tolist()
     seconds = offsets(second_sizes(groups)).tolist()
@@ -205,7 +208,7 @@ def _numbers(column: NDArray[Any] | None, length: int) -> list[float | None]:
     return [None if x != x else x for x in column.tolist()]  # noqa: PLR0124  (NaN is what differs from itself)
 
 
-def _flags(prepared: Prepared, result: Estimate) -> dict[str, list[bool]]:
+def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> dict[str, list[bool]]:
     groups = prepared.groups
     votes_A = groups.votes_A
     tied_P = groups.sum_by_group(votes_A == groups.max_by_group(votes_A)[groups.group_A]) > 1
@@ -214,13 +217,13 @@ def _flags(prepared: Prepared, result: Estimate) -> dict[str, list[bool]]:
         "all_invalid": groups.support_P == 0,
         "single_answer": groups.support_P == 1,
         "tie": tied_P,
-        "zero_variance": _constant(groups, result.rewards_R),
+        "zero_variance": _constant(groups, rewards_R),
         "low_entropy": low_P,
         "u_gt_1": high_P,
         "guessed_answer": prepared.guessed_P,
         "same_value_apart": prepared.apart_P,
     }
-    return {name: at.tolist() for name, at in {**common, **result.flags_P}.items()}
+    return {name: at.tolist() for name, at in {**common, **own}.items()}
 
 
 def _constant(groups: Groups, rewards_R: Floats) -> Bools:

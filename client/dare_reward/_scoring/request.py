@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import warnings
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
@@ -32,9 +32,10 @@ from ..answers import (
     official_key,
     option_letters,
 )
-from ..answers.classes import classes_of, grades
+from ..answers.classes import classes_of, one_with
 from ..answers.effort import Effort
 from ..answers.extraction.final_answer import EMPTY
+from ..answers.keys import Key, canonical, key_of
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..files.names import unknown_field
@@ -569,9 +570,8 @@ def _verdicts(
 ) -> Floats:
     """The group's verdict on each rollout's answer: 1, 0, or -1 where there is none; NaN in a group without verdicts.
 
-    A verdict is on all spellings of its answer, by the rules that answers are compared by.
+    A verdict is on all spellings of its answer, by the rules that answers are compared by, as if the group held it.
     """
-    rules = Rules(**{k: v for k, v in params.items() if k not in READING})
     out, at = [], 0
     for p, (group, found, letters) in enumerate(zip(groups, classes, options, strict=True)):
         size, told = len(group["rollouts"]), group.get("verdicts") or {}
@@ -581,24 +581,51 @@ def _verdicts(
                 loc=("groups", p, "verdicts"),
                 code="conflict",
             )
-        said = np.full(len(found.answers) + 1, -1.0 if told else np.nan)
-        words: list[set[bool | None]] = [set() for _ in found.answers]
-        for key, verdict in told.items():
-            effort.check(("groups", p, "verdicts"))
-            same = grades(found.answers, key, kind=kind_of(group), options=letters, rules=rules)
-            for i in np.flatnonzero(same).tolist():
-                words[i].add(verdict)
-        for i, on_answer in enumerate(words):
-            if {True, False} <= on_answer:
-                raise RequestError(
-                    "holds true and false for two spellings of one answer: give one verdict",
-                    loc=("groups", p, "verdicts"),
-                    code="conflict",
-                )
-            said[i] = next((float(v) for v in on_answer if v is not None), said[i])
+        check = partial(effort.check, ("groups", p, "verdicts"))
+        words = _words(told, found, partial(_verdict_key, group=group, letters=letters, params=params), check)
+        if words is None:
+            raise RequestError(
+                "holds true and false for two spellings of one answer: give one verdict",
+                loc=("groups", p, "verdicts"),
+                code="conflict",
+            )
+        rest = -1.0 if told else np.nan
+        said = np.array([*(words.get(i, rest) for i in range(len(found.answers))), rest])
         out.append(said[np.array(found.index, np.int64)])
         at += size
     return np.concatenate(out)
+
+
+def _words(
+    told: Mapping[str, bool | None],
+    found: Classes,
+    key_for: Callable[[str], Key | None],
+    after_each: Callable[[], None],
+) -> dict[int, float] | None:
+    """The verdict on each answer of a group that has one; None if two spellings of one answer have different ones."""
+    given: dict[Key, bool] = {}
+    for name, verdict in told.items():
+        after_each()
+        key = None if verdict is None else key_for(name)
+        if key is not None and verdict is not None and given.setdefault(key, verdict) != verdict:
+            return None
+    near: defaultdict[tuple[str, str], list[Key]] = defaultdict(list)
+    for key in found.keys:
+        near[key.kind, key.value].append(key)
+    others: defaultdict[Key, set[bool]] = defaultdict(set)
+    for key in given.keys() - set(found.keys):
+        for own in one_with(key, near[key.kind, key.value]):
+            others[own].add(given[key])
+    # A verdict on the answer itself comes before those on 5 cm and 5 m, if the group has 5; these may differ.
+    words = {own: said.pop() for own, said in others.items() if len(said) == 1} | given
+    return {i: float(words[key]) for i, key in enumerate(found.keys) if key in words}
+
+
+def _verdict_key(raw: str, *, group: JSON, letters: tuple[str, ...] | None, params: Mapping[str, Any]) -> Key | None:
+    """What the answers of the group are compared by, of the answer that a verdict names."""
+    if params.get("mode") == "ttrl_official":
+        return canonical(official_key(raw, kind=kind_of(group)), kind="exact") if raw else None
+    return key_of(raw, kind_of(group), letters, Rules(**{k: v for k, v in params.items() if k not in READING}))
 
 
 def _flat_index(classes: Sequence[Classes]) -> Ints:

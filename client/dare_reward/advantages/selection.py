@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._segments import Ints, offsets
+from .._segments import Bools, Ints, offsets
 from ..groups import Groups
 
-__all__ = ["select_ddrl", "training_size"]
+__all__ = ["ddrl_flags", "select_ddrl", "training_size"]
 
 
 def training_size(groups: Groups, n_train: int | None) -> Ints:
@@ -38,3 +38,14 @@ def select_ddrl(groups: Groups, n_train: int | None = None) -> Ints:
         rank_R < high_R, rank_R, np.where(rank_R >= first_low_R, rank_R - first_low_R + high_R, -1)
     )
     return place_R
+
+
+def ddrl_flags(groups: Groups, place_R: Ints, paid_R: Bools) -> dict[str, Bools]:
+    """Where the release does not do what its paper says (docs/selection.md). `paid_R`: rollouts with the label."""
+    leader_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
+    high_R = np.minimum(leader_P, groups.sum_rollouts(place_R >= 0) // 2)[groups.group_R]
+    return {
+        "unanimous": leader_P == groups.sizes_P,
+        "positive_negatives": groups.sum_rollouts((place_R >= high_R) & paid_R) > 0,
+        "tied_positives": groups.sum_rollouts((place_R >= 0) & (place_R < high_R) & ~paid_R) > 0,
+    }

@@ -21,7 +21,7 @@ from ..methods import Estimate, Method, lacking, methods, require_rewards
 from ..params import Param, Spec, parameters, resolve
 from .from_rewards import ADVANTAGES, advantages, find_advantage
 from .reshaping import ear
-from .selection import select_ddrl
+from .selection import ddrl_flags, select_ddrl
 
 __all__ = ["AS_THEY_ARE", "Update", "Updated", "second_sizes", "update_groups", "update_specs"]
 
@@ -39,7 +39,7 @@ class Update:
     ear_floor: Annotated[
         float | None, Param("least factor of reshape=ear; null: none, so that signs may change", le=2)
     ] = 0.0
-    adv_clip: Annotated[float | None, Param("advantages beyond it are set to it; after reshaping", gt=0)] = None
+    adv_clip: Annotated[float | None, Param("clip advantages to [-adv_clip, adv_clip], after reshaping", gt=0)] = None
     spans: Annotated[bool, Param("also return where in its text each rollout's answer stands")] = False
     settled: Annotated[float | None, Param("drop a group whose leader_probability is below this", ge=0.5, le=1)] = None
 
@@ -72,7 +72,8 @@ class Update:
         if self.own is not None:
             if self.own != method:
                 raise RequestError(
-                    f"{self.advantage} is the advantage of the method of that name, not of {method.name}",
+                    f"{self.advantage} is the advantage of the method of that name, not of {method.name}: leave out "
+                    f"advantage, or score the groups of {method.name} in a request of their own",
                     loc=("advantage",),
                     code="advantage",
                 )
@@ -132,6 +133,7 @@ class Update:
 
 
 AS_THEY_ARE: Final = Update()
+TRUTHS: Final = frozenset({"label", "reference"})
 
 
 @cache
@@ -141,14 +143,15 @@ def update_specs() -> tuple[Spec, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Updated:
-    """Of a batch of groups: advantages (NaN: none), places of the rollouts to train on, why groups carry nothing, and
-    groups that lack what the options need."""
+    """Of a batch of groups: advantages (NaN: none), places of the rollouts to train on, why groups carry nothing,
+    groups that lack what the options need, and flags of the selection."""
 
     advantages_R: Floats | None
     second_R: Floats | None
     place_R: Ints | None
     drop_P: Sequence[str | None]
     errors: Mapping[int, GroupError]
+    flags_P: Mapping[str, Bools]
 
 
 def update_groups(update: Update, parts: Sequence[tuple[Groups, Method, Estimate]]) -> list[Updated]:
@@ -166,7 +169,8 @@ def update_groups(update: Update, parts: Sequence[tuple[Groups, Method, Estimate
         second = None
         if result.second_R is not None and update.advantage is not None:
             second = advantages(update.advantage, result.second_R, second_sizes(groups))
-        out.append(Updated(final, second, place, _drops(update, groups, result, on, final), failed))
+        flags = {} if update.selection is None or place is None else ddrl_flags(groups, place, result.rewards_R > 0)
+        out.append(Updated(final, second, place, _drops(update, groups, result, on, final), failed, flags))
     return out
 
 
@@ -204,7 +208,11 @@ def _gains(
     trained: Sequence[Bools],
     scored: Sequence[Bools],
 ) -> list[Floats | None]:
-    """Advantages of the trained rollouts of the groups that have rewards, NaN for the others."""
+    """Advantages of the trained rollouts of the groups that have rewards, NaN for the others.
+
+    What is over a request is over the groups of label-free methods, and apart over the others: no truth gets into the
+    mean or the deviation of a label-free method.
+    """
     if update.advantage is None or update.own is not None:
         own = [r.rewards_R if m.output == "advantages" else r.advantages_R for _, m, r in parts]
         wanted = [m.output == "advantages" or update.own is not None for _, m, _ in parts]
@@ -212,18 +220,21 @@ def _gains(
             np.where(on, values, np.nan) if want and values is not None else None
             for values, want, on in zip(own, wanted, trained, strict=True)
         ]
-    at = [ok[g.group_R] for (g, _, _), ok in zip(parts, scored, strict=True)]
-    rewards = np.concatenate([r.rewards_R[on] for (_, _, r), on in zip(parts, at, strict=True)])
-    sizes = np.concatenate([g.sizes_P[ok] for (g, _, _), ok in zip(parts, scored, strict=True)])
-    trains = np.concatenate([t[on] for t, on in zip(trained, at, strict=True)])
-    flat = advantages(update.advantage, rewards, sizes, trained_R=trains)
-    out: list[Floats | None] = []
-    start = 0
-    for on in at:
-        values = np.full(len(on), np.nan)
-        values[on] = flat[start : start + int(on.sum())]
-        start += int(on.sum())
-        out.append(values)
+    out: list[Floats | None] = [None] * len(parts)
+    for labelled in (False, True):
+        chosen = [i for i, (_, method, _) in enumerate(parts) if bool(TRUTHS & method.inputs) == labelled]
+        at = [scored[i][parts[i][0].group_R] for i in chosen]
+        if not chosen:
+            continue
+        rewards = np.concatenate([parts[i][2].rewards_R[on] for i, on in zip(chosen, at, strict=True)])
+        sizes = np.concatenate([parts[i][0].sizes_P[scored[i]] for i in chosen])
+        trains = np.concatenate([trained[i][on] for i, on in zip(chosen, at, strict=True)])
+        flat = advantages(update.advantage, rewards, sizes, trained_R=trains)
+        ends = np.cumsum([on.sum() for on in at])[:-1]
+        for i, on, values in zip(chosen, at, np.split(flat, ends), strict=True):
+            gain = np.full(len(on), np.nan)
+            gain[on] = values
+            out[i] = gain
     return out
 
 

@@ -11,20 +11,25 @@ from .keys import Key, key_of
 from .kinds import KeyKind, Kind
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 
-__all__ = ["Classes", "classes_of", "classify", "grade", "grades"]
+__all__ = ["Classes", "classes_of", "classify", "grade", "grades", "one_with"]
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
     """The answers of a group: `index` per rollout (-1 without an answer), one entry per class elsewhere.
 
+    `keys`: what the answers of each class are compared by.
     `apart`: the pairs of classes that have one value and other units or names, 5 cm and 5 m, and so were not merged.
     """
 
     index: tuple[int, ...]
     answers: tuple[str, ...]
-    kinds: tuple[KeyKind, ...]
+    keys: tuple[Key, ...]
     apart: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def kinds(self) -> tuple[KeyKind, ...]:
+        return tuple([key.kind for key in self.keys])
 
 
 def classify(
@@ -73,9 +78,7 @@ def classes_of(
         if place[raw] >= 0:
             spellings[place[raw]].append(raw)
     answers = tuple(s[0] if len(s) == 1 else min(s, key=_plainness) for s in spellings)
-    return Classes(
-        tuple([place[raw] for raw in raws]), answers, tuple([home.kind for home in numbers]), _apart(list(numbers))
-    )
+    return Classes(tuple([place[raw] for raw in raws]), answers, tuple(numbers), _apart(list(numbers)))
 
 
 def _apart(homes: Sequence[Key]) -> tuple[tuple[int, int], ...]:
@@ -128,6 +131,15 @@ def grades(
     wanted = None if label is None else key_of(label, kind, options, rules)
     keys = (None if a is None or wanted is None else key_of(a, kind, options, rules) for a in answers)
     return [key is not None and wanted is not None and _same(key, wanted) for key in keys]
+
+
+def one_with(key: Key, keys: Sequence[Key]) -> list[Key]:
+    """Those of a group's `keys` that `key` would be one answer with if the group held it.
+
+    So 5 is one with 5 cm, but not if 5 m is there too.
+    """
+    homes = _homes([*keys, key])
+    return [other for other in keys if homes[other] == homes[key]]
 
 
 def _same(a: Key, b: Key) -> bool:

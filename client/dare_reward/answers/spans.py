@@ -7,13 +7,15 @@ spans a trainer can leave them out of the loss, and of the KL term.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["Span", "answer_span", "outside_span", "span_tokens"]
 
 Span = tuple[int, int]
 
-OCCURRENCES = 32  # looked at, from the last one on
+SCANNED = 1024  # occurrences of an answer that may be part of many words, from the last one on
+LONG = 8  # characters of one that is not
+TRIED = 32  # of those that are no part of a word, and of the others
 PARTS = 16  # tokens that one character may have
 STAND_INS = ("7", "x")  # a number and a letter, one of which no answer equals
 
@@ -22,21 +24,43 @@ def answer_span(text: str, read: Callable[[str], str | None]) -> Span | None:
     """[start, end) in characters of the answer that `read` finds in `text`, None if it stands nowhere as it is.
 
     The answer is where it is read from: of its occurrences the last one without which `read` finds another answer. So
-    whatever the reader's rules are, the span follows them.
+    whatever the reader's rules are, the span follows them. Those within words come last: with the n of `</answer>` gone
+    there is another answer too.
     """
     answer = read(text)
     if not answer:
         return None
     stand_in = next(s for s in STAND_INS if s not in answer or len(answer) > 1)
-    end = len(text)
-    for _ in range(OCCURRENCES):
-        start = text.rfind(answer, 0, end)
-        if start < 0:
-            return None
-        if read(text[:start] + stand_in + text[start + len(answer) :]) != answer:
-            return start, start + len(answer)
-        end = start + len(answer) - 1
+    for start in _occurrences(text, answer):
+        end = start + len(answer)
+        if read(text[:start] + stand_in + text[end:]) != answer:
+            return start, end
     return None
+
+
+def _occurrences(text: str, answer: str) -> Iterator[int]:
+    """Where `answer` begins in `text`, from the last place on; those within a word come after the others.
+
+    Capitals do not matter if it stands nowhere as it is: the choice B may be written b.
+    """
+    if answer not in text and len(text.lower()) == len(text):
+        text, answer = text.lower(), answer.lower()
+    tried, within, end = 0, list[int](), len(text)
+    for _ in range(SCANNED if len(answer) < LONG else TRIED):
+        if tried == TRIED or (start := text.rfind(answer, 0, end)) < 0:
+            break
+        end = start + len(answer) - 1
+        if _in_word(text, start) or _in_word(text, start + len(answer)):
+            within.append(start)
+        else:
+            tried += 1
+            yield start
+    yield from within[:TRIED]
+
+
+def _in_word(text: str, at: int) -> bool:
+    """Letters on both sides."""
+    return 0 < at < len(text) and text[at - 1 : at + 1].isalpha()
 
 
 def outside_span(offsets: Sequence[Span], span: Span | None) -> list[bool]:

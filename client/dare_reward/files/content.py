@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import IO, Any, Final, cast
 
 from ..errors import RequestError
+from .names import RUN_LOG_COMMANDS
 
 __all__ = ["Values", "line_count", "open_values"]
 
@@ -54,7 +55,9 @@ class Values:
 def open_values(path: str) -> Values:
     """RequestError if the file is of a kind that holds no rollouts."""
     if path != "-" and Path(path).is_dir():
-        raise RequestError(f"{path} is a folder. Name a file in it.", code="file")
+        raise RequestError(
+            f"{path} is a folder. Name a file in it. The folder of a run log is for {RUN_LOG_COMMANDS}.", code="file"
+        )
     with ExitStack() as stack:
         source = _opened(path)
         if path == "-":

@@ -13,7 +13,9 @@ from typing import Any, Final
 from ..errors import unknown_name
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 
-__all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "named", "unknown_field"]
+__all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "RUN_LOG_COMMANDS", "named", "unknown_field"]
+
+RUN_LOG_COMMANDS: Final = "calibrate, preflight, report, plot, replay and export"  # all others read rollouts
 
 GROUP_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

@@ -67,8 +67,12 @@ class Reader:
     def _name(self, number: int, place: int) -> str:
         return f"{self.unit}-{number}" + (f".{place + 1}" if place else "")
 
+    def gave(self, name: str) -> bool:
+        """Whether a group has this id from its place, because the file gives it none."""
+        return re.fullmatch(rf"{self.unit}-\d+(\.\d+)?", name) is not None
+
     def say(self, tell: Callable[[str], None]) -> None:
-        """One line for the names that were taken for ours, one for what was left out, one for estimates."""
+        """One line for names taken for ours, one for what was left out, one for empty labels, one for estimates."""
         notes = self.notes
         if notes.taken:
             tell("read " + ", ".join(f"{other} as {own}" for other, own in notes.taken))
@@ -76,6 +80,8 @@ class Reader:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
             tell(f"ignored {', '.join(names)}{more}, which nothing here reads")
+        if notes.unlabelled:
+            tell(f"read {notes.unlabelled:,} empty label{'s' * (notes.unlabelled != 1)} as no label")
         if notes.estimated and self._missing is not None:
             how, groups = self._missing, f"{notes.estimated:,} group{'s' * (notes.estimated != 1)}"
             tell(f"estimated the entropies of {groups} by {how.words} ({how.source})")

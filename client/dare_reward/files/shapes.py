@@ -20,9 +20,9 @@ from typing import Any
 from ..errors import RequestError, unknown_name
 from ..inputs import ROLLOUT_FIELDS
 from .entropy_estimates import EntropyEstimate, fill
-from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, named
+from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, RUN_LOG_COMMANDS, named
 
-__all__ = ["Loose", "Notes", "shaped"]
+__all__ = ["Loose", "Notes", "is_logged", "shaped"]
 
 JSON = Mapping[str, Any]
 GLANCE = 16  # tokens that tell whether an engine lists candidates
@@ -34,6 +34,7 @@ ENGINE = frozenset(  # what vLLM and OpenAI say of a request beside its completi
         "prompt_logprobs", "prompt_token_ids", "service_tier", "system_fingerprint", "usage",
     }
 )  # fmt: skip
+LOGGED = frozenset({"v", "group_id", "answers"})
 PLACE = frozenset({"run", "step", "global_step"})  # of a group in a training run: no input, kept as its `meta`
 
 
@@ -43,6 +44,7 @@ class Notes:
 
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
+    unlabelled: int = 0
     estimated: int = 0
     candidates: int = 0  # groups of an engine that lists several candidates for each token, which nobody asked for
 
@@ -56,6 +58,11 @@ class Loose:
     rollout: dict[str, Any]
 
 
+def is_logged(value: Any) -> bool:
+    """Whether a value is a line of a run log, whose groups were scored before."""
+    return isinstance(value, Mapping) and value.keys() >= LOGGED and "rollouts" not in value
+
+
 def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iterator[dict[str, Any] | Loose]:
     """The groups or the rollout that a value holds. RequestError if it holds none.
 
@@ -63,6 +70,11 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
     """
     if not isinstance(value, Mapping):
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
+    if is_logged(value):
+        raise RequestError(
+            f"a line of a run log, whose groups were scored before. It is for {RUN_LOG_COMMANDS}.",
+            code="run_log",
+        )
     if isinstance(value.get("groups"), list):
         place = {k: value[k] for k in value.keys() & PLACE}
         notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
@@ -221,6 +233,9 @@ def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate |
             value = _number_text(value)
         if name in group:
             group[name] = value
+    if isinstance(label := group.get("label"), str) and not label.strip():
+        notes.unlabelled += 1
+        del group["label"]
     if group.get("group_id") is None:
         group.pop("group_id", None)
     if _is_messages(group.get("prompt")):

@@ -24,6 +24,10 @@ from dare_reward.answers import answer_span, extract, outside_span, span_tokens
         ("答えは \\boxed{»π/2«} です", "math"),
         ("B is tempting. The answer is »C«.", "choice"),
         ("Answer: »Paris«", "text"),
+        *((f"so <answer>»{letter}«</answer>", "math") for letter in "naersw"),
+        ("\\boxed{»5«}" + " 5" * 20, "math"),
+        ("\\boxed{»n«} " + "and then no one needs another nuance " * 40, "math"),
+        ("so \\boxed{»b«}, not a", "choice"),
     ],
 )
 def test_the_span_is_where_the_answer_is_read(text, kind):
@@ -46,6 +50,27 @@ def test_no_span():
     assert group.answer_spans == (None, None)
     assert "no_span" in group.flags
     assert dare_reward.estimate([{"rollouts": [{"answer": "5"}]}], method="ttrl").groups[0].answer_spans is None
+
+
+def test_the_search_for_a_span_is_bounded():
+    """Each look at the whole text counts; one answer in a million characters, or ten thousand of one letter."""
+    looks = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def rfind(self, *given):
+            looks.append(given)
+            return super().rfind(*given)
+
+    for text, answer in (("a" * 10**6, "a"), ("a b " * 10**4, "a"), ("ab" * 5000, "abababababab")):
+        looks.clear()
+        assert answer_span(Counted(text), lambda _, answer=answer: answer) is None
+        assert 0 < len(looks) <= 1024
+    assert len(looks) == 32
+    looks.clear()
+    assert answer_span(Counted("a " * 10**4 + "\\boxed{a}"), lambda t: "a" if t.endswith("{a}") else None)
+    assert len(looks) == 1
 
 
 def test_a_cut_off_text_is_read_by_its_rules():

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import pickle
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -137,9 +138,17 @@ def test_there_are_sixty():
 READERS = ("score", "convert", "analyse", "compare", "calibrate", "explain")
 
 
+@pytest.mark.parametrize("command", sorted(set(READERS) - {"calibrate"}))
+def test_a_file_of_a_run_log_names_the_commands_that_read_it(command, capsys):
+    log = Path(__file__).parents[3] / "research" / "results" / "run-confident-0.jsonl.gz"
+    assert main([command, str(log)]) != 0
+    assert "a line of a run log, whose groups were scored before. It is for calibrate, " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", READERS)
 def test_a_folder_and_a_file_that_is_not_there(command, tmp_path, capsys):
-    for path, words in ((tmp_path, "is a folder. Name a file in it."), (tmp_path / "no.jsonl", "No such file")):
+    folder = "holds no run log." if command == "calibrate" else "is a folder. Name a file in it."
+    for path, words in ((tmp_path, folder), (tmp_path / "no.jsonl", "No such file")):
         assert main([command, str(path)]) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert f"{path}" in line
