@@ -41,13 +41,17 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPart:
-    """One preregistration: its runs, its contrasts, the arms of E1 that these take, and its further sections."""
+    """One preregistration: its runs, its contrasts, the arms of E1 that these take, and its further sections.
+
+    remark   what a reader must know before the first figure
+    """
 
     title: str
     plan: PlannedPart
     contrasts: tuple[Registered, ...] = ()
     others: tuple[str, ...] = ()
     further: Mapping[str, Further] = field(default_factory=dict)
+    remark: str = ""
 
     @property
     def planned(self) -> frozenset[str]:
@@ -104,6 +108,9 @@ HALF: Final = tuple(
         ("gt", BETTER, 3, "unseen"),
     )
 )
+LOST: Final = """That commit is not in this repository. The commits of that day were lost before they were published,
+and the page and the results were committed again in one go. So you cannot check here that the page is older than the
+runs."""
 LONGER: Final = tuple(
     Registered(arm, "ttrl", regime, (bar,), predicted)
     for arm, bars, gains in (
@@ -121,9 +128,9 @@ PARTS: Final = (
     CampaignPart("E1e", PLANNED["e1e"], further={"Who fell": partial(collapsed, PLANNED["e1e"])}),
     CampaignPart("E2", PLANNED["e2"], MISCONCEPTIONS, further={"Over three sets of facts": fact_sets}),
     CampaignPart("E3", PLANNED["e3"], further={"Break-even": dose_response}),
-    CampaignPart("E4", PLANNED["e4"], DIRECTIONS, further={"By family": by_family}),
+    CampaignPart("E4", PLANNED["e4"], DIRECTIONS, further={"By family": by_family}, remark=LOST),
     CampaignPart("E5", PLANNED["e5"], LONGER, further={"Who fell": partial(collapsed, PLANNED["e5"])}),
-    CampaignPart("E6", PLANNED["e6"], HALF, further={"By half of the hard facts": by_half}),
+    CampaignPart("E6", PLANNED["e6"], HALF, further={"By half of the hard facts": by_half}, remark=LOST),
     CampaignPart("E7", PLANNED["e7"], further={"Who fell": partial(collapsed, PLANNED["e7"])}),
 )
 
@@ -164,7 +171,8 @@ def _part(part: CampaignPart, everything: Sequence[JSON], done: Collection[str],
     sections["Tokens generated"] = f"{TOKENS}\n\n{_tokens(records, part)}"
     if fitted := [r for r in records if r["id"] in part.planned and r.get("calibration")]:
         sections["Fitted exponents"] = f"{FITTED}\n\n{_fitted(study, part.plan.stage, fitted)}"
-    return "\n\n".join([fixed, *(f"### {title}\n\n{text}" for title, text in sections.items())])
+    head = [fixed, part.remark] if part.remark else [fixed]
+    return "\n\n".join([*head, *(f"### {title}\n\n{text}" for title, text in sections.items())])
 
 
 def _bars(study: Study, part: CampaignPart) -> str:
