@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from pydantic_core import from_json
 
 from dare_reward import estimate
 from dare_reward.runs import log as logs
@@ -342,6 +343,39 @@ def test_what_was_logged_of_prompts_and_texts_is_not_shown_after_a_restart(tmp_p
     assert '"groups":1' in shown
     assert "secret" not in shown
     assert not any(name in shown for name in ASKED[1:])
+
+
+def test_while_an_older_log_is_read_no_run_has_a_verdict(tmp_path):
+    log = RunLog(tmp_path)
+    for step in range(12):
+        log.add(record(step), 0.0)
+    log.close()
+    half, rest = threading.Event(), threading.Event()
+
+    def slowly():
+        past = load(tmp_path)
+
+        def lines():
+            for number, line in enumerate(past.lines):
+                if number == 6:
+                    half.set()
+                    assert rest.wait(30)
+                yield line
+
+        return replace(past, lines=lines())
+
+    feed = Feed(print)
+    feed.begin(slowly)
+    assert half.wait(30)
+    version, (run,) = feed.version, from_json(feed.json())["runs"]
+    assert run["headline"]["text"] == "The run log is still being read"
+    assert run["verdict"]["rule"] == run["entropy"]["rule"] == "still-reading"
+    rest.set()
+    assert feed.settle(30)
+    assert feed.version > version
+    (run,) = from_json(feed.json())["runs"]
+    assert run["headline"]["text"] != "The run log is still being read"
+    assert "still-reading" not in (run["verdict"]["rule"], run["entropy"]["rule"])
 
 
 def test_an_old_log_that_cannot_be_read_hides_nothing_new():

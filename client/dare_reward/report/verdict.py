@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 __all__ = [
     "ONE_SET",
+    "READING",
     "RULES",
     "Headline",
     "RunVerdict",
@@ -49,6 +50,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "no-rule-fires": "none of the rules above holds",
         "too-few-steps": f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
         "one-set": "the file names no steps, so it is one set of rollouts",
+        "still-reading": "the service started with an older run log, and has not read all of it",
         "auroc-above-half": "the 95% interval of the entropy AUROC lies above .5",
         "auroc-around-half": "the 95% interval of the entropy AUROC holds .5",
         "auroc-below-half": "the 95% interval of the entropy AUROC lies below .5",
@@ -62,6 +64,7 @@ WORDS: Final[Mapping[str, Word]] = MappingProxyType(
         "no-rule-fires": "fine",
         "too-few-steps": "too early",
         "one-set": "no run",
+        "still-reading": "too early",
         "auroc-above-half": "tells",
         "auroc-around-half": "says nothing",
         "auroc-below-half": "misleads",
@@ -81,6 +84,7 @@ class RunVerdict:
 
 
 ONE_SET: Final = RunVerdict("no run", "one-set", "no rule compares what has no steps")
+READING: Final = RunVerdict("too early", "still-reading", "the page follows by itself")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ class Headline:
 
 def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, *, stepped: bool) -> Headline:
     """By labels where there are any, which `state` does not look at: a fall of accuracy is worse than any rule."""
+    if state == READING:
+        return Headline("The run log is still being read", "quiet")
     if stepped and (fall := _fall(columns["pass@1"])) is not None:
         early, now, since = fall
         share, share_now = _ends(columns["majority_ratio"])

@@ -10,7 +10,18 @@ from typing import Any, Final
 from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
 from .measures import CHARTS, LABELLED
-from .verdict import ONE_SET, RECENT, RULES, RunVerdict, entropy_verdict, headline, rules_by_step, run_verdict, word_of
+from .verdict import (
+    ONE_SET,
+    READING,
+    RECENT,
+    RULES,
+    RunVerdict,
+    entropy_verdict,
+    headline,
+    rules_by_step,
+    run_verdict,
+    word_of,
+)
 
 __all__ = ["columns", "run_view", "view"]
 
@@ -21,22 +32,27 @@ HEAVY: Final = ("token_entropies", "texts")
 JSON = dict[str, Any]
 
 
-def view(book: RunBook, *, groups: int = BYTES) -> JSON:
-    """Every run, the last one first. `groups` bounds the bytes of the single groups, which are shared evenly."""
+def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
+    """Every run, the last one first. `groups` bounds the bytes of the single groups, which are shared evenly.
+
+    While the book is still `reading` an older log, no run has a verdict.
+    """
     runs = list(reversed(book.runs.values()))
     share = groups // max(len(runs), 1)
     return {
         "charts": [asdict(c) for c in CHARTS],
         "reasons": dict(REASONS),
         "rules": {name: {"word": word_of(name), "meaning": meaning} for name, meaning in RULES.items()},
-        "runs": [run_view(r) | {"cards": list(_within(r, share))} for r in runs],
+        "runs": [run_view(r, reading=reading) | {"cards": list(_within(r, share))} for r in runs],
     }
 
 
-def run_view(run: RunTotals) -> JSON:
+def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
     """One run without its groups: what is counted, columns by step, verdicts, shadow methods."""
     by_step = columns(run)
     state, entropy = ONE_SET if run.one_set else run_verdict(by_step), _entropy(run)
+    if reading:
+        state = entropy = READING
     return {
         "run": run.name,
         "unit": run.unit,

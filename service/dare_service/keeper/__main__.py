@@ -107,7 +107,7 @@ class Keeper:
         while True:
             self._came.wait()
             self._came.clear()
-            while not self._tell() or not self._idle():
+            while not self._idle() or not self._tell():
                 time.sleep(TICK)
 
     def _idle(self) -> bool:

@@ -38,6 +38,7 @@ class Feed:
         self._warn = warn
         self._past: Callable[[], Past] | None = None
         self._cut = False
+        self._read = True
         self._queue: deque[tuple[float, RunRecord]] = deque()
         self._weight = 0
         self._queued = threading.Lock()
@@ -52,7 +53,7 @@ class Feed:
     def begin(self, past: Callable[[], Past]) -> None:
         """Add up an earlier process's groups before all others."""
         with self._queued:
-            self._past = past
+            self._past, self._read = past, False
             self._idle.clear()
             self._start()
         self._more.set()
@@ -79,8 +80,8 @@ class Feed:
 
     @property
     def version(self) -> int:
-        """It grows with what is known."""
-        return self.book.version
+        """It grows with what is known, and when an older log has been read."""
+        return self.book.version + self._read
 
     def json(self) -> bytes:
         """The view as JSON."""
@@ -100,7 +101,7 @@ class Feed:
         cut = "Older groups of these runs are in the run log: dare-reward report shows them all"
         notes = ". ".join(note for note, on in ((left, self.left_out), (cut, self._cut)) if on)
         head = {"live": True, "title": "", "source": notes, "made": "", "version": __version__}
-        return head | view(self.book, groups=CARDS)
+        return head | view(self.book, groups=CARDS, reading=not self._read)
 
     def _work(self) -> None:
         while True:
@@ -137,3 +138,5 @@ class Feed:
                     self.book.add(shown)
         except Exception as error:  # noqa: BLE001  (an old log that cannot be read hides nothing that comes)
             self._warn("page_failed", f"earlier runs could not be read for the page: {type(error).__name__}: {error}")
+        with self._book:
+            self._read = True

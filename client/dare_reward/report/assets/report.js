@@ -64,6 +64,7 @@ window.dareReport = (() => {
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
     "one-set": "Ask dare-reward calibrate whether entropy helps here, and dare-reward compare what other methods choose.",
+    "still-reading": "Older groups of this run are not all added up yet.",
     "auroc-above-half": "Right rollouts have lower entropy than wrong ones.",
     "auroc-around-half": "Right and wrong rollouts cannot be told apart by entropy: a plain vote does as well.",
     "auroc-below-half": "Wrong rollouts are the surer ones. Weighting votes by entropy makes labels worse.",
