@@ -23,6 +23,9 @@ import dare_reward
 from dare_reward.advantages.update import update_specs
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.openrlhf import AnswerRules
+from dare_reward.runs import read_run
+from dare_reward.runs.line import asked_for
+from dare_reward.runs.log import run_log_of
 from dare_reward.stacks import easyr1, slime, swift, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_masks import outside_answer
@@ -392,6 +395,27 @@ def test_trl_groups_are_named_after_their_prompts(service):
     assert not any("prompt" in r for body in service.bodies for g in body["groups"] for r in g["rollouts"])
 
 
+@pytest.mark.parametrize("texts", ["", "prompt", "all"])
+@pytest.mark.parametrize(
+    ("prompt", "logged"),
+    [
+        ("a question", "a question"),
+        ([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}], "Be brief.\n\nWhy?"),
+        ([{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "What?"}]}], "What?"),
+    ],
+    ids=["text", "messages", "parts"],
+)
+def test_a_prompt_is_in_the_client_s_run_log_if_asked_for_and_does_not_travel(service, tmp_path, texts, prompt, logged):
+    settings = f"method=ttrl&run=r&run_log={tmp_path}&run_log_texts={texts}"
+    DareReward(f"{URL}?{settings}", num_generations=2)([prompt] * 2, ["\\boxed{1}", "\\boxed{2}"])
+    samples = [sample(i, i, prompt=prompt, group_index=7) for i in range(2)]
+    asyncio.run(slime.reward(SimpleNamespace(rm_url=f"{URL}?{settings}"), samples))
+    assert [set(g) & {"prompt"} for body in service.bodies for g in body["groups"]] == [set(), set()]
+    run_log_of(tmp_path, asked_for(texts)).close()
+    lines = list(read_run(tmp_path / "r"))
+    assert [line.get("prompt") for line in lines] == [logged if texts else None] * 2
+
+
 def test_trl_extras_of_a_rollout_func(service):
     reward = DareReward(URL, num_generations=2)
     texts = ["\\boxed{1}", "\\boxed{2}"]
@@ -437,6 +461,7 @@ def sample(index, answer, **more):
         "remove_sample": False,
         "label": None,
         "group_index": 1,
+        "prompt": [{"role": "user", "content": "a question"}],
         "status": "completed",
         **more,
     }
@@ -900,7 +925,7 @@ def test_ranks_of_different_size(monkeypatch):
 def test_every_rank_tells_trl_the_same_numbers(service, monkeypatch):
     """TRL gathers what ranks log: one that logs less than the others would leave them waiting."""
     texts = [["\\boxed{1}", "\\boxed{1}"], ["\\boxed{2}", "no idea"]]
-    parts = [[{"prompt": "p", "text": t} for t in own] for own in texts]
+    parts = [[{"prompt": None, "name": "p", "text": t} for t in own] for own in texts]
     told = []
     with gloo(monkeypatch, parts):
         for rank, own in enumerate(texts):

@@ -31,6 +31,7 @@ from ..errors import (
 )
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, specs
+from ..runs.line import asked_for
 from .collapse import ON_COLLAPSE, RunWatch, watch_of
 from .report import logger, numbers, say_once, watch_answers
 
@@ -44,6 +45,7 @@ __all__ = [
     "Scorer",
     "Wanted",
     "certain",
+    "content_of",
     "from_environment",
     "group",
     "groups_by",
@@ -205,6 +207,12 @@ class Scorer:
         """This, for a stack that scores one group a call."""
         require_steps(find(self.method), find(self.method).resolve(dict(self._own)), consumer=stack)
         return self
+
+    def logged_prompt(self, prompt: Any) -> str | None:
+        """The text of a prompt, or of its messages, if the client's run log is to hold prompts. It does not travel."""
+        if "prompt" not in asked_for(dict(self.options).get("run_log_texts", "")):
+            return None
+        return prompt if isinstance(prompt, str) else "\n\n".join(content_of(m) for m in prompt)
 
     def check_scale(self, stack: str, *, divides: bool, remedy: str) -> None:
         """RequestError if the stack divides by a group's deviation what must keep its scale."""
@@ -369,6 +377,14 @@ def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
     source = {"entropy_source": "logprob"} if estimated else {}
     given = {k: v for k, v in more.items() if v is not None}
     return cast("Group", {"group_id": group_id, **source, **given, "rollouts": out})
+
+
+def content_of(message: JSON) -> str:
+    """The text of a message, whose content may be parts, some of them no text."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in content)
 
 
 def with_estimate(rollout: JSON) -> dict[str, Any]:

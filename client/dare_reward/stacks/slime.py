@@ -43,7 +43,8 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     if waves is not None:
         votes, told = await slime_votes.votes(args, samples, rows, scorer, waves)
         rows += votes
-    one = group(str(samples[0].group_index), rows, label=_text(samples[0].label))
+    prompt = scorer.logged_prompt(samples[0].prompt)
+    one = group(str(samples[0].group_index), rows, label=_text(samples[0].label), prompt=prompt)
     found, reply = await scorer.score_async([one])
     (rewards,) = silenced(found, reply, 0.0)
     for sample in samples:
@@ -64,7 +65,7 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     members = groups_by(s.group_index for s in samples)
     rows = [[samples[i] for i in at] for at in members.values()]
     sent = [
-        group(name, [_rollout(s) for s in own], label=_text(own[0].label))
+        group(name, [_rollout(s) for s in own], label=_text(own[0].label), prompt=scorer.logged_prompt(own[0].prompt))
         for name, own in zip(members, rows, strict=True)
     ]
     found, reply = scorer.score(sent)

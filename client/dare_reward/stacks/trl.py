@@ -84,10 +84,9 @@ class DareReward:
         self._check_order(trainer, prompts)
         self._log_masks(columns)
         ids = columns.get("completion_ids") or [None] * len(completions)
-        names = (_digest(p) for p in prompts)
         rows = [
-            {"prompt": name, **rollout(trainer, text_of(c), i)}
-            for name, c, i in zip(names, completions, ids, strict=True)
+            {"name": _digest(p), "prompt": self.scorer.logged_prompt(p), **rollout(trainer, text_of(c), i)}
+            for p, c, i in zip(prompts, completions, ids, strict=True)
         ]
         given = {k: columns[k] for k in EXTRAS if k in columns}
         if self.entropy == "forward" and trainer is not None and not given.keys() & SOURCES:
@@ -147,12 +146,13 @@ class DareReward:
         out, seen = list[Group](), Counter[str]()
         for start in range(0, len(rows), size):
             own = rows[start : start + size]
-            name = own[0]["prompt"]
+            name = own[0]["name"]
             seen[name] += 1
-            members = [{k: v for k, v in r.items() if k not in {"prompt", "vote_only", "label"}} for r in own]
+            members = [{k: v for k, v in r.items() if k not in {"name", "prompt", "vote_only", "label"}} for r in own]
             votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in own)]
             once = name if seen[name] == 1 else f"{name}-{seen[name]}"
-            out.append(group(once, members + votes, label=own[0].get("label"), kind=self.kind))
+            told = {"label": own[0].get("label"), "prompt": own[0]["prompt"]}
+            out.append(group(once, members + votes, kind=self.kind, **told))
         return out
 
     def _size(self, trainer: Any) -> int | None:

@@ -11,7 +11,7 @@ from ..methods import find
 from ..openrlhf import AnswerRules
 from ..stopping import Waves
 from .answer_masks import outside_answer
-from .scorer import Scorer, group
+from .scorer import Scorer, content_of, group
 
 __all__ = ["FIELD", "VoteRollout", "forward_entropies", "loss_masks", "prompt_ids_of", "rollout", "text_of"]
 
@@ -182,15 +182,8 @@ def text_of(completion: Any) -> str:
     """The text of a completion: a string, or messages whose last one by the assistant is it."""
     if isinstance(completion, str):
         return completion
-    said = [m.get("content") for m in completion if m.get("role") == "assistant"]
-    last = said[-1] if said else None
-    if isinstance(last, Sequence) and not isinstance(last, str):
-        return "".join(_block(part) for part in last)
-    return last or ""
-
-
-def _block(part: Mapping[str, Any] | str) -> str:
-    return part if isinstance(part, str) else str(part.get("text") or "")
+    said = [m for m in completion if m.get("role") == "assistant"]
+    return content_of(said[-1]) if said else ""
 
 
 def prompt_ids_of(trainer: Any, prompts: Sequence[Any]) -> list[list[int]]:
