@@ -9,6 +9,9 @@ from fakes import Engine, SamplingParams, generate_responses
 
 from dare_reward import estimate
 from dare_reward.errors import ConfigError, RequestError, UnavailableError
+from dare_reward.report.book import RunBook
+from dare_reward.runs import read_run
+from dare_reward.runs.log import run_log_of
 from dare_trainer.agent.config import AgentConfig
 from dare_trainer.agent.executor import Executor
 from dare_trainer.vllm.token_entropy import EntropyError
@@ -61,6 +64,24 @@ def test_a_group_gets_the_rewards_of_the_estimator(live):
     assert out[0]["extra_logs"]["members"] == 4.0
     assert out[0]["extra_logs"]["reward_fallback"] == 0.0
     assert out[0]["extra_logs"]["label_accuracy"] == 1.0
+
+
+def test_a_group_is_named_after_its_prompt_so_that_flips_are_seen(live, tmp_path):
+    """Whichever actor a prompt falls to at its next visit."""
+    for said, prompts in (("5", ("one", "two")), ("7", ("two", "one"))):
+        executor = make(live, method="ttrl", run="r", run_log=str(tmp_path), run_log_texts="prompt")
+        for prompt in prompts:
+            go(executor, Engine(lambda _, said=said: f"\\boxed{{{said}}}", delay=0), n=2, prompt=prompt)
+    run_log_of(tmp_path, frozenset({"prompt"})).close()
+    lines = list(read_run(tmp_path / "r"))
+    assert [line["prompt"] for line in lines] == ["one", "two", "two", "one"]
+    ids = [line["group_id"] for line in lines]
+    assert ids == ids[::-1]
+    assert ids[0] != ids[1]
+    book = RunBook()
+    for line in lines:
+        book.add(line)
+    assert sum(totals.sums["flips"][0] for totals in book.runs["r"].steps.values()) == 2
 
 
 def test_the_shared_parameters_are_left_alone(live):

@@ -41,6 +41,7 @@ class Delivery:
     """What one member brings into its group; the first of `rollouts` is trained on, `one` generates another."""
 
     prompt: str
+    images: Any
     label: Label
     rollouts: tuple[ReadRollout, ...]
     evaluating: bool
@@ -64,7 +65,6 @@ class Executor:
         self._adaptive = None if config.waves is None else AdaptiveVotes(config)
         self._entropies_seen = False
         self.ignored_labels = 0  # rollouts whose label means nothing
-        self._groups = 0
 
     async def execute(  # noqa: PLR0917  (OpenRLHF's signature)
         self,
@@ -101,7 +101,7 @@ class Executor:
             if lost:
                 logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
             rollouts = (first, *(x for x in others if isinstance(x, ReadRollout)))
-            return Delivery(prompt, meaning, rollouts, evaluating, time.perf_counter(), one)
+            return Delivery(prompt, images, meaning, rollouts, evaluating, time.perf_counter(), one)
 
         delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
         own = delivery.rollouts[0]
@@ -185,11 +185,10 @@ class Executor:
     async def _judge(self, deliveries: Sequence[Delivery], began: float) -> list[RolloutOutcome]:
         trained = [d.rollouts[0] for d in deliveries]
         votes, spent = trained + [r for d in deliveries for r in d.rollouts[1:]], Spent()
-        group_of = partial(self._group, deliveries[0].prompt, deliveries[0].label, trained=len(deliveries))
+        group_of = partial(self._group, deliveries[0], trained=len(deliveries))
         if self._adaptive is not None:
             votes, spent = await self._adaptive.complete(trained, [d.one for d in deliveries], group_of)
             began = time.perf_counter()
-        self._groups += 1
         reply, fallback = await self._estimation.score(group_of(votes))
         if reply is None:
             return self._neutral(deliveries, began)
@@ -225,10 +224,12 @@ class Executor:
         asked: Pruned = self.config.every_param.get("pruned", "zero")
         return asked if self.config.pruned == "zero" else self.config.pruned
 
-    def _group(self, prompt: str, label: Label, votes: Sequence[ReadRollout], *, trained: int) -> dict[str, Any]:
-        """The group as `POST /reward` takes it."""
-        name = f"{hashlib.blake2b(prompt.encode('utf-8', 'replace'), digest_size=6).hexdigest()}-{self._groups}"
-        group = {"group_id": name, **{k: v for k, v in self._rules.group(label).items() if v is not None}}
+    def _group(self, of: Delivery, votes: Sequence[ReadRollout], *, trained: int) -> dict[str, Any]:
+        """The group as `POST /reward` takes it, named after its prompt, so that the report knows a prompt again."""
+        asked = of.prompt if of.images is None else repr((of.prompt, of.images))
+        name = hashlib.blake2b(asked.encode("utf-8", "replace"), digest_size=6).hexdigest()
+        group: dict[str, Any] = {"group_id": name, "prompt": of.prompt}
+        group |= {k: v for k, v in self._rules.group(of.label).items() if v is not None}
         if self.config.entropy != "none":
             exact = self.config.entropy == "plugin"
             group |= {
