@@ -16,8 +16,11 @@ here: what goes on to training is one number. research/docs/calibration.md has h
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, isfinite
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -130,11 +133,13 @@ def calibrate(
     u_floor: float = 0.0,
     level: float = LEVEL,
     seed: int = 0,
+    reading: Mapping[str, Any] = MappingProxyType({}),
 ) -> Calibration:
     """Fit the exponent on groups whose truth is known; others, and groups that lack an entropy, are left out.
 
     correct_R   1 right, 0 wrong, NaN unknown, per rollout
     eps, eps_scale, u_floor   of the weight, as in `calibrated_vote`; what differs from its defaults goes into `params`
+    reading     parameters by which the answers were read; they go into `params` too
     """
     evidence, labels = _evidence(groups, correct_R, eps=eps, eps_scale=eps_scale, u_floor=u_floor)
     fitted, chosen, statistic = (float(x[0]) for x in _choose(evidence, _totals(evidence)))
@@ -150,6 +155,7 @@ def calibrate(
     rows = np.arange(len(usable_P))
     gate_passed = abs(statistic) >= GATE and statistic * fitted > 0 and evidence.mixed >= MINIMUM
     weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
+    changed = {k: v for k, v in weight.items() if v != DEFAULTS[k]}
     return Calibration(
         exponent=chosen,
         fitted=fitted,
@@ -168,7 +174,7 @@ def calibrate(
         flips=over(labels[rows, by_others] != labels[:, VOTE]),
         gain=over(evidence.right_PB[rows, by_others] - evidence.right_PB[:, VOTE]),
         more=0 if chosen else _more(evidence, statistic),
-        params=write_line(METHOD, {"exponent": chosen, **{k: v for k, v in weight.items() if v != DEFAULTS[k]}}),
+        params=write_line(METHOD, {"exponent": chosen, **changed, **reading}),
     )
 
 

@@ -10,8 +10,10 @@ follows (research/docs/training.md: one step's label accuracy predicts the gain 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Literal
 
 from .._segments import Floats
 from ..groups import Groups
@@ -43,9 +45,12 @@ def preflight(
     u_floor: float = 0.0,
     level: float = LEVEL,
     seed: int = 0,
+    reading: Mapping[str, Any] = MappingProxyType({}),
 ) -> Preflight:
     """Calibrate and decide; the arguments are those of `calibrate`."""
-    found = calibrate(groups, correct_R, eps=eps, eps_scale=eps_scale, u_floor=u_floor, level=level, seed=seed)
+    found = calibrate(
+        groups, correct_R, eps=eps, eps_scale=eps_scale, u_floor=u_floor, level=level, seed=seed, reading=reading
+    )
     verdict, reason = decide(found)
     return Preflight(verdict, reason, warnings(found), found)
 
@@ -91,7 +96,7 @@ def _passed_in_vain(c: Calibration) -> str:
     if c.statistic * c.fitted < 0:
         return f"test (t = {c.statistic:.1f}) and likelihood (exponent {c.fitted:g}) contradict each other"
     hint = "; the entropies are small beside eps: try -p eps_scale=0.5" if c.small else ""
-    return f"the test passes (t = {c.statistic:.1f}), but no exponent of the grid beats 0{hint}"
+    return f"the test passes (t = {c.statistic:.1f}), but no exponent of the grid is likelier than 0{hint}"
 
 
 def warnings(c: Calibration) -> tuple[str, ...]:

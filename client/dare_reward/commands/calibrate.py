@@ -56,7 +56,7 @@ def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight,
     )
     parser = add_command(subparsers, name, words, notes=NOTES, examples=examples, exits=EXITS)
     add_file(parser, "A run log, or groups with entropies and `label` or `correct`,")
-    add_param(parser, f"Set {', '.join(WEIGHT)} of the weight, or how answers are read. You may repeat it.")
+    add_param(parser, "Set eps, eps_scale or u_floor of the weight, or how to read answers. You may repeat it.")
     parser.add_argument(
         "--level", type=float, default=LEVEL, help=f"The confidence level of the intervals (default: {LEVEL:g})."
     )
@@ -69,8 +69,8 @@ def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight,
         "--steps",
         type=int,
         metavar="N",
-        help=f"With a run log: steps of a window (default: as many as hold {TRIED} groups). What is left at the end "
-        "joins the last window.",
+        help=f"With a run log: steps of a window (default: as many as hold {TRIED} groups). Steps left at the "
+        f"end join the last window if they hold fewer than {TRIED} groups and fewer than that window.",
     )
     add_wide(parser)
     parser.set_defaults(run=lambda arguments: run(arguments, show))
@@ -89,7 +89,9 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         )
     data = read_labelled(arguments.file, missing=missing_entropies(arguments), reading=reading)
     refuse_repeats(data)
-    found = preflight(data.groups, data.correct_R, level=arguments.level, seed=arguments.seed, **weight)
+    found = preflight(
+        data.groups, data.correct_R, level=arguments.level, seed=arguments.seed, reading=reading, **weight
+    )
     if not found.calibration.prompts:
         raise RequestError(UNMEASURED, code="missing_entropy")
     if arguments.json:

@@ -22,8 +22,7 @@ __all__ = ["print_drift"]
 JSON = Mapping[str, Any]
 SHOWN = 12  # windows of the table; --json has all
 UNKNOWN = (
-    "The log was scored with no exponent of the grid and these parameters, so nothing can be compared. Give the "
-    "exponent in use with --exponent B, or the parameters of the run with -p."
+    "The command cannot tell from the log which exponent was in use, so it compares nothing. Give it with --exponent B."
 )
 
 
@@ -48,18 +47,32 @@ def print_drift(path: str, *, exponent: float | None, as_json: bool, on: Screen,
             code="missing_entropy",
         )
     in_use = found[-1].exponent if exponent is None else exponent
-    still, words = (None, UNKNOWN) if in_use is None else fits(in_use, found)
+    still, words = (None, _unknown(found[-1])) if in_use is None else fits(in_use, found)
+    repeated = sum(w.repeated for w in found)
     if as_json:
         own = [{"steps": w.steps, **asdict(w.found)} for w in found]
         content = {"grid": GRID, "exponent": in_use, "fits": still, "reason": words, "windows": own}
         print(json.dumps(finite(content), indent=1))
     else:
         told = [f"{counted(left_out, 'labelled group')} left out: an entropy is missing."] if left_out else []
+        if repeated:
+            told.append(f"{counted(repeated, 'group')} left out: the prompt has a later group in the same window.")
         prose = [wrapped(text, on, indent="  ") for text in (*told, words)]
         line = [] if still is not False else ["", found[-1].found.calibration.params]
         print("\n".join([_table(found, on), "", _ends(found, in_use, on), "", *prose, *line]))
     warn(f"{counted(counts['groups'], 'group')} of {path} read, {counted(len(found), 'window')}")
     return int(still is not True)
+
+
+def _unknown(last: Window) -> str:
+    """Why no exponent is compared."""
+    if len(last.exponents) < 2:
+        return UNKNOWN
+    names = " and ".join("another" if b is None else f"{b:g}" for b in last.exponents)
+    return (
+        f"Several exponents ({names}) were in use at the end of {last.name}, and one calibration cannot judge them. "
+        "Write the lines of each kind of prompts into a file, and calibrate that."
+    )
 
 
 def _of_one_run(lines: Iterable[JSON], path: str, counts: dict[str, int]) -> Iterator[JSON]:

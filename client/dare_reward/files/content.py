@@ -56,7 +56,7 @@ def open_values(path: str) -> Values:
     """RequestError if the file is of a kind that holds no rollouts."""
     if path != "-" and Path(path).is_dir():
         raise RequestError(
-            f"{path} is a folder. Name a file in it. The folder of a run log is for {RUN_LOG_COMMANDS}.", code="file"
+            f"{path} is a folder. Name a file in it. If it is a run log, read it with {RUN_LOG_COMMANDS}.", code="file"
         )
     with ExitStack() as stack:
         source = _opened(path)

@@ -72,7 +72,8 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
         raise RequestError(f"must be an object with a rollout or a group, not {_kind(value)}", code="type")
     if is_logged(value):
         raise RequestError(
-            f"a line of a run log, whose groups were scored before. It is for {RUN_LOG_COMMANDS}.",
+            f"this is a line of a run log, whose groups were scored before. Read it with {RUN_LOG_COMMANDS}, and name "
+            "its folder or file: a run log cannot come from a pipe.",
             code="run_log",
         )
     if isinstance(value.get("groups"), list):

@@ -154,7 +154,7 @@ class RunTotals:
         step.labelled += 1
         if len(step.labels) < LABELS:
             step.labels.add(label)
-        if line.get("group_id") is None:
+        if line.get("group_id") is None or line.get("named") is False:
             return
         if prompt in self._seen:
             before, tag_before = self._seen.pop(prompt)

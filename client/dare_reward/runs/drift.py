@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from .._scoring.diagnostics import correctness
 from .._scoring.request import UNLIMITED, prepare
-from ..analysis.calibrate import GRID, MINIMUM, TRIED
+from ..analysis.calibrate import GRID, METHOD, MINIMUM, TRIED
 from ..analysis.preflight import Preflight, preflight
 from ..errors import RequestError
 from ..methods import config_id, settle
@@ -23,9 +23,10 @@ __all__ = ["Window", "exponent_of", "fits", "windows"]
 
 JSON = Mapping[str, Any]
 Key = tuple[Any, Any]
+WEIGHT: Final = ("weight", "eps", "eps_scale", "u_floor")
 # What is kept of a line: texts and token entropies of some windows would not fit into memory.
 KEPT: Final = (
-    *("run", "step", "group_id", "prompt", "label", "method", "config_id"),
+    *("run", "step", "group_id", "named", "prompt", "label", "method", "config_id"),
     *("answers", "correct", "trained", "mean_entropies", "entropy_source"),
 )
 
@@ -35,13 +36,20 @@ class Window:
     """Some steps of a run, and what their labels say.
 
     groups     places of the first and the last group among those with labels, for a log without steps
-    exponent   the one in use at the end; None if unknown
+    exponents  those in use in its last step, without those of `gt`; None among them: unknown
+    repeated   groups whose prompt has a later one in the window
     """
 
     steps: tuple[int, ...]
     groups: tuple[int, int]
-    exponent: float | None
+    exponents: tuple[float | None, ...]
+    repeated: int
     found: Preflight
+
+    @property
+    def exponent(self) -> float | None:
+        """The one in use at the end; None if unknown, or if there are several."""
+        return self.exponents[0] if len(self.exponents) == 1 else None
 
     @property
     def name(self) -> str:
@@ -59,20 +67,27 @@ def windows(
 ) -> Iterator[Window]:
     """The windows of the lines of one run, oldest first; groups without a truth or an answer are left out.
 
-    steps     of a window, by default as many as hold 32 groups; what is left at the end joins the last window
-    scoring   parameters that the run was scored with, beside those of the weight
+    steps     of a window, by default as many as hold 32 groups; steps left at the end join the last window if they hold
+              fewer than 32 groups and fewer than that window
+    scoring   how the run read answers, where it was told
     options   those of `preflight`
     """
     weight = {k: v for k, v in options.items() if k not in {"level", "seed"}}
     for span in _with_the_rest(_spans(lines, steps)):
-        prepared = prepare([stored_group(line, i) for i, line in enumerate(span.lines.values())], limits=UNLIMITED)
-        found = preflight(prepared.groups, correctness(prepared), **options)
-        last = next(reversed(span.lines.values()))
-        yield Window(tuple(sorted(span.steps)), span.places, exponent_of(last, **weight, **scoring), found)
+        own = list(span.lines.values())
+        prepared = prepare([stored_group(line, i) for i, line in enumerate(own)], limits=UNLIMITED)
+        found = preflight(prepared.groups, correctness(prepared), reading=scoring, **options)
+        last = (line for line in own if line["step"] == own[-1]["step"] and line["method"] != "gt")
+        scored = {(line["method"], line["config_id"]): exponent_of(line, **weight, **scoring) for line in last}
+        exponents = tuple(sorted(set(scored.values()), key=lambda b: (b is None, b)))
+        yield Window(tuple(sorted(span.steps)), span.places, exponents, span.count - len(own), found)
 
 
 def exponent_of(line: JSON, **params: Any) -> float | None:
-    """The exponent of GRID that scored a line, by its `config_id`; None if none did, or with other parameters."""
+    """The exponent of GRID that scored a line, by its `config_id`; None if none did, or with another weight.
+
+    params   those of the weight that the window was calibrated with, and how answers were read
+    """
     method = str(line.get("method"))
     if method == "ttrl":
         return 0.0
@@ -82,7 +97,8 @@ def exponent_of(line: JSON, **params: Any) -> float | None:
         except RequestError:  # a method without an exponent
             return None
         if config_id(chosen.name, values) == line.get("config_id"):
-            return b
+            fitted = settle(METHOD, {"exponent": b, **params})[1]
+            return b if all(values[name] == fitted[name] for name in WEIGHT) else None
     return None
 
 
@@ -150,6 +166,8 @@ def _spans(lines: Iterable[JSON], steps: int | None) -> Iterator[_Span]:
     span = _Span()
     for batch in by_step({k: line.get(k) for k in KEPT} for line in lines if _is_labelled(line)):
         for line in batch:
+            if steps is not None and line["step"] is None:
+                raise RequestError("the groups of this log have no `step`: leave out --steps", code="parameter")
             full = span.count >= TRIED if steps is None else len(span.steps) >= steps
             if full and (line["step"] is None or line["step"] not in span.steps):
                 yield span
@@ -177,5 +195,6 @@ def _is_labelled(line: JSON) -> bool:
 
 
 def _key(line: JSON) -> Key:
-    """What tells a prompt from others; an id alone may begin anew at each step."""
-    return line["prompt"] or line["group_id"], line["label"]
+    """What tells a prompt from others; an id alone may begin anew at each step, and a place in a request is no name."""
+    unnamed = line["named"] is False and not line["prompt"]
+    return object() if unnamed else line["prompt"] or line["group_id"], line["label"]

@@ -85,6 +85,7 @@ LINE: Final = (
     LineField(
         "truncated", "rollout", "the length limit cut it off (`finish_reason`: length), if that was sent for any"
     ),
+    LineField("named", "group", "false: the request gave it no id, and `group_id` is its place there"),
     LineField("inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent"),
     LineField("prompt", "group", "the prompt, if asked for and sent"),
     LineField("texts", "rollout", "the text, if asked for and sent"),
@@ -119,6 +120,7 @@ class RunRecord:
     texts       prompt and texts, if asked for: a value for each group
     tokens      entropies of the generated tokens, if asked for
     truncated_R the length limit cut it off; None where nobody said how rollouts ended
+    named       whether each group came with an id; None where all did
     encoded     the replies as JSON objects, where they have been written already, without token masks
     key         the request's, which its repetition has too; None where it has none, and so no repetition
     """
@@ -136,6 +138,7 @@ class RunRecord:
     texts: Mapping[str, Sequence[Any]]
     tokens: Ragged | None
     truncated_R: Sequence[bool] | None = None
+    named: Sequence[bool] | None = None
     encoded: Sequence[bytes] | None = None
     key: str | None = None
     options: Sequence[Sequence[str] | None] | None = None
@@ -194,6 +197,7 @@ def of_scored(
         texts=_texts(groups, asked),
         tokens=_tokens(arrays.sizes_P, arrays.columns, asked),
         truncated_R=_truncated(groups),
+        named=_named(groups),
         encoded=encoded,
         key=key,
     )
@@ -227,6 +231,7 @@ def of_groups(
         texts=_texts(groups, asked),
         tokens=_tokens(np.array(sizes, np.int64), arrays, asked),
         truncated_R=_truncated(groups),
+        named=_named(groups),
         options=[option_tuple(g) for g in groups],
     )
 
@@ -257,6 +262,10 @@ def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[
 def _truncated(groups: Sequence[JSON]) -> list[bool] | None:
     ends = [r.get("finish_reason") for g in groups for r in g["rollouts"]]
     return None if ends.count(None) == len(ends) else [end == "length" for end in ends]
+
+
+def _named(groups: Sequence[JSON]) -> list[bool] | None:
+    return None if all("group_id" in g for g in groups) else ["group_id" in g for g in groups]
 
 
 def _tokens(sizes_P: Ints, arrays: Mapping[str, Any], asked: frozenset[str]) -> Ragged | None:
@@ -328,6 +337,8 @@ def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any]
         further: dict[str, Any] = {}
         if record.truncated_R is not None:
             further["truncated"] = list(record.truncated_R[part])
+        if record.named is not None and not record.named[p]:
+            further["named"] = False
         if known := {n: values for n, column in inputs.items() if (values := _known(column[part])) is not None}:
             further["inputs"] = known
         if any(tokens[part]):

@@ -142,7 +142,10 @@ READERS = ("score", "convert", "analyse", "compare", "calibrate", "explain")
 def test_a_file_of_a_run_log_names_the_commands_that_read_it(command, capsys):
     log = Path(__file__).parents[3] / "research" / "results" / "run-confident-0.jsonl.gz"
     assert main([command, str(log)]) != 0
-    assert "a line of a run log, whose groups were scored before. It is for calibrate, " in capsys.readouterr().err
+    assert (
+        "this is a line of a run log, whose groups were scored before. Read it with calibrate, "
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("command", READERS)

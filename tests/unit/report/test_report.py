@@ -234,7 +234,8 @@ def test_another_spelling_is_no_flip():
 
 def test_groups_without_a_name_flip_no_label():
     rows = [line(0, "p", "1"), line(1, "p", "2"), line(2, None, "1"), line(3, None, "2")]
-    assert only(rows)["columns"]["flips"] == [None, 1.0, None, None]
+    rows += [line(step, "0", str(step), named=False) for step in (4, 5)]
+    assert only(rows)["columns"]["flips"] == [None, 1.0, None, None, None, None]
 
 
 def test_labels_never_act_on_the_verdict_of_the_run():

@@ -139,6 +139,11 @@ def test_ids_that_begin_anew_are_other_prompts(tmp_path):
         ("calibrated_vote", {"exponent": 2, "eps": 0.01}, {}, None),
         ("calibrated_vote", {"exponent": 3}, {}, None),
         ("dare", {}, {}, 1),
+        ("dare", {"alpha": 0.5}, {}, None),
+        ("dare_sqrt", {}, {}, None),
+        ("dare_robust", {}, {}, None),
+        ("dare_literal", {}, {}, None),
+        ("dare_literal", {}, {"eps": 1e-6}, 1),
         ("ttrl", {}, {}, 0),
         ("empo", {}, {}, None),
     ],
@@ -153,10 +158,41 @@ def test_nothing_is_compared_without_a_known_exponent(tmp_path, capsys):
     folder = str(log_of(tmp_path / "log", drifting(-0.3, -0.3), method="dare", unmarked="number"))
     assert main(["calibrate", folder]) == 1
     out = capsys.readouterr().out
-    assert "nothing can be compared. Give the exponent in use with --exponent B" in " ".join(out.split())
+    assert "which exponent was in use, so it compares nothing. Give it with --exponent B" in " ".join(out.split())
     for given in (["-p", "unmarked=number"], ["--exponent", "1"]):
         assert main(["calibrate", folder, *given]) == 1
         assert "In step 1 exponent 1 does not fit: the labels choose -4" in capsys.readouterr().out
+
+
+def test_the_line_says_how_answers_were_read(tmp_path, capsys):
+    folder = str(log_of(tmp_path / "log", drifting(-0.3), method="dare", unmarked="number"))
+    assert main(["calibrate", folder, "-p", "unmarked=number"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "method=calibrated_vote&exponent=-4&unmarked=number"
+
+
+def test_several_exponents_in_use_are_not_taken_for_one(tmp_path, capsys):
+    (groups,) = drifting(0.3)
+    own = [{**g, "params": {"exponent": (-2, 2)[i % 2]}} for i, g in enumerate(groups)]
+    folder = str(log_of(tmp_path / "kinds", [own], exponent=0))
+    assert main(["calibrate", folder]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Several exponents (-2 and 2) were in use at the end of step 0" in out
+    assert "above the vote" not in out
+    assert main(["calibrate", folder, "--exponent", "2"]) == 0
+    mixed = [{**g, "method": "gt"} if i % 8 == 7 else g for i, g in enumerate(groups)]
+    (found,) = windows(read_run(log_of(tmp_path / "gt", [mixed], exponent=2)))
+    assert found.exponents == (2,)
+
+
+def test_groups_without_an_id_are_prompts_of_their_own(tmp_path, capsys):
+    (groups,) = drifting(0.3)
+    bare = [{k: v for k, v in g.items() if k != "group_id"} for g in groups]
+    folder = log_of(tmp_path / "bare", [bare[:20], bare[20:]], exponent=4)
+    assert [line["group_id"] for line in read_run(folder)] == [*map(str, range(20))] * 2
+    (found,) = windows(read_run(folder))
+    assert (found.found.calibration.prompts, found.repeated) == (40, 0)
+    assert main(["calibrate", str(log_of(tmp_path / "twice", [groups[:20]] * 2, exponent=4))]) != 2
+    assert "20 groups left out: the prompt has a later group in the same window." in capsys.readouterr().out
 
 
 def test_one_prompt_decides_nothing(tmp_path, capsys):
@@ -226,6 +262,10 @@ def test_a_log_without_steps_has_windows_of_groups(tmp_path, capsys):
     assert main(["calibrate", str(tmp_path / "log")]) == 1
     out = capsys.readouterr().out
     assert "groups 1 to 32" in out
+    assert main(["calibrate", str(tmp_path / "log"), "--steps", "1"]) == 2
+    assert "the groups of this log have no `step`: leave out --steps" in capsys.readouterr().err
+    assert main(["calibrate", str(tmp_path / "log")]) == 1
+    out = capsys.readouterr().out
     assert "In groups 33 to 80 the vote (exponent 0) does not fit: the labels choose -4" in out
 
 

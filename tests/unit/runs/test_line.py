@@ -15,7 +15,7 @@ from dare_reward.runs import line as module
 from dare_reward.runs.line import ASKED, LINE, asked_for, lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
 
-OPTIONAL = {"truncated", "inputs", *ASKED}
+OPTIONAL = {"truncated", "named", "inputs", *ASKED}
 GROUPS = [
     {
         "group_id": "a",
@@ -39,7 +39,7 @@ def read(record):
 def test_every_line_has_the_declared_keys():
     found = read(of_scored(scored(GROUPS, {}, method="dare"), GROUPS, run="r", step=3))
     required = {f.name for f in LINE} - OPTIONAL
-    assert [set(line) - {"inputs"} for line in found] == [required, required]
+    assert [set(line) - {"inputs"} for line in found] == [required, required | {"named"}]
     first, second = found
     assert (first["v"], first["time"], first["run"], first["step"]) == (1, "2001-09-09T01:46:40.123Z", "r", 3)
     assert first["answers"] == ["2", "2", "3", None]
@@ -92,7 +92,8 @@ def test_texts_only_where_asked_for():
     assert first["prompt"] == "1+1?"
     assert first["texts"] == ["so \\boxed{2}", "so \\boxed{2.0}", None, None]
     assert first["token_entropies"] == [[0.1, 0.3], [0.5], [], []]  # masked tokens are not the policy's
-    assert not OPTIONAL & second.keys()
+    assert second.keys() & OPTIONAL == {"named"}
+    assert second["named"] is False
     (only, _) = read(of_scored(found, GROUPS, asked=asked_for("texts")))
     assert OPTIONAL & only.keys() == {"inputs", "texts"}
     assert "boxed" not in json.dumps(read(of_scored(found, GROUPS)))
