@@ -671,7 +671,9 @@ def _check_split(update: Update, groups: Sequence[JSON], method: str, params: Ma
         name = OTHER_NAMES.get(name, name)
         known = methods().get(name)
         values = {} if known is None else {s.name: s.default for s in known.specs}
-        values |= {**(params if name == method else {}), **(own.get("params") or {})}
+        if not isinstance(changed := own.get("params") or {}, Mapping):
+            continue  # the service refuses it and names the place
+        values |= {**(params if name == method else {}), **changed}
         if remedy := update.over_request(known, values):
             raise RequestError(
                 f"{update.advantage} is over all rollouts of a request, and these groups travel in several: {remedy}",

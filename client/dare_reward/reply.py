@@ -16,6 +16,7 @@ from .answers.extraction.final_answer import EMPTY
 from .errors import FrameError, ReplyError
 from .groups import Ragged
 from .inputs import FIELDS
+from .methods import OTHER_NAMES
 from .wire import pack, unpack
 
 __all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit", "group_json", "with_reasons"]
@@ -254,7 +255,8 @@ def check_fit(reply: Reply, asked: Asked) -> None:
         raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
     for found, sent in zip(reply.groups, asked.groups, strict=True):
         if found.error is None:
-            if found.method not in {None, sent.get("method") or asked.method}:
+            method = sent.get("method") or asked.method
+            if found.method not in {None, OTHER_NAMES.get(method, method)}:
                 raise ReplyError(f"group {found.group_id!r} was scored by {str(found.method)[:64]!r}")
             _check_group(found, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
 

@@ -100,6 +100,8 @@ def test_ddrl_in_parts_has_the_flags_of_the_whole(answers, size):
     whole = score(answers, "ddrl", advantage="ddrl", n_train=size, on_all_invalid="negative")
     apart = score(answers, "ttrl", advantage="fixed", selection="ddrl", selection_size=size)
     assert own & set(apart.flags) == own & set(whole.flags)
+    other = score(answers, "empo", selection="ddrl", selection_size=size)
+    assert own & set(other.flags) == own & set(apart.flags), "they are about the selection, not about the rewards"
     assert not own & set(score(answers, "ttrl", advantage="fixed").flags)
 
 

@@ -71,6 +71,8 @@ def test_a_verdict_is_on_the_answer_as_the_group_holds_it():
     assert score(group(["6", "6", "5"], {"5": True, "5 m": False, "5 cm": False})).pseudo_label == "5"
     open_ = score(group(["5", "5", "6"], {"5 cm": True, "5 m": False}))
     assert open_.rewards == score(group(["5", "5", "6"], {"5": None})).rewards, "one of them, and nobody knows which"
+    declined = score(group(["5 cm", "5 cm", "6", "6", "6"], {"5": True, "5 cm": None}))
+    assert declined.pseudo_label == "6", "who could not tell of 5 cm has not proved it"
     with pytest.raises(RequestError, match="two spellings of one answer"):
         score(group(["1", "2"], {"9": True, "9.0": False}))
     assert score(group("665", {"5.0": True}), mode="ttrl_official").pseudo_label == "5"

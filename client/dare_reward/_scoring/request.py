@@ -604,10 +604,14 @@ def _words(
 ) -> dict[int, float] | None:
     """The verdict on each answer of a group that has one; None if two spellings of one answer have different ones."""
     given: dict[Key, bool] = {}
+    declined = set[Key]()
     for name, verdict in told.items():
         after_each()
-        key = None if verdict is None else key_for(name)
-        if key is not None and verdict is not None and given.setdefault(key, verdict) != verdict:
+        if (key := key_for(name)) is None:
+            continue
+        if verdict is None:
+            declined.add(key)
+        elif given.setdefault(key, verdict) != verdict:
             return None
     near: defaultdict[tuple[str, str], list[Key]] = defaultdict(list)
     for key in found.keys:
@@ -616,8 +620,8 @@ def _words(
     for key in given.keys() - set(found.keys):
         for own in one_with(key, near[key.kind, key.value]):
             others[own].add(given[key])
-    # A verdict on the answer itself comes before those on 5 cm and 5 m, if the group has 5; these may differ.
-    words = {own: said.pop() for own, said in others.items() if len(said) == 1} | given
+    # A verdict on the answer itself, also a null, comes before those on 5 cm and 5 m, if the group has 5; these may differ.
+    words = {own: said.pop() for own, said in others.items() if len(said) == 1 and own not in declined} | given
     return {i: float(words[key]) for i, key in enumerate(found.keys) if key in words}
 
 

@@ -40,12 +40,13 @@ def select_ddrl(groups: Groups, n_train: int | None = None) -> Ints:
     return place_R
 
 
-def ddrl_flags(groups: Groups, place_R: Ints, paid_R: Bools) -> dict[str, Bools]:
-    """Where the release does not do what its paper says (docs/selection.md). `paid_R`: rollouts with the label."""
+def ddrl_flags(groups: Groups, place_R: Ints) -> dict[str, Bools]:
+    """Where the release does not do what its paper says (docs/selection.md)."""
+    leads_R = groups.spread(groups.first_max(groups.votes_A), fill=False)
     leader_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
     high_R = np.minimum(leader_P, groups.sum_rollouts(place_R >= 0) // 2)[groups.group_R]
     return {
         "unanimous": leader_P == groups.sizes_P,
-        "positive_negatives": groups.sum_rollouts((place_R >= high_R) & paid_R) > 0,
-        "tied_positives": groups.sum_rollouts((place_R >= 0) & (place_R < high_R) & ~paid_R) > 0,
+        "positive_negatives": groups.sum_rollouts((place_R >= high_R) & leads_R) > 0,
+        "tied_positives": groups.sum_rollouts((place_R >= 0) & (place_R < high_R) & ~leads_R) > 0,
     }

@@ -169,7 +169,7 @@ def update_groups(update: Update, parts: Sequence[tuple[Groups, Method, Estimate
         second = None
         if result.second_R is not None and update.advantage is not None:
             second = advantages(update.advantage, result.second_R, second_sizes(groups))
-        flags = {} if update.selection is None or place is None else ddrl_flags(groups, place, result.rewards_R > 0)
+        flags = {} if update.selection is None or place is None else ddrl_flags(groups, place)
         out.append(Updated(final, second, place, _drops(update, groups, result, on, final), failed, flags))
     return out
 

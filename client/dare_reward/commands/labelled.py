@@ -116,8 +116,7 @@ def refuse_repeats(data: Labelled) -> None:
         raise RequestError(
             f"{data.file}: {len(again)} of {len(data.names)} groups have the prompt of an earlier one ({place} that of "
             f"{earlier}). Groups of one prompt are not independent evidence: keep one group of each prompt, or write "
-            "all rollouts of a prompt into one group. If they are different prompts, give each its `prompt` or an id of "
-            "its own.",
+            "all rollouts of a prompt into one group. Give different prompts their `prompt` or different ids.",
             code="duplicate",
         )
 

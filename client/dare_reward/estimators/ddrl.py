@@ -50,7 +50,7 @@ def ddrl(
     empty_P = groups.support_P == 0
     none_P = empty_P & (on_all_invalid == "skip")
     place_R = np.where(none_P[groups.group_R], -1, place_R)
-    flags_P = ddrl_flags(groups, place_R, rewards_R > 0)
+    flags_P = ddrl_flags(groups, place_R)
     return by_answer(
         groups,
         label_A.astype(np.float64),
