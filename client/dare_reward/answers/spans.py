@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 __all__ = ["Span", "answer_span", "outside_span", "span_tokens"]
 
@@ -18,6 +19,7 @@ LONG = 8  # characters of one that is not
 TRIED = 32  # of those that are no part of a word, and of the others
 PARTS = 16  # tokens that one character may have
 STAND_INS = ("7", "x")  # a number and a letter, one of which no answer equals
+CHOICES = ("A", "B")
 
 
 def answer_span(text: str, read: Callable[[str], str | None]) -> Span | None:
@@ -30,21 +32,25 @@ def answer_span(text: str, read: Callable[[str], str | None]) -> Span | None:
     answer = read(text)
     if not answer:
         return None
-    stand_in = next(s for s in STAND_INS if s not in answer or len(answer) > 1)
-    for start in _occurrences(text, answer):
+    stand_ins = [next(s for s in STAND_INS if s not in answer or len(answer) > 1)]
+    if len(answer) == 1 and answer.isalpha():  # a choice, and in place of it a number is none: an earlier one is read
+        stand_ins.append(next(s for s in CHOICES if s != answer.upper()))
+    spellings = [(text, answer)]
+    if len(text.lower()) == len(text):  # the choice B may be written b
+        spellings.append((text.lower(), answer.lower()))
+    seen = set[int]()
+    for start in chain.from_iterable(_occurrences(*own) for own in spellings):
         end = start + len(answer)
-        if read(text[:start] + stand_in + text[end:]) != answer:
+        if start in seen:
+            continue
+        seen.add(start)
+        if any(read(text[:start] + stand_in + text[end:]) != answer for stand_in in stand_ins):
             return start, end
     return None
 
 
 def _occurrences(text: str, answer: str) -> Iterator[int]:
-    """Where `answer` begins in `text`, from the last place on; those within a word come after the others.
-
-    Capitals do not matter if it stands nowhere as it is: the choice B may be written b.
-    """
-    if answer not in text and len(text.lower()) == len(text):
-        text, answer = text.lower(), answer.lower()
+    """Where `answer` begins in `text`, from the last place on; those within a word come after the others."""
     tried, within, end = 0, list[int](), len(text)
     for _ in range(SCANNED if len(answer) < LONG else TRIED):
         if tried == TRIED or (start := text.rfind(answer, 0, end)) < 0:

@@ -28,6 +28,11 @@ from dare_reward.answers import answer_span, extract, outside_span, span_tokens
         ("\\boxed{»5«}" + " 5" * 20, "math"),
         ("\\boxed{»n«} " + "and then no one needs another nuance " * 40, "math"),
         ("so \\boxed{»b«}, not a", "choice"),
+        ("Because it is so, the answer is \\boxed{»b«}", "choice"),
+        ("B is tempting. \\boxed{»b«}", "choice"),
+        ("Both A and B look fine. The answer is (»b«).", "choice"),
+        ("Option B. So \\boxed{»B«}", "choice"),
+        ("Option B is right. The answer is »B«.", "choice"),
     ],
 )
 def test_the_span_is_where_the_answer_is_read(text, kind):
