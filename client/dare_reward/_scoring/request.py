@@ -620,7 +620,7 @@ def _words(
     for key in given.keys() - set(found.keys):
         for own in one_with(key, near[key.kind, key.value]):
             others[own].add(given[key])
-    # A verdict on the answer itself, also a null, comes before those on 5 cm and 5 m, if the group has 5; these may differ.
+    # A verdict on the answer itself, also null, comes before those on 5 cm and 5 m of a group with 5; these may differ.
     words = {own: said.pop() for own, said in others.items() if len(said) == 1 and own not in declined} | given
     return {i: float(words[key]) for i, key in enumerate(found.keys) if key in words}
 

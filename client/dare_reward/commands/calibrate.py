@@ -28,6 +28,9 @@ UNMEASURED = (
     "them from log-probabilities with --entropy logprob, or compare methods that need none: dare-reward compare FILE "
     "--methods ttrl,empo"
 )
+UNKNOWN = (
+    "no group says of every rollout whether it is right. Add a `label` to each group, or `correct` to each rollout"
+)
 WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide one number, the exponent. During training no reward sees them. Label prompts of the kind
 that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the model has
@@ -93,7 +96,8 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         data.groups, data.correct_R, level=arguments.level, seed=arguments.seed, reading=reading, **weight
     )
     if not found.calibration.prompts:
-        raise RequestError(UNMEASURED, code="missing_entropy")
+        why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
+        raise RequestError(why[0], code=why[1])
     if arguments.json:
         content = asdict(found)
         content["calibration"]["grid"] = GRID

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from math import isnan
 from typing import Any
 
 from ..errors import RequestError, unknown_name
@@ -216,6 +217,8 @@ def _rollout(value: Any, notes: Notes) -> Any:
         out["text"] = out["text"].get("content")
     if _is_messages(out.get("text")):
         out["text"] = _said(out["text"])
+    if _is_nan(out.get("answer")):
+        out["answer"] = None
     if isinstance(out.get("answer"), int | float) and not isinstance(out["answer"], bool):
         out["answer"] = _number_text(out["answer"])
     if isinstance(out.get("id"), int):
@@ -230,6 +233,8 @@ def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate |
         value = group.get(name)
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
+        if _is_nan(value):
+            value = "" if name == "label" else None
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = _number_text(value)
         if name in group:
@@ -308,6 +313,11 @@ def _note(notes: Notes, used: Mapping[str, str], rest: Sequence[str]) -> None:
         notes.taken[other, own] += 1
     for name in rest:
         notes.ignored[str(name)[:64]] += 1
+
+
+def _is_nan(value: Any) -> bool:
+    """What pandas writes where there is nothing."""
+    return isinstance(value, float) and isnan(value)
 
 
 def _number_text(value: Any) -> str:

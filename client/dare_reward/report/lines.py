@@ -15,13 +15,14 @@ from ..files.entropy_estimates import EntropyEstimate
 from ..files.reader import Faults, Reader
 from ..files.shapes import is_logged
 from ..runs.line import ASKED, objects, of_scored
-from ..runs.reader import SEGMENT, read_run
+from ..runs.reader import SEGMENT, check_version, read_run
 
 __all__ = ["is_run", "lines_of", "read_lines", "run_lines"]
 
 Line = dict[str, Any]
 Group = Mapping[str, Any]
 BATCH: Final = 64
+GZIP: Final = b"\x1f\x8b"
 
 
 def read_lines(
@@ -48,8 +49,22 @@ def is_run(path: str) -> bool:
 
 
 def run_lines(path: str) -> Iterator[Line]:
-    """The lines of a run log: of its folder, of one of its files, or of a file with such lines under another name."""
-    return read_run(path) if _is_folder(path) else _logged(path)
+    """The lines of a run log: of its folder, of one of its files, or of a file with such lines under another name.
+
+    RequestError if there are none.
+    """
+    if _is_folder(path):
+        return read_run(path)
+    if Path(path).is_file():
+        if not _is_log(path):
+            raise RequestError(
+                f"{path} holds no line of a run log. If it holds rollouts, `dare-reward score` reads it.", code="file"
+            )
+        with Path(path).open("rb") as file:
+            packed = file.read(len(GZIP)) == GZIP
+        if packed:  # it may be torn, as a segment may be
+            return read_run(path)
+    return _logged(path)
 
 
 def _is_folder(path: str) -> bool:
@@ -71,7 +86,10 @@ def _is_log(path: str) -> bool:
 def _logged(path: str) -> Iterator[Line]:
     values = open_values(path)
     try:
-        yield from (value for _, value in values.items if isinstance(value, dict) and "group_id" in value)
+        for _, value in values.items:
+            if is_logged(value):
+                check_version(value, Path(path))
+                yield value
     finally:
         values.close()
 

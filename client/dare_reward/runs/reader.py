@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..errors import RequestError
 from .line import VERSION
 
-__all__ = ["SEGMENT", "count_lines", "read_run", "read_segments", "segments"]
+__all__ = ["SEGMENT", "check_version", "count_lines", "read_run", "read_segments", "segments"]
 
 # The process (when it began, its number, and chance, because two containers have the same numbers) and the segment.
 SEGMENT: Final = re.compile(r"(?P<process>\d{8}T\d{9}Z-\d+-[0-9a-f]{8})-(?P<number>\d{6})\.jsonl\.gz")
@@ -115,13 +115,18 @@ def _read(text: bytes, file: Path) -> dict[str, Any] | None:
         return None
     if not isinstance(line, dict):
         return None
+    check_version(line, file)
+    return line
+
+
+def check_version(line: Mapping[str, Any], file: Path) -> None:
+    """RequestError if this release cannot read the line."""
     version = line.get("v")
     if not isinstance(version, int) or version > VERSION:
         raise RequestError(
             f"{file}: lines of version {version!r:.20}; this release reads up to {VERSION}: read it with a newer one",
             code="version",
         )
-    return line
 
 
 def _decompressed(file: Path) -> Iterator[bytes]:

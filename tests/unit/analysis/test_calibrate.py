@@ -318,6 +318,16 @@ def test_the_number_of_labels_agrees_with_the_verdict(tmp_path, capsys):
     assert re.search("more labels that would decide +at least 8\n", capsys.readouterr().out)
 
 
+def test_what_is_lacking_is_named(tmp_path, capsys):
+    groups = labelled(10, gap=0.3, right=0.3)
+    for group in groups:
+        label = group.pop("label")
+        for rollout in group["rollouts"][1:]:
+            rollout["correct"] = rollout["answer"] == label
+    assert main(["calibrate", file_of(tmp_path, groups)]) == 2
+    assert "no group says of every rollout whether it is right. Add a `label`" in capsys.readouterr().err
+
+
 def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     groups = labelled(40, gap=0.3, right=0.3)
     for group in groups[:20]:

@@ -12,6 +12,7 @@ import pytest
 from rows import each
 
 from dare_reward.cli import main
+from dare_reward.files.reader import Reader
 
 GROUP = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
 LINE = json.dumps(GROUP)
@@ -146,6 +147,52 @@ def test_a_file_of_a_run_log_names_the_commands_that_read_it(command, capsys):
         "this is a line of a run log, whose groups were scored before. Read it with calibrate, "
         in capsys.readouterr().err
     )
+
+
+LOG = Path(__file__).parents[3] / "research" / "results" / "run-confident-0.jsonl.gz"
+
+
+def ends(argv, capsys):
+    """Exit code, the number of groups that was read, and the lines on standard error."""
+    code = main([str(word) for word in argv])
+    return code, capsys.readouterr().err.splitlines()
+
+
+@each("command", [("replay", "--method", "ttrl"), ("export", "--to", "tensorboard")])
+def test_rollouts_are_no_run_log(command, tmp_path, capsys):
+    file = tmp_path / "rollouts.jsonl"
+    file.write_bytes(of(GROUP) * 3)
+    code, (line,) = ends((command[0], file, *command[1:]), capsys)
+    assert code == 2
+    assert f"{file} holds no line of a run log. If it holds rollouts, `dare-reward score` reads it." in line
+
+
+def test_a_run_log_under_another_name_is_read_by_the_same_rules(tmp_path, capsys):
+    lines = gzip.decompress(LOG.read_bytes()).splitlines(keepends=True)
+    plain, later, torn = (tmp_path / name for name in ("plain.jsonl", "later.jsonl", "torn.jsonl.gz"))
+    plain.write_bytes(b"".join(lines))
+    later.write_bytes(b"".join(lines[:-1]) + lines[-1].replace(b'"v":1', b'"v":2'))
+    torn.write_bytes(gzip.compress(b"".join(lines))[:-2000])
+    code, said = ends(("replay", plain, "--method", "ttrl"), capsys)
+    assert code == 0
+    assert f"{len(lines)} groups" in said[-1]
+    code, said = ends(("replay", later, "--method", "ttrl"), capsys)
+    assert code == 2
+    assert "lines of version 2; this release reads up to 1" in said[-1]
+    code, said = ends(("replay", torn, "--method", "ttrl"), capsys)
+    assert code == 0
+    assert 0 < int(said[-1].split(" groups")[0].split()[-1].replace(",", "")) < len(lines)
+
+
+def test_nan_is_nothing(tmp_path):
+    """pandas writes NaN where there is no label and no answer."""
+    file = tmp_path / "in.jsonl"
+    value = {"group_id": "a", "label": float("nan"), "rollouts": [{"answer": "1"}, {"answer": float("nan")}]}
+    file.write_text(json.dumps(value) + "\n")
+    reader = Reader(str(file))
+    ((_, group),) = reader
+    assert "label" not in group
+    assert [r["answer"] for r in group["rollouts"]] == ["1", None]
 
 
 @pytest.mark.parametrize("command", READERS)
