@@ -78,7 +78,7 @@ def _entry(name: str, summary: str, *, unverified: str, **defaults: Any) -> Meth
         function=weighted_vote,
         summary=summary,
         paper="arXiv:2601.21804, Eq. 10",
-        evidence="from the paper",
+        evidence="ours",
         requires=("answer", "mean_entropy"),
         imputes=frozenset({"mean_entropy"}),
         defaults=defaults,
@@ -91,12 +91,12 @@ METHODS = (
     _entry(
         "weighted_vote",
         "1 for the answer with the greatest entropy-weighted share, else 0",
-        unverified="ours: the ablation cell that the paper leaves out",
+        unverified="the ablation cell that the paper leaves out",
     ),
     _entry(
         "calibrated_vote",
         "weighted_vote with the exponent that `dare-reward calibrate` fitted on labelled rollouts",
-        unverified="ours: no large language model has been trained with it",
+        unverified="no large language model has been trained with it",
         exponent=REQUIRED,
     ),
 )
