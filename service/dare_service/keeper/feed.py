@@ -38,7 +38,7 @@ class Feed:
         self._warn = warn
         self._past: Callable[[], Past] | None = None
         self._cut = False
-        self._read = True
+        self._reading, self._pasts = False, 0
         self._queue: deque[tuple[float, RunRecord]] = deque()
         self._weight = 0
         self._queued = threading.Lock()
@@ -53,7 +53,7 @@ class Feed:
     def begin(self, past: Callable[[], Past]) -> None:
         """Add up an earlier process's groups before all others."""
         with self._queued:
-            self._past, self._read = past, False
+            self._past, self._reading = past, True
             self._idle.clear()
             self._start()
         self._more.set()
@@ -81,7 +81,7 @@ class Feed:
     @property
     def version(self) -> int:
         """It grows with what is known, and when an older log has been read."""
-        return self.book.version + self._read
+        return self.book.version + self._pasts
 
     def json(self) -> bytes:
         """The view as JSON."""
@@ -101,7 +101,7 @@ class Feed:
         cut = "Older groups of these runs are in the run log: dare-reward report shows them all"
         notes = ". ".join(note for note, on in ((left, self.left_out), (cut, self._cut)) if on)
         head = {"live": True, "title": "", "source": notes, "made": "", "version": __version__}
-        return head | view(self.book, groups=CARDS, reading=not self._read)
+        return head | view(self.book, groups=CARDS, reading=self._reading)
 
     def _work(self) -> None:
         while True:
@@ -139,4 +139,4 @@ class Feed:
         except Exception as error:  # noqa: BLE001  (an old log that cannot be read hides nothing that comes)
             self._warn("page_failed", f"earlier runs could not be read for the page: {type(error).__name__}: {error}")
         with self._book:
-            self._read = True
+            self._reading, self._pasts = False, self._pasts + 1
