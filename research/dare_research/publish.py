@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from dare_reward.errors import ConfigError
 
 from .page.campaign import campaign_page
-from .page.figures import draw_training
+from .page.figures import draw_campaign, draw_training
 from .page.outcomes import Study
 from .page.report import RESAMPLES, training_page
 from .page.summary import restore, summarise, write_summary
@@ -38,16 +39,17 @@ def pack(place: Place) -> list[Path]:
 
 
 def publish(place: Place) -> list[Path]:
-    """Write the page, and the training study's figures if matplotlib is there."""
+    """Write the page, and its figures if matplotlib is there."""
     if place.study == "campaign":
-        page = place.page("campaign-results")
-        write(page, campaign_page(read_records(place.records), resamples=RESAMPLES))
-        return [page]
-    study = study_at(place)
-    page = place.page("training")
-    write(page, training_page(study))
+        page, records = place.page("campaign-results"), read_records(place.records)
+        write(page, campaign_page(records, resamples=RESAMPLES))
+        draw = partial(draw_campaign, page.parent, records)
+    else:
+        page, study = place.page("training"), study_at(place)
+        write(page, training_page(study))
+        draw = partial(draw_training, page.parent, study)
     try:
-        return [page, *draw_training(page.parent, study)]
+        return [page, *draw()]
     except ConfigError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return [page]

@@ -12,6 +12,7 @@ from dare_research.page import campaign
 from dare_research.page.bars import BETTER, FLOOR, GAIN, LEVEL, WORSE, verdict
 from dare_research.page.campaign import PARTS, campaign_page
 from dare_research.page.campaign_further import _line
+from dare_research.page.figures import draw_campaign
 from dare_research.publish import pack, publish
 from dare_research.results import SUMS, Place
 from dare_research.statistics.contrasts import Contrast, Ends
@@ -355,3 +356,13 @@ def test_every_committed_record_names_its_base_file_and_the_preregistration():
         if "weights" in r:
             assert stated[f"{r['regime']}-{r['base']}.safetensors"].startswith(r["weights"])
     assert all("weights" in r for r in records if r["record"] in {"base", "run"})
+
+
+def test_the_break_even_is_drawn_once_all_runs_are_in(tmp_path):
+    pytest.importorskip("matplotlib")
+    records = read_records(RESEARCH.packed)
+    (drawn,) = draw_campaign(tmp_path, records)
+    before = drawn.read_bytes()
+    assert [p.read_bytes() for p in draw_campaign(tmp_path, records)] == [before]
+    lacking = E3.planned
+    assert draw_campaign(tmp_path, [r for r in records if r["id"] != min(lacking)]) == []

@@ -108,9 +108,9 @@ HALF: Final = tuple(
         ("gt", BETTER, 3, "unseen"),
     )
 )
-LOST: Final = """That commit is not in this repository. The commits of that day were lost before they were published,
-and the page and the results were committed again in one go. So you cannot check here that the page is older than the
-runs."""
+LOST: Final = """That commit and the one that ran are not in this repository. The commits of that day were lost before
+they were published, and the page and the results were committed again in one go. So you cannot check here that the
+page is older than the runs."""
 LONGER: Final = tuple(
     Registered(arm, "ttrl", regime, (bar,), predicted)
     for arm, bars, gains in (

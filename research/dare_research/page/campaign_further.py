@@ -19,7 +19,7 @@ from .bars import FLOOR, verdict
 from .outcomes import BASE, Study, curve, mean_of
 from .words import NOTHING, interval, number, percent, points, table
 
-__all__ = ["Further", "by_family", "by_half", "collapsed", "dose_response", "fact_sets"]
+__all__ = ["Further", "by_family", "by_half", "collapsed", "dose_response", "draw_break_even", "fact_sets"]
 
 Further = Callable[[Study, Sequence[Mapping[str, Any]]], str]
 FELL: Final = 0.05
@@ -110,17 +110,14 @@ def fact_sets(_: Study, records: Sequence[Mapping[str, Any]]) -> str:
 
 def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
     """Gain over AUROC: where the line crosses 0, and whether the calibrated vote is ever below the vote."""
-    own = _doses(study, PARTS["e3"].regimes)
+    own, others = _dose_points(study, records)
     rows = [
         [regime, str(base), number(auroc), points(dare), points(calibrated)]
         for (regime, base), (auroc, dare, calibrated) in own.items()
     ]
     line = _line(np.array([v[:2] for v in own.values()]))
-    beside = PARTS["e1"].ids() | PARTS["e2"].ids()
-    told = "E1 and E2 are not all in | | |"
-    if beside <= {r["id"] for r in records if r["record"] == "run"}:
-        whole = Study(parse([r for r in records if r["record"] != "run" or r["id"] in beside]))
-        told = _told(_line(np.array([v[:2] for v in (own | _doses(whole, REGIMES)).values()])))
+    both = np.array([v[:2] for v in (own | others).values()])
+    told = _told(_line(both)) if others else "E1 and E2 are not all in | | |"
     nested = [
         base
         for regime in PARTS["e3"].regimes
@@ -139,7 +136,29 @@ def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
         floor=verdict(FLOOR, found, 0.0, 0.0),
     )
     head = ("regime", "base", "AUROC", "`dare` - `ttrl`", "`calibrated_vote` - `ttrl`")
-    return f"{DOSES}\n\n{table(head, rows)}\n\n{said}"
+    return f"{DOSES}\n\n{table(head, rows)}\n\n![break-even](campaign-break-even.svg)\n\n{said}"
+
+
+def draw_break_even(figure: Any, study: Study, records: Sequence[Mapping[str, Any]]) -> None:
+    """The gains of `dose_response` over AUROC, beside those of E1 and E2, and the line of the ten bases."""
+    own, others = _dose_points(study, records)
+    figure.set_size_inches(6, 4)
+    axes = figure.add_subplot()
+    series = (
+        (others, 1, "dare, E1 and E2", {"color": "#999999", "s": 22}),
+        (own, 1, "dare, E3", {"color": "#2b5f9e", "s": 30}),
+        (own, 2, "calibrated_vote, E3", {"color": "#b5442e", "s": 30, "marker": "x"}),
+    )
+    for found, at, label, style in series:
+        axes.scatter([v[0] for v in found.values()], [100 * v[at] for v in found.values()], label=label, **style)
+    slope, level, zero, *_ = _line(np.array([v[:2] for v in own.values()]))
+    ends = np.array([min(v[0] for v in own.values()), max(v[0] for v in own.values())])
+    axes.plot(ends, 100 * (slope * ends + level), color="#2b5f9e", linewidth=1)
+    axes.axhline(0, color="grey", linewidth=1)
+    axes.axvline(zero, color="#2b5f9e", linewidth=1, linestyle=":")
+    axes.set(xlabel="AUROC of entropy within prompts, before training", ylabel="gain over the vote, points of pass@1")
+    axes.set_title(f"one point a base; the line of dare crosses 0 at {zero:.2f}")
+    axes.legend()
 
 
 def collapsed(part: PlannedPart, study: Study, _: Sequence[Mapping[str, Any]]) -> str:
@@ -173,9 +192,21 @@ def _gain(runs: Mapping[tuple[int, int], TrainedRun], rivals: Mapping[tuple[int,
     )
 
 
-def _doses(study: Study, regimes: Sequence[str]) -> dict[tuple[str, int], tuple[float, float, float]]:
+Points = dict[tuple[str, int], tuple[float, float, float]]
+
+
+def _dose_points(study: Study, records: Sequence[Mapping[str, Any]]) -> tuple[Points, Points]:
+    """Of the bases of E3, and of those of E1 and E2 if these are all in: AUROC, and the gains of `_doses`."""
+    own, beside = _doses(study, PARTS["e3"].regimes), PARTS["e1"].ids() | PARTS["e2"].ids()
+    if not beside <= {r["id"] for r in records if r["record"] == "run"}:
+        return own, {}
+    whole = Study(parse([r for r in records if r["record"] != "run" or r["id"] in beside]))
+    return own, _doses(whole, REGIMES)
+
+
+def _doses(study: Study, regimes: Sequence[str]) -> Points:
     """By regime and base: AUROC, and the gains of `dare` and of `calibrated_vote`."""
-    found = {}
+    found: Points = {}
     for regime in regimes:
         rivals, *arms = (study.runs(STAGE, regime, arm) for arm in ("ttrl", "dare", "calibrated_vote"))
         for base in sorted({base for base, _ in rivals}):

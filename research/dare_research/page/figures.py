@@ -5,7 +5,7 @@ Contains the numbers behind the headline figure too, which need no matplotlib.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,14 @@ from dare_reward.errors import ConfigError
 from dare_reward.files.output import whole_file
 
 from ..training.arms import ALL_ARMS
+from ..training.parts import PARTS
+from ..training.records import parse
+from .campaign_further import draw_break_even
 from .dynamics import GAINS, reached
 from .outcomes import FINAL, Study, curve, mean_of
 from .tables import secondary
 
-__all__ = ["FIGURES", "Gain", "draw_training", "figures", "gains", "rank_correlation"]
+__all__ = ["FIGURES", "Gain", "draw_campaign", "draw_training", "figures", "gains", "rank_correlation"]
 
 COLOURS = {"informative": "#2b7a4b", "uninformative": "#555555", "confident": "#b5442e"}
 SHOWN = (*(a.name for a in ALL_ARMS.values() if a.everywhere), "gt")
@@ -81,22 +84,32 @@ def figures(study: Study) -> list[str]:
 
 def draw_training(folder: Path, study: Study) -> list[Path]:
     """Write the figures that the records allow, `training-NAME.svg`. ConfigError without matplotlib."""
+    return [_drawn(folder / f"training-{name}.svg", FIGURES[name], study) for name in figures(study)]
+
+
+def draw_campaign(folder: Path, records: Sequence[Mapping[str, Any]]) -> list[Path]:
+    """Write `campaign-break-even.svg` once all runs of E3 are in. ConfigError without matplotlib."""
+    wanted = PARTS["e3"].ids()
+    if not wanted <= {r["id"] for r in records if r["record"] == "run"}:
+        return []
+    study = Study(parse([r for r in records if r["record"] != "run" or r["id"] in wanted]))
+    return [_drawn(folder / "campaign-break-even.svg", draw_break_even, study, records)]
+
+
+def _drawn(path: Path, draw: Callable[..., None], *shown: Any) -> Path:
+    """`draw` into an empty figure what is `shown`: the same file for the same numbers."""
     try:
         from matplotlib import rc_context  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ConfigError("figures need matplotlib; run pip install '.[plots]' in your checkout") from None
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    path.parent.mkdir(parents=True, exist_ok=True)
     with rc_context({"svg.hashsalt": "dare", "svg.fonttype": "none", "font.size": 9}):
-        for name in figures(study):
-            figure = Figure(layout="constrained")
-            FIGURES[name](figure, study)
-            path = folder / f"training-{name}.svg"
-            with whole_file(path, force=True) as part:
-                figure.savefig(part, metadata={"Date": None})
-            written.append(path)
-    return written
+        figure = Figure(layout="constrained")
+        draw(figure, *shown)
+        with whole_file(path, force=True) as part:
+            figure.savefig(part, metadata={"Date": None})
+    return path
 
 
 def _ranks(values: Sequence[float]) -> Floats:

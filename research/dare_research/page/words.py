@@ -71,16 +71,18 @@ def sentence(
             f"±{SCALE * margin:g} point.{_firmness(judged, firm)}"
         )
     within = f", by less than {SCALE * margin:g} point" if judged.within else ""
-    return f"{judged.word.capitalize()}{within}{corrected}: {left} minus {right} is {numbers}.{_firmness(judged, firm)}"
+    return (
+        f"{judged.word.capitalize()}{within}{corrected}: {left} minus {right} is {numbers}.{_firmness(judged, firm, p)}"
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return markdown(head, rows) if rows else NOTHING
 
 
-def _firmness(judged: Judgement, firm: Judgement) -> str:
+def _firmness(judged: Judgement, firm: Judgement, p: float | None = None) -> str:
     if judged.word == firm.word:
-        return " The t interval over base means agrees."
+        return f" The t interval over base means agrees{', without a correction' if p is not None else ''}."
     return f" The t interval over base means, which allows for how few bases there are, says {firm.word}."
 
 
