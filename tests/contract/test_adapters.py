@@ -703,6 +703,34 @@ def trl_trainer(**args):
     return trainer
 
 
+@pytest.mark.parametrize("scaled", ["batch", "none", "group"])
+def test_trl_refuses_to_divide_each_functions_rewards(service, scaled):
+    """`normalize_then_sum` divides by a group's deviation whatever scale_rewards says."""
+    texts = [f"\\boxed{{{a}}}" for a in "11223333"]
+    gmae, ttrl = DareReward(URL, method="gmae", entropy="none"), DareReward(URL, method="ttrl", entropy="none")
+    args = {"scale_rewards": scaled, "multi_objective_aggregation": "normalize_then_sum"}
+    call = {"log_metric": trl_trainer(**args).log_metric}
+    with pytest.raises(RequestError, match=r'undoes gmae.*"sum_then_normalize".*scale_rewards="batch" \(or "none"\)'):
+        gmae(["p"] * 8, texts, **call)
+    assert ttrl(["p"] * 8, texts, **call) == [1, 1, 0, 0, 1, 1, 1, 1]
+    args["multi_objective_aggregation"] = "sum_then_normalize"
+    if scaled != "group":
+        assert gmae(["p"] * 8, texts, log_metric=trl_trainer(**args).log_metric)
+
+
+@pytest.mark.parametrize(
+    ("scaled", "divides"), [("group", True), (True, True), ("gdpo", True), ("batch", False), ("none", False)]
+)
+def test_swift_refuses_to_divide_what_must_keep_its_scale(monkeypatch, scaled, divides):
+    args = SimpleNamespace(scale_rewards=scaled)
+    monkeypatch.setenv("DARE_URL", f"{URL}?method=gmae")
+    refused = pytest.raises(RequestError, match=r"ms-swift divides.*undoes gmae: pass --scale_rewards batch")
+    with refused if divides else contextlib.nullcontext():
+        swift.DareORM(args)
+    monkeypatch.setenv("DARE_URL", f"{URL}?method=ttrl")
+    swift.DareORM(args)
+
+
 @pytest.mark.parametrize("scaled", ["group", True])
 def test_trl_refuses_to_divide_what_must_keep_its_scale(service, scaled):
     texts = [f"\\boxed{{{a}}}" for a in "11223333"]

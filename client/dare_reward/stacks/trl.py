@@ -31,6 +31,8 @@ EXTRAS = (
     "token_self_certainty", "vote_only",
 )  # fmt: skip
 SCALE = 'set scale_rewards="batch" (or "none") in GRPOConfig'
+EACH = "normalize_then_sum"  # multi_objective_aggregation: each function's rewards by their group's deviation
+SUM = 'set multi_objective_aggregation="sum_then_normalize" and scale_rewards="batch" (or "none") in GRPOConfig'
 MASKS = (
     "train_on=reasoning needs rollout_func=VoteRollout(extra=0) of dare_reward.stacks.trl_rollout (GRPOTrainer only)"
 )
@@ -73,8 +75,10 @@ class DareReward:
 
     def _checked(self, trainer: Any) -> Any:
         """The trainer; RequestError if it divides by a group's deviation what must keep its scale."""
-        scaled = getattr(getattr(trainer, "args", None), "scale_rewards", None)
-        self.scorer.check_scale("TRL", divides=scaled in (True, "group"), remedy=SCALE)
+        args = getattr(trainer, "args", None)
+        each = getattr(args, "multi_objective_aggregation", None) == EACH  # whatever scale_rewards is
+        divides = each or getattr(args, "scale_rewards", None) in (True, "group")
+        self.scorer.check_scale("TRL", divides=divides, remedy=SUM if each else SCALE)
         return trainer
 
     def _rows(
