@@ -32,7 +32,8 @@ class DareORM:
             .every_token("ms-swift")
             .cannot_stop("ms-swift")
         )
-        divides = getattr(args, "scale_rewards", None) in DIVIDE
+        scaled = getattr(args, "scale_rewards", None)  # ms-swift sets it; None: it did not hand over its arguments
+        divides = None if scaled is None else scaled in DIVIDE
         self.scorer.check_scale("ms-swift", divides=divides, remedy="pass --scale_rewards batch (or none)")
 
     async def __call__(self, completions: Sequence[str], **columns: Any) -> list[float | None]:
