@@ -46,6 +46,7 @@ __all__ = [
     "require_rewards",
     "require_scale",
     "require_steps",
+    "scale_unseen",
     "settle",
     "specs",
     "write_line",
@@ -358,6 +359,16 @@ def require_scale(method: Method, *, consumer: str, remedy: str) -> None:
             loc=("method",),
             code="scale",
         )
+
+
+def scale_unseen(method: Method, *, consumer: str, remedy: str) -> str:
+    """The warning of who cannot see whether `consumer` divides by a group's deviation; empty where it may."""
+    if not method.keeps_scale:
+        return ""
+    return (
+        f"{method.name} is undone where the rewards of a group are divided by their deviation, and whether {consumer} "
+        f"does that cannot be seen here: {remedy}"
+    )
 
 
 def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> dict[int, GroupError]:

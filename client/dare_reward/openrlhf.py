@@ -33,6 +33,7 @@ from .reply import GroupReply
 __all__ = [
     "GRID",
     "LOGS",
+    "SCALE",
     "UNKNOWN",
     "AnswerRules",
     "Known",
@@ -56,6 +57,9 @@ Split = Literal["train", "eval"]
 SPLITS: Final = (None, "train", "eval")
 Route = Literal["url", "agent"]
 Pruned = Literal["zero", "neutral", "mask"]
+SCALE: Final = (
+    "OpenRLHF needs --algo.advantage.estimator dr_grpo, not group_norm (before 0.10.2: --advantage_estimator)"
+)
 
 # --- labels ----------------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from dare_reward.stacks import easyr1, slime, swift, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_masks import outside_answer
 from dare_reward.stacks.ranks import scored_together
-from dare_reward.stacks.report import log_groups
+from dare_reward.stacks.report import log_groups, say_once
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
 from dare_reward.stacks.trl_rollout import VoteRollout, text_of
 
@@ -703,6 +703,34 @@ def trl_trainer(**args):
     return trainer
 
 
+@pytest.mark.parametrize("scaled", ["batch", "none", "group"])
+def test_trl_refuses_to_divide_each_functions_rewards(service, scaled):
+    """`normalize_then_sum` divides by a group's deviation whatever scale_rewards says."""
+    texts = [f"\\boxed{{{a}}}" for a in "11223333"]
+    gmae, ttrl = DareReward(URL, method="gmae", entropy="none"), DareReward(URL, method="ttrl", entropy="none")
+    args = {"scale_rewards": scaled, "multi_objective_aggregation": "normalize_then_sum"}
+    call = {"log_metric": trl_trainer(**args).log_metric}
+    with pytest.raises(RequestError, match=r'undoes gmae.*"sum_then_normalize".*scale_rewards="batch" \(or "none"\)'):
+        gmae(["p"] * 8, texts, **call)
+    assert ttrl(["p"] * 8, texts, **call) == [1, 1, 0, 0, 1, 1, 1, 1]
+    args["multi_objective_aggregation"] = "sum_then_normalize"
+    if scaled != "group":
+        assert gmae(["p"] * 8, texts, log_metric=trl_trainer(**args).log_metric)
+
+
+@pytest.mark.parametrize(
+    ("scaled", "divides"), [("group", True), (True, True), ("gdpo", True), ("batch", False), ("none", False)]
+)
+def test_swift_refuses_to_divide_what_must_keep_its_scale(monkeypatch, scaled, divides):
+    args = SimpleNamespace(scale_rewards=scaled)
+    monkeypatch.setenv("DARE_URL", f"{URL}?method=gmae")
+    refused = pytest.raises(RequestError, match=r"ms-swift divides.*undoes gmae: pass --scale_rewards batch")
+    with refused if divides else contextlib.nullcontext():
+        swift.DareORM(args)
+    monkeypatch.setenv("DARE_URL", f"{URL}?method=ttrl")
+    swift.DareORM(args)
+
+
 @pytest.mark.parametrize("scaled", ["group", True])
 def test_trl_refuses_to_divide_what_must_keep_its_scale(service, scaled):
     texts = [f"\\boxed{{{a}}}" for a in "11223333"]
@@ -883,6 +911,39 @@ def test_verl_is_seen_to_divide(algorithm, divides):
         with pytest.raises(RequestError, match="norm_adv_by_std_in_grpo=false"):
             scorer.check_scale("verl", divides=divides, remedy=verl.SCALE)
     common.Scorer.of(GMAE).check_scale("verl", divides=divides, remedy="")
+
+
+def test_a_trainer_whose_division_is_not_seen_is_warned_of_once(service, monkeypatch, caplog):
+    """gmae is undone by it; another method is not, and what the adapter can see needs no warning."""
+    say_once.cache_clear()
+    texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
+    mine = {"custom_reward_post_process_path": "my.post_process"}
+
+    def unseen(method):
+        url = f"{URL}?method={method}"
+        for _ in range(2):
+            DareReward(url, num_generations=3)(["p"] * 3, texts)
+            asyncio.run(slime.reward(SimpleNamespace(rm_url=url, **mine), step()[:5]))
+            monkeypatch.setenv("DARE_URL", url)
+            swift.DareORM()
+        return [r.getMessage() for r in caplog.records if "cannot be seen" in r.getMessage()]
+
+    assert not unseen("ttrl")
+    url = f"{URL}?method=gmae&calibration=none"
+    DareReward(url, entropy="none")(["p"] * 4, [*texts, "3"], log_metric=trl_trainer(scale_rewards="none").log_metric)
+    asyncio.run(slime.reward(SimpleNamespace(rm_url=url), step()[:5]))
+    monkeypatch.setenv("DARE_URL", url)
+    swift.DareORM(SimpleNamespace(scale_rewards="none"))
+    asked = SimpleNamespace(rm_url=f"{url}&advantage=gmae", custom_reward_post_process_path=slime.POST_PROCESS)
+    asyncio.run(slime.reward(asked, step()[:5]))
+    assert not unseen("ttrl")
+    trl_, slime_, swift_ = unseen("gmae&calibration=none")
+    assert "whether TRL does that cannot be seen here: async_grpo does; in GRPOTrainer set scale_rewards=" in trl_
+    assert (
+        f"whether my.post_process does that cannot be seen here: let it only centre them, or use {slime.POST_PROCESS}"
+        in slime_
+    )
+    assert "pass --scale_rewards batch (or none)" in swift_
 
 
 # --- ranks -----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.errors import ReplyError, RequestError, UnavailableError
+from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
@@ -138,6 +138,19 @@ def test_one_sentence_errors(compute, service, tokenizer):
         compute(f"{service.url}?on_error=abstain", data(tokenizer))
     with pytest.raises(RequestError, match="unknown setting 'alhpa'"):
         compute(f"{service.url}?alhpa=1", data(tokenizer))
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("method=gmae", "undoes gmae"),
+        ("selection=ddrl", "leave out selection"),
+        ("train_on=reasoning", "masks no tokens"),
+    ],
+)
+def test_what_easyr1_has_no_place_for_is_refused(compute, service, tokenizer, setting, words):
+    with pytest.raises((RequestError, ConfigError), match=words):
+        compute(f"{service.url}?{setting}", data(tokenizer))
 
 
 def test_in_a_ray_actor(service, tokenizer, reward_module, monkeypatch):

@@ -163,6 +163,19 @@ def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(live,
     assert line.startswith("a label means nothing, and its rollouts train without one: split must be")
 
 
+def test_the_agent_says_once_that_openrlhf_must_not_divide(live, caplog):
+    """It does not learn the trainer's estimator, and OpenRLHF has no place for the flag `centre_only`."""
+    executor = make(live, method="gmae", params={"calibration": "none"}, votes_per_prompt=4)
+    for _ in range(2):
+        go(executor, Engine(say, delay=0), n=2)
+    (line,) = [r.message for r in caplog.records if "cannot be seen" in r.message]
+    assert line.startswith("gmae is undone where the rewards of a group are divided by their deviation")
+    assert "--algo.advantage.estimator dr_grpo, not group_norm" in line
+    caplog.clear()
+    make(live, method="ttrl")
+    assert "dr_grpo" not in caplog.text
+
+
 def test_another_temperature_than_the_runs_is_an_evaluation(live):
     executor = make(live, temperature=1.0)
     out = go(executor, Engine(say, delay=0), n=2, params=SamplingParams(temperature=0.6))

@@ -90,6 +90,13 @@ def test_eps_scale_makes_the_weight_free_of_the_scale_of_entropies(full_groups):
         assert [s.p_hat for g in fixed for s in g.support] != [s.p_hat for g in other for s in g.support]
 
 
+def test_eps_scale_takes_the_median_of_what_u_floor_leaves():
+    """u is .2, .2 and .9, so eps is .1; without the floor the median would be .1."""
+    group = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in (("1", 0.05), ("2", 0.1), ("3", 0.9))]}
+    (found,) = score("weighted_vote", [group], eps_scale=0.5, u_floor=0.2)
+    assert [s.p_hat for s in found.support] == pytest.approx([10 / 23, 10 / 23, 3 / 23])
+
+
 def test_the_median_of_a_group():
     groups = Groups.of([["a", "b", "c"], [None], ["a", "b"], ["a"]])
     found = groups.median_by_group(np.array([3.0, 1.0, 2.5, 4.0, 2.0, 7.0]))

@@ -173,6 +173,12 @@ def test_one_context_is_flagged():
     assert "one_context" in score(["a", "b", None], group_size=2, invalid="exclude").flags
 
 
+def test_a_sub_group_is_as_large_as_the_trained_rollouts_with_or_without_an_answer():
+    answers, trained = ["a", "b", None, "a", "a", "b"], [True] * 3 + [False] * 3
+    by_size = {size: score(answers, trained, group_size=size).rewards for size in (2, 3)}
+    assert score(answers, trained).rewards == by_size[3] != by_size[2]
+
+
 def test_one_rollout_always_wins_alone():
     assert score(["a", "b", None], group_size=1).rewards == (1.0, 1.0, 0.0)
 

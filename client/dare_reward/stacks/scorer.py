@@ -30,7 +30,7 @@ from ..errors import (
     unknown_name,
 )
 from ..inputs import Group
-from ..methods import find, require_every_rollout, require_scale, require_steps, specs
+from ..methods import find, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..runs.line import asked_for
 from .collapse import ON_COLLAPSE, RunWatch, watch_of
 from .report import logger, numbers, say_once, watch_answers
@@ -214,10 +214,16 @@ class Scorer:
             return None
         return prompt if isinstance(prompt, str) else "\n\n".join(content_of(m) for m in prompt)
 
-    def check_scale(self, stack: str, *, divides: bool, remedy: str) -> None:
-        """RequestError if the stack divides by a group's deviation what must keep its scale."""
-        if divides and Update.of(dict(self.update)).own is None:
-            require_scale(find(self.method), consumer=stack, remedy=remedy)
+    def check_scale(self, stack: str, *, divides: bool | None, remedy: str) -> None:
+        """RequestError if the stack divides by a group's deviation what must keep its scale; None: the adapter cannot
+        see it, which is one warning."""
+        method = find(self.method)
+        if Update.of(dict(self.update)).own is not None:
+            return
+        if divides:
+            require_scale(method, consumer=stack, remedy=remedy)
+        elif divides is None and (words := scale_unseen(method, consumer=stack, remedy=remedy)):
+            say_once(words)
 
     @property
     def _own(self) -> Iterable[tuple[str, Any]]:

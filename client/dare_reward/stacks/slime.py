@@ -108,6 +108,8 @@ def _of_group(args: Any) -> Scorer:
     if process != POST_PROCESS:
         remedy = f"add --custom-reward-post-process-path {POST_PROCESS}, with advantage=... in --rm-url"
         require_every_rollout(find(scorer.method), consumer="slime without a post-process", remedy=remedy)
+    if process and process != POST_PROCESS:
+        scorer.check_scale(process, divides=None, remedy=f"let it only centre them, or use {POST_PROCESS}")
     estimator = getattr(args, "advantage_estimator", "")
     divides = estimator in {"grpo", "gspo"} and bool(getattr(args, "grpo_std_normalization", False))
     scorer.check_scale(

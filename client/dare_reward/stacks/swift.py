@@ -15,6 +15,8 @@ from .scorer import Scorer, from_environment, group, groups_by, silenced, spread
 
 __all__ = ["DareORM", "register"]
 
+DIVIDE = (True, "group", "gdpo")  # values of scale_rewards by which a group's deviation divides; gdpo: of each function
+
 
 class DareORM:
     """An AsyncORM of ms-swift. Groups are rows of one `prompt_id`, over all ranks; a `request_id` counts once.
@@ -30,8 +32,9 @@ class DareORM:
             .every_token("ms-swift")
             .cannot_stop("ms-swift")
         )
-        scaled = getattr(args, "scale_rewards", None)
-        self.scorer.check_scale("ms-swift", divides=scaled in (True, "group"), remedy="pass --scale_rewards batch")
+        scaled = getattr(args, "scale_rewards", None)  # ms-swift sets it; None: it did not hand over its arguments
+        divides = None if scaled is None else scaled in DIVIDE
+        self.scorer.check_scale("ms-swift", divides=divides, remedy="pass --scale_rewards batch (or none)")
 
     async def __call__(self, completions: Sequence[str], **columns: Any) -> list[float | None]:
         """It does not yield: ms-swift makes an event loop per step, and ranks must gather in one order."""

@@ -31,6 +31,9 @@ EXTRAS = (
     "token_self_certainty", "vote_only",
 )  # fmt: skip
 SCALE = 'set scale_rewards="batch" (or "none") in GRPOConfig'
+EACH = "normalize_then_sum"  # multi_objective_aggregation: each function's rewards by their group's deviation
+SUM = 'set multi_objective_aggregation="sum_then_normalize" and scale_rewards="batch" (or "none") in GRPOConfig'
+UNSEEN = f"async_grpo does; in GRPOTrainer {SCALE}"
 MASKS = (
     "train_on=reasoning needs rollout_func=VoteRollout(extra=0) of dare_reward.stacks.trl_rollout (GRPOTrainer only)"
 )
@@ -72,9 +75,15 @@ class DareReward:
         return _logged(found, columns)
 
     def _checked(self, trainer: Any) -> Any:
-        """The trainer; RequestError if it divides by a group's deviation what must keep its scale."""
-        scaled = getattr(getattr(trainer, "args", None), "scale_rewards", None)
-        self.scorer.check_scale("TRL", divides=scaled in (True, "group"), remedy=SCALE)
+        """The trainer; RequestError if it divides by a group's deviation what must keep its scale, and a warning where
+        no trainer calls (async_grpo)."""
+        args = getattr(trainer, "args", None)
+        if args is None:
+            self.scorer.check_scale("TRL", divides=None, remedy=UNSEEN)
+            return trainer
+        each = getattr(args, "multi_objective_aggregation", None) == EACH  # whatever scale_rewards is
+        divides = each or getattr(args, "scale_rewards", None) in (True, "group")
+        self.scorer.check_scale("TRL", divides=divides, remedy=SUM if each else SCALE)
         return trainer
 
     def _rows(

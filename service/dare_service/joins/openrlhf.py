@@ -36,7 +36,8 @@ from pydantic_core import to_json
 from dare_reward._scoring.score import ScoredGroups
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
-from dare_reward.openrlhf import RolloutOutcome
+from dare_reward.methods import find, scale_unseen
+from dare_reward.openrlhf import SCALE, RolloutOutcome
 
 from ..metrics import Metrics
 from ..problems import RefusalError
@@ -174,7 +175,7 @@ class OpenRLHF:
             return to_json(reply(config, [out[i] for i in range(len(members))])), entropies
 
         content, entropies = await unless_gone(self._workers.groups, work, request.receive)
-        self._note_entropies(question.run, config, entropies)
+        self._note_method(question.run, config, entropies)
         return content
 
     async def _joined(self, request: Request, question: Question, member: Member) -> bytes:
@@ -238,7 +239,7 @@ class OpenRLHF:
             return Scored(replies, to_json(reply(config, [middle(found)]))), entropies
 
         scored, entropies = await run(self._workers.joins, work)
-        self._note_entropies(run_name, config, entropies)
+        self._note_method(run_name, config, entropies)
         return scored
 
     def _observe(
@@ -255,7 +256,10 @@ class OpenRLHF:
         if logged:
             self._recorder.scored(scored, bodies, run=run_name, step=step)
 
-    def _note_entropies(self, run_name: str, config: Configuration, entropies: bool) -> None:
+    def _note_method(self, run_name: str, config: Configuration, entropies: bool) -> None:
+        """What the method lacks or asks of the trainer: the reply has no place for flags."""
+        if words := scale_unseen(find(config.method), consumer="OpenRLHF", remedy=SCALE):
+            self._runs.say(run_name, "centre_only", words)
         if not entropies:
             why = f"without entropies {config.method} goes by vote shares (missing_entropy=frequency)"
             self._runs.say(run_name, "entropy_source=none", why)

@@ -493,6 +493,19 @@ async def test_the_log_says_once_per_run_that_there_are_no_entropies(asgi, caplo
     assert said == ["one", "two"]
 
 
+async def test_the_log_says_once_per_run_that_the_trainer_must_not_divide(asgi, caplog):
+    """OpenRLHF sends no estimator, and its replies have no place for the flag `centre_only`."""
+    gmae = "/reward?method=gmae&calibration=none&gmae.group_size=2&group_size=4&run="
+    async with asgi() as (client, _):
+        for _ in range(2):
+            await together(client, f"{gmae}one", [one(a) for a in (1, 1, 2, 3)])
+        await client.post(f"{gmae}two", json=step([("p", a, "") for a in (1, 1, 2, 3)]))
+        await together(client, "/reward?group_size=4&run=three&method=ttrl", [one(a) for a in (1, 1, 2, 3)])
+    said = [r for r in caplog.records if r.message == "centre_only"]
+    assert [r.fields["run"] for r in said] == ["one", "two"]
+    assert "--algo.advantage.estimator dr_grpo, not group_norm" in said[0].fields["why"]
+
+
 async def test_two_addresses_under_one_run_are_flagged(caplog, until):
     app = create_app(Settings(page="off"))
     clients = [

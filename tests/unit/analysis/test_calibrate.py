@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -51,44 +52,47 @@ def arrays(groups):
 # A second implementation: plain Python, a prompt after the other.
 
 
-def weights(group, b, eps=0.05):
+def weights(group, b, eps=0.05, eps_scale=None, u_floor=0.0):
     own = {}
     for r in group["rollouts"]:
         own.setdefault(r["answer"], []).append(r["mean_entropy"])
-    return {y: len(es) / (math.fsum(es) / len(es) + eps) ** b for y, es in own.items()}
+    u = {y: max(math.fsum(es) / len(es), u_floor) for y, es in own.items()}
+    eps = eps if eps_scale is None else eps_scale * median(u.values())
+    return {y: len(es) / (u[y] + eps) ** b for y, es in own.items()}
 
 
-def likelihood(group, b):
-    w = weights(group, b)
+def likelihood(group, b, **options):
+    w = weights(group, b, **options)
     return math.log(max(w["7"] / math.fsum(w.values()), SMALLEST))
 
 
-def by_hand(groups):
+def by_hand(groups, **options):
     mixed = [g for g in groups if "7" in weights(g, 0) and len(weights(g, 0)) > 1]
-    fit = max(GRID, key=lambda b: math.fsum(likelihood(g, b) for g in mixed) - b**2 / (2 * PRIOR**2))
-    scores = [likelihood(g, 0.5) - likelihood(g, -0.5) for g in mixed]
+    fit = max(GRID, key=lambda b: math.fsum(likelihood(g, b, **options) for g in mixed) - b**2 / (2 * PRIOR**2))
+    scores = [likelihood(g, 0.5, **options) - likelihood(g, -0.5, **options) for g in mixed]
     mean = math.fsum(scores) / len(scores)
     deviation = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1))
     t = mean / (deviation / math.sqrt(len(scores)))
 
     def labels(b):
-        return sum(max(w, key=w.get) == "7" for w in (weights(g, b) for g in groups))
+        return sum(max(w, key=w.get) == "7" for w in (weights(g, b, **options) for g in groups))
 
     passed = abs(t) >= GATE and t * fit > 0 and len(mixed) >= MINIMUM
     return fit, (fit if passed and labels(fit) >= labels(0) else 0.0), t
 
 
+@pytest.mark.parametrize("options", [{}, {"eps": 0.5}, {"u_floor": 0.53}, {"eps_scale": 0.3, "u_floor": 0.53}], ids=str)
 @pytest.mark.parametrize("seed", range(12))
-def test_the_fit_against_a_second_implementation(seed):
+def test_the_fit_against_a_second_implementation(seed, options):
     rng = np.random.default_rng(seed)
     groups = labelled(
         24, seed=seed, gap=float(rng.choice([-0.1, -0.02, 0, 0.01, 0.03, 0.1])), right=rng.uniform(0.2, 0.6)
     )
-    found = calibrate(*arrays(groups))
-    fit, chosen, t = by_hand(groups)
+    found = calibrate(*arrays(groups), **options)
+    fit, chosen, t = by_hand(groups, **options)
     assert (found.fitted, found.exponent) == (fit, chosen)
     assert found.statistic == pytest.approx(t)
-    assert fit_exponent(*arrays(groups)) == chosen
+    assert fit_exponent(*arrays(groups), **options) == chosen
 
 
 def test_the_expected_gain_is_that_of_prompts_left_out_of_the_fit():
@@ -151,6 +155,22 @@ def test_the_veto():
     assert decide(found)[0] == "vote"
     assert "fewer right labels" in decide(found)[1]
     assert calibrate(*arrays([plain, *labelled(39, gap=0.3)])).exponent > 0
+
+
+def test_a_fit_against_the_sign_of_its_test_is_the_vote():
+    """Two right answers, one sure and one unsure: near 0 entropy tells for the sure one, far out for the unsure one."""
+    rows, rng = [("7", 0.05)] * 5 + [("7.0", 1.1)] * 2 + [("8", 0.4)] * 5 + [("9", 0.06)] * 3, np.random.default_rng(0)
+    groups = [
+        {"rollouts": [{"answer": a, "mean_entropy": e * rng.uniform(0.8, 1.2)} for a, e in rows]} for _ in range(12)
+    ]
+    correct_R = np.array([float(a.startswith("7")) for _ in groups for a, _ in rows])
+    found = calibrate(arrays(groups)[0], correct_R)
+    assert found.mixed >= MINIMUM
+    assert found.statistic >= GATE
+    assert found.fitted < 0
+    assert found.above_vote[GRID.index(found.fitted)].estimate >= 0, "no veto would hold it back"
+    assert (found.exponent, found.vetoed) == (0, False)
+    assert fit_exponent(arrays(groups)[0], correct_R) == 0
 
 
 def test_groups_without_truth_or_entropy_are_left_out():

@@ -17,7 +17,18 @@ from functools import partial
 from typing import Any
 
 from dare_reward.errors import ConfigError
-from dare_reward.openrlhf import AnswerRules, Label, Pruned, RolloutOutcome, evaluation, neutral, outcomes, read_label
+from dare_reward.methods import find, scale_unseen
+from dare_reward.openrlhf import (
+    SCALE,
+    AnswerRules,
+    Label,
+    Pruned,
+    RolloutOutcome,
+    evaluation,
+    neutral,
+    outcomes,
+    read_label,
+)
 from dare_reward.topk_entropy import completion_bounds
 
 from ..vllm.plugin import turn_on
@@ -56,6 +67,8 @@ class Executor:
         """Checks the service (or raises) and switches the entropy plugin on; OpenRLHF builds the engine afterwards."""
         self.config = config
         handshake(config, transport=transport)
+        if words := scale_unseen(find(config.method), consumer="OpenRLHF", remedy=SCALE):
+            logger.warning("%s", words)
         if config.entropy == "plugin":
             turn_on(config.entropy_mode)
         self._estimation = Estimation(config, transport=transport)
