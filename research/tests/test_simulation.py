@@ -260,15 +260,24 @@ def test_the_bar_is_met_by_the_committed_results():
         "AUROC 0.50",
         "AUROC 0.57",
         "direction varies by prompt, mean AUROC 0.60",
+        "entropy follows the vote, weakly",
         "entropy follows the vote, reversed",
     ],
 )
 def test_the_bar_in_small(name):
-    """40 projects with 32 labels: at most 3 worse, which a regime of 3% exceeds in 3 of 100 seeds."""
-    size = ProjectSize(projects=40, labels=(32,), evaluated=256)
-    found = regime(name, size, seed=3)["calibrated"][0]
-    assert found["worse"] * 40 <= 3
+    """150 projects with 32 labels: 1 or 2 are worse, and with a gate of 2 in three of these regimes 5 to 10."""
+    found = regime(name, ProjectSize(projects=150, labels=(32,)), seed=3)["calibrated"][0]
+    assert found["worse"] <= ALLOWED
     assert found["mean"] > -LOSS
+
+
+def test_the_committed_results_are_of_this_rule():
+    """The regime nearest to the bar, again: another gate, shrinkage or veto chooses another exponent somewhere."""
+    (stated,) = [r for r in raw("calibration")["regimes"] if r["regime"] == "AUROC 0.57"]
+    found = regime("AUROC 0.57", ProjectSize(labels=(32, 100)), seed=SEEDS["report"])  # the draws are those of 100
+    by_labels = {c["labels"]: c for c in stated["calibrated"]}
+    for own in found["calibrated"]:
+        assert own == pytest.approx(by_labels[own["labels"]], rel=1e-4)
 
 
 @pytest.mark.parametrize(("name", "least"), [("AUROC 0.30", 0.08), ("AUROC 0.85", 0.2)])
