@@ -47,7 +47,8 @@ Rule = Callable[["Run"], int | None]
 class Run:
     """Steps of the evaluations with pass@1 on the adapted prompts, and each signal beside its early value by step.
 
-    fired   of a forced run: the report's rule at each step
+    fired   the report's rule at each step, if the record holds its figures
+    forced  to collapse, by its learning rate
     """
 
     base: int
@@ -55,6 +56,7 @@ class Run:
     accuracy: tuple[float, ...]
     signals: dict[str, Floats]
     fired: tuple[str | None, ...] | None = None
+    forced: bool = False
 
     @property
     def fell(self) -> int | None:
@@ -63,7 +65,7 @@ class Run:
         Of a forced run, the first evaluation from which on all lie below half of the best.
         """
         best = np.maximum.accumulate(self.accuracy)
-        if self.fired is not None:
+        if self.forced:
             high = np.flatnonzero(np.array(self.accuracy) >= best / 2)[-1]
             return self.steps[high + 1] if high + 1 < len(self.steps) else None
         low = [s for s, a, b in zip(self.steps, self.accuracy, best, strict=True) if a < b - FALL]
@@ -90,14 +92,14 @@ def runs(path: Path = ROOT / "results" / "training.jsonl.gz") -> Iterator[Run]:
 
 
 def of_part(part: str, path: Path = ROOT / "results" / "campaign.jsonl.gz") -> Iterator[Run]:
-    """Those of a part of the campaign; none before all are in. Forced ones, if their records hold the report's figures."""
+    """Those of a part of the campaign; none before all are in."""
     found, wanted = list(_records(path)), PARTS[part].ids()
     own = [r for r in found if r["id"] in wanted]
     if len(own) < len(wanted):
         return
-    bases = {(r["regime"], r["base"]): r for r in found if r["record"] == "base"}
+    bases = {_place(r): r for r in found if r["record"] == "base"}
     for record in own:
-        run, signals = _run(record, bases[record["regime"], record["base"]]), record.get("report")
+        run, signals = _run(record, bases[_place(record)]), record.get("report")
         if signals is None:
             yield run
             continue
@@ -107,7 +109,12 @@ def of_part(part: str, path: Path = ROOT / "results" / "campaign.jsonl.gz") -> I
         with np.errstate(invalid="ignore"):
             more = {n: means[n] / early[n] if n in WITHIN else means[n] - early[n] for n in means}
         fired = tuple(rules_by_step({name: signals[name] for name in REPORTED}))
-        yield replace(run, signals={**run.signals, **more}, fired=fired)
+        yield replace(run, signals={**run.signals, **more}, fired=fired, forced=part == "e7")
+
+
+def _place(record: dict[str, Any]) -> tuple[str, str, int]:
+    """A base of E1 stands there again with the prompts of E6."""
+    return record["stage"], record["regime"], record["base"]
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
@@ -270,7 +277,22 @@ def collapses() -> str:
     )
 
 
-BLOCKS = {"alarm": slight, "longer": longer, "forced": collapses}
+def unforced() -> str:
+    """Those of the parts that came later and were not forced: the report's rules, and the one that E5 chose."""
+    collapsing = [name for name in RULED if word_of(name) == "collapsing"]
+    named = [("*collapsing*", reported(*collapsing)), ("*sharpening* or *collapsing*", reported(*RULED)),
+             ("majority_ratio below 1.02 of its early value", threshold("majority_ratio", -1, 1.02))]  # fmt: skip
+    table = []
+    for parts, length in ((("e2", "e3", "e4", "e6"), "32"), (("e1e",), "512")):
+        every = [run for part in parts for run in of_part(part)]
+        for name, rule in named:
+            found = judged(rule, every)
+            counts = (f"{found.warned}/{found.falls}", f"{found.false}/{found.others}")
+            table.append([", ".join(p.replace("e", "E", 1) for p in parts), length, str(len(every)), name, *counts])
+    return markdown(("runs of", "steps", "runs", "rule", "falls warned of", "false alarms"), table) + "\n"
+
+
+BLOCKS = {"alarm": slight, "longer": longer, "unforced": unforced, "forced": collapses}
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ def test_a_fall_is_one_that_lasts():
 
 def test_a_collapse_is_a_loss_of_half_that_lasts():
     def forced(accuracy):
-        return replace(run(accuracy, [1.0] * 32), fired=(None,) * 32)
+        return replace(run(accuracy, [1.0] * 32), forced=True)
 
     assert forced([0.5, 0.6, 0.29, 0.4, 0.2, 0.1]).fell == 32
     assert forced([0.5, 0.6, 0.29, 0.1, 0.2, 0.3]).fell is None

@@ -278,9 +278,9 @@ def test_a_line_that_falls_has_no_break_even():
 def test_a_run_that_ends_below_its_own_height_fell(page):
     found = rows(page, "Who fell", "E5")
     assert [tuple(r[:2]) for r in found] == [(g, f"`{a}`") for g in REGIMES for a in E5.plan.arms]
-    assert {r[-2] for r in found} == {"4 of 4"}  # from all right at steps 8 and 64
+    assert {r[-3] for r in found} == {"4 of 4"}  # from all right at steps 8 and 64
     assert found[0][2:5] == ["50.0", "100.0", "100.0"]
-    assert {r[-1] for r in found[-2:-1]} == {"4 of 4"}  # rent in confident
+    assert {r[-2] for r in found[-2:-1]} == {"4 of 4"}  # rent in confident
 
 
 def test_families_stand_apart_with_their_exponents(page, full):

@@ -50,7 +50,8 @@ HALVES: Final = {
     "unseen": "new prompts, second half",
 }
 CURVES = """Mean pass@1 on the adapted prompts, in per cent, by step; 8 rollouts a prompt between, 64 at the ends.
-*Fell*: 5 points or more below the run's own highest evaluation before. *Below*: below its base."""
+*Fell*: 5 points or more below the run's own highest evaluation before. *Below*: below its base. *Entropy*: at the end,
+in nats a token, mean of the runs."""
 
 
 def by_family(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
@@ -173,8 +174,10 @@ def collapsed(part: PlannedPart, study: Study, _: Sequence[Mapping[str, Any]]) -
         fell = int((levels[:, -1] <= levels[:, 1:-1].max(axis=1) - FELL).sum())
         below = int((levels[:, -1] < levels[:, 0]).sum())
         cells = [percent(level) for level in levels.mean(axis=0)]
-        rows.append([regime, f"`{arm}`", *cells, f"{fell} of {len(curves)}", f"{below} of {len(curves)}"])
-    return f"{CURVES}\n\n{table(('regime', 'arm', *map(str, steps), 'fell', 'below'), rows)}"
+        entropy = mean_of(run.final.sets["adapted"].entropy for run in runs.values())
+        counts = (f"{count} of {len(curves)}" for count in (fell, below))
+        rows.append([regime, f"`{arm}`", *cells, *counts, number(entropy)])
+    return f"{CURVES}\n\n{table(('regime', 'arm', *map(str, steps), 'fell', 'below', 'entropy'), rows)}"
 
 
 def _told_in_points(found: Contrast | None) -> list[str]:
