@@ -362,12 +362,12 @@ def require_scale(method: Method, *, consumer: str, remedy: str) -> None:
 
 
 def scale_unseen(method: Method, *, consumer: str, remedy: str) -> str:
-    """The warning of who cannot see whether `consumer` divides by a group's deviation; empty where it may."""
+    """The warning where nobody sees whether `consumer` divides by a group's deviation; empty if it may."""
     if not method.keeps_scale:
         return ""
     return (
-        f"{method.name} is undone where the rewards of a group are divided by their deviation, and whether {consumer} "
-        f"does that cannot be seen here: {remedy}"
+        f"dividing a group's rewards by their deviation undoes {method.name}, and nothing here shows whether "
+        f"{consumer} divides: {remedy}"
     )
 
 

@@ -926,7 +926,7 @@ def test_a_trainer_whose_division_is_not_seen_is_warned_of_once(service, monkeyp
             asyncio.run(slime.reward(SimpleNamespace(rm_url=url, **mine), step()[:5]))
             monkeypatch.setenv("DARE_URL", url)
             swift.DareORM()
-        return [r.getMessage() for r in caplog.records if "cannot be seen" in r.getMessage()]
+        return [r.getMessage() for r in caplog.records if "nothing here shows" in r.getMessage()]
 
     assert not unseen("ttrl")
     url = f"{URL}?method=gmae&calibration=none"
@@ -938,11 +938,8 @@ def test_a_trainer_whose_division_is_not_seen_is_warned_of_once(service, monkeyp
     asyncio.run(slime.reward(asked, step()[:5]))
     assert not unseen("ttrl")
     trl_, slime_, swift_ = unseen("gmae&calibration=none")
-    assert "whether TRL does that cannot be seen here: async_grpo does; in GRPOTrainer set scale_rewards=" in trl_
-    assert (
-        f"whether my.post_process does that cannot be seen here: let it only centre them, or use {slime.POST_PROCESS}"
-        in slime_
-    )
+    assert "whether TRL divides: async_grpo does; in GRPOTrainer set scale_rewards=" in trl_
+    assert f"whether my.post_process divides: let it only centre them, or use {slime.POST_PROCESS}" in slime_
     assert "pass --scale_rewards batch (or none)" in swift_
 
 

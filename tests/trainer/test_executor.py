@@ -168,8 +168,8 @@ def test_the_agent_says_once_that_openrlhf_must_not_divide(live, caplog):
     executor = make(live, method="gmae", params={"calibration": "none"}, votes_per_prompt=4)
     for _ in range(2):
         go(executor, Engine(say, delay=0), n=2)
-    (line,) = [r.message for r in caplog.records if "cannot be seen" in r.message]
-    assert line.startswith("gmae is undone where the rewards of a group are divided by their deviation")
+    (line,) = [r.message for r in caplog.records if "nothing here shows" in r.message]
+    assert line.startswith("dividing a group's rewards by their deviation undoes gmae, and nothing here shows")
     assert "--algo.advantage.estimator dr_grpo, not group_norm" in line
     caplog.clear()
     make(live, method="ttrl")

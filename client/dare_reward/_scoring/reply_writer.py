@@ -139,10 +139,8 @@ def _group_replies(
     gains = None if updated.advantages_R is None else _numbers(updated.advantages_R, len(groups.answer_R))
     keep, valid = result.keep_R.tolist(), groups.valid_R.tolist()
     names = [groups.text_A[a] if a >= 0 else None for a in groups.answer_R.tolist()]
-    support, flags = (
-        _support(prepared, result),
-        _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R),
-    )
+    support = _support(prepared, result)
+    flags = _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R)
     second = None if result.second_R is None else result.second_R.tolist()
     second_gains = None if updated.second_R is None else updated.second_R.tolist()
     seconds = offsets(second_sizes(groups)).tolist()

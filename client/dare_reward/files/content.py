@@ -19,7 +19,7 @@ from typing import IO, Any, Final, cast
 from ..errors import RequestError
 from .names import RUN_LOG_COMMANDS
 
-__all__ = ["Values", "line_count", "open_values"]
+__all__ = ["GZIP", "Values", "line_count", "open_values"]
 
 GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 # Files that are no rollouts by how they begin, and what to do with each.

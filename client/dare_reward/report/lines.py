@@ -10,7 +10,7 @@ from typing import Any, Final
 from .._scoring.request import UNLIMITED, prepare
 from .._scoring.score import ScoredGroups, scored
 from ..errors import RequestError
-from ..files.content import open_values
+from ..files.content import GZIP, open_values
 from ..files.entropy_estimates import EntropyEstimate
 from ..files.reader import Faults, Reader
 from ..files.shapes import is_logged
@@ -22,7 +22,6 @@ __all__ = ["is_run", "lines_of", "read_lines", "run_lines"]
 Line = dict[str, Any]
 Group = Mapping[str, Any]
 BATCH: Final = 64
-GZIP: Final = b"\x1f\x8b"
 
 
 def read_lines(

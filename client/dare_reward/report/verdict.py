@@ -84,7 +84,7 @@ class RunVerdict:
 
 
 ONE_SET: Final = RunVerdict("no run", "one-set", "no rule compares what has no steps")
-READING: Final = RunVerdict("too early", "still-reading", "the page follows by itself")
+READING: Final = RunVerdict("too early", "still-reading", "the page updates by itself")
 
 
 @dataclass(frozen=True, slots=True)
