@@ -159,11 +159,13 @@ def ends(argv, capsys):
 
 
 @each("command", [("replay", "--method", "ttrl"), ("export", "--to", "tensorboard")])
-def test_rollouts_are_no_run_log(command, tmp_path, capsys):
+def test_rollouts_are_no_run_log(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     file = tmp_path / "rollouts.jsonl"
     file.write_bytes(of(GROUP) * 3)
     code, (line,) = ends((command[0], file, *command[1:]), capsys)
     assert code == 2
+    assert [f.name for f in tmp_path.iterdir()] == [file.name], "nothing was made for it"
     assert f"{file} holds no line of a run log. If it holds rollouts, `dare-reward score` reads it." in line
 
 
