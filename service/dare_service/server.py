@@ -48,6 +48,7 @@ class Protocol(Connection):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._head_bytes = 0
+        self._between = True  # the next byte is of a head
         self._head_timer: asyncio.TimerHandle | None = None
         self._expect_head()
 
@@ -56,12 +57,14 @@ class Protocol(Connection):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self._between and self._head_bytes + len(data) > self.settings.max_head_bytes:
+            end = data.find(b"\r\n\r\n")
+            if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
+                self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
+                return
         super().data_received(data)
-        if self._head_timer is None:
-            return
-        self._head_bytes += len(data)
-        if self._head_bytes > self.settings.max_head_bytes:
-            self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
+        if self._between:
+            self._head_bytes += len(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -69,7 +72,12 @@ class Protocol(Connection):
 
     def on_headers_complete(self) -> None:
         self._head_arrived()
+        self._between = False
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._between = True
 
     def _expect_head(self) -> None:
         if self._head_timer is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -19,10 +20,9 @@ __all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 SECRET = frozenset({"token", "embeddings_url", "embeddings_token"})  # never shown; a URL may hold a password
-# Where 0 means something: any free port, at once, any share, never. Elsewhere it would refuse every request.
-ZERO = frozenset(
-    {"port", "drain", "grace", "join_stale", "join_keep", "join_min_share", "rollouts_keep", "run_log_max_age"}
-)
+SHORTEST, LONGEST = 0.01, 86_400.0  # seconds
+SMALLEST, LARGEST = 64 << 10, 1 << 40  # bytes of what a request needs
+MANY = 1 << 30
 UNSAID = SECRET | {"host", "port", "run_log"}  # of /info, which needs no token: where on the machine things are
 
 
@@ -30,8 +30,13 @@ class SettingsError(DareError, ValueError):
     """An environment variable does not hold what it should."""
 
 
-def _setting(default: Any, why: str) -> Any:
-    return field(default=default, metadata={"why": why})
+def _setting(default: Any, why: str, *, least: float | None = None, most: float | None = None) -> Any:
+    """A number names its range: outside of it the service would start and then serve nobody, or never stop."""
+    if isinstance(default, float):
+        least, most = SHORTEST if least is None else least, LONGEST if most is None else most
+    elif isinstance(default, int):
+        least, most = 1 if least is None else least, MANY if most is None else most
+    return field(default=default, metadata={"why": why, "least": least, "most": most})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Settings:
     """A field `name` is set by `DARE_NAME`."""
 
     host: str = _setting("127.0.0.1", "Loopback: whoever can reach the port can use the CPU. 0.0.0.0 in a container.")
-    port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.")
+    port: int = _setting(8000, "Where `--remote_rm_url` and the clients point.", least=0, most=65535)
     token: str = _setting(
         "",
         "If set, every POST and what the page shows want `Authorization: Bearer <token>` or `?token=`; `/health`, "
@@ -63,18 +68,29 @@ class Settings:
         "prints, which names the method too.",
     )
     max_body_bytes: int = _setting(
-        128 * MIB, "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB."
+        128 * MIB,
+        "The largest stated step, 128 x 64 x 3072 entropies, is a frame of 96 MiB.",
+        least=SMALLEST,
+        most=LARGEST,
     )
     max_json_bytes: int = _setting(
-        64 * MIB, "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means."
+        64 * MIB,
+        "JSON of that step is 489 MiB and seconds of CPU: beyond this, send a frame or means.",
+        least=SMALLEST,
+        most=LARGEST,
     )
     max_inflight_bytes: int = _setting(
-        512 * MIB, "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory."
+        512 * MIB,
+        "Bodies held at once; more are answered 503 + Retry-After instead of exhausting memory.",
+        least=SMALLEST,
+        most=LARGEST,
     )
     max_request_memory: int = _setting(
         64 * MIB,
         "Bytes that one request may take beside 4 x its body; more is answered 413. Few bytes of JSON can stand for a "
         "large object.",
+        least=SMALLEST,
+        most=LARGEST,
     )
     max_groups: int = _setting(1024, "Groups of one request; clients split.")
     max_rollouts: int = _setting(1024, "Rollouts of one group.")
@@ -85,10 +101,12 @@ class Settings:
         2_000_000,
         "Steps, of about 5 us, that one request may take for reading its answers and for gmae; more is answered 413. "
         "An answer takes 100 on average and 8,000 at most. A group of single rollouts is bounded by its size instead.",
+        least=8_000,
     )
     max_text: int = _setting(
         256 << 10,
         "Characters of one text, answer, label, reference or prompt. OpenRLHF's queries are read from the end.",
+        least=256,
     )
     embeddings_url: str = _setting(
         "", "Base URL of an OpenAI-compatible API (ends in /v1) for methods that need embeddings. Never from a request."
@@ -102,15 +120,21 @@ class Settings:
         10.0, "Seconds that a connection gets for a complete request head: silent ones must not use up all sockets."
     )
     max_head_bytes: int = _setting(
-        64 << 10, "Bytes of a request's line and headers; more are answered 431 before the token is looked at."
+        64 << 10,
+        "Bytes of a request's line and headers; more are answered 431 before the token is looked at.",
+        least=1 << 10,
+        most=1 << 20,
     )
     deadline: float = _setting(
         100.0, "Seconds for a request body to arrive. Below slime's 120 s and OpenRLHF's 180 s per try."
     )
     drain: float = _setting(
-        1.0, "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503."
+        1.0,
+        "Seconds between SIGTERM and closing the port, so that load balancers see /ready turn 503.",
+        least=0,
+        most=3600,
     )
-    grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.")
+    grace: float = _setting(105.0, "Seconds that requests in flight get to finish after that.", least=0, most=3600)
     join: str = _setting(
         "on",
         "off: single rollouts are refused. For replicas behind one address, each of which would get a part of a group.",
@@ -118,37 +142,49 @@ class Settings:
     join_hold: float = _setting(
         170.0,
         "Seconds that an OpenRLHF rollout waits for its siblings: its client gives up after 180 s and comes back.",
+        most=179,
     )
     join_deadline: float = _setting(
         800.0,
         "Seconds after which a group closes with what has arrived. Its first rollout gives up after 5 x join_hold.",
     )
     join_stale: float = _setting(
-        30.0, "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote."
+        30.0,
+        "Seconds after which a rollout whose client stays away (it pauses 1 s between tries) loses its vote.",
+        least=0,
     )
     join_keep: float = _setting(
         900.0,
         "Seconds that a closed group's rewards are remembered after its last reply: 5 tries of 180 s, each of which a "
         "client may lose.",
+        least=0,
     )
     join_memory: int = _setting(
         256 * MIB,
         "Bytes of rollouts that wait and of rewards that are remembered, for each of the two joins. The oldest rewards "
         "go first; where rollouts alone fill it, more are answered 503.",
+        least=SMALLEST,
+        most=LARGEST,
     )
     join_min_share: float = _setting(
         0.5,
         "A group that closes early is scored if more than this share of it is there, else all get the same reward. "
         "More than half: of a group that a restart has split, at most one part is scored.",
+        least=0,
+        most=1,
     )
     rollouts_hold: float = _setting(
         100.0, "Seconds that POST /v1/rollouts waits; then 504. Below the 120 s after which slime gives up."
     )
     rollouts_keep: float = _setting(
-        900.0, "Seconds that groups of POST /v1/rollouts are remembered, open or closed, after their last request."
+        900.0,
+        "Seconds that groups of POST /v1/rollouts are remembered, open or closed, after their last request.",
+        least=0,
     )
     backlog: int = _setting(
-        8192, "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once."
+        8192,
+        "Connections waiting to be accepted: stacks that post one rollout a call open thousands at once.",
+        most=(1 << 31) - 1,
     )
     page: str = _setting(
         "on",
@@ -170,10 +206,16 @@ class Settings:
         "Groups that are joined from single rollouts have no token entropies.",
     )
     run_log_max_bytes: int = _setting(
-        1 << 30, "Bytes that the run log of this process may take; then its own oldest segments are deleted."
+        1 << 30,
+        "Bytes that the run log of this process may take; then its own oldest segments are deleted.",
+        least=MIB,
+        most=LARGEST,
     )
     run_log_max_age: float = _setting(
-        0.0, "Seconds after which a segment that this process has written is deleted. 0: never."
+        0.0,
+        "Seconds after which a segment that this process has written is deleted. 0: never.",
+        least=0,
+        most=float(MANY),
     )
 
     def __hash__(self) -> int:
@@ -233,8 +275,7 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
 def _check(settings: Settings) -> None:
     if settings.token and not settings.tokens:
         raise SettingsError("DARE_TOKEN holds nothing but spaces; leave it unset for a service without a token")
-    if not 0 <= settings.port <= 65535:
-        raise SettingsError("DARE_PORT (--port) must be 0 to 65535")
+    _check_host(settings.host)
     _check_numbers(settings)
     for name in ("page", "join"):
         if getattr(settings, name) not in {"on", "off"}:
@@ -243,9 +284,7 @@ def _check(settings: Settings) -> None:
         raise SettingsError("DARE_LOG must be info, error or off")
     if not settings.join_min_share < 1:
         raise SettingsError("DARE_JOIN_MIN_SHARE must be below 1: a group that is complete has a share of 1")
-    if not 0 < settings.join_hold < 180:
-        raise SettingsError("DARE_JOIN_HOLD must be above 0 and below 180, when OpenRLHF's client gives a try up")
-    if not 0 < settings.join_deadline < 5 * settings.join_hold:
+    if not settings.join_deadline < 5 * settings.join_hold:
         raise SettingsError(
             f"DARE_JOIN_DEADLINE must be below 5 x DARE_JOIN_HOLD, {5 * settings.join_hold:g}: a client tries 5 times"
         )
@@ -253,12 +292,32 @@ def _check(settings: Settings) -> None:
     _check_run_log(settings)
 
 
+def _check_host(host: str) -> None:
+    """An empty variable, and an address in short, are taken for every interface by the system."""
+    if not host.strip():
+        raise SettingsError(
+            "DARE_HOST (--host) is empty; leave it unset for 127.0.0.1, or name an address: 0.0.0.0 is every interface"
+        )
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        try:
+            full = socket.inet_ntoa(socket.inet_aton(host))
+        except (OSError, UnicodeError):
+            return  # the name of a host
+        raise SettingsError(f"DARE_HOST (--host) is short for {full}: write the whole address") from None
+
+
 def _check_numbers(settings: Settings) -> None:
     for f in fields(settings):
-        value = getattr(settings, f.name)
-        if isinstance(value, int | float) and not (0 < value < float("inf") or (value == 0 and f.name in ZERO)):
-            least = "0 or more" if f.name in ZERO else "above 0"
-            raise SettingsError(f"DARE_{f.name.upper()} must be {least} and not infinite")
+        value, least, most = getattr(settings, f.name), f.metadata["least"], f.metadata["most"]
+        if least is not None and not least <= value <= most:
+            raise SettingsError(f"{_variable(f.name)} must be from {least:.15g} to {most:.15g}")
+
+
+def _variable(name: str) -> str:
+    """A setting's variable, and its flag."""
+    return f"DARE_{name.upper()}" + (f" (--{name})" if name in {"host", "port"} else "")
 
 
 def _check_proxies(proxies: str) -> None:
@@ -274,8 +333,6 @@ def _check_proxies(proxies: str) -> None:
 
 
 def _check_run_log(settings: Settings) -> None:
-    if settings.run_log_max_bytes < MIB:
-        raise SettingsError(f"DARE_RUN_LOG_MAX_BYTES must be at least {MIB}: leave DARE_RUN_LOG unset for no run log")
     try:
         asked_for(settings.run_log_texts)
     except RequestError as error:
@@ -308,6 +365,8 @@ def _line(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _convert(name: str, text: str, kind: type) -> Any:
     try:
+        if kind is not str and (not text.isascii() or "_" in text):
+            raise ValueError
         return kind(text)
     except ValueError:
-        raise SettingsError(f"DARE_{name.upper()} must be of type {kind.__name__}, not {text!r}") from None
+        raise SettingsError(f"{_variable(name)} must be of type {kind.__name__}, not {text[:64]!r}") from None

@@ -23,6 +23,7 @@ from dare_reward.errors import misspelt_variables
 from dare_reward.groups import Ragged
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
+from dare_service.app import create_app
 from dare_service.body import RESERVE, Admission
 from dare_service.middleware import JSONLines, logger
 from dare_service.problems import RefusalError
@@ -214,13 +215,54 @@ def test_a_setting_of_zero_is_refused_or_leaves_a_service_that_scores(start_serv
             from_environment({name: "0"})
             allowed.add(name)
         except SettingsError as error:
-            assert f"{name} must be above 0" in str(error)
+            assert name in str(error)
     assert {"DARE_DRAIN", "DARE_GRACE"} <= allowed < numbers
     rollout = {"query": ["1 + 1? 2"], "prompts": ["1 + 1?"], "labels": [""]}
     with start_server(**dict.fromkeys(allowed, "0")) as (url, _):
         whole = httpx.post(f"{url}/reward?method=ttrl", json={"groups": [{"rollouts": [{"answer": "2"}]}]})
         single = httpx.post(f"{url}/reward?method=ttrl&group_size=1", json=rollout)
     assert (whole.json()["groups"][0]["rewards"], single.json()["rewards"]) == ([1.0], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DARE_HOST", ""),
+        ("DARE_HOST", " "),
+        ("DARE_HOST", "0"),
+        ("DARE_HOST", "0x0"),
+        ("DARE_HOST", "127.1"),
+        ("DARE_METHOD", ""),
+        ("DARE_BACKLOG", "9" * 23),
+        ("DARE_DRAIN", "1e308"),
+        ("DARE_GRACE", "1e308"),
+        ("DARE_HEAD_TIMEOUT", "1e-320"),
+        ("DARE_JOIN_HOLD", "180"),
+        ("DARE_MAX_BODY_BYTES", "1"),
+        ("DARE_MAX_REQUEST_MEMORY", "1"),
+        ("DARE_JOIN_MEMORY", "1"),
+        ("DARE_MAX_HEAD_BYTES", "1"),
+        ("DARE_PORT", "8_000"),
+        ("DARE_PORT", "\u0668\u0660"),
+        ("DARE_PORT", "x" * 100_000),
+    ],
+)
+def test_a_setting_with_which_the_service_would_serve_nobody_everybody_or_for_ever_is_refused(name, value):
+    with pytest.raises(SettingsError, match=name) as caught:
+        create_app(from_environment({name: value}))
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "127.0.0.1", "localhost", "node-7.cluster", "10.0.0.5"])
+def test_an_address_in_full_and_a_name_are_taken(host):
+    assert from_environment({"DARE_HOST": host}).host == host
+
+
+def test_every_number_s_default_lies_in_its_range():
+    numbers = [f for f in fields(Settings) if isinstance(f.default, int | float)]
+    assert len(numbers) > 20
+    for f in numbers:
+        assert f.metadata["least"] <= f.default <= f.metadata["most"]
 
 
 def test_every_setting_says_why_it_exists():
@@ -330,6 +372,24 @@ def test_a_lying_content_length_and_a_lost_client_leave_the_server_alone(live):
     assert httpx.post(f"{live}/reward", json=GOOD).status_code == 200
 
 
+@pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_a_head_that_arrives_in_one_read_is_bounded_like_any_other(live, before):
+    """Also the second one of a connection; what comes behind a head is its body."""
+    host, port = live.removeprefix("http://").split(":")
+    head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = json.dumps({**GOOD, "meta": {"x": "y" * 70_000}}).encode()
+    for request, status in (
+        (head + b"Content-Length: %d\r\n\r\n" % len(body) + body, b" 200 "),
+        (head + b"X: " + b"y" * 70_000 + b"\r\n\r\n", b" 431 "),
+    ):
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            if before:
+                connection.sendall(before)
+                assert b" 200 " in connection.recv(65536).split(b"\r\n", 1)[0]
+            connection.sendall(request)
+            assert status in connection.recv(65536).split(b"\r\n", 1)[0]
+
+
 def wait_for(condition):
     """However long a busy machine takes."""
     end = time.monotonic() + 60
@@ -408,8 +468,9 @@ TAKEN = object()  # a port that is in use
     ("arguments", "environment", "word"),
     [
         ([], {"DARE_PORT": "x"}, "DARE_PORT"),
-        ([], {"DARE_PORT": "80000"}, "DARE_PORT (--port) must be 0 to 65535"),
-        (["--port", "80000"], {}, "DARE_PORT (--port) must be 0 to 65535"),
+        ([], {"DARE_PORT": "80000"}, "DARE_PORT (--port) must be from 0 to 65535"),
+        (["--port", "80000"], {}, "DARE_PORT (--port) must be from 0 to 65535"),
+        (["--host", ""], {}, "DARE_HOST (--host) is empty"),
         ([], {"DARE_METHOD": "dre"}, "DARE_METHOD: unknown method"),
         ([], {"DARE_PARAMS": "alpha=1"}, "DARE_PARAMS must be a JSON object"),
         ([], {"DARE_PARAMS": "alpha=0.1&tua=0.2"}, "or a line, such as method=dare&alpha=0.5"),
@@ -418,8 +479,8 @@ TAKEN = object()  # a port that is in use
         ([], {"DARE_TOKEN": " "}, "DARE_TOKEN"),
         ([], {"DARE_TRUSTED_PROXIES": "127.0.0.1, nginx"}, "such as 127.0.0.1,10.0.0.0/8, or *: 'nginx' is none"),
         ([], {"DARE_TRUSTED_PROXIES": "10.0.0.1/8"}, "'10.0.0.1/8' is none"),  # uvicorn would believe nobody
-        (["--port", "-1"], {}, "DARE_PORT (--port) must be 0 to 65535"),
-        ([], {"DARE_MAX_GROUPS": "0"}, "DARE_MAX_GROUPS must be above 0"),
+        (["--port", "-1"], {}, "DARE_PORT (--port) must be from 0 to 65535"),
+        ([], {"DARE_MAX_GROUPS": "0"}, "DARE_MAX_GROUPS must be from 1 to"),
         ([], {"DARE_JOIN": "yes"}, "DARE_JOIN must be on or off"),
         (["--host", "256.1.1.1", "--port", "0"], {}, "cannot listen"),
         (["--host", "a" * 70 + ".b", "--port", "0"], {}, "cannot listen"),
