@@ -14,6 +14,7 @@ tail, and is not offered.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ __all__ = ["Bounds", "bounds", "completion_bounds"]
 Floats = NDArray[np.float64]
 TINY = 1e-300
 ROUNDING = 1e-3
-HALVINGS = 60
+STEEPEST = 60.0  # exponent of a tail
+TAILS = 4096  # exponents that are tabulated
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +72,24 @@ def _entropy(p: Any) -> Floats:
     return np.where(values > 0, -values * np.log(np.maximum(values, TINY)), 0.0)
 
 
-def _power_law(c: Floats, r: Floats, k: int, vocab_size: int) -> Floats:
-    """Entropy of a tail c (j/k)^-a, j = k+1 .. V, of sum r; ranks in 400 geometric bins, a by bisection in [0, 60]."""
+@lru_cache(maxsize=4)
+def _tails(k: int, vocab_size: int) -> tuple[Floats, Floats]:
+    """ln S(a) and G(a) = ln S + a T / S of tails (j/k)^-a, j = k+1 .. V, with S their sum and T = -dS/da; ln S rises.
+
+    A tail of sum r over its cap c has S = r / c, and the entropy r (G - ln r). Ranks lie in 400 geometric bins. The
+    exponents, 0 to 60, are dense at 0, where ln S bends; between them straight lines are off by less than 1e-4 nats.
+    """
     edges = np.unique(np.round(np.geomspace(k + 1, vocab_size + 1, 400)).astype(np.int64))
     width = np.diff(edges).astype(np.float64)
-    middle = np.sqrt(edges[:-1] * (edges[1:] - 1.0))
-    steps = np.log(middle / k)
-    start = np.log(np.maximum(c, TINY))[..., None]
-    low, high = np.zeros_like(r), np.full_like(r, 60.0)
-    for _ in range(HALVINGS):
-        a = 0.5 * (low + high)
-        mass = (width * np.exp(start - a[..., None] * steps)).sum(-1)
-        low, high = np.where(mass > r, a, low), np.where(mass > r, high, a)
-    q = np.exp(start - (0.5 * (low + high))[..., None] * steps)
-    q = q * (r / np.maximum((width * q).sum(-1), TINY))[..., None]
-    return np.where(r > 1e-12, (width * _entropy(q)).sum(-1), 0.0)
+    steps_B = np.log(np.sqrt(edges[:-1] * (edges[1:] - 1.0)) / k)
+    a_N = STEEPEST * np.linspace(1.0, 0.0, TAILS) ** 3
+    terms_NB = width * np.exp(-a_N[:, None] * steps_B)
+    sum_N = terms_NB.sum(-1)
+    return np.log(sum_N), np.log(sum_N) + a_N * (terms_NB @ steps_B) / sum_N
+
+
+def _power_law(c: Floats, r: Floats, k: int, vocab_size: int) -> Floats:
+    """Entropy of a tail c (j/k)^-a, j = k+1 .. V, of sum r."""
+    mass, there = np.maximum(r, TINY), r > 1e-12
+    shape = np.interp(np.log(mass) - np.log(np.maximum(c, TINY)), *_tails(k, vocab_size))
+    return np.where(there, r * (shape - np.log(mass)), 0.0)
