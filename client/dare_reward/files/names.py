@@ -19,9 +19,19 @@ RUN_LOG_COMMANDS: Final = "calibrate, preflight, report, plot, replay or export"
 
 GROUP_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "group_id": ("prompt_id", "uid", "question_id", "problem_id", "task_id", "request_id", "custom_id", "id"),
+        "group_id": (
+            "prompt_id",
+            "uid",
+            "question_id",
+            "problem_id",
+            "task_id",
+            "request_id",
+            "custom_id",
+            "idx",
+            "id",
+        ),
         "rollouts": ("responses", "completions", "outputs", "samples", "generations", "candidates"),
-        "label": ("ground_truth", "gold", "gold_answer", "target", "gts", "reference_answer", "expected_answer"),
+        "label": ("ground_truth", "gold", "gold_answer", "target", "gts", "gt", "reference_answer", "expected_answer"),
         "prompt": ("question", "problem", "query", "input", "prompts", "messages"),
     }
 )

@@ -80,6 +80,8 @@ class Reader:
             names = [f"{name} ({count})" for name, count in notes.ignored.most_common(8)]
             more = f" and {len(notes.ignored) - 8} more" if len(notes.ignored) > 8 else ""
             tell(f"ignored {', '.join(names)}{more}, which nothing here reads")
+        if notes.filtered:
+            tell(f"left out {notes.filtered:,} line{'s' * (notes.filtered != 1)}: samples read under another filter")
         if notes.unlabelled:
             tell(f"read {notes.unlabelled:,} empty label{'s' * (notes.unlabelled != 1)} as no label")
         if notes.estimated and self._missing is not None:

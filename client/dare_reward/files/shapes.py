@@ -5,7 +5,10 @@ groups               {"groups": [...]}, the body of POST /reward; a command choo
 vLLM                 a RequestOutput as a dictionary: {"request_id", "prompt", "outputs": [{"text", "logprobs"}, ...]}
 OpenAI               a chat or completions reply with n > 1: {"choices": [...]}, or a line of a batch's result
 TRL                  a completions table: {"step", "prompt", "completion", ...}, one rollout a row
-verl                 a rollout dump: {"input", "output", "gts", "step", ...}, one rollout a line
+verl                 a rollout dump: {"input", "output", "gts", "step", ...}, one rollout a line; a data set's row with
+                     "responses" and {"reward_model": {"ground_truth"}}
+lm-eval              a logged sample: {"doc_id", "target", "resps": [[text, ...]], "filter", ...}, a line a filter
+Qwen2.5-Math         a line of its evaluation: {"idx", "gt", "code": [text, ...], "score": [bool, ...], ...}
 a rollout            any object with a text or an answer
 """
 
@@ -48,6 +51,8 @@ class Notes:
     unlabelled: int = 0
     estimated: int = 0
     candidates: int = 0  # groups of an engine that lists several candidates for each token, which nobody asked for
+    samples: set[str] = field(default_factory=set)  # of an evaluation that writes one again for each of its filters
+    filtered: int = 0  # samples that had been read under another filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,9 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
             own = isinstance(group, Mapping) and {**({} if PLACE & group.keys() else place), **group}
             yield from shaped(own or group, notes, missing=missing)
         return
+    if (own := _evaluated(value, notes)) is None:
+        return
+    value = own
     top = missing is not None and missing.source == "topk"
     reply = _engine(value, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
     if reply is not value and not top:
@@ -165,6 +173,39 @@ def _candidates(row: Any) -> list[Any]:
     ranks = [e.get("rank") if isinstance(e, Mapping) else None for e in entries]
     known = [not isinstance(rank, int) or rank <= len(entries) for rank in ranks]
     return [e.get("logprob") if isinstance(e, Mapping) else e for e, own in zip(entries, known, strict=True) if own]
+
+
+def _evaluated(value: JSON, notes: Notes) -> JSON | None:
+    """A line of an evaluation, or of a data set of verl, by our names; None for a sample that was read before."""
+    if "resps" in value and "doc_id" in value:
+        if (sample := f"{value['doc_id']} {value.get('doc_hash')}") in notes.samples:
+            notes.filtered += 1
+            return None
+        notes.samples.add(sample)
+        return _lm_eval(value)
+    if isinstance(value.get("code"), list) and "gt" in value:  # elsewhere `score` is a reward, and no truth
+        names = {"code": "responses", "score": "correct"}
+        return {names.get(k, k): v for k, v in value.items() if k not in {"answer", "pred", "report"}}
+    truth = value.get("reward_model")
+    if isinstance(truth, Mapping) and "ground_truth" in truth:
+        return {**{k: v for k, v in value.items() if k != "reward_model"}, "ground_truth": truth["ground_truth"]}
+    return value
+
+
+def _lm_eval(value: JSON) -> dict[str, Any]:
+    """A sample as `lm_eval --log_samples` writes it. What a filter made of the texts is left to our own reader."""
+    texts = value["resps"][0] if isinstance(value["resps"], list) and len(value["resps"]) == 1 else None
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise RequestError(
+            "this lm-eval sample holds likelihoods of choices and no generated texts. Score a task of the type "
+            "generate_until.",
+            code="engine",
+        )
+    call = value.get("arguments")
+    while isinstance(call, Mapping | list) and call:
+        call = call[0] if isinstance(call, list) else next(iter(call.values()))
+    group = {"group_id": f"{value['doc_id']}", "label": value.get("target"), "rollouts": [{"text": t} for t in texts]}
+    return {**group, "prompt": call} if isinstance(call, str) else group
 
 
 # --- groups and rollouts ----------------------------------------------------------------------------------------------

@@ -115,8 +115,79 @@ FORMS = {
 }  # fmt: skip
 
 
-def rewards(groups):
-    return [g.rewards for g in estimate(groups).groups]
+# Written without entropies, in the shapes of lm_eval 0.4's evaluator, Qwen2.5-Math's math_eval.py and verl's data sets.
+HARNESSES = {
+    "samples of lm-eval, a line a filter": lambda: lines(
+        {
+            "doc_id": i,
+            "doc": {"question": g["prompt"], "answer": f"Worked out.\n#### {g['label']}"},
+            "target": g["label"],
+            "arguments": {"gen_args_0": {"arg_0": g["prompt"], "arg_1": {"until": ["\n\n"], "do_sample": True}}},
+            "resps": [[r["text"] for r in g["rollouts"]]],
+            "filtered_resps": [g["rollouts"][0]["text"]],
+            "filter": rule,
+            "metrics": ["exact_match"],
+            "doc_hash": f"{i:064x}",
+            "exact_match": 0.0,
+        }
+        for i, g in enumerate(GROUPS)
+        for rule in ("strict-match", "flexible-extract")
+    ).encode(),
+    "the evaluation of Qwen2.5-Math": lambda: lines(
+        {
+            "idx": i,
+            "question": g["prompt"],
+            "gt_cot": "",
+            "gt": g["label"],
+            "answer": "A whole solution.",
+            "code": [r["text"] for r in g["rollouts"]],
+            "pred": [r["text"][-2:] for r in g["rollouts"]],
+            "report": ["Done"] * 64,
+            "score": [r["correct"] for r in g["rollouts"]],
+        }
+        for i, g in enumerate(GROUPS)
+    ).encode(),
+    "a data set of verl with responses": lambda: lines(
+        {
+            "data_source": "example",
+            "prompt": [{"role": "user", "content": g["prompt"]}],
+            "ability": "math",
+            "reward_model": {"style": "rule", "ground_truth": g["label"]},
+            "extra_info": {"index": i, "split": "test"},
+            "responses": [r["text"] for r in g["rollouts"]],
+        }
+        for i, g in enumerate(GROUPS)
+    ).encode(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", HARNESSES)
+def test_evaluations_and_data_sets_give_texts_labels_and_prompts(form, tmp_path):
+    file = tmp_path / "rollouts"
+    file.write_bytes(HARNESSES[form]())
+    reader = Reader(str(file))
+    groups = [g for _, g in reader]
+    assert [g["label"] for g in groups] == [g["label"] for g in GROUPS]
+    assert [g["prompt"] for g in groups] == [g["prompt"] for g in GROUPS]
+    plain = [{"rollouts": [{"text": r["text"]} for r in g["rollouts"]]} for g in GROUPS]
+    assert rewards(groups, method="ttrl") == rewards(plain, method="ttrl")
+    assert reader.notes.filtered == (len(GROUPS) if "filter" in form else 0)
+    marked = "Qwen" in form
+    assert [[r.get("correct") for r in g["rollouts"]] for g in groups] == [
+        [r["correct"] if marked else None for r in g["rollouts"]] for g in GROUPS
+    ]
+
+
+def test_likelihoods_of_lm_eval_are_no_texts(tmp_path):
+    file = tmp_path / "rollouts"
+    file.write_text(lines([{"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]}]))
+    ((_, error),) = Reader(str(file))
+    assert isinstance(error, RequestError)
+    assert error.code == "engine"
+
+
+def rewards(groups, **options):
+    return [g.rewards for g in estimate(groups, **options).groups]
 
 
 @pytest.fixture(scope="module")
