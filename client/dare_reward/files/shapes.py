@@ -89,9 +89,9 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
             own = isinstance(group, Mapping) and {**({} if PLACE & group.keys() else place), **group}
             yield from shaped(own or group, notes, missing=missing)
         return
-    if (own := _evaluated(value, notes)) is None:
+    if (record := _evaluated(value, notes)) is None:
         return
-    value = own
+    value = record
     top = missing is not None and missing.source == "topk"
     reply = _engine(value, key="topk_logprobs" if top else SEEN, rows=None if top else GLANCE)
     if reply is not value and not top:
