@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 import numpy as np
 
 from ._scoring.array_inputs import Columns, full_mask, read_columns
-from ._scoring.request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers, renamed
+from ._scoring.request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
 from .answers.extraction.final_answer import EMPTY
 from .errors import RequestError
 from .groups import Ragged
@@ -127,7 +127,7 @@ def parts(
     check_shape(groups)
     own = [g["method"] for g in groups if isinstance(g.get("method"), str)]
     wanted = _wanted([head["method"], *head.get("shadow", ()), *dict.fromkeys(own)], sending)
-    reading = {k: v for k, v in {**defaults, **renamed(head["params"])}.items() if k in READING}
+    reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
     run: list[_Group] = []

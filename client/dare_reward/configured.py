@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ._scoring.request import ANSWER_SPECS, renamed
+from ._scoring.request import ANSWER_SPECS
 from ._segments import Bools
 from .advantages.update import Update
 from .errors import RequestError
@@ -121,7 +121,7 @@ def _key(group: JSON, p: int) -> str:
 
 
 def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], seed: int | None) -> Configured:
-    own, params = dict(renamed(group.get("params") or {})), renamed(params)
+    own = group.get("params") or {}
     if answers := sorted(ANSWERS & own.keys()):
         raise RequestError(
             f"{answers[0]} says how answers are read, which is one for the whole request: set it there",

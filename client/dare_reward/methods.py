@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import numpy as np
 
-from ._scoring.request import ANSWER_SPECS, renamed
+from ._scoring.request import ANSWER_SPECS
 from ._segments import Bools, Floats, Ints, offsets
 from .answers import ANSWERS_VERSION
 from .errors import GroupError, RequestError, unknown_value
@@ -257,7 +257,7 @@ def settle(
         if "seed" in params:
             raise RequestError("is given as a parameter too", loc=("seed",), code="conflict")
         params = {**params, "seed": seed}
-    values = resolve(specs(chosen, shadow=shadow), renamed(params), loc=("params",))
+    values = resolve(specs(chosen, shadow=shadow), params, loc=("params",))
     _check_experimental([method, *shadow], allowed=values.get(EXPERIMENTAL.name, False))
     for name in shadow:
         if required := [s.name for s in find(name).specs if s.required]:

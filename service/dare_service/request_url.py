@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import Request
 from starlette.datastructures import URL
 
-from dare_reward._scoring.request import renamed
 from dare_reward.errors import RequestError
 
 __all__ = ["address", "query", "query_string"]
@@ -20,7 +19,7 @@ def query(request: Request) -> dict[str, str]:
         out[name] = value
     if out.get("detail", "full") not in {"full", "rewards"}:
         raise RequestError("must be full or rewards", loc=("query", "detail"), code="value")
-    return dict(renamed(out, text=True))
+    return out
 
 
 def query_string(request: Request) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic_core import to_json
 
 from dare_reward import Reply
-from dare_reward._scoring.request import renamed
 from dare_reward._scoring.score import scored
 from dare_reward._scoring.shadow_methods import read_names
 from dare_reward.advantages.update import Update, update_specs
@@ -237,8 +236,8 @@ def read_params(
 ) -> dict[str, Any]:
     """The method's parameters; `keys` are what else the URL may say."""
     known = {s.name: s for s in specs(find(method), shadow=shadow)}
-    params = dict(renamed(settings.default_params)) if method == settings.method else {}
-    params.update(renamed(content.get("params", {})))
+    params = dict(settings.default_params) if method == settings.method else {}
+    params.update(content.get("params", {}))
     for name, text in query.items():
         if name in keys:
             continue

@@ -1,7 +1,6 @@
 """POST /reward: what it answers, in both forms, and that it is what `estimate` says."""
 
 import json
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,8 +11,7 @@ from dare_reward.inputs import FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
 from dare_reward.wire import pack
-from dare_service.joins.url_options import openrlhf
-from dare_service.settings import Settings, SettingsError
+from dare_service.settings import SettingsError
 
 RNG = np.random.default_rng(7)
 
@@ -252,28 +250,3 @@ def test_groups_in_error_are_counted_in_a_header(service):
     assert "dare-group-errors" not in service.post({"groups": [good]}).headers
     found = service.post({"groups": [bad, good, bad]})
     assert (found.status_code, found.headers["dare-group-errors"]) == (200, "2")
-
-
-@pytest.mark.parametrize("given", ["fallback=true", "unmarked=number"])
-def test_the_old_name_of_unmarked_is_read_in_a_url(service, given):
-    """For a release, with a warning."""
-    said = {"groups": [{"rollouts": [{"text": "so it is 5"}, {"text": "so it is 5"}]}]}
-    warned = pytest.warns(FutureWarning, match="unmarked=number") if "fallback" in given else nullcontext()
-    with warned:
-        reply = service.post(said, url=f"/reward?method=ttrl&{given}")
-    assert reply.json()["groups"][0]["pseudo_label"] == "5"
-
-
-def test_the_old_name_of_unmarked_is_read_in_openrlhfs_flag():
-    with pytest.warns(FutureWarning, match="unmarked=number"):
-        found = openrlhf("method=ttrl&group_size=4&fallback=true", Settings())
-    assert found == openrlhf("method=ttrl&group_size=4&unmarked=number", Settings())
-
-
-def test_the_old_name_says_no_too(make_service):
-    """A URL wins over the server's parameters, under either name."""
-    said = {"groups": [{"rollouts": [{"text": "so it is 5"}, {"text": "so it is 5"}]}]}
-    service = make_service(params='{"unmarked": "number", "missing_entropy": "frequency"}')
-    with pytest.warns(FutureWarning, match="unmarked=number"):
-        reply = service.post(said, url="/reward?fallback=false")
-    assert reply.json()["groups"][0]["pseudo_label"] is None

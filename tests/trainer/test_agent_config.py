@@ -110,12 +110,8 @@ def test_one_group_a_call_is_no_batch():
     assert AgentConfig(method="gmae", params={"calibration": "none"}).every_param["calibration"] == "none"
 
 
-def test_one_token_variable_and_the_old_one_with_a_warning(tmp_path, caplog):
+def test_the_first_of_the_tokens_is_sent(tmp_path):
     assert read_config(tmp_path, {"DARE_TOKEN": "new old"}).token == "new"
-    assert not caplog.records
-    assert read_config(tmp_path, {"DARE_AGENT_TOKEN": "x"}).token == "x"
-    assert "DARE_AGENT_TOKEN is the old name of DARE_TOKEN" in caplog.text
-    assert read_config(tmp_path, {"DARE_AGENT_TOKEN": "own", "DARE_TOKEN": "new"}).token == "new"
 
 
 def test_a_misspelt_variable_is_warned_of(tmp_path, caplog):

@@ -225,7 +225,7 @@ def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
         return types.SimpleNamespace(returncode=7)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DARE_AGENT_TOKEN", "secret")
+    monkeypatch.setenv("DARE_TOKEN", "secret")
     monkeypatch.setattr("dare_trainer.launch.flags.installed", lambda: "0.11.2")
     monkeypatch.setattr("dare_trainer.launch.commands.subprocess.run", run)
     words = ["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", live, "--agent", "votes_per_prompt=32"]

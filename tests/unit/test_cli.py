@@ -570,15 +570,6 @@ def test_completion_without_its_library(monkeypatch, capsys):
     assert "pip install '.[cli]'" in capsys.readouterr().err
 
 
-def test_the_old_name_of_unmarked_works_on_the_command_line_too(tmp_path, capsys):
-    file = tmp_path / "x.jsonl"
-    file.write_text(json.dumps({"rollouts": [{"text": "It is 7"}, {"text": "It is 8"}]}))
-    assert main(["score", str(file), "-m", "ttrl", "-p", "fallback=true"]) == 0
-    out, err = capsys.readouterr()
-    assert "write unmarked=number" in err
-    assert json.loads(out)["answers"] == ["7", "8"]
-
-
 @pytest.mark.parametrize("command", [["report"], ["plot", "--figure", "group"]])
 def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys, command):
     texts = ["no idea", "none", "\\boxed{1}"]

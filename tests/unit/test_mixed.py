@@ -187,12 +187,6 @@ def test_each_configuration_is_settled_once(monkeypatch):
     assert len(calls) <= 4 * 100
 
 
-def test_the_old_name_of_a_reading_parameter_is_the_whole_request_s_too():
-    sent = [{"params": {"fallback": True}, "rollouts": [{"text": "5"}]}]
-    with pytest.warns(FutureWarning, match="unmarked"), pytest.raises(RequestError, match="how answers are read"):
-        dare_reward.estimate(sent, method="ttrl")
-
-
 def test_spans_know_of_silent_rollouts_in_columns():
     sent = [{"rollouts": [{"text": "so \\boxed{5}"}, {"text": "so \\boxed{5}"}]}]
     columns = {"num_tokens": np.array([0, 4])}

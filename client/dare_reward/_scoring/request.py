@@ -6,7 +6,6 @@ Columns are checked as columns: one pass over a set of types or an array, and on
 from __future__ import annotations
 
 import sys
-import warnings
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -61,7 +60,6 @@ __all__ = [
     "read_answers",
     "read_numbers",
     "read_spans",
-    "renamed",
 ]
 
 JSON = Mapping[str, Any]
@@ -482,28 +480,6 @@ NO_ANSWER: Final = Extraction(None, "none", EMPTY)
 _PER_GROUP: Final = frozenset({"kind", "options"})
 READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
 ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))
-
-
-def renamed(params: Mapping[str, Any], *, text: bool = False) -> Mapping[str, Any]:
-    """`params`, with `text` those of a URL, under the names of this release. `fallback` was true for what is
-    `unmarked=number` now."""
-    if "fallback" not in params:
-        return params
-    if "unmarked" in params:
-        raise RequestError(
-            "is the old name of unmarked, which is given too", loc=("params", "fallback"), code="conflict"
-        )
-    warnings.warn("the parameter fallback=true is unmarked=number now", FutureWarning, stacklevel=4)
-    given, (spec,) = params["fallback"], _RENAMED
-    on = spec.parse(given, loc=("query",)) if text else spec.check(given, loc=("params",))
-    rest = {k: v for k, v in params.items() if k != "fallback"}
-    return {**rest, "unmarked": "number" if on else "none"}
-
-
-def _fallback(*, fallback: Annotated[bool, Param("the old name of unmarked=number")] = False) -> None: ...
-
-
-_RENAMED: Final = parameters(_fallback)
 
 
 def _classify(

@@ -24,7 +24,7 @@ from .group_lines import MISSING, add_file, add_out, add_param, chosen_params, r
 from .labelled import finite
 from .scoring import add_where, check_variables, score_all, scorer
 
-__all__ = ["comparison", "register", "run_compare"]
+__all__ = ["comparison", "register"]
 
 SHOWN = 20
 METHODS = "dare,ttrl"
@@ -55,12 +55,12 @@ def register(subparsers: Any) -> None:
     add_out(parser)
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_wide(parser)
-    parser.set_defaults(run=lambda arguments: run_compare(arguments, arguments.methods))
+    parser.set_defaults(run=run)
 
 
-def run_compare(arguments: argparse.Namespace, methods: str) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Every method on every group; what cannot be read is left out for all. `--help` says what the codes mean."""
-    names = list(dict.fromkeys(n.strip() for n in methods.split(",") if n.strip()))
+    names = list(dict.fromkeys(n.strip() for n in arguments.methods.split(",") if n.strip()))
     if not names:
         raise RequestError(f"--methods names none: write it like {METHODS}", code="method")
     params = chosen_params(arguments, methods=names)

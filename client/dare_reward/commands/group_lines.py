@@ -100,9 +100,6 @@ def _pairs(given: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
         name, equals, value = text.partition("=")
         if not equals:
             raise RequestError(f"--param {name[:64]}: write it as NAME=VALUE", code="parameter")
-        if name == "fallback" and "unmarked" in known:
-            warn("the parameter fallback is unmarked now: write unmarked=number for fallback=true")
-            name, value = "unmarked", {"true": "number", "false": "none"}.get(value.lower(), value)
         if name not in known:
             message = unknown_name("parameter", name, known, listed=True)
             raise RequestError(f"--param: {message}", code="unknown_parameter")

@@ -20,7 +20,6 @@ from dare_reward.reply import GroupReply, Reply
 
 from .closing import Closing
 from .command import add_command
-from .compare import run_compare
 from .group_lines import MISSING, add_file, add_method, add_out, chosen_params, read_groups, remedies, unscored, warn
 from .scoring import BATCH, add_where, check_variables, score_all, scorer
 
@@ -50,15 +49,11 @@ def register(subparsers: Any) -> None:
     form.add_argument("--table", action="store_true", help="Write tables, in a pipe or a file too.")
     form.add_argument("--json", action="store_true", help="Write JSON lines, on a terminal too.")
     add_wide(parser)
-    parser.add_argument("--compare", metavar="METHODS", help=argparse.SUPPRESS)  # until 0.3: a command of its own
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Score the file; `--help` says what the exit codes mean."""
-    if arguments.compare is not None:
-        warn("score --compare is `dare-reward compare FILE --methods ...` now; the flag goes in 0.3")
-        return run_compare(arguments, arguments.compare)
     params = chosen_params(arguments)[arguments.method]
     check_variables()
     screen = screen_of(arguments)

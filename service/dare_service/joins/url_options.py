@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
-from dare_reward._scoring.request import renamed
 from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
@@ -166,7 +165,7 @@ class Route:
 
 def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[tuple[str, Any], ...], dict[str, Any]]:
     """The method, its parameters' values, and what the query says of the route's own parameters."""
-    given = dict(renamed(_pairs(query), text=True))
+    given = _pairs(query)
     method = find(given.pop("method", settings.method))
     require_rewards(method, consumer=route.consumer)
     require_every_rollout(method, consumer=route.consumer)
@@ -178,7 +177,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     theirs = {f"{method.name}.{s.name}" if s.name in here else s.name: s for s in specs(method, shadow=shadow)}
     known = {**here, **theirs}
     params = {k: v for k, v in route.absent.items() if k in theirs}
-    params.update(renamed(settings.default_params) if method.name == settings.method else {})
+    params.update(settings.default_params if method.name == settings.method else {})
     rest: dict[str, Any] = {}
     for name, text in given.items():
         if name not in known:

@@ -3,7 +3,6 @@
 The rows have the forms of real rollouts (research/docs/answers_rollouts.md); their numbers are ours.
 """
 
-import pytest
 from rows import each
 
 from dare_reward.answers import Extraction, classify, extract, grade
@@ -150,13 +149,6 @@ def test_unmarked_texts_vote_as_asked():
         assert extract(doubtful, unmarked="sentence").answer is None, doubtful
     assert extract(text, unmarked="sentence", closed_only=True).answer is None
     assert extract("It could be B.", kind="choice", unmarked="sentence").answer is None
-
-
-def test_fallback_is_the_old_name_of_unmarked():
-    with pytest.warns(DeprecationWarning, match="unmarked='number'"):
-        assert extract("so we get 5", fallback=True) == Extraction("5", "fallback")
-    with pytest.warns(DeprecationWarning, match="unmarked"):
-        assert extract("so we get 5", fallback=False) == Extraction(None, "none")
 
 
 @each(

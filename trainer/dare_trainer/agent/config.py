@@ -177,9 +177,7 @@ def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> Ag
 
 
 def _warn_of(environment: Mapping[str, str]) -> None:
-    """Variables that are old or that nothing reads."""
-    if "DARE_AGENT_TOKEN" in environment:
-        logger.warning("DARE_AGENT_TOKEN is the old name of DARE_TOKEN; it works for one more release")
+    """Variables that nothing reads."""
     known = [ENVIRONMENT + f.name.upper() for f in fields(AgentConfig)]
     for sentence in misspelt_variables([*known, f"{ENVIRONMENT}CONFIG"], environment, prefix=ENVIRONMENT):
         logger.warning("%s", sentence)

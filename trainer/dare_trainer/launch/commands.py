@@ -277,7 +277,7 @@ def _launch(arguments: argparse.Namespace) -> Any:
 
     given = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
     url, own = service_address(arguments.reward_url or "http://127.0.0.1:8000")
-    tokens = own or os.environ.get("DARE_TOKEN") or os.environ.get("DARE_AGENT_TOKEN") or ""  # the last is the old name
+    tokens = own or os.environ.get("DARE_TOKEN") or ""
     token = {"token": tokens.split()[0]} if tokens.split() else {}
     return Launch(
         url=url,

@@ -9,7 +9,6 @@ contradicts itself about a letter. Never raises on any `str`; time is linear in 
 from __future__ import annotations
 
 import re
-import warnings
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
@@ -87,7 +86,6 @@ def extract(
     closed_only: bool = False,
     unmarked: Unmarked = "none",
     open_think: bool = False,
-    fallback: bool | None = None,
 ) -> Extraction:
     """The final answer of `text`.
 
@@ -104,12 +102,8 @@ def extract(
 
     `closed_only`: the rollout hit its length limit, so only 2 counts. `unmarked`: what is taken at last from a text
     that announces nothing: with "sentence" (math) the one value that its last sentence states, with source "sentence";
-    with "number" the last number (math) or bare letter (choice), with source "fallback". `fallback=True` is the old
-    spelling of "number", for one more release.
+    with "number" the last number (math) or bare letter (choice), with source "fallback".
     """
-    if fallback is not None:
-        warnings.warn("extract(fallback=True) is extract(unmarked='number') now", DeprecationWarning, stacklevel=2)
-        unmarked = "number" if fallback else unmarked
     letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
     if not turn:
