@@ -1,5 +1,6 @@
 """Properties of DARE, and the choices that the golden cases do not cover."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dare_reward
+from dare_reward import RequestError, estimate
 from dare_reward.estimators.dare import METHODS, _bonus, _preset, dare
 from dare_reward.groups import Groups
-from dare_reward.methods import Method, find, methods
+from dare_reward.methods import Method, find, methods, specs
 
 ENTROPY = st.floats(0, 50, allow_subnormal=True)
 ROLLOUT = st.tuples(st.sampled_from(["1", "2", "3", "x", "y", None]), ENTROPY)
@@ -20,9 +22,9 @@ CONFIG = st.fixed_dictionaries(
     optional={
         "weight": st.sampled_from(["linear", "sqrt", "exp", "log", "none"]),
         "bonus": st.sampled_from(["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"]),
-        "eps": st.sampled_from([0.0, 1e-300, 1e-6, 0.05, 3.0, 1e300]),
-        "eps_scale": st.sampled_from([None, 0.0, 0.5, 1e300]),
-        "lam": st.sampled_from([0.0, 1.0, 1e300]),
+        "eps": st.sampled_from([0.0, 1e-300, 1e-6, 0.05, 3.0, 1e3]),
+        "eps_scale": st.sampled_from([None, 0.0, 0.5, 1e6]),
+        "lam": st.sampled_from([0.0, 1.0, 1e3]),
         "u_floor": st.sampled_from([0.0, 0.2]),
         "u_norm": st.sampled_from(["clip", "none", "logv"]),
         "alpha": st.floats(0, 1),
@@ -448,7 +450,7 @@ def test_an_answer_at_exactly_tau_is_kept():
 
 
 def test_the_exponential_weight_neither_overflows_nor_warns():
-    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e308, tau=0.0))
+    group = by_answer(score([("a", 1000.0), ("b", 0.0), ("c", 0.0)], weight="exp", lam=1e3, tau=0.0))
     assert [group[a].p_hat for a in "abc"] == [0.0, 0.5, 0.5]
 
 
@@ -517,3 +519,44 @@ def test_the_presets_of_the_ablation():
     assert (defaults["dare_dist_prune"]["alpha"], defaults["dare_dist_prune"]["tau"]) == (0, 0.05)
     assert defaults["dare_literal"]["eps"] == 1e-6
     assert defaults["dare_sqrt"]["weight"] == defaults["dare_robust"]["weight"] == "sqrt"
+
+
+CORNERS = {
+    "exponent": (-1e3, 1.0, 1e3),
+    "eps": (0.0, 1e3),
+    "eps_scale": (None, 0.0, 1e6),
+    "u_floor": (0.0, 1e3),
+    "weight": ("linear", "exp", "log"),
+    "lam": (0.0, 1e3),
+}
+
+
+@pytest.mark.parametrize("method", ["dare", "weighted_vote"])
+def test_at_the_bounds_of_its_parameters_some_answer_has_the_mass(method):
+    """Beyond them w overflowed, and every rollout got 0 without a word."""
+    declared = {s.name: s for s in specs(find(method))}
+    for name, values in CORNERS.items():
+        for value in values:
+            declared[name].check(value)
+        for bound in {declared[name].ge, declared[name].le} - {None}:
+            assert bound in values
+            with pytest.raises(RequestError):
+                declared[name].check(math.nextafter(bound, math.copysign(math.inf, bound or -1)))
+    entropies = ((0.0, 5e-324, 1000.0), (0.3, 0.3, 0.3), (1000.0, 1000.0, 999.0))
+    groups = [
+        {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in zip("112", nats, strict=True)]} for nats in entropies
+    ]
+    for corner in itertools.product(*CORNERS.values()):
+        params = dict(zip(CORNERS, corner, strict=True))
+        if params["weight"] != "linear" and params["exponent"] != 1:
+            continue
+        for group in estimate(groups, method=method, **params).groups:
+            assert sum(s.p_hat for s in group.support) == pytest.approx(1), params
+            assert sum(group.rewards) > 0, params
+
+
+def test_every_offered_method_bounds_its_numbers_on_both_sides():
+    for method in (m for m in methods().values() if m.offered):
+        for spec in specs(method):
+            if spec.type is float:
+                assert (spec.bounded_below, spec.bounded_above) == (True, True), (method.name, spec.name)

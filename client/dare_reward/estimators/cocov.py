@@ -46,9 +46,11 @@ def cocov(
         ),
     ] = 0.0,
     length_weight: Annotated[
-        float, Param("lam, weight of the length diversity", ge=0, source="official script")
+        float, Param("lam, weight of the length diversity", ge=0, le=1e3, source="official script")
     ] = 0.05,
-    length_cap: Annotated[float, Param("c_max, its cap in standard deviations", ge=0, source="official script")] = 2.0,
+    length_cap: Annotated[
+        float, Param("c_max, its cap in standard deviations", ge=0, le=1e3, source="official script")
+    ] = 2.0,
 ) -> Estimate:
     """Advantages of all rollouts; a rollout without an answer is a failure."""
     share_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0) / np.maximum(groups.sizes_P, 1)

@@ -35,6 +35,8 @@ EXPONENT = (
     "entropy gain weight. `dare-reward calibrate FILE` fits it on labelled rollouts"
 )
 EPS_SCALE = "if set, eps is this times the median of u(y) over the group's answers"
+# Entropies end at 1,000 nats. Beyond these bounds products overflow, and all answers would weigh 0 in silence.
+NATS, POWER, SCALE = 1e3, 1e3, 1e6
 TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not fall to a rounding error
 
 Weight = Literal["linear", "sqrt", "exp", "log", "none"]
@@ -53,14 +55,17 @@ def dare(
         Param(
             "added to the uncertainty in the weight",
             ge=0,
+            le=NATS,
             source="Eq. 10, no value given; by simulation: at 1e-6 one near-zero-entropy loop takes the label",
         ),
     ] = 0.05,
-    exponent: Annotated[float, Param(EXPONENT, source="ours; Eq. 10 has 1")] = 1.0,
-    eps_scale: Annotated[float | None, Param(EPS_SCALE, ge=0, source="ours: one eps suits one scale of u only")] = None,
-    lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="appendix, no value given")] = 1.0,
+    exponent: Annotated[float, Param(EXPONENT, ge=-POWER, le=POWER, source="ours; Eq. 10 has 1")] = 1.0,
+    eps_scale: Annotated[
+        float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="ours: one eps suits one scale of u only")
+    ] = None,
+    lam: Annotated[float, Param("lambda of weight=exp", ge=0, le=POWER, source="appendix, no value given")] = 1.0,
     u_floor: Annotated[
-        float, Param("u(y) is at least this", ge=0, source="ours: guard against repetition loops")
+        float, Param("u(y) is at least this", ge=0, le=NATS, source="ours: guard against repetition loops")
     ] = 0.0,
     bonus: Annotated[
         Bonus,

@@ -21,7 +21,8 @@ def rent(
         bool, Param("a rollout without an answer gets -invalid_entropy", source="official code: base_format")
     ] = True,
     invalid_entropy: Annotated[
-        float, Param("entropy that stands for a missing answer, in nats", ge=0, source="official code: entropy_base")
+        float,
+        Param("entropy that stands for a missing answer, in nats", ge=0, le=1e3, source="official code: entropy_base"),
     ] = 7.0,
 ) -> Estimate:
     """r = -(1/T) sum_t H_t, the negative mean token entropy; 0 without tokens, unless the format rule applies."""

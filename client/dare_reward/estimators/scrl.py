@@ -45,9 +45,11 @@ def scrl(
         ),
     ] = 0.125,
     lambda_h: Annotated[
-        float, Param("weight of the entropy term of the continuous form", ge=0, source="official script")
+        float, Param("weight of the entropy term of the continuous form", ge=0, le=1e3, source="official script")
     ] = 0.1,
-    invalid: Annotated[float, Param("reward of a rollout without an answer", source="official code")] = -1.0,
+    invalid: Annotated[
+        float, Param("reward of a rollout without an answer", ge=-1e3, le=1e3, source="official code")
+    ] = -1.0,
 ) -> Estimate:
     """Rewards, possibly negative; groups without a positive label carry the flag `no_positive`."""
     size_P = groups.sizes_P.astype(np.float64)

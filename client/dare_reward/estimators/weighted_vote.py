@@ -14,7 +14,7 @@ import numpy as np
 from ..groups import Groups
 from ..methods import Estimate, Method
 from ..params import REQUIRED, Param
-from .dare import EPS_SCALE, EXPONENT, Missing, Weight, distribution
+from .dare import EPS_SCALE, EXPONENT, NATS, POWER, SCALE, Missing, Weight, distribution
 
 __all__ = ["METHODS", "weighted_vote"]
 
@@ -25,11 +25,11 @@ def weighted_vote(
     weight: Annotated[
         Weight, Param("w(y): n/(u+eps), n/sqrt(u+eps), n exp(-lam u), n/(ln(1+u)+eps), n", source="as dare")
     ] = "linear",
-    eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, source="as dare")] = 0.05,
-    exponent: Annotated[float, Param(EXPONENT, source="as dare")] = 1.0,
-    eps_scale: Annotated[float | None, Param(EPS_SCALE, ge=0, source="as dare")] = None,
-    lam: Annotated[float, Param("lambda of weight=exp", ge=0, source="as dare")] = 1.0,
-    u_floor: Annotated[float, Param("u(y) is at least this", ge=0, source="as dare")] = 0.0,
+    eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, le=NATS, source="as dare")] = 0.05,
+    exponent: Annotated[float, Param(EXPONENT, ge=-POWER, le=POWER, source="as dare")] = 1.0,
+    eps_scale: Annotated[float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="as dare")] = None,
+    lam: Annotated[float, Param("lambda of weight=exp", ge=0, le=POWER, source="as dare")] = 1.0,
+    u_floor: Annotated[float, Param("u(y) is at least this", ge=0, le=NATS, source="as dare")] = 0.0,
     missing_entropy: Annotated[
         Missing,
         Param(
