@@ -170,10 +170,6 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
             if rollout.get(name) is not None:
                 target[name] = rollout[name]
     _put_derived(out, rollouts, wanted, read_columns(rollouts, {}, lambda i: ("groups", index, "rollouts", i)))
-    if "embedding" in wanted:
-        for target, rollout in zip(out, rollouts, strict=True):
-            if rollout.get("embedding") is None and rollout.get("text"):
-                target["text"] = _portable(rollout["text"])
     arrays = {
         name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
     }

@@ -32,7 +32,7 @@ from .middleware import Observe
 from .page import routes as page
 from .problems import STOPPING, response, stopping
 from .request_url import query
-from .reward_request import Call, DecodedRequest, RequestScorer, ScoredRequest, embed, judge, work
+from .reward_request import Call, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
 from .settings import Settings, SettingsError
@@ -210,11 +210,7 @@ async def _grouped(request: Request, state: State, body: bytearray, kind: Form, 
     wanted = _reply_form(request)
     key = request.headers.get("idempotency-key", "")[:128]
     call = Call(body, kind, query(request), request.scope["state"]["request_id"], wanted, recorded(request), key)
-    groups, receive = state.workers.groups, request.receive
-    outcome = await unless_gone(groups, partial(work, state.scorer, call), receive)
-    if isinstance(outcome, DecodedRequest):
-        decoded = await unless_gone(state.workers.embeddings, partial(embed, state.scorer, outcome), receive)
-        outcome = await unless_gone(groups, partial(judge, state.scorer, call, decoded), receive)
+    outcome = await unless_gone(state.workers.groups, partial(work, state.scorer, call), request.receive)
     spent = {"recv": 1e3 * received, "decode": outcome.decode_ms, "estimate": outcome.estimate_ms}
     timing = ", ".join(f"{name};dur={ms:.2f}" for name, ms in spent.items())
     _observe(state, outcome.reply, kind, len(body), outcome)

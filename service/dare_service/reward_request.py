@@ -1,4 +1,4 @@
-"""A grouped request, from its body's bytes to the reply's: what `POST /reward` runs on threads, in three steps."""
+"""A grouped request, from its body's bytes to the reply's: what `POST /reward` runs on a thread."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from dare_reward.advantages.update import Update, update_specs
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
-from dare_reward.methods import find, methods, specs
+from dare_reward.methods import find, specs
 from dare_reward.params import Spec
 from dare_reward.wire import unpack
 
 from .body import Form
-from .embeddings import Embedder
 from .json_size import check_frame, check_json
 from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, Parser
@@ -29,11 +28,8 @@ from .settings import Settings
 
 __all__ = [
     "Call",
-    "DecodedRequest",
     "RequestScorer",
     "ScoredRequest",
-    "embed",
-    "judge",
     "read_body",
     "read_params",
     "read_seed",
@@ -77,71 +73,24 @@ class RequestScorer:
 
     settings: Settings
     parser: Parser
-    embedder: Embedder | None
     recorder: RunRecorder
 
     @classmethod
     def of(cls, settings: Settings, recorder: RunRecorder) -> RequestScorer:
-        url, model, token = settings.embeddings_url, settings.embeddings_model, settings.embeddings_token
-        embedder = Embedder(url, model, token=token) if url else None
-        return cls(settings, Parser.of(settings.limits), embedder, recorder)
+        return cls(settings, Parser.of(settings.limits), recorder)
 
 
-def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest | ScoredRequest:
-    """All in one go, so that only the requests in work are held decoded; but for one that needs embeddings first."""
-    decoded = decode(scorer, call, watch)
-    return decoded if decoded.lacks_embeddings else judge(scorer, call, decoded, watch)
-
-
-def decode(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> DecodedRequest:
-    """The body, read and checked against the models."""
+def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> ScoredRequest:
+    """The reply's bytes: all in one go, so that only the requests in work are held decoded."""
     begun = time.perf_counter()
     content, columns = read_body(scorer.settings, call, scorer.parser, REQUEST_KEYS, watch)
-    asked = _configuration(scorer.settings, content, call.query)
-    wants = "embedding" in asked.inputs(content["groups"])
-    lacks = scorer.embedder is not None and wants and "embedding" not in columns
-    return DecodedRequest(content, columns, asked, lacks, 1e3 * (time.perf_counter() - begun))
-
-
-def read_body(
-    settings: Settings, call: Call, parser: Parser, keys: frozenset[str], watch: Callable[[], None]
-) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The request that a body holds, whose fields are `keys`, and the tensors that came with it."""
-    columns: Mapping[str, Any] = {}
-    text: bytes | bytearray = call.body
-    budget = settings.max_request_memory
-    if call.form.name == "frame":
-        check_frame(call.body, budget)
-        frame = unpack(call.body)
-        text, columns = frame.request, frame.columns
-    check_json(text, budget)
-    watch()
-    content = parser.read(text)
-    unknown = next((key for key in content if key not in keys), None)
-    if unknown is not None:
-        known = ", ".join(sorted(keys))
-        raise RequestError(f"unknown field {unknown[:64]!r}. Known: {known}", code="unknown_field")
-    return content, columns
-
-
-def embed(scorer: RequestScorer, decoded: DecodedRequest, watch: Callable[[], None]) -> DecodedRequest:
-    """With the embeddings that the request does not bring, from the operator's endpoint."""
-    begun = time.perf_counter()
-    assert scorer.embedder is not None
-    groups = scorer.embedder.fill(decoded.content["groups"], watch)
-    spent = decoded.decode_ms + 1e3 * (time.perf_counter() - begun)
-    return replace(decoded, content={**decoded.content, "groups": groups}, lacks_embeddings=False, decode_ms=spent)
-
-
-def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Callable[[], None]) -> ScoredRequest:
-    """The reply's bytes."""
-    begun = time.perf_counter()
-    content, asked, limits = decoded.content, decoded.asked, scorer.settings.limits
+    asked, limits = _configuration(scorer.settings, content, call.query), scorer.settings.limits
+    decoded = time.perf_counter()
     found = scored(
         content["groups"],
         asked.params,
         method=asked.method,
-        columns=decoded.columns,
+        columns=columns,
         limits=limits,
         update=asked.update,
         shadow=asked.shadow,
@@ -171,7 +120,28 @@ def judge(scorer: RequestScorer, call: Call, decoded: DecodedRequest, watch: Cal
             encoded=encoded if detail == "full" else None,
             key=call.key or None,
         )
-    return ScoredRequest(out, reply, decoded.decode_ms, 1e3 * (time.perf_counter() - begun), notes)
+    return ScoredRequest(out, reply, 1e3 * (decoded - begun), 1e3 * (time.perf_counter() - decoded), notes)
+
+
+def read_body(
+    settings: Settings, call: Call, parser: Parser, keys: frozenset[str], watch: Callable[[], None]
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The request that a body holds, whose fields are `keys`, and the tensors that came with it."""
+    columns: Mapping[str, Any] = {}
+    text: bytes | bytearray = call.body
+    budget = settings.max_request_memory
+    if call.form.name == "frame":
+        check_frame(call.body, budget)
+        frame = unpack(call.body)
+        text, columns = frame.request, frame.columns
+    check_json(text, budget)
+    watch()
+    content = parser.read(text)
+    unknown = next((key for key in content if key not in keys), None)
+    if unknown is not None:
+        known = ", ".join(sorted(keys))
+        raise RequestError(f"unknown field {unknown[:64]!r}. Known: {known}", code="unknown_field")
+    return content, columns
 
 
 def _dump(value: Any) -> bytes:
@@ -196,22 +166,6 @@ class RequestOptions:
     update: Update
     shadow: tuple[str, ...]
     seed: int | None
-
-    def inputs(self, groups: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-        """Every input that a method or a shadow may look at."""
-        own = {name for g in groups if isinstance(name := g.get("method"), str) and name in methods()}
-        return frozenset().union(*(find(name).inputs for name in (self.method, *self.shadow, *own)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DecodedRequest:
-    """A body that was read; `lacks_embeddings`: the operator's endpoint is asked for them first."""
-
-    content: Mapping[str, Any]
-    columns: Mapping[str, Any]
-    asked: RequestOptions
-    lacks_embeddings: bool
-    decode_ms: float
 
 
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestOptions:

@@ -19,7 +19,7 @@ __all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", 
 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
-SECRET = frozenset({"token", "embeddings_url", "embeddings_token"})  # never shown; a URL may hold a password
+SECRET = frozenset({"token"})  # never shown
 SHORTEST, LONGEST = 0.01, 86_400.0  # seconds
 SMALLEST, LARGEST = 64 << 10, 1 << 40  # bytes of what a request needs
 MANY = 1 << 30
@@ -108,11 +108,6 @@ class Settings:
         "Characters of one text, answer, label, reference or prompt. OpenRLHF's queries are read from the end.",
         least=256,
     )
-    embeddings_url: str = _setting(
-        "", "Base URL of an OpenAI-compatible API (ends in /v1) for methods that need embeddings. Never from a request."
-    )
-    embeddings_model: str = _setting("", "The model that the embeddings endpoint is asked for.")
-    embeddings_token: str = _setting("", "Sent to the embeddings endpoint as a bearer token.")
     body_idle: float = _setting(
         10.0, "Seconds without a byte after which the upload of a body ends: a stalled one must not hold memory."
     )

@@ -1,7 +1,6 @@
 """The threads that work beside the event loop, and the rule that nobody works for a client that has gone.
 
-Each kind of work has threads of its own: neither a storm of whole groups nor an embeddings endpoint that hangs keeps
-rollouts from being joined.
+Each kind of work has threads of its own: a storm of whole groups does not keep rollouts from being joined.
 """
 
 from __future__ import annotations
@@ -26,19 +25,17 @@ INLINE_BYTES = 8 << 10  # of one rollout, whose answer is then read on the event
 class Workers:
     """Executors by kind of work.
 
-    joins        single rollouts and their groups
-    groups       requests of whole groups
-    embeddings   waiting for the embeddings endpoint
+    joins    single rollouts and their groups
+    groups   requests of whole groups
     """
 
     def __init__(self) -> None:
         self.joins = ThreadPoolExecutor(2, "join")
         self.groups = ThreadPoolExecutor(2, "estimate")
-        self.embeddings = ThreadPoolExecutor(4, "embed")
 
     def stop(self) -> None:
         """What has not begun will not; what runs is not waited for."""
-        for executor in (self.joins, self.groups, self.embeddings):
+        for executor in (self.joins, self.groups):
             executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -143,7 +143,7 @@ async def gone():
     return {"type": "http.disconnect"}
 
 
-@pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups"), ("embeddings", "groups")])
+@pytest.mark.parametrize(("busy", "free"), [("groups", "joins"), ("joins", "groups")])
 async def test_one_kind_of_work_does_not_keep_another_waiting(busy, free):
     app = create_app(Settings(log="off", page="off"))
     state, end = app.state.dare, threading.Event()
