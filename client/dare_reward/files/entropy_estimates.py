@@ -1,6 +1,6 @@
 """Entropies that a file does not have, estimated from the log-probabilities that it has.
 
-logprob   the mean of -log p over the sampled tokens: right on average, and noisy
+logprob   the mean of -log p over the sampled tokens, or their sum over their number: right on average, and noisy
 topk      from the k largest log-probabilities of each token (`dare_reward.topk_entropy`), k >= 2
 """
 
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from ..errors import RequestError
 from ..inputs import Source
@@ -50,7 +50,7 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
     rollouts = group["rollouts"]
     if any(not isinstance(r, dict) or r.get("mean_entropy") is not None or r.get("token_entropies") for r in rollouts):
         return False
-    columns = [r.get(how.column) for r in rollouts]
+    columns = [r.get(how.column) or _of_sum(how, r) for r in rollouts]
     if not all(isinstance(c, list) and c and how.fits(c) for c in columns):
         return False
     if (highest := max(map(_highest, columns))) > ROUNDING:
@@ -62,10 +62,18 @@ def fill(group: dict[str, Any], how: EntropyEstimate) -> bool:
         own = [x for x, m in zip(entropies, mask, strict=False) if m] or entropies
         rollout["mean_entropy"] = max(math.fsum(own) / len(own), 0.0)
         rollout.setdefault("num_tokens", len(own))
-        del rollout[how.column]
+        rollout.pop(how.column, None)
         rollout.pop("token_mask", None)
     group["entropy_source"] = how.source
     return True
+
+
+def _of_sum(how: EntropyEstimate, rollout: dict[str, Any]) -> list[float]:
+    """The mean log-probability, where a file has the sum and the number alone."""
+    total, count = rollout.get("sum_logprob"), rollout.get("num_tokens")
+    if how.source != "logprob" or not _is_number(total) or not _is_number(count) or not count:
+        return []
+    return [total / count]
 
 
 def _of_sampled(column: list[Any]) -> Sequence[float]:
@@ -94,5 +102,5 @@ def _highest(column: list[Any]) -> float:
     return float(max(max(entry) if isinstance(entry, list) else entry for entry in column))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -50,6 +50,7 @@ ROLLOUT_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "token_entropies": ("entropies", "token_entropy"),
         "mean_entropy": ("entropy", "avg_entropy", "average_entropy"),
         "token_logprobs": ("logprobs", "log_probs", "output_logprobs"),
+        "sum_logprob": ("cumulative_logprob",),
         "token_ids": ("completion_ids", "response_ids", "output_ids"),
         "num_tokens": ("completion_tokens", "response_length", "output_length"),
         "correct": ("is_correct",),

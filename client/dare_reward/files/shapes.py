@@ -152,6 +152,8 @@ def _completion(output: JSON, *, key: str, rows: int | None) -> dict[str, Any]:
     """One CompletionOutput of vLLM; what it says of itself beside these keys is left out."""
     kept = {k: output[k] for k in output.keys() & {*ROLLOUT_FIELDS, "entropies", "entropy", "is_correct"}}
     top, ids = output.get("logprobs"), output.get("token_ids")
+    if isinstance(ids, list) and output.get("cumulative_logprob") is not None:
+        kept |= {"sum_logprob": output["cumulative_logprob"], "num_tokens": len(ids)}
     if isinstance(top, list) and isinstance(ids, list) and len(top) == len(ids):
         kept["token_logprobs"] = [_logprob(row, token) for row, token in zip(top, ids, strict=True)]
         kept[key] = [_candidates(row) for row in top[:rows]]

@@ -178,6 +178,23 @@ def test_evaluations_and_data_sets_give_texts_labels_and_prompts(form, tmp_path)
     ]
 
 
+def test_a_sum_of_log_probabilities_is_the_same_estimate(tmp_path):
+    """What vLLM says of a completion whether or not it was asked for log-probabilities."""
+    tokens = [[-0.5, -0.25, -1.25], [-0.125, -0.375]]
+    engine = [
+        {"text": f"so {i}", "token_ids": [7] * len(row), "cumulative_logprob": sum(row), "finish_reason": "stop"}
+        for i, row in enumerate(tokens)
+    ]
+    file = tmp_path / "rollouts"
+    file.write_text(lines([{"request_id": "0", "prompt": "?", "outputs": engine, "finished": True}]))
+    reader = Reader(str(file), missing=estimate_of("logprob"))
+    ((_, group),) = reader
+    assert [r["mean_entropy"] for r in group["rollouts"]] == [-sum(row) / len(row) for row in tokens]
+    assert [r["num_tokens"] for r in group["rollouts"]] == [3, 2]
+    assert group["entropy_source"] == "logprob"
+    assert not reader.notes.ignored
+
+
 def test_likelihoods_of_lm_eval_are_no_texts(tmp_path):
     file = tmp_path / "rollouts"
     file.write_text(lines([{"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]}]))
