@@ -147,13 +147,13 @@ def line_table() -> Iterator[tuple[str, ...]]:
 
 
 def commands_table() -> Iterator[tuple[str, ...]]:
-    """The commands of the package; `study` comes with another one."""
-    from dare_reward.cli import command_line  # noqa: PLC0415
+    """The commands of the package; research brings more."""
+    from dare_reward.cli import STUDIES, command_line  # noqa: PLC0415
     from dare_reward.commands.command import GROUPS  # noqa: PLC0415
 
     commands = sorted(command_line()[1].items(), key=lambda item: (GROUPS.index(item[1].group), item[0]))
     yield "command", "what it does", "group"
-    yield from ((f"`dare-reward {name}`", c.summary, c.group) for name, c in commands if name != "study")
+    yield from ((f"`dare-reward {name}`", c.summary, c.group) for name, c in commands if name not in STUDIES)
 
 
 def group_inputs_table() -> Iterator[tuple[str, ...]]:

@@ -22,6 +22,7 @@ from .printable import printable
 __all__ = ["main"]
 
 GROUP = "dare_reward.commands"
+STUDIES = frozenset({"replay", "study"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,8 +75,8 @@ def command_line() -> tuple[argparse.ArgumentParser, dict[str, Command]]:
 
 
 def _unknown(word: str, known: Sequence[str]) -> str:
-    if word == "study":
-        return "study comes with the package in research/; run pip install -e . -e research in your checkout"
+    if word in STUDIES:
+        return f"{word} comes with the package in research/; run pip install -e . -e research in your checkout"
     found = unknown_name("command", word, known)
     return f"{found}{'' if found.endswith('?') else '.'} `dare-reward help` lists all."
 

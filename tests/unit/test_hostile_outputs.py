@@ -64,9 +64,7 @@ def test_a_file_does_not_act_in_the_terminal(command, file, tmp_path, capsys):
     assert_harmless(out + err)
 
 
-@pytest.mark.parametrize(
-    "command", ["replay LOG -m scrl", "replay LOG -m scrl --json", "report LOG -o OUT.html --run x"]
-)
+@pytest.mark.parametrize("command", ["calibrate LOG", "report LOG -o OUT.html --run x"])
 def test_a_run_log_does_not_act_in_the_terminal(command, tmp_path, capsys):
     log = RunLog(tmp_path / "log")
     for run in (EVIL, "b"):

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from math import isfinite, isnan
 from typing import Any
 
 from dare_reward.analysis.calibrate import DARE, GRID, LEVEL, METHOD, MINIMUM, TRIED, VOTE, WORTH, Calibration
 from dare_reward.analysis.preflight import Preflight, preflight
-from dare_reward.commands.tables import PAPER, Screen, add_wide, counted, screen_of, table, wrapped
+from dare_reward.commands.tables import PAPER, Screen, add_wide, counted, screen_of, short_answer, table, wrapped
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
-from dare_reward.report.lines import is_run
+from dare_reward.report.lines import is_run, run_lines
+from dare_reward.runs.drift import Window, fits, last_window
 
 from .command import add_command, add_seed
-from .drift import print_drift
 from .group_lines import add_file, add_param, missing_entropies, own_params
 from .labelled import finite, interval, read_labelled, refuse_repeats
 
@@ -34,8 +34,7 @@ UNKNOWN = (
 WEIGHT = ("eps", "eps_scale", "u_floor")
 NOTES = """Your labels decide one number, the exponent. During training no reward sees them. Label prompts of the kind
 that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the model has
-changed: a run log with labels gives a calibration for each window of its steps, and says whether the exponent in use
-still fits."""
+changed: of a run log with labels, the last steps that hold enough groups say whether the exponent in use still fits."""
 EXITS = """0 for an exponent, 1 for the vote or undecided, 2 if nothing could be measured. With a run log: 0 if the
 exponent in use still fits, 1 if it does not or the labels cannot tell."""
 
@@ -68,13 +67,6 @@ def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight,
     parser.add_argument(
         "--exponent", type=float, metavar="B", help="With a run log: the exponent in use (default: that of the log)."
     )
-    parser.add_argument(
-        "--steps",
-        type=int,
-        metavar="N",
-        help=f"With a run log: steps of a window (default: as many as hold {TRIED} groups). Steps left at the "
-        f"end join the last window if they hold fewer than {TRIED} groups and fewer than that window.",
-    )
     add_wide(parser)
     parser.set_defaults(run=lambda arguments: run(arguments, show))
 
@@ -85,11 +77,9 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         raise RequestError("--level must be above 0 and below 1", code="level")
     weight, reading = own_params(arguments.param, [s for s in find(METHOD).specs if s.name in WEIGHT])
     if is_run(arguments.file):
-        return _drift(arguments, weight, reading)
-    if arguments.steps is not None or arguments.exponent is not None:
-        raise RequestError(
-            f"--steps and --exponent apply only to a run log, and {arguments.file} is not one", code="parameter"
-        )
+        return _of_run(arguments, show, weight, reading)
+    if arguments.exponent is not None:
+        raise RequestError(f"--exponent applies only to a run log, and {arguments.file} is not one", code="parameter")
     data = read_labelled(arguments.file, missing=missing_entropies(arguments), reading=reading)
     refuse_repeats(data)
     found = preflight(
@@ -99,36 +89,78 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
         raise RequestError(why[0], code=why[1])
     if arguments.json:
-        content = asdict(found)
-        content["calibration"]["grid"] = GRID
-        print(json.dumps(finite(content), indent=1))
+        print(_json(found))
     else:
         print(show(found, screen_of(arguments)))
     data.closing.say()
     return int(found.verdict != "use")
 
 
-def _drift(arguments: argparse.Namespace, weight: Mapping[str, Any], reading: Mapping[str, Any]) -> int:
+def _json(found: Preflight, **more: Any) -> str:
+    content = {**asdict(found), **more}
+    content["calibration"]["grid"] = GRID
+    return json.dumps(finite(content), indent=1)
+
+
+def _of_run(
+    arguments: argparse.Namespace,
+    show: Callable[[Preflight, Screen], str],
+    weight: Mapping[str, Any],
+    reading: Mapping[str, Any],
+) -> int:
     """A run log holds answers and mean entropies, so there is nothing to read or to estimate."""
+    path, on = arguments.file, screen_of(arguments)
     if arguments.entropy != "exact":
         raise RequestError(
-            f"{arguments.file} is a run log, which holds entropies as they were read: leave out --entropy",
-            code="parameter",
+            f"{path} is a run log, which holds entropies as they were read: leave out --entropy", code="parameter"
         )
-    if arguments.steps is not None and arguments.steps < 1:
-        raise RequestError("--steps must be at least 1", code="parameter")
     if arguments.exponent is not None and not isfinite(arguments.exponent):
         raise RequestError("--exponent must be a finite number", code="parameter")
-    return print_drift(
-        arguments.file,
-        exponent=arguments.exponent,
-        steps=arguments.steps,
-        scoring=reading,
-        as_json=arguments.json,
-        on=screen_of(arguments),
-        level=arguments.level,
-        seed=arguments.seed,
-        **weight,
+    lines = _of_one_run(run_lines(path), path)
+    window = last_window(lines, scoring=reading, level=arguments.level, seed=arguments.seed, **weight)
+    if window is None:
+        raise RequestError(
+            f"{path}: no group of the run log has a label. Send `label` with each group; it changes no reward.",
+            code="label",
+        )
+    if not window.found.calibration.prompts:
+        raise RequestError(
+            f"{path}: no labelled group of {window.name} has the entropies of its answers. Send mean_entropy or "
+            "token_entropies with each rollout.",
+            code="missing_entropy",
+        )
+    in_use = window.exponent if arguments.exponent is None else arguments.exponent
+    still, sentence = (None, _unknown(window)) if in_use is None else fits(in_use, window)
+    if arguments.json:
+        print(_json(window.found, steps=window.steps, exponent=in_use, fits=still, reason=sentence))
+    else:
+        again = f"{counted(window.repeated, 'group')} left out: the prompt has a later group in {window.name}."
+        told = [again] if window.repeated else []
+        print("\n".join([*(wrapped(line, on, indent="  ") for line in (*told, sentence)), "", show(window.found, on)]))
+    return int(still is not True)
+
+
+def _of_one_run(lines: Iterable[Mapping[str, Any]], path: str) -> Iterator[Mapping[str, Any]]:
+    first: list[Any] = []
+    for line in lines:
+        first = first or [line.get("run")]
+        if line.get("run") != first[0]:
+            names = " and ".join(short_answer(str(name)) for name in (first[0], line.get("run")))
+            raise RequestError(f"{path} holds several runs ({names}); name the folder of one", code="file")
+        yield line
+
+
+def _unknown(window: Window) -> str:
+    """Why no exponent is compared."""
+    if len(window.exponents) < 2:
+        return (
+            "The command cannot tell from the log which exponent was in use, so it compares nothing. Give it with "
+            "--exponent B."
+        )
+    names = " and ".join("another" if b is None else f"{b:g}" for b in window.exponents)
+    return (
+        f"Several exponents ({names}) were in use at the end of {window.name}, and one calibration cannot judge them. "
+        "Write the lines of each kind of prompts into a file, and calibrate that."
     )
 
 

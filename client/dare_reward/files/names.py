@@ -15,7 +15,7 @@ from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 
 __all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "RUN_LOG_COMMANDS", "named", "unknown_field"]
 
-RUN_LOG_COMMANDS: Final = "calibrate, preflight, report, plot, replay or export"  # all others read rollouts
+RUN_LOG_COMMANDS: Final = "calibrate, preflight, report, plot or export"  # all others read rollouts
 
 GROUP_NAMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

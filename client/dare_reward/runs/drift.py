@@ -1,13 +1,14 @@
-"""Calibrate the labelled groups of a run log, window by window: does the exponent that a run trains with still fit?
+"""Calibrate the last labelled groups of a run log: does the exponent that a run trains with still fit?
 
-A window is as many steps as hold enough groups for the rule of `dare_reward.analysis.calibrate`. In it a prompt counts
-once, by its last group: groups of one prompt are not independent evidence.
+The window is the last steps that hold enough groups for the rule of `dare_reward.analysis.calibrate`. In it a prompt
+counts once, by its last group: groups of one prompt are not independent evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,9 +18,9 @@ from ..analysis.calibrate import GRID, METHOD, MINIMUM, TRIED
 from ..analysis.preflight import Preflight, preflight
 from ..errors import RequestError
 from ..methods import config_id, settle
-from .replay import by_step, stored_group
+from .stored import by_step, stored_group
 
-__all__ = ["Window", "exponent_of", "fits", "windows"]
+__all__ = ["Window", "exponent_of", "fits", "last_window"]
 
 JSON = Mapping[str, Any]
 Key = tuple[Any, Any]
@@ -58,29 +59,36 @@ class Window:
         return f"{unit} {first}" if first == last else f"{unit}s {first} to {last}"
 
 
-def windows(
-    lines: Iterable[JSON],
-    *,
-    steps: int | None = None,
-    scoring: Mapping[str, Any] = MappingProxyType({}),
-    **options: Any,
-) -> Iterator[Window]:
-    """The windows of the lines of one run, oldest first; groups without a truth or an answer are left out.
+def last_window(
+    lines: Iterable[JSON], *, scoring: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> Window | None:
+    """The last steps of a run that hold 32 groups with a truth and an answer; None if it has no such group.
 
-    steps     of a window, by default as many as hold 32 groups; steps left at the end join the last window if they hold
-              fewer than 32 groups and fewer than that window
+    lines     of one run
     scoring   how the run read answers, where it was told
     options   those of `preflight`
     """
+    steps, held, count = deque[list[JSON]](), 0, 0
+    for batch in by_step({k: line.get(k) for k in KEPT} for line in lines if _is_labelled(line)):
+        for line in batch:
+            if steps and line["step"] is not None and steps[-1][-1]["step"] == line["step"]:
+                steps[-1].append(line)
+            else:
+                steps.append([line])
+            held, count = held + 1, count + 1
+            while held - len(steps[0]) >= TRIED:
+                held -= len(steps.popleft())
+    if not steps:
+        return None
     weight = {k: v for k, v in options.items() if k not in {"level", "seed"}}
-    for span in _with_the_rest(_spans(lines, steps)):
-        own = list(span.lines.values())
-        prepared = prepare([stored_group(line, i) for i, line in enumerate(own)], limits=UNLIMITED)
-        found = preflight(prepared.groups, correctness(prepared), reading=scoring, **options)
-        last = (line for line in own if line["step"] == own[-1]["step"] and line["method"] != "gt")
-        scored = {(line["method"], line["config_id"]): exponent_of(line, **weight, **scoring) for line in last}
-        exponents = tuple(sorted(set(scored.values()), key=lambda b: (b is None, b)))
-        yield Window(tuple(sorted(span.steps)), span.places, exponents, span.count - len(own), found)
+    latest = {_key(line): line for step in steps for line in step}
+    prepared = prepare([stored_group(line, i) for i, line in enumerate(latest.values())], limits=UNLIMITED)
+    found = preflight(prepared.groups, correctness(prepared), reading=scoring, **options)
+    last = (line for line in steps[-1] if line["method"] != "gt")
+    scored = {(line["method"], line["config_id"]): exponent_of(line, **weight, **scoring) for line in last}
+    exponents = tuple(sorted(set(scored.values()), key=lambda b: (b is None, b)))
+    numbers = sorted({step[0]["step"] for step in steps} - {None})
+    return Window(tuple(numbers), (count - held + 1, count), exponents, held - len(latest), found)
 
 
 def exponent_of(line: JSON, **params: Any) -> float | None:
@@ -102,16 +110,13 @@ def exponent_of(line: JSON, **params: Any) -> float | None:
     return None
 
 
-def fits(exponent: float, found: Sequence[Window]) -> tuple[bool | None, str]:
-    """Whether an exponent still fits in the last window, in words; None if its labels cannot tell."""
-    last = found[-1]
-    still, why = _fits(exponent, last)
+def fits(exponent: float, window: Window) -> tuple[bool | None, str]:
+    """Whether an exponent still fits, in words; None if the labels cannot tell."""
+    still, why = _fits(exponent, window)
     own = f"exponent {exponent:g}" if exponent else "the vote (exponent 0)"
-    if still is not None:
-        return still, f"In {last.name} {own} {'still fits' if still else 'does not fit'}: {why}."
-    words = f"The labels of {last.name} cannot tell whether {own} still fits ({why})."
-    told = next((w for w in reversed(found) if w.found.verdict != "undecided"), None)
-    return None, words + (f" The last window that could tell, {told.name}, chose {_chosen(told)}." if told else "")
+    if still is None:
+        return None, f"The labels of {window.name} cannot tell whether {own} still fits ({why})."
+    return still, f"In {window.name} {own} {'still fits' if still else 'does not fit'}: {why}."
 
 
 def _fits(exponent: float, window: Window) -> tuple[bool | None, str]:
@@ -129,64 +134,6 @@ def _fits(exponent: float, window: Window) -> tuple[bool | None, str]:
         return False, f"the labels choose the vote ({window.found.reason})"
     better = "" if c.exponent == exponent else f"the sign is right, and {c.exponent:g} fits better; "
     return True, f"{better}{window.found.reason}"
-
-
-def _chosen(window: Window) -> str:
-    exponent = window.found.calibration.exponent
-    return f"exponent {exponent:g}" if exponent else "the vote"
-
-
-@dataclass(slots=True)
-class _Span:
-    """Steps, how many groups they hold, and the last line of each of their prompts, in the order of these lines."""
-
-    first: int = 1
-    count: int = 0
-    steps: set[int] = field(default_factory=set)
-    lines: dict[Key, JSON] = field(default_factory=dict)
-
-    @property
-    def places(self) -> tuple[int, int]:
-        return self.first, self.first + self.count - 1
-
-    def add(self, line: JSON) -> None:
-        self.count += 1
-        self.lines.pop(key := _key(line), None)
-        self.lines[key] = line
-        if line["step"] is not None:
-            self.steps.add(line["step"])
-
-    def take(self, later: _Span) -> None:
-        self.count += later.count
-        self.steps |= later.steps
-        self.lines = {k: v for k, v in self.lines.items() if k not in later.lines} | later.lines
-
-
-def _spans(lines: Iterable[JSON], steps: int | None) -> Iterator[_Span]:
-    span = _Span()
-    for batch in by_step({k: line.get(k) for k in KEPT} for line in lines if _is_labelled(line)):
-        for line in batch:
-            if steps is not None and line["step"] is None:
-                raise RequestError("the groups of this log have no `step`: leave out --steps", code="parameter")
-            full = span.count >= TRIED if steps is None else len(span.steps) >= steps
-            if full and (line["step"] is None or line["step"] not in span.steps):
-                yield span
-                span = _Span(first=span.places[1] + 1)
-            span.add(line)
-    if span.count:
-        yield span
-
-
-def _with_the_rest(spans: Iterable[_Span]) -> Iterator[_Span]:
-    """The last steps join the window before them if they hold too few groups for one of their own."""
-    held: list[_Span] = []
-    for span in spans:
-        held.append(span)
-        if len(held) > 2:
-            yield held.pop(0)
-    if len(held) == 2 and held[1].count < min(TRIED, held[0].count):
-        held[0].take(held.pop())
-    yield from held
 
 
 def _is_labelled(line: JSON) -> bool:

@@ -10,15 +10,15 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import IO, Any
 
+from dare_reward.commands.command import AUTHORS, add_command
+from dare_reward.commands.group_lines import add_method, chosen_params, warn
+from dare_reward.commands.tables import counted, short_answer, table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file
 from dare_reward.report.lines import run_lines
 from dare_reward.runs.reader import segments
-from dare_reward.runs.replay import Difference, Totals, replay
 
-from .command import add_command
-from .group_lines import add_method, chosen_params, warn
-from .tables import counted, short_answer, table
+from .replay import Difference, Totals, replay
 
 __all__ = ["register"]
 
@@ -30,6 +30,7 @@ def register(subparsers: Any) -> None:
         subparsers,
         "replay",
         "Score the groups of a run log by another method, and count what changes.",
+        group=AUTHORS,
         notes="""It starts from the answers that the run read, and judges each group as it was sampled. Had you trained
         on the other rewards, the model would have sampled other rollouts.""",
         examples=(

@@ -5,13 +5,14 @@ import json
 import pytest
 
 import dare_reward
+from dare_research.replay import replay as module
+from dare_research.replay.replay import Totals, label_is_right, replay
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.runs import read_run
-from dare_reward.runs import replay as module
 from dare_reward.runs.line import objects, of_groups
 from dare_reward.runs.log import RunLog
-from dare_reward.runs.replay import Totals, label_is_right, replay, stored_group
+from dare_reward.runs.stored import stored_group
 
 
 def group(group_id, answers, entropies, **more):

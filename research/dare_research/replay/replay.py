@@ -6,25 +6,22 @@ because a policy that had been trained on other rewards would have sampled other
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
 
-from .._scoring.request import LIMITS, READING
-from .._scoring.score import score
-from .._segments import Floats
-from ..errors import RequestError
-from ..inputs import FIELDS
-from ..reply import GroupReply
+from dare_reward._scoring.request import READING
+from dare_reward._scoring.score import score
+from dare_reward._segments import Floats
+from dare_reward.errors import RequestError
+from dare_reward.reply import GroupReply
+from dare_reward.runs.stored import by_step, stored_group
 
-__all__ = ["Difference", "Totals", "by_step", "label_is_right", "replay", "stored_group"]
+__all__ = ["Difference", "Totals", "label_is_right", "replay"]
 
 JSON = Mapping[str, Any]
-SOURCES: Final = ("exact", "topk", "logprob")
-OPEN: Final = 8  # steps, of all runs, whose groups may still come
 ROUNDING: Final = 1e-12  # of the greatest reward: a difference below it is none
 
 
@@ -119,45 +116,6 @@ def replay(lines: Iterable[JSON], method: str, params: Mapping[str, Any]) -> Ite
         reply = score([stored_group(line, i) for i, line in enumerate(batch)], params, method=method)
         for line, found in zip(batch, reply.groups, strict=True):
             yield _difference(line, found, reply.output)
-
-
-def by_step(lines: Iterable[JSON]) -> Iterator[list[JSON]]:
-    """The lines of each step of a run, where lines of a few steps are mixed; too large a step comes in parts."""
-    waiting: OrderedDict[tuple[Any, Any], list[JSON]] = OrderedDict()
-    for line in lines:
-        key = (line.get("run"), line.get("step"))
-        step = waiting.setdefault(key, [])
-        step.append(line)
-        if len(step) >= LIMITS.groups:
-            yield waiting.pop(key)
-        elif len(waiting) > OPEN:
-            yield waiting.popitem(last=False)[1]
-    yield from waiting.values()
-
-
-def stored_group(line: JSON, index: int = 0) -> dict[str, Any]:
-    """A group of `POST /reward` with what a line holds: answers by code points, because they are classes already."""
-    columns = {
-        "answer": line["answers"],
-        "mean_entropy": line.get("mean_entropies"),
-        "num_tokens": line.get("num_tokens"),
-        "correct": line.get("correct"),
-        **{name: values for name, values in (line.get("inputs") or {}).items() if name in FIELDS},
-    }
-    rollouts: list[dict[str, Any]] = [
-        {"trained": bool(t)} for t in line.get("trained") or [True] * len(line["answers"])
-    ]
-    for name, values in columns.items():
-        for rollout, value in zip(rollouts, values or (), strict=False):
-            if value is not None or name == "answer":
-                rollout[name] = value
-    source = line.get("entropy_source")
-    return {
-        "group_id": str(index),
-        "kind": "exact",
-        "entropy_source": source if source in SOURCES else "exact",
-        "rollouts": rollouts,
-    }
 
 
 def _difference(line: JSON, found: GroupReply, output: str) -> Difference:
