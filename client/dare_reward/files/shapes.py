@@ -233,9 +233,13 @@ def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dic
 
 
 def _is_column(name: str, value: Any, count: int) -> bool:
-    """A list beside the rollouts with an entry for each of them."""
+    """A list beside the rollouts with an entry for each of them. RequestError for another number of entries."""
     known = name in ROLLOUT_FIELDS or any(name in names for names in ROLLOUT_NAMES.values())
-    return known and isinstance(value, list) and len(value) == count
+    if known and isinstance(value, list) and len(value) != count:
+        raise RequestError(
+            f"{name} has {len(value)} entries for {count} rollouts. Give it one for each rollout.", code="length"
+        )
+    return known and isinstance(value, list)
 
 
 def _member(value: Any) -> Any:

@@ -195,6 +195,15 @@ def test_a_sum_of_log_probabilities_is_the_same_estimate(tmp_path):
     assert not reader.notes.ignored
 
 
+def test_a_list_of_another_length_is_refused_with_both_lengths(tmp_path):
+    file = tmp_path / "rollouts"
+    file.write_text(lines([{"id": 0, "responses": ["so 1", "so 2", "so 3"], "logprobs": [[-0.5], [-0.25]]}]))
+    ((_, error),) = Reader(str(file))
+    assert isinstance(error, RequestError)
+    assert error.code == "length"
+    assert {"2", "3"} <= set(error.message.split())
+
+
 def test_likelihoods_of_lm_eval_are_no_texts(tmp_path):
     file = tmp_path / "rollouts"
     file.write_text(lines([{"doc_id": 0, "target": 1, "resps": [[["-3.2", "False"]], [["-1.1", "True"]]]}]))
