@@ -7,7 +7,7 @@ import sys
 
 import dare_trainer
 
-INSIDE = {"dare_trainer.agent.agent", "dare_trainer.vllm.entropy_torch"}
+INSIDE = {"dare_trainer.agent.agent", "dare_trainer.vllm.entropy_torch", "dare_trainer.vllm.entropy_triton"}
 STACKS = {"torch", "vllm", "openrlhf", "ray", "transformers", "deepspeed", "aiohttp", "fastapi", "dare_service"}
 
 

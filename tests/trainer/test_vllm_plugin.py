@@ -10,7 +10,7 @@ import pytest
 
 from dare_trainer.agent import url_route_patch
 from dare_trainer.vllm import plugin
-from dare_trainer.vllm.token_entropy import SWITCH, decode, encode
+from dare_trainer.vllm.token_entropy import SWITCH, EntropyError, decode, encode
 
 
 class Tensors(NamedTuple):
@@ -44,17 +44,19 @@ def vllm(monkeypatch):
     class V2Sampler:
         def __init__(self, count):
             temperature = types.SimpleNamespace(gpu=np.array([9.0, 0.5, 2.0]))
-            self.sampling_states = types.SimpleNamespace(max_num_logprobs=lambda idx: count, temperature=temperature)
+            counts = np.broadcast_to(count, 3)
+            self.sampling_states = types.SimpleNamespace(num_logprobs=counts, temperature=temperature)
 
         def __call__(self, logits, input_batch):
             ranks = np.ones(len(logits), np.int64)
             return types.SimpleNamespace(logprobs_tensors=Tensors(None, None, ranks))
 
-    def entropy(logits, temperature=None):
+    def entropy(logits, temperature=None, asked=None):
         z = logits / (1.0 if temperature is None else temperature[:, None])
         p = np.exp(z - z.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
-        return -(p * np.log(p)).sum(1).astype(np.float32)
+        values = -(p * np.log(p)).sum(1).astype(np.float32)
+        return values if asked is None else np.where(asked, values, np.nan).astype(np.float32)
 
     for name, content in {
         "vllm": {"__version__": "0.29.0"},
@@ -110,7 +112,7 @@ def test_both_samplers_carry_entropies(vllm, monkeypatch, wanted):
     out = vllm.V1().forward(LOGITS, metadata())
     exact = vllm.entropy(LOGITS, np.array([0.5, 1.0]) if wanted == "temperature" else None)
     assert decode(out.logprobs_tensors.selected_token_ranks) == pytest.approx(exact)
-    batch = types.SimpleNamespace(idx_mapping_np=None, expanded_idx_mapping=np.array([1, 2]))
+    batch = types.SimpleNamespace(idx_mapping_np=np.array([1, 2]), expanded_idx_mapping=np.array([1, 2]))
     out = vllm.V2(0)(LOGITS, batch)
     exact = vllm.entropy(LOGITS, np.array([0.5, 2.0]) if wanted == "temperature" else None)
     assert decode(out.logprobs_tensors.selected_token_ranks) == pytest.approx(exact)
@@ -121,8 +123,18 @@ def test_steps_without_log_probabilities_cost_nothing(vllm, monkeypatch):
     plugin.register()
     monkeypatch.setattr(plugin, "_entropy", lambda *a: pytest.fail("computed for nothing"))
     assert vllm.V1().forward(LOGITS, metadata(None)).logprobs_tensors is None
-    batch = types.SimpleNamespace(idx_mapping_np=None, expanded_idx_mapping=np.array([1, 2]))
+    batch = types.SimpleNamespace(idx_mapping_np=np.array([1, 2]), expanded_idx_mapping=np.array([1, 2]))
     assert vllm.V2(-1)(LOGITS, batch).logprobs_tensors.selected_token_ranks.tolist() == [1, 1]
+
+
+def test_the_v2_runner_reads_the_rows_that_asked(vllm, monkeypatch):
+    monkeypatch.setenv(SWITCH, "raw")
+    plugin.register()
+    batch = types.SimpleNamespace(idx_mapping_np=np.array([1, 2]), expanded_idx_mapping=np.array([1, 2]))
+    ranks = vllm.V2([-1, -1, 0])(LOGITS, batch).logprobs_tensors.selected_token_ranks
+    assert decode(ranks[1:]) == pytest.approx(vllm.entropy(LOGITS)[1:])
+    with pytest.raises(EntropyError):
+        decode(ranks[:1])
 
 
 def test_rows_of_another_number_keep_their_ranks(vllm, monkeypatch):

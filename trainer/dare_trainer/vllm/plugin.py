@@ -8,10 +8,10 @@ and that of the V2 model runner:
     raw          entropy of softmax(logits), before temperature, penalties, masks and truncation
     temperature  entropy of softmax(logits / T), T the request's temperature: the sampled policy, as trainers have it
 
-It acts on steps in which a request asks for log-probabilities (`SamplingParams(logprobs=0)` is enough), on all rows of
-that step: the V1 sampler is not told which request a row belongs to. So while it is on, genuine ranks of sampled tokens
-are not to be had in this engine. Not covered, and refused at start: speculative decoding, whose rejection sampler
-builds its own log-probabilities. `prompt_logprobs` keep genuine ranks.
+It acts on steps in which a request asks for log-probabilities (`SamplingParams(logprobs=0)` is enough): with the V2
+runner on the rows that asked, with V1 on all rows, because its sampler is not told which request a row belongs to. So
+while it is on, genuine ranks of sampled tokens are not to be had in this engine. Not covered, and refused at start:
+speculative decoding, whose rejection sampler builds its own log-probabilities. `prompt_logprobs` keep genuine ranks.
 """
 
 from __future__ import annotations
@@ -131,19 +131,19 @@ def _v1_forward(wanted: Mode, original: Any) -> Any:
 
 def _v2_call(wanted: Mode, original: Any) -> Any:
     def call(self: Any, logits: Any, input_batch: Any, *args: Any, **kwargs: Any) -> Any:
-        values = None
-        if self.sampling_states.max_num_logprobs(input_batch.idx_mapping_np) >= 0:
-            temperature = None
+        values, temperature = None, None
+        asked = self.sampling_states.num_logprobs[input_batch.idx_mapping_np] >= 0
+        if asked.any():
             if wanted == "temperature":
                 temperature = self.sampling_states.temperature.gpu[input_batch.expanded_idx_mapping]
-            values = _entropy(logits, temperature)
+            values = _entropy(logits, temperature, None if asked.all() or len(asked) != len(logits) else asked)
         return _carry(original(self, logits, input_batch, *args, **kwargs), values)
 
     return call
 
 
-def _entropy(logits: Any, temperature: Any) -> Any:
-    return import_module(".entropy_torch", __package__).entropy(logits, temperature)
+def _entropy(logits: Any, temperature: Any, asked: Any = None) -> Any:
+    return import_module(".entropy_torch", __package__).entropy(logits, temperature, asked)
 
 
 def _carry(output: Any, values: Any) -> Any:
