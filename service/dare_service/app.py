@@ -84,14 +84,17 @@ class State:
             self.runs.line("", "join_refused", refusal)
         if self.settings.join == "off":
             refusal = OFF
-        self.openrlhf = OpenRLHF(
-            self.settings, self.metrics, self.workers, self.runs, recorder=self.recorder, refusal=refusal
-        )
-        self.rollouts = Rollouts(
-            self.settings, self.metrics, self.workers, self.runs, recorder=self.recorder, refusal=refusal
-        )
-        self.metrics.watch("openrlhf", self.openrlhf.join)
-        self.metrics.watch("rollouts", self.rollouts.join)
+        s = self.settings
+        parts: dict[str, Any] = {
+            "settings": s,
+            "metrics": self.metrics,
+            "workers": self.workers,
+            "runs": self.runs,
+            "recorder": self.recorder,
+            "refusal": refusal,
+        }
+        self.openrlhf = OpenRLHF("openrlhf", **parts, stale=s.join_stale, keep=s.join_keep)
+        self.rollouts = Rollouts("rollouts", **parts, stale=s.rollouts_keep, keep=s.rollouts_keep)
 
     def stop_joins(self) -> None:
         """Send whoever waits for siblings away to come back later: no sibling comes to this process any more."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from dare_reward import Reply, SettledReply, __version__
-
-from .joins.join import Join
 
 __all__ = ["Metrics"]
 
@@ -102,13 +98,6 @@ class Metrics:
             outcome = "error" if group.error is not None else "settled" if group.settled else "open"
             self.settled.labels(outcome).inc()
         self.votes_saved.inc(reply.diagnostics["votes_saved"])
-
-    def watch(self, route: str, join: Join[Any]) -> None:
-        """A join's state is read when the metrics are."""
-        self.join_waiting.labels(route).set_function(lambda: join.waiting)
-        self.join_open.labels(route).set_function(lambda: join.groups.open_groups)
-        self.join_remembered.labels(route).set_function(lambda: join.groups.remembered)
-        self.join_bytes.labels(route).set_function(lambda: join.groups.bytes)
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

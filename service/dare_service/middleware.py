@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import Counter, Histogram
@@ -18,10 +16,11 @@ from dare_reward import DareError, __version__
 
 from .auth import Hosts
 from .body import Disconnected
+from .log import logger
 from .metrics import Metrics
 from .problems import RefusalError, from_error, from_validation, response
 
-__all__ = ["Observe", "logger"]
+__all__ = ["Observe"]
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -29,7 +28,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-logger = logging.getLogger("dare_service")
 EXPECTED = frozenset({"held", "draining"})  # a rollout that comes back for its siblings; a stop: no failures
 PROBES = frozenset({"/health", "/ready", "/metrics"})  # asked every few seconds, by design: not worth a line each
 VERSION = (b"x-dare-version", __version__.encode())
@@ -137,18 +135,3 @@ def _request_id(scope: Scope) -> str:
         if name == b"x-request-id" and REQUEST_ID.fullmatch(value.decode("latin-1")):
             return str(value.decode("latin-1"))
     return f"{random.getrandbits(64):016x}"
-
-
-class JSONLines(logging.Formatter):
-    """One JSON object a line; the time is ISO 8601 in UTC, with milliseconds and zone."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-        }
-        entry.update(getattr(record, "fields", {}))
-        if record.exc_info:
-            entry["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(entry)

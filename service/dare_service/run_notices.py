@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .joins.rendezvous import JoiningGroup
+from .log import logger
 from .metrics import Metrics
-from .middleware import logger
 
 __all__ = ["Runs"]
 
@@ -55,21 +54,6 @@ class Runs:
         """A line in the log, every time."""
         if logger.isEnabledFor(logging.WARNING):
             logger.warning(event, extra={"fields": {"run": run, **fields, "why": why}})
-
-    def group(self, run: str, group: JoiningGroup, seconds: float) -> None:
-        """A line for a group of single rollouts that was scored, instead of one for each of them."""
-        if logger.isEnabledFor(logging.INFO):
-            waited = [group.closed_at - slot.arrived for slot in group.slots]
-            fields = {
-                "run": run,
-                "rollouts": len(group.slots),
-                "group_size": group.size,
-                "reason": group.reason,
-                "fate": group.fate,
-                "waited_s": round(max(waited), 3),
-                "ms": round(seconds * 1e3, 3),
-            }
-            logger.info("group", extra={"fields": fields})
 
     def warn(self, run: str, event: str, why: str, **fields: Any) -> None:
         """What a user should change: a line and a count, the first time in the run, and an entry of `GET /info`."""

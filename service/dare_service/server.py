@@ -26,7 +26,7 @@ from fastapi import FastAPI
 from dare_reward import __version__
 
 from .app import State, create_app
-from .middleware import JSONLines, logger
+from .log import JSONLines, logger
 from .problems import response
 from .receipts import Connection, notice_the_dead
 from .settings import SECRET, Settings, SettingsError, unread

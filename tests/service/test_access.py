@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from dare_service.auth import Hosts, hide_token
-from dare_service.middleware import logger
+from dare_service.log import logger
 from dare_service.problems import RefusalError
 from dare_service.server import _backlog
 from dare_service.settings import Settings

@@ -25,7 +25,7 @@ from dare_reward.reply import Reply
 from dare_reward.wire import pack
 from dare_service.app import create_app
 from dare_service.body import RESERVE, Admission
-from dare_service.middleware import JSONLines, logger
+from dare_service.log import JSONLines, logger
 from dare_service.problems import RefusalError
 from dare_service.settings import Settings, SettingsError, from_environment
 

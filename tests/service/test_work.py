@@ -19,7 +19,7 @@ from dare_reward.answers.classes import key_of
 from dare_service.app import create_app
 from dare_service.body import Disconnected
 from dare_service.joins import openrlhf_body
-from dare_service.middleware import logger
+from dare_service.log import logger
 from dare_service.reward_request import _dump, _joined
 from dare_service.schema import Parser
 from dare_service.settings import Settings

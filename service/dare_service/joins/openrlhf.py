@@ -39,17 +39,16 @@ from dare_reward.errors import RequestError
 from dare_reward.methods import find, scale_unseen
 from dare_reward.openrlhf import SCALE, RolloutOutcome
 
-from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import address, query_string
 from ..run_notices import Runs
-from ..run_recorder import RunRecorder, recorded
-from ..settings import Settings
-from ..workers import INLINE_BYTES, Watch, Workers, run, unless_gone
+from ..run_recorder import recorded
+from ..workers import INLINE_BYTES, Watch, run, unless_gone
 from .held_request import waited
-from .join import Arrival, Conflict, Join, JoiningGroup, Scored
+from .join import Arrival, Conflict, JoiningGroup, Scored
 from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
 from .openrlhf_reply import evaluate, middle, reply, rules_of, score_groups
+from .route import JoinRoute
 from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
@@ -68,33 +67,8 @@ class Question:
     recorded: bool
 
 
-class OpenRLHF:
+class OpenRLHF(JoinRoute):
     """The route's state: the groups that form, and what is known of the runs."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        metrics: Metrics,
-        workers: Workers,
-        runs: Runs,
-        *,
-        recorder: RunRecorder,
-        refusal: str,
-    ) -> None:
-        self._settings = settings
-        self._limits = settings.limits
-        self._metrics = metrics
-        self._workers = workers
-        self._runs = runs
-        self._recorder = recorder
-        self._refusal = refusal
-        self.join: Join[bytes] = Join(
-            self._score,
-            stale=settings.join_stale,
-            keep=settings.join_keep,
-            memory=settings.join_memory,
-            observer=self,
-        )
 
     async def read(self, request: Request, body: bytes | bytearray) -> Question:
         """The body as members of groups; nothing of it is kept."""
@@ -123,7 +97,7 @@ class OpenRLHF:
         settings = self._settings
 
         def columns() -> OpenRLHFBody:
-            return read_body(body, self._limits, settings.max_request_memory)
+            return read_body(body, self._settings.limits, settings.max_request_memory)
 
         def members(columns: OpenRLHFBody, watch: Watch = lambda: None) -> tuple[list[Member], OpenRLHFBody]:
             found = read_members(
@@ -155,7 +129,7 @@ class OpenRLHF:
 
     async def _batch(self, request: Request, question: Question) -> bytes:
         """A whole step, or nothing: siblings are those with the same prompt and label, wherever they stand."""
-        config, members, limits = question.config, question.members, self._limits
+        config, members, limits = question.config, question.members, self._settings.limits
 
         def work(watch: Watch) -> tuple[bytes, bool]:
             effort = Effort(limits.steps, watch)
@@ -219,7 +193,6 @@ class OpenRLHF:
         return RefusalError(refusal.status, f"{refusal.detail}; {why}", code=refusal.code, headers=refusal.headers)
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
-        """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
         config, run_name, _, phase, _ = group.slots[0].arrival.rollout
         members = [slot.arrival.rollout[2] for slot in group.slots]
         waits = [group.closed_at - slot.arrived for slot in group.slots]
@@ -233,7 +206,7 @@ class OpenRLHF:
             wanted = all(slot.arrival.rollout[-1] for slot in group.slots)
             observe = partial(self._observe, run_name, phase, logged=given and wanted)
             (found,), entropies = score_groups(
-                config, [members], self._limits, observe, Effort(), early=early, waits=waits
+                config, [members], self._settings.limits, observe, Effort(), early=early, waits=waits
             )
             replies = [to_json(reply(config, [outcome])) for outcome in found]
             return Scored(replies, to_json(reply(config, [middle(found)]))), entropies
@@ -267,7 +240,7 @@ class OpenRLHF:
     # --- what the join tells ------------------------------------------------------------------------------------------
 
     def closed(self, group: JoiningGroup) -> None:
-        self._metrics.join_groups.labels(group.reason).inc()
+        super().closed(group)
         config, run, member, phase, _ = group.slots[0].arrival.rollout
         addresses = sorted({s.arrival.origin for s in group.slots})
         if len(addresses) > 1:
@@ -297,14 +270,10 @@ class OpenRLHF:
                 fate=group.fate,
             )
 
-    def scored(self, group: JoiningGroup, seconds: float) -> None:
-        self._metrics.join_seconds.observe(seconds)
+    def _run_of(self, group: JoiningGroup) -> str:
         key: Any = group.key
         config, address, _ = key
-        self._runs.group(config.run or f"@{address}", group, seconds)
-
-    def expired(self, groups: int) -> None:
-        self._metrics.join_groups.labels("expired").inc(groups)
+        return config.run or f"@{address}"
 
 
 def _weight(member: Member) -> int:

@@ -26,15 +26,14 @@ from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 
 from ..json_size import check_json
-from ..metrics import Metrics
 from ..problems import RefusalError
 from ..request_url import query_string
-from ..run_notices import Runs
-from ..run_recorder import RunRecorder, recorded
+from ..run_recorder import recorded
 from ..settings import Settings
-from ..workers import INLINE_BYTES, Workers, run
+from ..workers import INLINE_BYTES, run
 from .held_request import waited
-from .join import Arrival, Conflict, Differs, Join, JoiningGroup, Scored
+from .join import Arrival, Conflict, Differs, JoiningGroup, Scored
+from .route import JoinRoute
 from .url_options import Configuration, differences, explicit
 
 __all__ = ["Rollouts"]
@@ -43,27 +42,8 @@ FIELDS = ("run", "group_id", "group_size", "index", "rollout")
 NAMED = 20  # missing indices in an error
 
 
-class Rollouts:
+class Rollouts(JoinRoute):
     """The route's state."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        metrics: Metrics,
-        workers: Workers,
-        runs: Runs,
-        *,
-        recorder: RunRecorder,
-        refusal: str,
-    ) -> None:
-        self._settings = settings
-        self._metrics = metrics
-        self._workers = workers
-        self._runs = runs
-        self._recorder = recorder
-        self._refusal = refusal
-        keep = settings.rollouts_keep
-        self.join: Join[bytes] = Join(self._score, stale=keep, keep=keep, memory=settings.join_memory, observer=self)
 
     async def read(self, request: Request, body: bytes | bytearray) -> Arrival:
         """The body, checked and reduced to what scoring needs."""
@@ -113,15 +93,9 @@ class Rollouts:
             self._recorder.scored(found, [body], run=run_name, step=None)
         return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
 
-    def closed(self, group: JoiningGroup) -> None:
-        self._metrics.join_groups.labels(group.reason).inc()
-
-    def scored(self, group: JoiningGroup, seconds: float) -> None:
-        self._metrics.join_seconds.observe(seconds)
-        self._runs.group(group.key[0], group, seconds)  # type: ignore[index]
-
-    def expired(self, groups: int) -> None:
-        self._metrics.join_groups.labels("expired").inc(groups)
+    def _run_of(self, group: JoiningGroup) -> str:
+        key: Any = group.key
+        return str(key[0])
 
 
 def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings, *, recorded: bool) -> Arrival:

@@ -23,15 +23,14 @@ from dare_reward.methods import find, read_line, require_every_rollout, require_
 from dare_reward.runs.line import asked_for
 from dare_reward.stopping import Waves
 
-from ..launch.recipes import CARRIED
-
-__all__ = ["ENVIRONMENT", "FILE", "AgentConfig", "config_text", "parse_setting", "read_config", "with_line"]
+__all__ = ["CARRIED", "ENVIRONMENT", "FILE", "AgentConfig", "config_text", "parse_setting", "read_config", "with_line"]
 
 logger = logging.getLogger("dare_trainer")
 
 ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+CARRIED: Final = frozenset({"answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label"})
 CHOICES: Final = {
     "abort": ("never", "settled"),
     "entropy": ("plugin", "topk", "none"),

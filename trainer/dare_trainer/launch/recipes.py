@@ -17,10 +17,11 @@ from typing import Any
 from dare_reward import methods
 from dare_reward.errors import ConfigError
 
+from ..agent.config import CARRIED
+
 __all__ = ["Recipe", "find_recipe", "names", "parts", "recipe_file", "table", "tables"]
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-CARRIED = frozenset({"answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label"})
 
 
 @dataclass(frozen=True, slots=True)
