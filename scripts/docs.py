@@ -218,9 +218,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "url": url_table,
     "logs": partial(logs_table, "url"),
     "agent": partial(logs_table, "agent"),
-    "shadow": partial(
-        meanings, "dare_reward._scoring.shadow_methods:LOGS", "key", "meaning", form="`shadow_METHOD_{}`"
-    ),
+    "shadow": partial(meanings, "dare_reward.scoring.shadow_methods:LOGS", "key", "meaning", form="`shadow_METHOD_{}`"),
     "names": names_table,
     "charts": charts_table,
     "rules": rules_table,

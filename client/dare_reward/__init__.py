@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ._scoring.score import estimate
 from ._version import __version__
 from .errors import (
     ConfigError,
@@ -30,6 +29,7 @@ from .groups import Groups, Ragged
 from .inputs import AnsweredRollout, Group, Rollout
 from .methods import methods
 from .reply import GroupReply, Reply, Support
+from .scoring.score import estimate
 from .stopping.settled import GroupSettled, SettledReply, settled
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 import numpy as np
 
-from ._scoring.array_inputs import Columns, full_mask, read_columns
-from ._scoring.request import READING, VIEWS, check_shape, kind_of, option_tuple, read_answers
 from .answers.extraction.final_answer import EMPTY
+from .answers.rollouts import READING, kind_of, option_tuple, read_answers
 from .errors import RequestError
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
+from .scoring.array_inputs import Columns, full_mask, read_columns
+from .scoring.request import VIEWS, check_shape
 from .wire import MEDIA_TYPES, pack
 
 __all__ = ["Part", "Sending", "parts", "plain", "service_address", "split_address"]

@@ -29,18 +29,18 @@ import httpx
 from ._deadline import Deadline, install
 from ._outgoing import Part, Sending, parts, plain, service_address, split_address
 from ._reply_check import read_json
-from ._scoring.request import LIMITS
-from ._scoring.score import score
 from ._version import __version__
-from .advantages.update import Update
 from .answers import ANSWERS_VERSION
-from .configured import is_own, request_config_id
 from .errors import ConfigError, DareError, RefusedError, ReplyError, RequestError, UnavailableError
 from .inputs import Group
 from .methods import OTHER_NAMES, methods
 from .reply import Asked, CrossedReplyError, Reply, check_fit, with_reasons
 from .runs.line import asked_for, of_groups
 from .runs.log import run_log_of
+from .scoring.plan import is_own, request_config_id
+from .scoring.request import LIMITS
+from .scoring.score import score
+from .scoring.update import Update
 from .stopping.settled import SettledReply, decide, totals
 from .stopping.waves import RuleName, Waves
 

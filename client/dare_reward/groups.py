@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._segments import Bools, Floats, Ints, offsets, segment_sums
 from .errors import RequestError
 from .inputs import FIELDS, GROUP_FIELDS, Field
+from .segments import Bools, Floats, Ints, offsets, segment_sums
 
 __all__ = ["Groups", "Ragged", "View"]
 

@@ -15,7 +15,7 @@ Shapes of the inputs that hold numbers, for R rollouts:
 
 # No `from __future__ import annotations`: `Required` is seen in a real annotation only.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Required, TypedDict, get_args, get_type_hints
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Kind
+from .errors import unknown_name
 
 __all__ = [
     "ANSWERED_FIELDS",
@@ -39,6 +40,7 @@ __all__ = [
     "Rollout",
     "Shape",
     "Source",
+    "unknown_field",
 ]
 
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
@@ -73,6 +75,7 @@ class Input:
     gives    the scalar that follows from this input, and how: the mean or the sum of its unmasked tokens
     sent     clients send it as it is; they drop it otherwise, or send what follows from it
     seen     of a whole group's inputs: estimators see it (`Groups.column_P`)
+    also     what other tools call it, between blanks: a file may use these names, a request over HTTP may not
     """
 
     doc: str
@@ -83,6 +86,7 @@ class Input:
     gives: tuple[str, Literal["mean", "sum"]] | None = None
     sent: bool = True
     seen: bool = False
+    also: str = ""
 
 
 _META = Input("your own data, ignored", sent=False)
@@ -96,8 +100,15 @@ class AnsweredRollout(TypedDict, total=False):
 
     id: Annotated[Text, Input("default: the rollout's index")]
     answer: Annotated[Text, Input("final answer; wins over text; null: no answer", sent=False)]
-    text: Annotated[Text, Input("generated text, from which the answer is extracted", sent=False)]
-    finish_reason: Annotated[Text, Input("length: cut off, see the parameter truncated")]
+    text: Annotated[
+        Text,
+        Input(
+            "generated text, from which the answer is extracted",
+            sent=False,
+            also="completion response output generation output_text generated_text content message",
+        ),
+    ]
+    finish_reason: Annotated[Text, Input("length: cut off, see the parameter truncated", also="stop_reason finish")]
     meta: Annotated[Mapping[str, Any] | None, _META]
 
 
@@ -105,10 +116,23 @@ class Rollout(AnsweredRollout, total=False):
     """One rollout of a group. Which of these keys a method needs is in its entry (`dare_reward.methods()`)."""
 
     trained: Annotated[bool, Input("false: a vote only")]
-    correct: Annotated[Flag, Input("for diagnostics only")]
-    mean_entropy: Annotated[Number, Input("mean token entropy of the rollout in nats", **_NATS)]
-    num_tokens: Annotated[Count, Input("number of tokens that the policy generated", ge=0, le=MAX_TOKENS)]
-    sum_logprob: Annotated[Number, Input("sum of the sampled tokens' log-probabilities in nats", ge=-1e12, le=0)]
+    correct: Annotated[Flag, Input("for diagnostics only", also="is_correct")]
+    mean_entropy: Annotated[
+        Number,
+        Input("mean token entropy of the rollout in nats", also="entropy avg_entropy average_entropy", **_NATS),
+    ]
+    num_tokens: Annotated[
+        Count,
+        Input(
+            "number of tokens that the policy generated",
+            ge=0,
+            le=MAX_TOKENS,
+            also="completion_tokens response_length output_length",
+        ),
+    ]
+    sum_logprob: Annotated[
+        Number, Input("sum of the sampled tokens' log-probabilities in nats", ge=-1e12, le=0, also="cumulative_logprob")
+    ]
     mean_self_certainty: Annotated[
         Number, Input("mean over tokens of KL(uniform || policy), or of it plus ln V", **_NATS)
     ]
@@ -120,12 +144,25 @@ class Rollout(AnsweredRollout, total=False):
         Number, Input("mean probability of the reference's tokens without reasoning", **_SHARE)
     ]
     token_entropies: Annotated[
-        Numbers, Input("entropy of each generated token in nats", "tokens", gives=("mean_entropy", "mean"), **_NATS)
+        Numbers,
+        Input(
+            "entropy of each generated token in nats",
+            "tokens",
+            gives=("mean_entropy", "mean"),
+            also="entropies token_entropy",
+            **_NATS,
+        ),
     ]
     token_mask: Annotated[Flags, Input("which of these tokens the policy generated (tool output: false)", "tokens")]
     token_logprobs: Annotated[
         Numbers,
-        Input("log-probability of each sampled token in nats", "tokens", gives=("sum_logprob", "sum"), **_LOGPROB),
+        Input(
+            "log-probability of each sampled token in nats",
+            "tokens",
+            gives=("sum_logprob", "sum"),
+            also="logprobs log_probs output_logprobs",
+            **_LOGPROB,
+        ),
     ]
     token_self_certainty: Annotated[
         Numbers,
@@ -146,18 +183,40 @@ class Rollout(AnsweredRollout, total=False):
         Numbers,
         Input("probability of each token of the reference answer after this rollout's reasoning", "list", **_SHARE),
     ]
-    token_ids: Annotated[Counts, Input("generated token ids, for overlap diagnostics", "list", ge=0, le=MAX_TOKENS)]
+    token_ids: Annotated[
+        Counts,
+        Input(
+            "generated token ids, for overlap diagnostics",
+            "list",
+            ge=0,
+            le=MAX_TOKENS,
+            also="completion_ids response_ids output_ids",
+        ),
+    ]
     embedding: Annotated[Numbers, Input("embedding of the rollout's reasoning", "vector", ge=-1e6, le=1e6)]
 
 
 class Group(TypedDict, total=False):
     """The rollouts of one prompt, and what they have in common."""
 
-    group_id: Annotated[str, Input("default: the group's index", length=(1, 256))]
+    group_id: Annotated[
+        str,
+        Input(
+            "default: the group's index",
+            length=(1, 256),
+            also="prompt_id uid question_id problem_id task_id request_id custom_id idx id",
+        ),
+    ]
     kind: Annotated[Kind | None, Input("how answers are compared; default math")]
     options: Annotated[Options, Input("kind=choice: letters or their number; default A-J")]
-    prompt: Annotated[Text, Input("ignored", sent=False)]
-    label: Annotated[Text, Input("right answer, for diagnostics only (and method gt)")]
+    prompt: Annotated[Text, Input("ignored", sent=False, also="question problem query input prompts messages")]
+    label: Annotated[
+        Text,
+        Input(
+            "right answer, for diagnostics only (and method gt)",
+            also="ground_truth gold gold_answer target gts gt reference_answer expected_answer",
+        ),
+    ]
     reference: Annotated[Text, Input("for methods that need a reference answer", seen=True)]
     prompt_weight: Annotated[Number, Input("u_x of restrain", ge=0, le=1e6, seen=True)]
     entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]
@@ -170,7 +229,12 @@ class Group(TypedDict, total=False):
     verdicts: Annotated[
         Verdicts, Input("an external check's word on answers: true, false, or null where it could not tell")
     ]
-    rollouts: Required[Annotated[Sequence[Rollout], Input("")]]
+    rollouts: Required[
+        Annotated[
+            Sequence[Rollout],
+            Input("", also="responses completions outputs samples generations candidates"),
+        ]
+    ]
     second_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a paraphrase, for paired methods")]
     teacher_group: Annotated[Sequence[AnsweredRollout] | None, Input("rollouts of a teacher, for co_rewarding_2")]
     meta: Annotated[Mapping[str, Any] | None, _META]
@@ -221,6 +285,7 @@ class Field:
     required: bool = False
     sent: bool = True
     seen: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def rule(self) -> str:
@@ -294,6 +359,7 @@ def _field(name: str, hint: Any, required: bool) -> Field:
         required=required,
         sent=said.sent,
         seen=said.seen,
+        also=tuple(said.also.split()),
     )
 
 
@@ -307,3 +373,13 @@ ROLLOUT_FIELDS: Final = _read(Rollout)
 ANSWERED_FIELDS: Final = _read(AnsweredRollout)
 # The inputs of a rollout that hold numbers.
 FIELDS: Final[Mapping[str, Field]] = MappingProxyType({n: f for n, f in ROLLOUT_FIELDS.items() if f.is_array})
+
+
+def unknown_field(name: str, known: Collection[str]) -> str:
+    """A message for a key that is none of `known`: what other tools mean by it, or the likeliest ones meant."""
+    for field in (*GROUP_FIELDS.values(), *ROLLOUT_FIELDS.values()):
+        # `answer` of a group is its label; beside a rollout's text a file's `answer` is read as the label too.
+        also = (*field.also, "answer") if field.name == "label" else field.also
+        if field.name in known and (name in also or f"{name}s" in also):
+            return f"unknown field {name!r}. Did you mean {field.name}?"
+    return unknown_name("field", name, known)

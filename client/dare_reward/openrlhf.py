@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from ._scoring.request import READING, read_answers
-from ._scoring.shadow_methods import UNKNOWN
-from ._scoring.shadow_methods import log_names as shadow_log_names
-from ._scoring.shadow_methods import logs as shadow_logs
 from .answers import Kind, classify, grade, option_letters
+from .answers.rollouts import READING, read_answers
 from .errors import ConfigError, RequestError
 from .inputs import GROUP_FIELDS
 from .params import parameters
 from .reply import GroupReply
+from .scoring.shadow_methods import UNKNOWN
+from .scoring.shadow_methods import log_names as shadow_log_names
+from .scoring.shadow_methods import logs as shadow_logs
 
 __all__ = [
     "GRID",

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ._reply_check import COLUMNS, FACTS, SECOND, check_types, read_json
-from ._segments import offsets
 from .answers.extraction.final_answer import EMPTY
 from .errors import FrameError, ReplyError
 from .groups import Ragged
 from .inputs import FIELDS
 from .methods import OTHER_NAMES
+from .segments import offsets
 from .wire import pack, unpack
 
 __all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit", "group_json", "with_reasons"]

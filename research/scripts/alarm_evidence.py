@@ -22,9 +22,9 @@ import numpy as np
 
 from dare_research.training.grpo_run import REPORTED
 from dare_research.training.parts import PARTS
-from dare_reward._segments import Floats
 from dare_reward.commands.methods import markdown
 from dare_reward.report.verdict import RULES, rules_by_step, word_of
+from dare_reward.segments import Floats
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "alarm.md"

@@ -59,7 +59,7 @@ def recorded(name: str) -> tuple[list[list[str | None]], list[list[float]]]:
     path = ROOT / name
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as lines:
         groups = [json.loads(line) for line in lines]
-    reply = dare_reward.estimate(groups, method="ttrl", limits=dare_reward._scoring.request.UNLIMITED)  # noqa: SLF001
+    reply = dare_reward.estimate(groups, method="ttrl", limits=dare_reward.scoring.request.UNLIMITED)
     entropies = [
         [float(np.mean(r.get("token_entropies") or r.get("mean_entropy", np.nan))) for r in g["rollouts"]]
         for g in groups
@@ -85,7 +85,7 @@ def games(
 
 
 def _looks(groups: Groups, method: str, votes: int, draws: int) -> Iterator[Look]:
-    reply = dare_reward.estimate(groups, method=method, limits=dare_reward._scoring.request.UNLIMITED)  # noqa: SLF001
+    reply = dare_reward.estimate(groups, method=method, limits=dare_reward.scoring.request.UNLIMITED)
     to_come = np.full(len(groups.sizes_P), VOTES - votes)
     ballots = find("ttrl").ballots
     assert ballots is not None

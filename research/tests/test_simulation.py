@@ -17,13 +17,13 @@ from dare_research.simulation.measure import measure
 from dare_research.simulation.model import Scenario, draw_prompts, draw_sample, group_rollouts, shuffled
 from dare_research.simulation.simulate import QUICK, simulate
 from dare_research.simulation.tabular import Training, _softmax, _step, train, train_arms
-from dare_reward._scoring.score import estimate
 from dare_reward.analysis import entropy_auroc, group_auroc, latent_correlation
 from dare_reward.analysis.calibrate import GRID, fit_exponent
 from dare_reward.analysis.labels import mode_answers
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods
+from dare_reward.scoring.score import estimate
 
 STUDY = Place(Path(__file__).parents[1])
 

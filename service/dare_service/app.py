@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dare_reward import Reply, __version__, methods
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
-from dare_reward.methods import Method, find, settle, specs
+from dare_reward.estimators.method import Method
+from dare_reward.methods import find, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
 from . import openapi

@@ -13,10 +13,10 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
 from dare_reward import __version__, estimate
-from dare_reward.advantages.update import update_specs
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.params import Spec
+from dare_reward.scoring.update import update_specs
 from dare_reward.stopping.waves import wave_specs
 
 from .joins.url_options import EXPLICIT_SPECS, URL_SPECS

@@ -10,14 +10,14 @@ from typing import Any
 from pydantic_core import to_json
 
 from dare_reward import Reply
-from dare_reward._scoring.score import scored
-from dare_reward._scoring.shadow_methods import read_names
-from dare_reward.advantages.update import Update, update_specs
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.methods import find, specs
 from dare_reward.params import Spec
+from dare_reward.scoring.score import scored
+from dare_reward.scoring.shadow_methods import read_names
+from dare_reward.scoring.update import Update, update_specs
 from dare_reward.wire import unpack
 
 from .body import Form

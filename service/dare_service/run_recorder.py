@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-from dare_reward._scoring.score import ScoredGroups
 from dare_reward.runs.line import of_scored
+from dare_reward.scoring.score import ScoredGroups
 
 from .keeper.link import Link
 from .keeper.messages import Setup

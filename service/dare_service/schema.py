@@ -18,11 +18,11 @@ from pydantic import Field as Rule
 from pydantic_core import InitErrorDetails, from_json
 from typing_extensions import TypedDict
 
-from dare_reward._scoring.request import LIMITS, Limits
-from dare_reward.advantages.update import update_specs
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.params import Spec
 from dare_reward.reply import Reply
+from dare_reward.scoring.request import LIMITS, Limits
+from dare_reward.scoring.update import update_specs
 from dare_reward.stopping.settled import SettledReply
 from dare_reward.stopping.waves import wave_specs
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from dare_reward._scoring.request import Limits
 from dare_reward.errors import DareError, RequestError, misspelt_variables
 from dare_reward.methods import read_line
 from dare_reward.runs.line import asked_for
+from dare_reward.scoring.request import Limits
 
 __all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", "unread"]
 

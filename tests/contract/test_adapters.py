@@ -20,12 +20,12 @@ import pytest
 import tokenizers
 
 import dare_reward
-from dare_reward.advantages.update import update_specs
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.openrlhf import AnswerRules
 from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
+from dare_reward.scoring.update import update_specs
 from dare_reward.stacks import easyr1, slime, swift, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_masks import outside_answer

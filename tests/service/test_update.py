@@ -5,8 +5,8 @@ import json
 import pytest
 
 import dare_reward
-from dare_reward.advantages.update import update_specs
 from dare_reward.reply import Reply
+from dare_reward.scoring.update import update_specs
 from dare_reward.wire import pack
 
 FRAME = {"content-type": "application/vnd.safetensors", "accept": "application/vnd.safetensors"}

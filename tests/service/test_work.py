@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from dare_reward import estimate
-from dare_reward._scoring.request import LIMITS
 from dare_reward.answers.classes import key_of
+from dare_reward.scoring.request import LIMITS
 from dare_service.app import create_app
 from dare_service.body import Disconnected
 from dare_service.joins import openrlhf_body

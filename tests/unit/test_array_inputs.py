@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward._scoring.array_inputs import read_columns
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups, Ragged
 from dare_reward.inputs import FIELDS
+from dare_reward.scoring.array_inputs import read_columns
 
 
 def where(i):

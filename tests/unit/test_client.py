@@ -24,9 +24,9 @@ import dare_reward
 import dare_reward.client
 from dare_reward import AsyncClient, Client, ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
 from dare_reward._outgoing import Sending, parts
-from dare_reward._scoring.score import estimate
 from dare_reward.client import environment_token
 from dare_reward.methods import methods
+from dare_reward.scoring.score import estimate
 from dare_reward.wire import unpack
 from dare_service.app import create_app
 from dare_service.settings import Settings

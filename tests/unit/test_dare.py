@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import dare_reward
 from dare_reward import RequestError, estimate
 from dare_reward.estimators.dare import METHODS, _bonus, _preset, dare
+from dare_reward.estimators.method import Method
 from dare_reward.groups import Groups
-from dare_reward.methods import Method, find, methods, specs
+from dare_reward.methods import find, methods, specs
 
 ENTROPY = st.floats(0, 50, allow_subnormal=True)
 ROLLOUT = st.tuples(st.sampled_from(["1", "2", "3", "x", "y", None]), ENTROPY)

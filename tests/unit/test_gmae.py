@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward import estimate
-from dare_reward._scoring.request import Limits
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.estimators.gmae import _marginal
+from dare_reward.scoring.request import Limits
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "new_methods.json").read_text())
 # A context in which the first seen leader wins has no closed form: `tie=split` is its mean over all orders.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward._segments import segment_means
 from dare_reward.groups import Groups
+from dare_reward.segments import segment_means
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "dare.json").read_text())
 TOLERANCE = GOLDEN["tolerance"]

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 import dare_reward
 from dare_reward._outgoing import Sending, parts
-from dare_reward._scoring.request import LIMITS, prepare
 from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
+from dare_reward.scoring.request import LIMITS, prepare
 from dare_service.schema import Parser, components
 
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}

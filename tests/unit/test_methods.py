@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 import dare_reward
 from dare_reward import Client
 from dare_reward.errors import RequestError
+from dare_reward.estimators.method import Evidence, Method
 from dare_reward.groups import Groups
-from dare_reward.methods import Evidence, Method, find, methods, require_rewards, specs
+from dare_reward.methods import find, methods, require_rewards, specs
 from dare_service.reward_request import QUERY_KEYS as REWARD_KEYS
 from dare_service.settled_request import QUERY_KEYS as SETTLED_KEYS
 

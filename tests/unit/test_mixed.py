@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward import configured
-from dare_reward._scoring.score import score
 from dare_reward.advantages import ADVANTAGES
-from dare_reward.advantages.update import Update
 from dare_reward.errors import RequestError
-from dare_reward.methods import Method, config_id, find, methods, settle
+from dare_reward.estimators.method import Method
+from dare_reward.methods import config_id, find, methods, settle
+from dare_reward.scoring import plan
+from dare_reward.scoring.score import score
+from dare_reward.scoring.update import Update
 
 CONSENT = "allow_experimental"
 
@@ -179,8 +180,8 @@ def test_a_reply_of_a_mixed_request_travels(full_groups):
 
 def test_each_configuration_is_settled_once(monkeypatch):
     calls = []
-    real = configured.config_id
-    monkeypatch.setattr(configured, "config_id", lambda *a: calls.append(a) or real(*a))
+    real = plan.config_id
+    monkeypatch.setattr(plan, "config_id", lambda *a: calls.append(a) or real(*a))
     sent = [{"group_id": str(i), "params": {"alpha": i / 200}, "rollouts": [{"answer": "1"}]} for i in range(100)]
     reply = dare_reward.estimate(sent * 1, method="dare", missing_entropy="frequency")
     assert len({g.config_id for g in reply.groups}) == 100

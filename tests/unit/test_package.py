@@ -42,11 +42,6 @@ def test_nothing_that_is_shipped_names_the_studies_package():
             assert "dare_research" not in file.read_text(), file
 
 
-# What the service and the trainer may import beside the public modules of `dare_reward`: parsing and scoring, which they
-# do as `dare_reward.estimate` does, and arrays with their names. The rest of the private modules is nobody's business.
-SHARED = {"_scoring", "_segments"}
-
-
 def modules_of(file):
     """Every module that a file names in an import, wherever it stands, with the names that are taken from it."""
     for node in ast.walk(ast.parse(file.read_text())):
@@ -58,12 +53,12 @@ def modules_of(file):
             yield node.value
 
 
-@pytest.mark.parametrize("room", ["service", "trainer"])
-def test_private_modules_are_shared_by_a_short_list(room):
-    names = {m for file in (ROOT / room).rglob("*.py") for m in modules_of(file) if m.startswith("dare_reward.")}
-    parts = {part for name in names for part in name.split(".")[1:] if part.startswith("_") and part != "__version__"}
-    assert parts
-    assert parts <= SHARED
+@pytest.mark.parametrize("package", sorted(PACKAGES.keys() - {"dare_reward"}))
+def test_what_has_an_underscore_stays_in_its_package(package):
+    names = {m for file in (ROOT / PACKAGES[package]).rglob("*.py") for m in modules_of(file)}
+    names = {name for name in names if name.startswith("dare_reward.")}
+    assert names or package not in PRODUCT
+    assert {n for n in names if any(p.startswith("_") and p != "__version__" for p in n.split(".")[1:])} == set()
 
 
 def loaded(code):

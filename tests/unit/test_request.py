@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward._scoring.request import Limits
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.groups import Groups, Ragged
+from dare_reward.scoring.request import Limits
 
 
 def rollout(**changes):

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dare_reward import _segments as segments
-from dare_reward._segments import blocks, offsets, segment_means, segment_quantiles, segment_sort, segment_sums
+from dare_reward import segments
+from dare_reward.segments import blocks, offsets, segment_means, segment_quantiles, segment_sort, segment_sums
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=30)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward._scoring.request import prepare
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find
+from dare_reward.scoring.request import prepare
 from dare_reward.stopping import (
     Tally,
     Waves,

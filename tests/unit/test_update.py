@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward.advantages import ear
-from dare_reward.advantages.update import Update, update_specs
 from dare_reward.analysis.leader import leader_probability
 from dare_reward.errors import ReplyError, RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import methods
 from dare_reward.reply import Asked, check_fit
+from dare_reward.scoring.update import Update, update_specs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "new_methods.json").read_text())
 ANSWERS = st.lists(st.sampled_from([*"aaaabbcde", None]), min_size=1, max_size=16)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import dare_reward
-from dare_reward._scoring import request
 from dare_reward.errors import RequestError
+from dare_reward.scoring import request
 
 CONSENT = {"allow_experimental": True}
 

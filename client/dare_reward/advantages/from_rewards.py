@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .._segments import Bools, Floats, Ints
 from ..errors import RequestError, unknown_value
+from ..segments import Bools, Floats, Ints
 
 __all__ = [
     "ADVANTAGES",

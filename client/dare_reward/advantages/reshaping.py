@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._segments import Bools, Floats, Ints
+from ..segments import Bools, Floats, Ints
 
 __all__ = ["ear"]
 

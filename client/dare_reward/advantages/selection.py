@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._segments import Bools, Ints, offsets
 from ..groups import Groups
+from ..segments import Bools, Ints, offsets
 
 __all__ = ["ddrl_flags", "select_ddrl", "training_size"]
 

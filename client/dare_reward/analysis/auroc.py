@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from .._segments import Bools, Floats, offsets
 from ..groups import Groups
+from ..segments import Bools, Floats, offsets
 from .bootstrap import Interval, mean_interval, ratio_interval
 
 __all__ = ["EntropyAuroc", "entropy_auroc", "group_auroc", "matched_pairs", "pooled_auroc"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._segments import Floats
 from ..groups import Groups
+from ..segments import Floats
 from .bootstrap import Interval, mean_interval
 from .labels import known_groups, mode_answers, right_answers, share_right
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._segments import Floats
+from ..segments import Floats
 
 __all__ = ["RESAMPLES", "Interval", "mean_interval", "ratio_interval"]
 

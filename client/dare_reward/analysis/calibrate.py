@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from .._segments import Bools, Floats, Ints
 from ..estimators.dare import distribution
 from ..groups import Groups
 from ..methods import write_line
+from ..segments import Bools, Floats, Ints
 from .auroc import group_auroc
 from .bootstrap import Interval, mean_interval
 from .labels import known_groups, right_answers

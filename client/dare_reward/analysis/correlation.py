@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._segments import Floats
+from ..segments import Floats
 
 __all__ = ["Consistency", "answer_counts", "latent_correlation", "marginal_consistency"]
 

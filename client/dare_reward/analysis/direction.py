@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._segments import Floats
 from ..groups import Groups
+from ..segments import Floats
 from .labels import known_groups, share_right
 
 __all__ = ["direction_gain", "direction_of_counts", "normalised"]

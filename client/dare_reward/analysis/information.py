@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Floats, Ints
+from ..segments import Floats, Ints
 
 __all__ = ["Information", "entropy", "mutual_information", "quantile_bins"]
 

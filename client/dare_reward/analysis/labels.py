@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._segments import Bools, Floats
 from ..groups import Groups
+from ..segments import Bools, Floats
 
 __all__ = ["known_groups", "mode_answers", "right_answers", "share_right"]
 

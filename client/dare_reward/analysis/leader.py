@@ -7,8 +7,8 @@ from math import comb
 
 import numpy as np
 
-from .._segments import offsets
 from ..groups import Groups
+from ..segments import offsets
 
 __all__ = ["leader_probabilities", "leader_probability"]
 

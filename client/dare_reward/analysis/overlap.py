@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Floats, Ints
+from ..segments import Floats, Ints
 
 __all__ = ["KINDS", "every_overlap", "mean_overlap", "rollout_overlap"]
 

@@ -8,8 +8,8 @@ from zlib import crc32
 
 import numpy as np
 
-from .._segments import Floats, Ints, offsets
 from ..groups import Groups
+from ..segments import Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval
 from .labels import known_groups, right_answers
 

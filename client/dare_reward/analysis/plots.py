@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._segments import Floats
 from ..errors import ConfigError, RequestError
 from ..files.output import check_free, whole_file
 from ..groups import Groups
+from ..segments import Floats
 from .auroc import group_auroc
 
 __all__ = ["draw", "new_figure", "prepare_figures", "save"]

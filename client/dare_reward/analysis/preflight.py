@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .._segments import Floats
 from ..groups import Groups
+from ..segments import Floats
 from .calibrate import GATE, LEVEL, MINIMUM, WORTH, Calibration, calibrate
 
 __all__ = ["WEAK", "Preflight", "Verdict", "decide", "preflight", "warnings"]

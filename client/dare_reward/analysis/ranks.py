@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._segments import Floats
+from ..segments import Floats
 
 __all__ = ["mean_ranks", "rank_correlation"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Bools, Floats, offsets
 from ..groups import Groups
 from ..methods import find
+from ..segments import Bools, Floats, offsets
 from .auroc import entropy_auroc
 from .bias import estimator_error, mv_bias
 from .bootstrap import Interval, mean_interval

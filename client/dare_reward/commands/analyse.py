@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.analysis.plots import draw, prepare_figures
 from dare_reward.analysis.summary import summarise
+from dare_reward.answers.rollouts import ANSWER_SPECS
 
 from .command import AUTHORS, add_command, add_seed
 from .group_lines import add_file, add_param, chosen_params, missing_entropies, warn

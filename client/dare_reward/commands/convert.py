@@ -8,10 +8,10 @@ import sys
 from contextlib import ExitStack
 from typing import Any
 
-from dare_reward._scoring.request import UNLIMITED, prepare
 from dare_reward.errors import RequestError
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Faults
+from dare_reward.scoring.request import UNLIMITED, prepare
 
 from .closing import Closing
 from .command import add_command

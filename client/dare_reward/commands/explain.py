@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._scoring.diagnostics import correctness
-from dare_reward._scoring.request import ANSWER_SPECS, READING, UNLIMITED, kind_of, option_tuple, prepare, read_answers
-from dare_reward._scoring.score import estimate, score
 from dare_reward.answers import classify
+from dare_reward.answers.rollouts import ANSWER_SPECS, READING, kind_of, option_tuple, read_answers
 from dare_reward.commands.tables import Screen, add_wide, group_table, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError
 from dare_reward.files.reader import Faults, Reader
@@ -22,6 +20,9 @@ from dare_reward.methods import find, settle, specs
 from dare_reward.openrlhf import COMPARING
 from dare_reward.printable import printable
 from dare_reward.reply import GroupReply, Reply
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_reward.scoring.score import estimate, score
 
 from .closing import Closing
 from .command import add_command

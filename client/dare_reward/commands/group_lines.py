@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dare_reward._scoring.request import ANSWER_SPECS
+from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
 from dare_reward.files.reader import Reader

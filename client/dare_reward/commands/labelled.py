@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dare_reward._scoring.diagnostics import correctness
-from dare_reward._scoring.request import UNLIMITED, Prepared, prepare
-from dare_reward._segments import Floats, offsets
 from dare_reward.analysis.labels import known_groups
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate
 from dare_reward.files.reader import Faults, Reader
 from dare_reward.groups import Groups
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
+from dare_reward.segments import Floats, offsets
 
 from .closing import Closing
 from .group_lines import warn

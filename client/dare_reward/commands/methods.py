@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from dare_reward._scoring.request import ANSWER_SPECS
 from dare_reward.advantages import ADVANTAGES, Advantage
+from dare_reward.answers.rollouts import ANSWER_SPECS
+from dare_reward.estimators.method import Method
 from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field
-from dare_reward.methods import EXPERIMENTAL, Method, find, methods
+from dare_reward.methods import EXPERIMENTAL, find, methods
 from dare_reward.params import Spec
 
 from .command import LOOKUP, add_command

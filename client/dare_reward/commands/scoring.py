@@ -10,9 +10,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from dare_reward._scoring.score import estimate
 from dare_reward.errors import DareError, RefusedError, RequestError, misspelt_variables
 from dare_reward.reply import GroupReply, Reply
+from dare_reward.scoring.score import estimate
 
 from .group_lines import warn
 

@@ -18,12 +18,12 @@ from typing import Annotated
 
 import numpy as np
 
-from .._segments import Bools, Floats
 from ..advantages import pass_at_k_pair
 from ..groups import Groups
-from ..methods import Estimate, Method, When
 from ..params import Param
+from ..segments import Bools, Floats
 from .common import by_answer
+from .method import Estimate, Method, When
 from .ttrl import majority
 
 __all__ = ["METHODS", "cocov"]

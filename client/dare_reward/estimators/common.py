@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Bools, Floats
 from ..groups import Groups
-from ..methods import Estimate
+from ..segments import Bools, Floats
+from .method import Estimate
 
 __all__ = ["by_answer", "by_rollout", "no_groups", "share_of", "share_of_votes"]
 

@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from .._segments import segment_means, segment_sums
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
+from ..segments import segment_means, segment_sums
 from .common import by_answer, share_of
+from .method import Estimate, Method
 from .trace_confidence import narrow_groups, top_two
 
 __all__ = ["METHODS", "compass"]

@@ -21,12 +21,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from .._segments import Bools, Floats
 from ..errors import GroupError, RequestError
 from ..groups import Groups
-from ..methods import Estimate, Method, lacking
 from ..params import Param
+from ..segments import Bools, Floats
 from .common import share_of
+from .method import Estimate, Method, lacking
 
 __all__ = ["EPS_SCALE", "EXPONENT", "METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from ..advantages.selection import ddrl_flags, select_ddrl
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
 from .common import by_answer
+from .method import Estimate, Method
 from .ttrl import majority
 
 __all__ = ["METHODS", "ddrl"]

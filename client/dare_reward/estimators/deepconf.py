@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from .._segments import Floats, segment_quantiles
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
+from ..segments import Floats, segment_quantiles
 from .common import by_answer, share_of
+from .method import Estimate, Method
 from .trace_confidence import Trace, narrow_groups, token_confidence, window_confidence
 
 __all__ = ["METHODS", "deepconf"]

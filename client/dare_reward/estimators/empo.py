@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import numpy as np
 
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
+from .method import Estimate, Method
 
 __all__ = ["METHODS", "empo"]
 

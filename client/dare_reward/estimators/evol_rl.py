@@ -18,11 +18,11 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Bools, Floats, offsets
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
+from ..segments import Bools, Floats, offsets
 from .common import by_answer
+from .method import Estimate, Method
 from .ttrl import majority
 
 __all__ = ["METHODS", "evol_rl"]

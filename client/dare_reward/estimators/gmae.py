@@ -32,11 +32,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Floats, offsets
 from ..groups import Groups
-from ..methods import Estimate, Method, WholeBatch
 from ..params import Param
+from ..segments import Floats, offsets
 from .common import by_answer
+from .method import Estimate, Method, WholeBatch
 
 __all__ = ["METHODS", "gmae"]
 

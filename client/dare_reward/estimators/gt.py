@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..groups import Groups
-from ..methods import Estimate, Method
 from .common import by_rollout
+from .method import Estimate, Method
 
 __all__ = ["METHODS", "gt"]
 

@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 import numpy as np
 
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
 from .common import by_rollout
+from .method import Estimate, Method
 
 __all__ = ["METHODS", "intuitor"]
 

@@ -12,9 +12,9 @@ from typing import Annotated
 import numpy as np
 
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
 from .common import by_rollout
+from .method import Estimate, Method
 from .ttrl import majority
 
 __all__ = ["METHODS", "jury_rl"]

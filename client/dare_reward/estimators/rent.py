@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
 from .common import by_rollout
+from .method import Estimate, Method
 
 __all__ = ["METHODS", "em_rl_sequence", "em_rl_token", "rent"]
 

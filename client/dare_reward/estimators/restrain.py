@@ -16,11 +16,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from .._segments import Floats
 from ..groups import Groups
-from ..methods import Estimate, Method, When
 from ..params import Param
+from ..segments import Floats
 from .common import by_answer, share_of_votes
+from .method import Estimate, Method, When
 
 __all__ = ["METHODS", "restrain"]
 

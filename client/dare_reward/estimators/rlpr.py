@@ -11,11 +11,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from .._segments import Bools, segment_means, segment_sums
 from ..groups import Groups
-from ..methods import Estimate, Method, When
 from ..params import Param
+from ..segments import Bools, segment_means, segment_sums
 from .common import by_rollout
+from .method import Estimate, Method, When
 
 __all__ = ["METHODS", "rlpr", "verifree"]
 

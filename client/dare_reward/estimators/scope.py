@@ -21,11 +21,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Floats, Ints, offsets
 from ..groups import Groups, Ragged
-from ..methods import Estimate, Method, When
 from ..params import Param
+from ..segments import Floats, Ints, offsets
 from .common import by_answer, share_of
+from .method import Estimate, Method, When
 from .trace_confidence import generated_ends, narrow_groups, step_confidence, token_confidence
 
 __all__ = ["METHODS", "scope"]

@@ -15,11 +15,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from .._segments import Bools, Floats, Ints, blocks, offsets, segment_quantiles
 from ..groups import Groups, Ragged
-from ..methods import Estimate, Method
 from ..params import Param
+from ..segments import Bools, Floats, Ints, blocks, offsets, segment_quantiles
 from .common import by_answer
+from .method import Estimate, Method
 from .ttrl import majority
 
 __all__ = ["METHODS", "spine"]

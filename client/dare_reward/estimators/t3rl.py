@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import Param
 from .common import by_answer, share_of
+from .method import Estimate, Method
 
 __all__ = ["METHODS", "t3rl"]
 

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from .._segments import BLOCK, Floats, Ints, offsets, segment_means, segment_sums
 from ..errors import GroupError
 from ..groups import Groups, Ragged
+from ..segments import BLOCK, Floats, Ints, offsets, segment_means, segment_sums
 
 __all__ = [
     "Trace",

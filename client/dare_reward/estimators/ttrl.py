@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from .._segments import Bools, Ints
 from ..groups import Groups
-from ..methods import Ballots, Estimate, Method
 from ..params import Param
+from ..segments import Bools, Ints
+from .method import Ballots, Estimate, Method
 
 __all__ = ["METHODS", "majority", "ttrl"]
 

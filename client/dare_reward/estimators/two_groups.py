@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .._segments import Bools, Floats
 from ..groups import Groups, View
-from ..methods import Estimate, Method
+from ..segments import Bools, Floats
 from .common import by_answer
+from .method import Estimate, Method
 
 __all__ = ["METHODS", "co_rewarding_1", "co_rewarding_2", "self_harmony"]
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from ..groups import Groups
-from ..methods import Estimate, Method
 from ..params import REQUIRED, Param
 from .dare import EPS_SCALE, EXPONENT, NATS, POWER, SCALE, Missing, Weight, distribution
+from .method import Estimate, Method
 
 __all__ = ["METHODS", "weighted_vote"]
 

@@ -7,8 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from .._scoring.request import UNLIMITED, prepare
-from .._scoring.score import ScoredGroups, scored
 from ..errors import RequestError
 from ..files.content import GZIP, open_values
 from ..files.entropy_estimates import EntropyEstimate
@@ -16,6 +14,8 @@ from ..files.reader import Faults, Reader
 from ..files.shapes import is_logged
 from ..runs.line import ASKED, objects, of_scored
 from ..runs.reader import SEGMENT, check_version, read_run
+from ..scoring.request import UNLIMITED, prepare
+from ..scoring.score import ScoredGroups, scored
 
 __all__ = ["is_run", "lines_of", "read_lines", "run_lines"]
 

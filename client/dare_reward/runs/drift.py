@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from .._scoring.diagnostics import correctness
-from .._scoring.request import UNLIMITED, prepare
 from ..analysis.calibrate import GRID, METHOD, MINIMUM, TRIED
 from ..analysis.preflight import Preflight, preflight
 from ..errors import RequestError
 from ..methods import config_id, settle
+from ..scoring.diagnostics import correctness
+from ..scoring.request import UNLIMITED, prepare
 from .stored import by_step, stored_group
 
 __all__ = ["Window", "exponent_of", "fits", "last_window"]

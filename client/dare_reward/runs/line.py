@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from .._scoring.array_inputs import read_columns
-from .._scoring.request import kind_of, option_tuple
-from .._scoring.score import ScoredGroups
-from .._segments import Bools, Floats, Ints, offsets
 from ..answers import Kind
 from ..answers.classes import grades
+from ..answers.rollouts import kind_of, option_tuple
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS
 from ..reply import GroupReply, Reply, group_json
+from ..scoring.array_inputs import read_columns
+from ..scoring.score import ScoredGroups
+from ..segments import Bools, Floats, Ints, offsets
 
 __all__ = [
     "ASKED",

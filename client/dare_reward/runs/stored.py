@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from .._scoring.request import LIMITS
 from ..inputs import FIELDS
+from ..scoring.request import LIMITS
 
 __all__ = ["by_step", "stored_group"]
 

@@ -19,7 +19,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from .._outgoing import split_address
-from ..advantages.update import Update, update_specs
 from ..errors import (
     ConfigError,
     DareError,
@@ -32,6 +31,7 @@ from ..errors import (
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..runs.line import asked_for
+from ..scoring.update import Update, update_specs
 from .collapse import ON_COLLAPSE, RunWatch, watch_of
 from .report import logger, numbers, say_once, watch_answers
 
@@ -72,7 +72,7 @@ class Scorer:
     """Where and how to score: picklable, hashable; a connection belongs to a process (and an event loop), not to it.
 
     on_error    when the service stays away and no fallback is allowed: raise; abstain (None); zero
-    update      what is asked beside rewards: advantage, selection and the like (`dare_reward.advantages.update`)
+    update      what is asked beside rewards: advantage, selection and the like (`dare_reward.scoring.update`)
     train_on    all: every generated token; reasoning: not the final answer's (`dare_reward.stacks.answer_masks`)
     run         name of the run, in the service's log and in a run log
     on_collapse   off; warn: say in the log where the run sharpens or collapses; stop: also end the training where it

@@ -15,11 +15,11 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from .._scoring.score import pseudo_label
-from .._segments import Bools, Floats, Ints, offsets
+from ..estimators.method import Estimate
 from ..groups import Groups
-from ..methods import Estimate
 from ..params import Param
+from ..scoring.score import pseudo_label
+from ..segments import Bools, Floats, Ints, offsets
 from .rules import Prior
 
 __all__ = ["Outlook", "outlook", "rewards"]

@@ -16,11 +16,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from .._segments import Bools, Floats, Ints, offsets
 from ..analysis.leader import leader_probability
 from ..errors import RequestError
-from ..methods import Ballots
+from ..estimators.method import Ballots
 from ..params import Param
+from ..segments import Bools, Floats, Ints, offsets
 
 __all__ = [
     "Tally",

@@ -9,18 +9,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from .._scoring.request import ANSWER_SPECS, LIMITS, Limits, Prepared, prepare
-from .._scoring.score import NO_COLUMNS, count_steps, pseudo_label
-from .._segments import Bools, Floats, Ints
 from .._version import __version__
 from ..answers import ANSWERS_VERSION
 from ..answers.effort import Effort
-from ..configured import Configured, plan_of, request_config_id
+from ..answers.rollouts import ANSWER_SPECS
 from ..errors import LimitError, ReplyError, RequestError
+from ..estimators.method import Estimate
 from ..groups import Groups
 from ..inputs import Group
-from ..methods import Estimate, settle
+from ..methods import settle
 from ..reply import CrossedReplyError, Problem
+from ..scoring.plan import Configured, plan_of, request_config_id
+from ..scoring.request import LIMITS, Limits, Prepared, prepare
+from ..scoring.score import NO_COLUMNS, count_steps, pseudo_label
+from ..segments import Bools, Floats, Ints
 from .futures import outlook, rewards
 from .rules import flip_risk, locked, tallies
 from .waves import VOTE_RULES, RuleName, Waves

@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import parse_qsl
 
-from .._segments import Bools
 from ..errors import RequestError, unknown_name
+from ..estimators.method import Method
 from ..inputs import FIELDS, GROUP_FIELDS
-from ..methods import Method, methods
+from ..methods import methods
 from ..params import Param, Spec, parameters, resolve
+from ..segments import Bools
 from .futures import rewards
 from .rules import adaptive_consistency, bayesian, predictive
 

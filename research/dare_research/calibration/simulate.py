@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._segments import Floats
 from dare_reward.analysis.calibrate import GRID, VOTE, fit_exponent
 from dare_reward.analysis.labels import right_answers
 from dare_reward.methods import find
+from dare_reward.segments import Floats
 
 from ..simulation.model import Scenario, draw_prompts, draw_sample
 

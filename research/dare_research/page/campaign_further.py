@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dare_reward._segments import Floats
+from dare_reward.segments import Floats
 
 from ..statistics.contrasts import Contrast, contrast
 from ..training.corpus import REGIMES

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._segments import Floats
 from dare_reward.errors import ConfigError
 from dare_reward.files.output import whole_file
+from dare_reward.segments import Floats
 
 from ..training.arms import ALL_ARMS
 from ..training.parts import PARTS

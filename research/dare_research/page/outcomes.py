@@ -8,8 +8,8 @@ from math import comb
 
 import numpy as np
 
-from dare_reward._segments import Bools, Floats
 from dare_reward.errors import RequestError
+from dare_reward.segments import Bools, Floats
 
 from ..statistics.contrasts import MARGIN, RESAMPLES, Contrast, Nested, Shared, contrast
 from ..training.arms import ALL_ARMS

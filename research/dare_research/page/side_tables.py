@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dare_reward._segments import Floats
+from dare_reward.segments import Floats
 
 from ..training.records import TrainedRun
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of

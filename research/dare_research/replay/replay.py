@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from dare_reward._scoring.request import READING
-from dare_reward._scoring.score import score
-from dare_reward._segments import Floats
+from dare_reward.answers.rollouts import READING
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 from dare_reward.runs.stored import by_step, stored_group
+from dare_reward.scoring.score import score
+from dare_reward.segments import Floats
 
 __all__ = ["Difference", "Totals", "label_is_right", "replay"]
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dare_reward._scoring.score import pseudo_label
-from dare_reward._segments import Bools, Floats
 from dare_reward.analysis import normalised
+from dare_reward.estimators.method import Method
 from dare_reward.groups import Groups
-from dare_reward.methods import Method, methods
+from dare_reward.methods import methods
+from dare_reward.scoring.score import pseudo_label
+from dare_reward.segments import Bools, Floats
 
 from .model import Sample, shuffled
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._segments import Bools, Floats
 from dare_reward.analysis import (
     direction_gain,
     entropy_auroc,
@@ -18,6 +17,7 @@ from dare_reward.analysis import (
     right_answers,
     standard_error,
 )
+from dare_reward.segments import Bools, Floats
 
 from .arms import Opinion, judge
 from .model import Sample, Scenario, draw_prompts, draw_sample

@@ -17,8 +17,8 @@ from math import erf, sqrt
 
 import numpy as np
 
-from dare_reward._segments import Floats, Ints
 from dare_reward.groups import Groups
+from dare_reward.segments import Floats, Ints
 
 __all__ = ["Prompts", "Sample", "Scenario", "draw_prompts", "draw_sample", "group_rollouts", "shuffled"]
 

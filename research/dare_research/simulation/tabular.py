@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._segments import Floats
 from dare_reward.analysis import standard_error, steps_to_threshold
+from dare_reward.segments import Floats
 
 from .arms import judge
 from .model import Sample, Scenario, draw_prompts, draw_sample

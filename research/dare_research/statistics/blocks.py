@@ -8,8 +8,8 @@ from math import factorial, prod
 
 import numpy as np
 
-from dare_reward._segments import Floats
 from dare_reward.analysis import mean_ranks
+from dare_reward.segments import Floats
 
 __all__ = ["MOST", "blocked_p", "break_even"]
 

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from dare_reward._segments import Floats
+from dare_reward.segments import Floats
 
 __all__ = [
     "FEWEST_BASES",

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._scoring.diagnostics import correctness
-from dare_reward._scoring.request import UNLIMITED, prepare
-from dare_reward._segments import Floats, offsets
 from dare_reward.analysis import group_auroc, majority_at_k, right_answers
 from dare_reward.analysis.preflight import preflight
 from dare_reward.groups import Groups
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_reward.segments import Floats, offsets
 
 from ..simulation.arms import judge
 from ..simulation.model import Sample

@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from dare_reward._segments import Bools
+from dare_reward.segments import Bools
 
 from .corpus import Facts, hard_facts
 from .plan import DEFAULT, fact_set, problems_of

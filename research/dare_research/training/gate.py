@@ -21,8 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from dare_reward._segments import Bools, Floats, offsets
 from dare_reward.groups import Groups
+from dare_reward.segments import Bools, Floats, offsets
 
 __all__ = ["MAJORITY", "RIVAL", "agreement", "trust"]
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._segments import Floats
 from dare_reward.errors import RequestError
+from dare_reward.segments import Floats
 
 from ..results import read
 

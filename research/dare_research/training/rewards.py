@@ -20,7 +20,7 @@ class OwnAdvantages(DareReward):
     """Beside its rewards, the advantages that the service returns: `advantages` of the last call's rows, None where the
     reply selects others.
 
-    own   what is asked beside rewards (`dare_reward.advantages.update.Update`); TRL's adapter refuses it, because TRL
+    own   what is asked beside rewards (`dare_reward.scoring.update.Update`); TRL's adapter refuses it, because TRL
           itself would not train on it
     """
 

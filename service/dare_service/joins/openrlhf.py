@@ -33,11 +33,11 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic_core import to_json
 
-from dare_reward._scoring.score import ScoredGroups
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find, scale_unseen
 from dare_reward.openrlhf import SCALE, RolloutOutcome
+from dare_reward.scoring.score import ScoredGroups
 
 from ..problems import RefusalError
 from ..request_url import address, query_string

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from dare_reward._scoring.request import Limits
 from dare_reward.errors import RequestError
 from dare_reward.inputs import FIELDS, GROUP_FIELDS
 from dare_reward.openrlhf import AnswerRules, Label, Split, read_label
+from dare_reward.scoring.request import Limits
 
 from ..json_size import check_json
 from ..problems import RefusalError

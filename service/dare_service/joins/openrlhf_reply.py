@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
-from dare_reward._scoring.request import Limits
-from dare_reward._scoring.score import ScoredGroups, scored
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes, rounded
 from dare_reward.reply import GroupReply
+from dare_reward.scoring.request import Limits
+from dare_reward.scoring.score import ScoredGroups, scored
 
 from .openrlhf_body import Member
 from .url_options import Configuration

@@ -19,11 +19,12 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic_core import from_json, to_json
 
-from dare_reward._scoring.request import READING, Limits, read_answers, read_numbers
-from dare_reward._scoring.score import scored
 from dare_reward.answers.effort import Effort
+from dare_reward.answers.rollouts import READING, read_answers
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
+from dare_reward.scoring.request import Limits, read_numbers
+from dare_reward.scoring.score import scored
 
 from ..json_size import check_json
 from ..problems import RefusalError

@@ -12,12 +12,11 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
-from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
+from dare_reward.estimators.method import Method
 from dare_reward.inputs import Mode, Source
 from dare_reward.methods import (
-    Method,
     find,
     require_every_rollout,
     require_rewards,
@@ -26,6 +25,7 @@ from dare_reward.methods import (
     specs,
 )
 from dare_reward.params import Param, Spec, parameters
+from dare_reward.scoring.shadow_methods import needs, read_names
 
 from ..settings import Settings
 

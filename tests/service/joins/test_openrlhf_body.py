@@ -10,8 +10,8 @@ from growth import assert_calls
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dare_reward._scoring.request import Limits
 from dare_reward.errors import LimitError
+from dare_reward.scoring.request import Limits
 from dare_service.joins.openrlhf_body import read_body
 from dare_service.joins.response_start import PIECE, response_start
 

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from dare_reward import estimate
-from dare_reward._scoring.shadow_methods import LOGS as SHADOW_LOGS
 from dare_reward.openrlhf import UNKNOWN, keys_of
+from dare_reward.scoring.shadow_methods import LOGS as SHADOW_LOGS
 from dare_service.app import create_app
 from dare_service.metrics import Metrics
 from dare_service.problems import STOPPING

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from dare_reward import estimate
-from dare_reward._scoring.score import scored
+from dare_reward.scoring.score import scored
 
 pytestmark = pytest.mark.anyio
 MEMBERS = [("4", 0.4), ("5", 0.1), ("4", 0.2), (None, 0.3)]

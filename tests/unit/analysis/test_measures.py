@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dare_reward._scoring import diagnostics
 from dare_reward.analysis import (
     direction_gain,
     direction_of_counts,
@@ -37,6 +36,7 @@ from dare_reward.analysis import (
     steps_to_threshold,
 )
 from dare_reward.groups import Groups
+from dare_reward.scoring import diagnostics
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "dare.json").read_text())["analysis_cases"]
 EXACT = {"rtol": 0, "atol": 1e-9}

@@ -12,7 +12,6 @@ import pytest
 from rows import each
 
 from dare_reward import report as report_package
-from dare_reward._scoring.score import scored
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
 from dare_reward.report import book as books
@@ -23,6 +22,7 @@ from dare_reward.report.measures import CHARTS, LABELLED, measures
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
 from dare_reward.report.view import view
 from dare_reward.runs.reasons import reasons
+from dare_reward.scoring.score import scored
 
 EXAMPLE = "examples/arithmetic_m64.jsonl"
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward._scoring.diagnostics import correctness
-from dare_reward._scoring.request import prepare
 from dare_reward.analysis.calibrate import calibrate
 from dare_reward.cli import main
 from dare_reward.runs import read_run
 from dare_reward.runs.drift import exponent_of, fits, last_window
 from dare_reward.runs.line import of_groups
 from dare_reward.runs.log import RunLog
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import prepare
 
 COMMITTED = Path(__file__).parents[3] / "research" / "results" / "run-confident-0.jsonl.gz"
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward._scoring.score import scored
 from dare_reward.errors import RequestError
 from dare_reward.reply import group_json
 from dare_reward.runs import line as module
 from dare_reward.runs.line import ASKED, LINE, asked_for, lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
+from dare_reward.scoring.score import scored
 
 OPTIONAL = {"truncated", "named", "inputs", *ASKED}
 GROUPS = [

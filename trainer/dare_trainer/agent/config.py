@@ -16,11 +16,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
-from dare_reward._scoring.shadow_methods import needs, read_names
 from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, RequestError, misspelt_variables, unknown_name
 from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.runs.line import asked_for
+from dare_reward.scoring.shadow_methods import needs, read_names
 from dare_reward.stopping import Waves
 
 __all__ = ["CARRIED", "ENVIRONMENT", "FILE", "AgentConfig", "config_text", "parse_setting", "read_config", "with_line"]

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._segments import segment_means
 from dare_reward.answers import answer_span, span_tokens
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Label
+from dare_reward.segments import segment_means
 
 from .config import AgentConfig
 

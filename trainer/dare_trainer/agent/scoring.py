@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward import AsyncClient, Client, GroupReply, Reply, __version__
-from dare_reward._scoring.score import ScoredGroups, score, scored
 from dare_reward.errors import ConfigError, DareError, ReplyError
 from dare_reward.methods import config_id
 from dare_reward.runs.line import asked_for, of_scored
 from dare_reward.runs.log import run_log_of
+from dare_reward.scoring.score import ScoredGroups, score, scored
 from dare_reward.stacks.collapse import RunWatch
 
 from .config import AgentConfig

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward._scoring.diagnostics import correctness
-from dare_reward._scoring.request import UNLIMITED, prepare
 from dare_reward.analysis import majority_at_k, mean_interval, pass_at_k_interval
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import UNLIMITED, prepare
 
 from .benchmarks import BenchmarkProblem
 from .completions import Completion

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlunsplit
 
-from dare_reward._scoring.shadow_methods import read_names
 from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError, unknown_name
 from dare_reward.methods import find, specs
+from dare_reward.scoring.shadow_methods import read_names
 
 from ..agent.config import AgentConfig
 from ..agent.scoring import handshake

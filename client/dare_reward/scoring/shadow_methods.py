@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .._segments import Floats
 from ..advantages import grpo_population
+from ..estimators.method import Estimate, Method
 from ..groups import Groups
-from ..methods import Estimate, Method
+from ..segments import Floats
 
 __all__ = [
     "LOGS",

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Ints, blocks, offsets, segment_means, segment_sums
 from ..errors import RequestError, unknown_name
 from ..groups import Ragged
 from ..inputs import FIELDS, Field
+from ..segments import Ints, blocks, offsets, segment_means, segment_sums
 
 __all__ = ["Columns", "Where", "check_types", "full_mask", "read_columns"]
 

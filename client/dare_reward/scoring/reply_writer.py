@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Bools, Floats, offsets
 from .._version import __version__
-from ..advantages.update import Update, Updated, second_sizes, update_groups
 from ..answers import ANSWERS_VERSION, Span
-from ..configured import Configured, request_config_id
 from ..errors import GroupError
+from ..estimators.method import Estimate, Method
 from ..groups import Groups, Ragged
-from ..methods import Estimate, Method
 from ..reply import GroupReply, Problem, Reply, Support
+from ..segments import Bools, Floats, offsets
 from .diagnostics import describe_overlap, describe_request, entropy_flags
+from .plan import Configured, request_config_id
 from .request import Prepared
 from .shadow_methods import compare, normalised, summary
+from .update import Update, Updated, second_sizes, update_groups
 
 __all__ = ["Judged", "ScoredPart", "with_spans", "write"]
 

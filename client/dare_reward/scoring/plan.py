@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ._scoring.request import ANSWER_SPECS
-from ._segments import Bools
-from .advantages.update import Update
-from .errors import RequestError
-from .groups import Groups
-from .methods import Method, config_id, find, settle
+from ..answers.rollouts import ANSWER_SPECS
+from ..errors import RequestError
+from ..estimators.method import Method
+from ..groups import Groups
+from ..methods import config_id, find, settle
+from ..segments import Bools
+from .update import Update
 
 __all__ = ["Configured", "Plan", "is_own", "plan_of", "request_config_id"]
 

@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from .._segments import Bools, Floats
-from ..advantages.update import AS_THEY_ARE, Update
 from ..answers.effort import Effort
-from ..configured import Configured, plan_of
+from ..answers.rollouts import ANSWER_SPECS, READING, read_spans
 from ..errors import RequestError
+from ..estimators.method import Estimate
 from ..groups import Groups
 from ..inputs import Group
-from ..methods import Estimate, find, settle
+from ..methods import find, settle
 from ..reply import Reply
+from ..segments import Bools, Floats
 from .array_inputs import Columns
 from .diagnostics import correctness, describe_groups
+from .plan import Configured, plan_of
 from .reply_writer import Judged, ScoredPart, with_spans, write
-from .request import ANSWER_SPECS, LIMITS, READING, Limits, Prepared, of_arrays, prepare, read_spans
+from .request import LIMITS, Limits, Prepared, of_arrays, prepare
+from .update import AS_THEY_ARE, Update
 
 __all__ = ["ScoredGroups", "estimate", "pseudo_label", "score", "scored"]
 

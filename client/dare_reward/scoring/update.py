@@ -13,15 +13,16 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 
-from .._segments import Bools, Floats, Ints
+from ..advantages.from_rewards import ADVANTAGES, advantages, find_advantage
+from ..advantages.reshaping import ear
+from ..advantages.selection import ddrl_flags, select_ddrl
 from ..analysis.leader import leader_probabilities
 from ..errors import GroupError, RequestError
+from ..estimators.method import Estimate, Method, lacking
 from ..groups import Groups
-from ..methods import Estimate, Method, lacking, methods, require_rewards
+from ..methods import methods, require_rewards
 from ..params import Param, Spec, parameters, resolve
-from .from_rewards import ADVANTAGES, advantages, find_advantage
-from .reshaping import ear
-from .selection import ddrl_flags, select_ddrl
+from ..segments import Bools, Floats, Ints
 
 __all__ = ["AS_THEY_ARE", "Update", "Updated", "second_sizes", "update_groups", "update_specs"]
 

@@ -13,53 +13,38 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 
-from .._segments import Bools, Floats, Ints, offsets
 from ..answers import (
     Classes,
-    Extraction,
     Kind,
-    Span,
-    Unmarked,
-    answer_span,
     classify,
-    extract,
-    official_answer,
     official_key,
-    option_letters,
 )
 from ..answers.classes import classes_of, one_with
 from ..answers.effort import Effort
-from ..answers.extraction.final_answer import EMPTY
 from ..answers.keys import Key, canonical, key_of
+from ..answers.rollouts import READING, kind_of, option_tuple, read_answers
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
-from ..files.names import unknown_field
 from ..groups import Groups, View
-from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
-from ..params import Param, parameters
+from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field, unknown_field
+from ..segments import Bools, Floats, Ints, offsets
 from .array_inputs import Columns, Where, check_types, read_columns
 
 __all__ = [
-    "ANSWER_SPECS",
     "LIMITS",
-    "READING",
     "UNLIMITED",
     "VIEWS",
     "Columns",
     "Limits",
     "Prepared",
     "check_shape",
-    "kind_of",
     "of_arrays",
-    "option_tuple",
     "prepare",
-    "read_answers",
     "read_numbers",
-    "read_spans",
 ]
 
 JSON = Mapping[str, Any]
@@ -367,16 +352,6 @@ def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Wher
             )
 
 
-def kind_of(group: JSON) -> Kind:
-    kind: Kind = group.get("kind") or "math"
-    return kind
-
-
-def option_tuple(group: JSON) -> tuple[str, ...] | None:
-    """The letters that a choice group's answers may be; None for another kind."""
-    return option_letters(group.get("options")) if group.get("kind") == "choice" else None
-
-
 def _options(group: JSON, p: int) -> tuple[str, ...] | None:
     try:
         return option_tuple(group)
@@ -391,95 +366,6 @@ def _silent(arrays: Columns, rollouts: int) -> Bools:
     """No generated token, hence no answer."""
     count = arrays.get("num_tokens")
     return count == 0 if isinstance(count, np.ndarray) else np.zeros(rollouts, bool)
-
-
-Mode = Literal["clean", "ttrl_official"]
-
-
-def read_answers(
-    rollouts: Sequence[JSON],
-    silent: Sequence[bool],
-    *,
-    kind: Kind = "math",
-    options: Sequence[str] | None = None,
-    mode: Annotated[
-        Mode,
-        Param(
-            "clean reads as docs/answers.md says; ttrl_official reads and votes by strings, as the published TTRL runs",
-            source="official code",
-        ),
-    ] = "clean",
-    truncated: Annotated[
-        Literal["boxed", "as_is", "invalid"],
-        Param(
-            "a rollout with finish_reason=length votes by a closed box or given answer (boxed), by anything extracted "
-            "(as_is, and always with mode=ttrl_official), or not at all (invalid)",
-            source="ours",
-        ),
-    ] = "boxed",
-    unmarked: Annotated[
-        Unmarked,
-        Param(
-            "a text that announces no answer votes for nothing (none), for the one value that its last sentence states "
-            "(sentence, math only), or for its last number or choice letter (number); flagged guessed_answer",
-            source="ours",
-        ),
-    ] = "none",
-    open_think: Annotated[bool, Param("also read a text whose <think> block is not closed")] = False,
-) -> list[Extraction]:
-    """The raw answer of each rollout and where it stood: as given, or extracted from its text.
-
-    A rollout that generated no token has no answer.
-    """
-
-    def read(rollout: JSON, quiet: bool) -> Extraction:
-        cut = rollout.get("finish_reason") == "length"
-        if quiet or (cut and truncated == "invalid"):
-            return NO_ANSWER
-        if "answer" in rollout:
-            return Extraction(rollout["answer"], "given", "blank" if rollout["answer"] else EMPTY)
-        text = rollout.get("text")
-        if not text:
-            return NO_ANSWER
-        if mode == "ttrl_official":
-            return Extraction(official_answer(text, kind=kind) or None, "phrase")
-        closed_only = cut and truncated == "boxed"
-        return extract(
-            text, kind=kind, options=options, closed_only=closed_only, unmarked=unmarked, open_think=open_think
-        )
-
-    return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
-
-
-def read_spans(
-    groups: Sequence[JSON], silent_R: Bools, effort: Effort, reading: Mapping[str, Any]
-) -> list[list[Span | None]]:
-    """[start, end) of each rollout's answer in its text, None where there is no text that it is read from.
-
-    `silent_R` marks rollouts without a token; `reading` holds the parameters of `read_answers` that a request sets.
-    """
-    silent = iter(silent_R.tolist())
-
-    def span(rollout: JSON, group: JSON) -> Span | None:
-        if next(silent) or "answer" in rollout or not rollout.get("text"):
-            return None
-        effort.check(("groups",))
-
-        def read(text: str) -> str | None:
-            kind, options = kind_of(group), option_tuple(group)
-            (found,) = read_answers([{**rollout, "text": text}], [False], kind=kind, options=options, **reading)
-            return found.answer
-
-        return answer_span(rollout["text"], read)
-
-    return [[span(rollout, group) for rollout in group["rollouts"]] for group in groups]
-
-
-NO_ANSWER: Final = Extraction(None, "none", EMPTY)
-# Keyword parameters of both functions that a group, not a request, sets.
-_PER_GROUP: Final = frozenset({"kind", "options"})
-READING: Final = frozenset(s.name for s in parameters(read_answers, skip=_PER_GROUP))
-ANSWER_SPECS: Final = tuple(s for f in (read_answers, classify) for s in parameters(f, skip=_PER_GROUP))
 
 
 def _classify(

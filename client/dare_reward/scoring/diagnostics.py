@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._segments import Bools, Floats, offsets
 from ..analysis.auroc import group_auroc
 from ..analysis.leader import leader_probabilities
 from ..analysis.overlap import KINDS, every_overlap
@@ -22,6 +21,7 @@ from ..analysis.passk import pass_at_k
 from ..answers.classes import grades
 from ..answers.effort import Effort
 from ..groups import Groups
+from ..segments import Bools, Floats, offsets
 from .request import Prepared
 
 __all__ = [
