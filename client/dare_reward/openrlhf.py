@@ -44,6 +44,7 @@ __all__ = [
     "Route",
     "evaluation",
     "keys_of",
+    "late",
     "neutral",
     "outcomes",
     "read_label",
@@ -232,11 +233,13 @@ class LogKey:
 
     value   of the group, or a list with one for each rollout; None: not known, -1 in the log
     only    the one route that has it
+    late    what a rollout has that came after its group was scored; None: the group's
     """
 
     meaning: str
     value: Callable[[Facts], float | Sequence[float] | None]
     only: Route | None = None
+    late: float | None = None
 
 
 # Every rollout of a run carries the keys of its route, those of the run's shadow methods, and no others, as finite
@@ -247,8 +250,8 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
         "majority_ratio": LogKey(
             "votes of the group's most voted answer, over its rollouts", lambda f: f.diagnostics.get("majority_ratio")
         ),
-        "invalid": LogKey("1: this rollout has no answer", lambda f: [not v for v in f.valid]),
-        "pruned": LogKey("1: this rollout's answer was pruned", lambda f: f.pruned),
+        "invalid": LogKey("1: this rollout has no answer", lambda f: [not v for v in f.valid], late=0.0),
+        "pruned": LogKey("1: this rollout's answer was pruned", lambda f: f.pruned, late=0.0),
         "invalid_share": LogKey(
             "share of the votes without an answer", lambda f: 1.0 - sum(f.valid) / f.members, only="agent"
         ),
@@ -267,16 +270,19 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             "1: the group closed before all of its rollouts were there",
             lambda f: f.known.get("partial", 0.0),
             only="url",
+            late=1.0,
         ),
         "neutral": LogKey(
             "1: the reward says nothing, because too few of its siblings came, or on_deadline says so",
             lambda f: f.known.get("neutral", 0.0),
             only="url",
+            late=1.0,
         ),
         "wait_seconds": LogKey(
             "time from this rollout's first arrival to the closing of its group",
             lambda f: f.known.get("wait_seconds", 0.0),
             only="url",
+            late=0.0,
         ),
         "evaluation": LogKey("1: the reward is accuracy, because the label said so", lambda f: f.evaluation),
         "label_accuracy": LogKey("1: the group's pseudo-label is right", lambda f: f.diagnostics.get("label_accuracy")),
@@ -296,6 +302,7 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             "1: train_on=reasoning, and the tokens of this rollout's answer could not be told: all of them train",
             lambda f: f.known.get("no_span", 0.0),
             only="agent",
+            late=0.0,
         ),
         "votes_saved": LogKey(
             "adaptive: votes that were not asked for, because the group was settled",
@@ -456,3 +463,10 @@ def neutral(
         known=known,
     )
     return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(facts, [0] * count, route, shadow)]
+
+
+def late(siblings: Sequence[RolloutOutcome]) -> RolloutOutcome:
+    """For a rollout that comes after its group was scored: the mean reward, hence no advantage among its siblings."""
+    (mean,) = rounded([math.fsum(o.reward for o in siblings) / len(siblings)])
+    own = {name: key.late for name, key in LOGS.items() if key.late is not None}
+    return RolloutOutcome(mean, 0.0, {name: own.get(name, value) for name, value in siblings[0].logs.items()})

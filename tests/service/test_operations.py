@@ -385,7 +385,10 @@ def test_a_head_that_arrives_in_one_read_is_bounded_like_any_other(live, before)
         with socket.create_connection((host, int(port)), timeout=60) as connection:
             if before:
                 connection.sendall(before)
-                assert b" 200 " in connection.recv(65536).split(b"\r\n", 1)[0]
+                first = b""
+                while not first.endswith(b'{"status":"ok"}'):  # head and body may come in two reads
+                    first += connection.recv(65536)
+                assert b" 200 " in first.split(b"\r\n", 1)[0]
             connection.sendall(request)
             assert status in connection.recv(65536).split(b"\r\n", 1)[0]
 

@@ -17,6 +17,7 @@ from dare_reward.openrlhf import (
     Label,
     evaluation,
     keys_of,
+    late,
     neutral,
     outcomes,
     read_label,
@@ -153,6 +154,20 @@ def test_logs_are_always_the_same_finite_numbers(route):
         assert all(type(v) is float and math.isfinite(v) for v in (*o.logs.values(), o.reward, o.score))
     reserved = {"reward", "score", "kl", "return", "logprobs_diff", "group_reward_std", "response_clip_ratio"}
     assert not reserved & LOGS.keys()
+
+
+@pytest.mark.parametrize("route", ["url", "agent"])
+def test_what_differs_among_siblings_is_declared_for_one_that_comes_late(route):
+    """Otherwise it would silently have the first sibling's value."""
+    per_rollout = {"wait_seconds": [1.0 + i for i in range(9)], "no_span": [float(i % 2) for i in range(9)]}
+    siblings = outcomes(reply(), route=route, entropies=ENTROPIES, known=per_rollout)
+    differing = {name for name in keys_of(route) if len({o.logs[name] for o in siblings}) > 1}
+    assert differing >= {"invalid", "pruned"}
+    assert {name: LOGS[name].late for name in differing} == dict.fromkeys(differing, 0.0)
+    last = late(siblings)
+    assert last.logs.keys() == siblings[0].logs.keys()
+    assert all(last.logs[name] == 0.0 for name in differing)
+    assert last.reward == pytest.approx(sum(o.reward for o in siblings) / 9, abs=GRID)
 
 
 def test_logs_of_shadow_methods_are_always_the_same_finite_numbers():

@@ -13,13 +13,21 @@ from ..problems import RefusalError, stopping
 from ..receipts import EXTENSION
 from .join import Arrival, ClientSide, Full, Gone, Held, Join, Stopped
 
-__all__ = ["waited"]
+__all__ = ["HeldError", "waited"]
 
 R = TypeVar("R", bound="bytes")
 
 
+class HeldError(RefusalError):
+    """503 after the hold; `group` is the one that did not fill."""
+
+    def __init__(self, held: Held) -> None:
+        self.group = held.group
+        super().__init__(503, f"{held}; come back", code="held", headers={"Retry-After": "1"})
+
+
 async def waited(join: Join[R], arrival: Arrival, request: Request, *, hold: float) -> R:
-    """The arrival's result, or RefusalError 503 after `hold` seconds and at a stop, or Disconnected."""
+    """The arrival's result, or HeldError after `hold` seconds, RefusalError at a stop, or Disconnected."""
     receipt: ClientSide | None = request.scope.get("extensions", {}).get(EXTENSION)
     try:
         if receipt is not None:
@@ -27,7 +35,7 @@ async def waited(join: Join[R], arrival: Arrival, request: Request, *, hold: flo
         with _Disconnects(request) as asgi:
             return await join.wait(arrival, hold=hold, receipt=asgi)
     except Held as held:
-        raise RefusalError(503, f"{held}; come back", code="held", headers={"Retry-After": "1"}) from held
+        raise HeldError(held) from None
     except Full:
         detail = "the memory for waiting rollouts is full (DARE_JOIN_MEMORY); try again"
         raise RefusalError(503, detail, code="memory", headers={"Retry-After": "1"}) from None

@@ -36,7 +36,7 @@ from pydantic_core import to_json
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find, scale_unseen
-from dare_reward.openrlhf import SCALE, RolloutOutcome
+from dare_reward.openrlhf import SCALE, RolloutOutcome, late
 from dare_reward.scoring.score import ScoredGroups
 
 from ..problems import RefusalError
@@ -44,16 +44,27 @@ from ..request_url import address, query_string
 from ..run_notices import Runs
 from ..run_recorder import recorded
 from ..workers import INLINE_BYTES, Watch, run, unless_gone
-from .held_request import waited
+from .held_request import HeldError, waited
 from .join import Arrival, Conflict, JoiningGroup, Scored
 from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
-from .openrlhf_reply import evaluate, middle, reply, rules_of, score_groups
+from .openrlhf_reply import evaluate, reply, rules_of, score_groups
 from .route import JoinRoute
 from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
 
 ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRollout:
+    """A rollout that came alone; `phase` is the run's when it came (`run_notices.py`)."""
+
+    config: Configuration
+    run: str
+    member: Member
+    phase: int
+    recorded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +177,7 @@ class OpenRLHF(JoinRoute):
                 key=(config, "" if config.run else address, member.group),
                 size=size,
                 identity=member.identity,
-                rollout=(config, run, member, phase, question.recorded),
+                rollout=WaitingRollout(config, run, member, phase, question.recorded),
                 index=member.index,
                 deadline=config.deadline,
                 patience=TRIES,
@@ -176,14 +187,12 @@ class OpenRLHF(JoinRoute):
             )
             try:
                 return await waited(self.join, arrival, request, hold=self._settings.join_hold)
-            except RefusalError as refusal:
-                if refusal.code == "held":
-                    raise self._unfilled(run, refusal) from refusal.__cause__
-                raise
+            except HeldError as refusal:
+                raise self._unfilled(run, refusal) from None
 
-    def _unfilled(self, run: str, refusal: RefusalError) -> RefusalError:
+    def _unfilled(self, run: str, refusal: HeldError) -> RefusalError:
         """The refusal with the likeliest reason why the group did not fill while its rollout was held."""
-        group: JoiningGroup = refusal.__cause__.group  # type: ignore[union-attr]
+        group = refusal.group
         why = (
             f"a prompt has {len(group.slots)} of group_size={group.size} rollouts after "
             f"{self._settings.join_hold:g} s: unless the generation is that slow, group_size is not "
@@ -193,8 +202,8 @@ class OpenRLHF(JoinRoute):
         return RefusalError(refusal.status, f"{refusal.detail}; {why}", code=refusal.code, headers=refusal.headers)
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
-        config, run_name, _, phase, _ = group.slots[0].arrival.rollout
-        members = [slot.arrival.rollout[2] for slot in group.slots]
+        rollouts = _rollouts(group)
+        config, run_name, phase = rollouts[0].config, rollouts[0].run, rollouts[0].phase
         waits = [group.closed_at - slot.arrived for slot in group.slots]
 
         if group.fate == "neutral":
@@ -203,13 +212,14 @@ class OpenRLHF(JoinRoute):
         def work() -> tuple[Scored[bytes], bool]:
             early = group.reason != "full"
             given = not (early and config.on_deadline == "neutral")
-            wanted = all(slot.arrival.rollout[-1] for slot in group.slots)
+            wanted = all(rollout.recorded for rollout in rollouts)
             observe = partial(self._observe, run_name, phase, logged=given and wanted)
-            (found,), entropies = score_groups(
+            members = [rollout.member for rollout in rollouts]
+            (outcomes,), entropies = score_groups(
                 config, [members], self._settings.limits, observe, Effort(), early=early, waits=waits
             )
-            replies = [to_json(reply(config, [outcome])) for outcome in found]
-            return Scored(replies, to_json(reply(config, [middle(found)]))), entropies
+            replies = [to_json(reply(config, [outcome])) for outcome in outcomes]
+            return Scored(replies, to_json(reply(config, [late(outcomes)]))), entropies
 
         scored, entropies = await run(self._workers.joins, work)
         self._note_method(run_name, config, entropies)
@@ -241,7 +251,8 @@ class OpenRLHF(JoinRoute):
 
     def closed(self, group: JoiningGroup) -> None:
         super().closed(group)
-        config, run, member, phase, _ = group.slots[0].arrival.rollout
+        first = _rollouts(group)[0]
+        config, run = first.config, first.run
         addresses = sorted({s.arrival.origin for s in group.slots})
         if len(addresses) > 1:
             self._metrics.join_addresses.labels("group").inc()
@@ -251,7 +262,11 @@ class OpenRLHF(JoinRoute):
                 "siblings come from one actor, these did not: two jobs share a run's name",
                 addresses=addresses[:8],
             )
-        if group.reason == "full" and not group.indexed and self._runs.filled_again(run, member.group, phase):
+        if (
+            group.reason == "full"
+            and not group.indexed
+            and self._runs.filled_again(run, first.member.group, first.phase)
+        ):
             self._runs.warn(
                 run,
                 "prompt_repeated",
@@ -264,7 +279,7 @@ class OpenRLHF(JoinRoute):
                 run,
                 f"join_{group.reason}",
                 f"a group closed without all of its rollouts; on_deadline={config.on_deadline}",
-                group=str(member.group)[:16],
+                group=str(first.member.group)[:16],
                 arrived=len(group.slots),
                 group_size=group.size,
                 fate=group.fate,
@@ -274,6 +289,10 @@ class OpenRLHF(JoinRoute):
         key: Any = group.key
         config, address, _ = key
         return config.run or f"@{address}"
+
+
+def _rollouts(group: JoiningGroup) -> list[WaitingRollout]:
+    return [slot.arrival.rollout for slot in group.slots]
 
 
 def _weight(member: Member) -> int:

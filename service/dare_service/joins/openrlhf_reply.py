@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
-from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes, rounded
+from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes
 from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Limits
 from dare_reward.scoring.score import ScoredGroups, scored
@@ -18,7 +17,7 @@ from dare_reward.scoring.score import ScoredGroups, scored
 from .openrlhf_body import Member
 from .url_options import Configuration
 
-__all__ = ["evaluate", "middle", "reply", "rules_of", "score_groups"]
+__all__ = ["evaluate", "reply", "rules_of", "score_groups"]
 
 INSTALL = "to get entropies from OpenRLHF, install dare-reward where vLLM runs (docs/openrlhf-agent.md, route 2)"
 
@@ -32,10 +31,10 @@ def rules_of(config: Configuration) -> AnswerRules:
 _log_names = lru_cache(maxsize=64)(partial(keys_of, "url"))
 
 
-def reply(config: Configuration, found: Sequence[RolloutOutcome]) -> dict[str, Any]:
-    out: dict[str, Any] = {"rewards": [o.reward for o in found], "scores": [o.score for o in found]}
+def reply(config: Configuration, rollouts: Sequence[RolloutOutcome]) -> dict[str, Any]:
+    out: dict[str, Any] = {"rewards": [o.reward for o in rollouts], "scores": [o.score for o in rollouts]}
     if config.extra_logs == "on":
-        out["extra_logs"] = {name: [o.logs[name] for o in found] for name in _log_names(config.shadow)}
+        out["extra_logs"] = {name: [o.logs[name] for o in rollouts] for name in _log_names(config.shadow)}
     return out
 
 
@@ -44,13 +43,6 @@ def evaluate(config: Configuration, member: Member) -> RolloutOutcome:
     return evaluation(
         rules_of(config), member.rollout, member.label, route="url", entropy=entropy, shadow=config.shadow
     )
-
-
-def middle(found: Sequence[RolloutOutcome]) -> RolloutOutcome:
-    """For a sibling that comes too late: the group's mean reward, which has no advantage among its siblings."""
-    (mean,) = rounded([math.fsum(o.reward for o in found) / len(found)])
-    own = {"invalid": 0.0, "pruned": 0.0, "partial": 1.0, "neutral": 1.0, "wait_seconds": 0.0}
-    return RolloutOutcome(mean, 0.0, {name: own.get(name, value) for name, value in found[0].logs.items()})
 
 
 def score_groups(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ from ..request_url import query_string
 from ..run_recorder import recorded
 from ..settings import Settings
 from ..workers import INLINE_BYTES, run
-from .held_request import waited
+from .held_request import HeldError, waited
 from .join import Arrival, Conflict, Differs, JoiningGroup, Scored
 from .route import JoinRoute
 from .url_options import Configuration, differences, explicit
@@ -41,6 +42,14 @@ __all__ = ["Rollouts"]
 
 FIELDS = ("run", "group_id", "group_size", "index", "rollout")
 NAMED = 20  # missing indices in an error
+
+
+@dataclass(frozen=True, slots=True)
+class ReducedRollout:
+    """What scoring needs of a rollout, and whether run log and page are told."""
+
+    rollout: dict[str, Any]
+    recorded: bool
 
 
 class Rollouts(JoinRoute):
@@ -66,8 +75,8 @@ class Rollouts(JoinRoute):
         except Conflict as error:
             advice = "every group needs a group_id of its own, for example with the step in it"
             raise RefusalError(409, f"{error}; {advice}", code="conflict") from None
-        except RefusalError as refusal:
-            raise _late(refusal, self._settings.rollouts_hold) from None
+        except HeldError as refusal:
+            raise _incomplete(refusal, self._settings.rollouts_hold) from None
         return Response(content, media_type="application/json")
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
@@ -77,8 +86,8 @@ class Rollouts(JoinRoute):
         config: Configuration = group.terms
         key: Any = group.key
         run_name, group_id = key
-        rollouts, wanted = zip(*(slot.arrival.rollout for slot in group.slots), strict=True)
-        body = {**_shell(config), "group_id": group_id, "rollouts": list(rollouts)}
+        waiting: list[ReducedRollout] = [slot.arrival.rollout for slot in group.slots]
+        body = {**_shell(config), "group_id": group_id, "rollouts": [r.rollout for r in waiting]}
         limits = self._settings.limits
         found = scored(
             [body],
@@ -90,7 +99,7 @@ class Rollouts(JoinRoute):
         )
         reply = found.reply
         self._metrics.observe_groups(reply)
-        if all(wanted):
+        if all(r.recorded for r in waiting):
             self._recorder.scored(found, [body], run=run_name, step=None)
         return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
 
@@ -116,7 +125,7 @@ def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings,
         key=(content["run"], content["group_id"]),
         size=size,
         identity=identity,
-        rollout=(rollout, recorded),
+        rollout=ReducedRollout(rollout, recorded),
         index=index,
         origin=content["run"],
         terms=config,
@@ -185,17 +194,14 @@ def _replies(group: GroupReply, of_request: Sequence[str]) -> list[dict[str, Any
     return [{**dict(zip(columns, row, strict=True)), **shared} for row in rows]
 
 
-def _late(refusal: RefusalError, hold: float) -> RefusalError:
-    if refusal.code != "held":
-        return refusal
-    group: JoiningGroup = refusal.__cause__.group  # type: ignore[union-attr]
-    missing = group.missing
+def _incomplete(refusal: HeldError, hold: float) -> RefusalError:
+    missing = refusal.group.missing
     if not missing:
         return refusal
     names = ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "")
     return RefusalError(
         504,
-        f"{len(missing)} of {group.size} rollouts have not arrived within {hold:g} s, indices {names}; "
+        f"{len(missing)} of {refusal.group.size} rollouts have not arrived within {hold:g} s, indices {names}; "
         "this one keeps its place, post it again",
         code="incomplete",
     )
