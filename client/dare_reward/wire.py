@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -29,6 +28,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ._pattern import pattern
 from .errors import FrameError, unknown_name
 from .groups import Ragged
 from .inputs import FIELDS
@@ -56,7 +56,7 @@ SHAPES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "matrix": ("sum(lengths)", "k"),
     }
 )
-LONE: Final = re.compile("[\ud800-\udfff]")  # half of a pair: JSON can escape it, UTF-8 cannot write it
+LONE: Final = pattern("[\ud800-\udfff]")  # half of a pair: JSON can escape it, UTF-8 cannot write it
 
 
 @dataclass(frozen=True, slots=True, eq=False)

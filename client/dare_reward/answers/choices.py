@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from dare_reward.errors import RequestError
 
+from .._pattern import pattern
 from .markup import without_html
 from .species import names_species
 
@@ -24,13 +25,13 @@ DEFAULT = tuple(ALPHABET[:10])  # MMLU-Pro has ten options, the most of the sets
 # A choice with its option's text is short; past this nothing is read, so cost and memory stay bounded.
 READ = 4_000
 
-_MARKUP = re.compile(
+_MARKUP = pattern(
     r"\\(?:boxed|fbox|text|textbf|textit|textrm|textsf|texttt|mathrm|mathbf|mathit|mathsf|mathtt|mathcal|operatorname"
     r"|bf|rm|left|right|displaystyle)(?![A-Za-z])\*?+"
     r"|\\[()\[\]{}]|[{}$*_`\"'“”‘’«»「」『』\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
-_SPACE = re.compile(r"\\(?:q?quad(?![A-Za-z])|[\\ ,;:!])|~")
-_LEAD = re.compile(
+_SPACE = pattern(r"\\(?:q?quad(?![A-Za-z])|[\\ ,;:!])|~")
+_LEAD = pattern(
     r"\s*+(?:(?:the|la|le|die|der|el|a(?=\s++(?:resposta|opção|alternativa)))\s++)?+(?:(?:final|correct|best|right|richtige|correcta|bonne)\s++)?+"
     r"(?:answer|option|choice|letter|antwort|réponse|respuesta|opción|resposta|opção|risposta|opzione|đáp án"
     r"|ответ|вариант|答案|选项|選項|选择|選擇|選択肢|答え|정답|답)?+\s*+"
@@ -38,18 +39,18 @@ _LEAD = re.compile(
     r"(?:(?:the|la|die)\s++)?+(?:(?:option|choice|letter|opción|opção|opzione|letra|选项|選項|选|選)\s*+:?+\s*+)?+",
     re.IGNORECASE,
 )
-_HEAD = re.compile(r"(?P<open>[(\[<【〔]?)\s*+(?P<letter>[A-Za-z])(?![^\W_])(?:[^\S\n]*+(?P<close>[)\]>】〕]))?+")
-_SEPARATOR = re.compile(
+_HEAD = pattern(r"(?P<open>[(\[<【〔]?)\s*+(?P<letter>[A-Za-z])(?![^\W_])(?:[^\S\n]*+(?P<close>[)\]>】〕]))?+")
+_SEPARATOR = pattern(
     r"\s*+[.:,;、。]|\s++[-–—]\s|\s*+[–—]|[^\S\n]*+\n|\s*+\((?=..)|\s++is\s++(?:the\s|correct|right|best)"
 )
 _JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
 # "A, B", "A or B", "A/B", "I, II": more than one letter is said. "C) A good fit" and "C) F = ma" say one.
-_SECOND = re.compile(
+_SECOND = pattern(
     r"[\s,;.:]*+(?:(?P<joined>[/&+|]|(?:and|or|und|oder|et|ou|y|o|e|и|или|和|或|と|및)\s|[IVX]{2,}+\b)"
     r"|\(?(?![AI]\s++(?!and\b|or\b)[a-z])(?P<letter>[A-Z])\b(?!\s*+[=^<>'’]))"
 )
-_CLOSING = re.compile(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\Z")
-_LABELLED = re.compile(r"(?<=\s)([A-Za-z])\)")
+_CLOSING = pattern(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\Z")
+_LABELLED = pattern(r"(?<=\s)([A-Za-z])\)")
 
 
 def option_letters(options: Sequence[str] | int | None) -> tuple[str, ...]:

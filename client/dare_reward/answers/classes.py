@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from .._pattern import pattern
 from .keys import Key, key_of
 from .kinds import KeyKind, Kind
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
@@ -96,8 +96,8 @@ def _plainness(raw: str) -> tuple[int, int, int, str]:
     return (said.count("\\") + said.count("="), len(_WORD.findall(said)), len(raw), raw)
 
 
-_WORD = re.compile(r"[^\W\d_]{2,}")
-_INDEXED = re.compile(r"(name=[^\W\d_]+)_[A-Za-z ]{2,}(?=\Z|\|)")
+_WORD = pattern(r"[^\W\d_]{2,}")
+_INDEXED = pattern(r"(name=[^\W\d_]+)_[A-Za-z ]{2,}(?=\Z|\|)")
 
 
 def grade(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from .._pattern import pattern
 from .markup import without_html
 from .words import words
 
@@ -14,9 +15,9 @@ MAX_CHARS = 2_000
 
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}
 _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋ₙᵢₖ", "0123456789+-nik", strict=True)}
-_SUPER = re.compile("[" + "".join(map(chr, _SUPERSCRIPTS)) + "]++")
-_SUB = re.compile("[" + "".join(map(chr, _SUBSCRIPTS)) + "]++")
-_FRACTION = re.compile("[¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
+_SUPER = pattern("[" + "".join(map(chr, _SUPERSCRIPTS)) + "]++")
+_SUB = pattern("[" + "".join(map(chr, _SUBSCRIPTS)) + "]++")
+_FRACTION = pattern("[¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
 _SYMBOLS = {
     "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "∙": "\\cdot ", "•": "\\cdot ", "∗": "*", "÷": "/", "∕": "/",
     "⁄": "/", "∞": "\\infty ", "π": "\\pi ", "𝜋": "\\pi ", "≤": "\\le ", "⩽": "\\le ", "≦": "\\le ", "≥": "\\ge ",
@@ -37,17 +38,17 @@ _SYMBOLS = {
     "Γ": "\\Gamma ", "Δ": "\\Delta ", "Θ": "\\Theta ", "Λ": "\\Lambda ", "Ξ": "\\Xi ", "Π": "\\Pi ",
     "Σ": "\\Sigma ", "Φ": "\\Phi ", "Ψ": "\\Psi ", "Ω": "\\Omega ", "ℓ": "\\ell ", "ℏ": "\\hbar ",
 }  # fmt: skip
-_SYMBOL = re.compile("[" + "".join(map(re.escape, _SYMBOLS)) + "]")
-_INVISIBLE = re.compile("[\u200b\u200c\u200d\u2060\ufeff\u00ad\u2061\u2062\u2063\u2064]")
+_SYMBOL = pattern("[" + "".join(map(re.escape, _SYMBOLS)) + "]")
+_INVISIBLE = pattern("[\u200b\u200c\u200d\u2060\ufeff\u00ad\u2061\u2062\u2063\u2064]")
 # Direction marks and control characters make what is read differ from what is compared: such a text is left as it is.
-_UNSAFE = re.compile(
+_UNSAFE = pattern(
     "[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-_OPENERS = re.compile(
+_OPENERS = pattern(
     r"\\(?:boxed|fbox|framebox|text|textbf|textit|textrm|textsf|texttt|textnormal|mbox|mathrm|mathbf|mathit|mathsf|boldsymbol|bm|emph|displaystyle|tag)\s*+(?=\{)"
 )
-_SWITCH = re.compile(r"\\(?:displaystyle|textstyle|large|Large|bf|rm)(?![A-Za-z])")
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*+(?=\{)")
+_SWITCH = pattern(r"\\(?:displaystyle|textstyle|large|Large|bf|rm)(?![A-Za-z])")
+_BOX = pattern(r"\\(?:boxed|fbox)\s*+(?=\{)")
 _PAIRS = (
     ("$$", "$$"),
     ("$", "$"),
@@ -104,7 +105,7 @@ def _unit_vectors(s: str) -> str:
     return _UNIT_VECTOR.sub(lambda m: f" {m[1] or m[2]} ", s) if len(names) > 1 else s
 
 
-_UNIT_VECTOR = re.compile(
+_UNIT_VECTOR = pattern(
     r"\\(?:hat|vec|widehat|mathbf|bm|boldsymbol)\s*+(?:(?:\{\s*+)?\\(?:mathbf|bm|boldsymbol|hat|widehat)\s*+\{\s*+\\?([ijk])(?:math)?\s*+\}"
     r"(?:\s*+\})?|\{?\s*+\\?([ijk])(?:math)?(?![A-Za-z])\s*+\}?)"
 )
@@ -124,7 +125,7 @@ def _plain_braces(s: str) -> str:
 
 
 # A system of equations is set by hand as often as with \\begin{cases}.
-_ROWS = re.compile(
+_ROWS = pattern(
     r"\\left\s*+\\(?:\{|lbrace)\s*+\\begin\{array\}\s*+\{[lcr| ]{1,8}\}((?:[^\\]|\\(?!end\{))*+)"
     r"\\end\{array\}\s*+\\right\s*+(?:\.|\Z)"
 )
@@ -138,20 +139,18 @@ def _mentions(head: str, m: re.Match[str]) -> bool:
 
 
 # k pi, k \in Z: what an integer parameter ranges over goes without saying.
-_INTEGER_PARAMETER = re.compile(
+_INTEGER_PARAMETER = pattern(
     r"(?:,|;|\\q?quad|\\;|\s){0,6}(?:\\left)?\(?\s?(?:\\text\s?\{\s?(?:where|for|with)\s?\}\s?)?(?P<name>[kmnt])\s?\\in\s?"
     r"\\math(?:bb|bf|rm)\s?\{?(?P<set>[ZN])\}?(?:\^?\{?[*+]\}?|_\{?\+\}?)?\s?(?:\\right)?\)?$"
 )
 # C_n = 1/2n for all n >= 2: so does for how many of them a formula holds.
-_FOR_ALL = re.compile(
+_FOR_ALL = pattern(
     r"(?:,|\\q?quad|\\[ ,;:]|\s)*+\\text\s?\{\s?,?\s?(?:valid\s)?for\s(?:all|every|any|each)"
     r"(?:\s(?:positive\s)?(?:integers?|n))?\s?\}[\s\\,;]*+[kmnt]\s?(?:\\geq?|\\ge|>|\\in)[^=]{1,24}$"
 )
-_EQUALS = re.compile(r"[kmnt][^=]*=")
-_ABBREVIATION = re.compile(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
-_CHINESE = re.compile(
-    r"(?<![A-Za-z\\_^])C(?:_\{?(\d{1,3})\}?\^\{?(\d{1,3})\}?|\^\{?(\d{1,3})\}?_\{?(\d{1,3})\}?)(?!\d)"
-)
+_EQUALS = pattern(r"[kmnt][^=]*=")
+_ABBREVIATION = pattern(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
+_CHINESE = pattern(r"(?<![A-Za-z\\_^])C(?:_\{?(\d{1,3})\}?\^\{?(\d{1,3})\}?|\^\{?(\d{1,3})\}?_\{?(\d{1,3})\}?)(?!\d)")
 
 
 def peel(s: str) -> str:
@@ -176,8 +175,8 @@ def fold(s: str) -> str:
     return _WORD.sub(_fold_word, words)
 
 
-_WORD = re.compile(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
-_GENOTYPE = re.compile(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2))+")
+_WORD = pattern(r"(?<![\d\W])[^\W\d_]{2,}+(?!\d)|(?<![^\W_])[^\W\d_]{2,}+(?!\d)")
+_GENOTYPE = pattern(r"(?:([a-z])(?i:\1)|([A-Z])(?i:\2))+")
 _SHORT = frozenset(words("no of in to or at by on an is it as be if we he me my so up do go am us"))
 
 
@@ -243,7 +242,7 @@ def _drop_delimiters(s: str) -> str:
     return _DOLLAR.sub(" ", s)
 
 
-_DOLLAR = re.compile(r"(?<!\\)\$")
+_DOLLAR = pattern(r"(?<!\\)\$")
 
 
 def _peel_group(s: str) -> str:

@@ -15,29 +15,30 @@ from __future__ import annotations
 
 import re
 
+from .._pattern import pattern
 from .algebra.tokens import group_end
 from .extraction.statements import stated_value
 from .unreadable import Unreadable
 
 __all__ = ["conclusion", "is_derivation"]
 
-_IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
-_ROWS = re.compile(
+_IMPLIES = pattern(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
+_ROWS = pattern(
     r"\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}", re.DOTALL
 )
-_ROW = re.compile(r"\\\\(?:\[[^\]]{0,12}\])?")
-_TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+(?=\{)")
-_WORD = re.compile(r"[A-Za-z]{2}")
-_WORDS = re.compile(r"[A-Za-z]{3,}")
-_SPACE = re.compile(r"\\(?:[,;:! ]|q?quad(?![a-z]))|~|\\\\|&")
-_SENTENCES = re.compile(r"(?<=[.!])\s+(?=[A-Z$\\])")
-_IF = re.compile(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
-_SAYS = re.compile(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
-_ITEMS = re.compile(r"[,;.](?:\s|\\[,;:! ]|\\q?quad(?![a-z]))+(?=[^,=]{1,40}=)")
-_GIVES = re.compile(
+_ROW = pattern(r"\\\\(?:\[[^\]]{0,12}\])?")
+_TEXT = pattern(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*+(?=\{)")
+_WORD = pattern(r"[A-Za-z]{2}")
+_WORDS = pattern(r"[A-Za-z]{3,}")
+_SPACE = pattern(r"\\(?:[,;:! ]|q?quad(?![a-z]))|~|\\\\|&")
+_SENTENCES = pattern(r"(?<=[.!])\s+(?=[A-Z$\\])")
+_IF = pattern(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
+_SAYS = pattern(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
+_ITEMS = pattern(r"[,;.](?:\s|\\[,;:! ]|\\q?quad(?![a-z]))+(?=[^,=]{1,40}=)")
+_GIVES = pattern(
     r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}(?!.*\\text)", re.IGNORECASE | re.DOTALL
 )
-_DERIVES = re.compile(r"\\text\s*\{[^{}]*\b(?:so|thus|hence|therefore|then)\b", re.IGNORECASE)
+_DERIVES = pattern(r"\\text\s*\{[^{}]*\b(?:so|thus|hence|therefore|then)\b", re.IGNORECASE)
 
 
 def is_derivation(s: str) -> bool:

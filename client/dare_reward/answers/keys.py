@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from .._pattern import pattern
 from .algebra.numbers import BUDGET, start_budget, work
 from .algebra.tokens import ALIASES, FUNCTIONS, Token, spell, tokenise
 from .choices import choice_letter
@@ -32,20 +33,20 @@ ANSWERS_VERSION = "4"
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
 
-_INTEGER = re.compile(r"[-+]?\d{1,40}")
-_DECIMAL = re.compile(r"[-+]?\d{1,40}\.\d{1,40}")
-_RATIO = re.compile(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
-_BLANK = re.compile(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
-_WORDS = re.compile(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
-_OPTION = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
-_MERIDIEM = re.compile(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
+_INTEGER = pattern(r"[-+]?\d{1,40}")
+_DECIMAL = pattern(r"[-+]?\d{1,40}\.\d{1,40}")
+_RATIO = pattern(r"([-+]?\d{1,30})/(\d{1,30})|([-+]?)\\[dt]?frac\{(\d{1,30})\}\{(\d{1,30})\}")
+_BLANK = pattern(r"[\s.…?·•*_$\\{},;:!~\"'`—–-]*+")
+_WORDS = pattern(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
+_OPTION = pattern(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
+_MERIDIEM = pattern(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
 _LETTERS = frozenset("abcxyz")
-_PAIR = re.compile("[b-df-hj-np-tv-z]{2}|[b-df-hj-np-tv-xz]{3}")  # mn is a product, a word has a vowel
+_PAIR = pattern("[b-df-hj-np-tv-z]{2}|[b-df-hj-np-tv-xz]{3}")  # mn is a product, a word has a vowel
 _READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
 _REALS = frozenset({"all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"})
 
 _EMPTY = frozenset({"empty set", "the empty set", "null set"})
-_HEXADECIMAL = re.compile(r"0x([0-9A-Fa-f]{1,40})|0b([01]{1,40})")
+_HEXADECIMAL = pattern(r"0x([0-9A-Fa-f]{1,40})|0b([01]{1,40})")
 
 
 @dataclass(frozen=True, slots=True)

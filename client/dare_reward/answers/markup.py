@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 
+from .._pattern import pattern
+
 __all__ = ["undecorated", "without_html"]
 
-_TAG = re.compile(
+_TAG = pattern(
     r"</?(?:(?P<line>p|div|li|tr|td|th|h[1-6]|br|section|pre|blockquote)"
     r"|b|strong|i|em|u|s|span|code|mark|font|center|big|small|tt|kbd|var|a|html|body|ul|ol|table|tbody)"
     r"(?:\s[^<>]{0,200})?+/?>",
     re.IGNORECASE,
 )
-_RAISED = re.compile(r"<(?P<tag>su[bp])>(?P<inner>[^<>]{1,40})</(?P=tag)>", re.IGNORECASE)
+_RAISED = pattern(r"<(?P<tag>su[bp])>(?P<inner>[^<>]{1,40})</(?P=tag)>", re.IGNORECASE)
 
 
 def without_html(text: str) -> str:

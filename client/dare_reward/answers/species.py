@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from .._pattern import pattern
 from .words import words
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _EPITHETS: dict[str, Sequence[str]] = {
     "I": words("batatas limosus pacificus punctatus ricinus scapularis"),
     "J": words("curcas lividum"),
 }  # fmt: skip
-_NAMED = re.compile(r"[*_]{0,3}+\.[*_]{0,3}+\s++(?P<epithet>[a-z]{3,24})(?![\w-])")
+_NAMED = pattern(r"[*_]{0,3}+\.[*_]{0,3}+\s++(?P<epithet>[a-z]{3,24})(?![\w-])")
 
 
 def names_species(letter: str, following: str) -> bool:

@@ -17,6 +17,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .._pattern import pattern
+
 if TYPE_CHECKING:
     from .kinds import Kind
 
@@ -24,9 +26,9 @@ __all__ = ["official_answer", "official_key"]
 
 READ = 2_000
 
-_CHOICE = re.compile(r"\b[ABCD]\b")
-_NUMBER = re.compile(r"-?\d*+\.\d++|-?\d++")
-_BRACE = re.compile(r"[{}]")
+_CHOICE = pattern(r"\b[ABCD]\b")
+_NUMBER = pattern(r"-?\d*+\.\d++|-?\d++")
+_BRACE = pattern(r"[{}]")
 
 # What the reference takes for units: words of a data set of word problems, matched case by case, "." standing for any
 # character. Each is tried also with an "s" after all of the others. The order matters: removing one can free another.
@@ -41,7 +43,7 @@ _UNIT_NAMES = (
 )
 _UNITS = _UNIT_NAMES.split("|")
 _UNIT_RULES = tuple(
-    (unit.partition(" .")[0], re.compile(rf"(^|\W){unit}($|\W)")) for unit in (*_UNITS, *(u + "s" for u in _UNITS))
+    (unit.partition(" .")[0], pattern(rf"(^|\W){unit}($|\W)")) for unit in (*_UNITS, *(u + "s" for u in _UNITS))
 )
 _RENAMED = (
     ("bmatrix", "pmatrix"), ("tfrac", "frac"), ("dfrac", "frac"),
@@ -50,7 +52,7 @@ _RENAMED = (
 )  # fmt: skip
 _DROPPED = ("^{\\circ}", "^\\circ", "\\$", "$", "\\(", "\\)")
 _NAMED = ("x=", "y=", "z=", "x\\in", "y\\in", "z\\in", "x\\to", "y\\to", "z\\to")
-_ZEROS = re.compile(r"(?<=\d)\.0*+(?=\D|$)")
+_ZEROS = pattern(r"(?<=\d)\.0*+(?=\D|$)")
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
     " seventeen eighteen nineteen"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +14,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from .._pattern import pattern
 from ..errors import RequestError
 from .line import VERSION
 
 __all__ = ["SEGMENT", "check_version", "count_lines", "read_run", "read_segments", "segments"]
 
 # The process (when it began, its number, and chance, because two containers have the same numbers) and the segment.
-SEGMENT: Final = re.compile(r"(?P<process>\d{8}T\d{9}Z-\d+-[0-9a-f]{8})-(?P<number>\d{6})\.jsonl\.gz")
+SEGMENT: Final = pattern(r"(?P<process>\d{8}T\d{9}Z-\d+-[0-9a-f]{8})-(?P<number>\d{6})\.jsonl\.gz")
 CHUNK: Final = 1 << 18
 
 

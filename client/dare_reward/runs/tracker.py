@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final
 
+from .._pattern import pattern
 from ..printable import printable
 from .reasons import REASONS, reasons
 
@@ -164,9 +164,9 @@ def scalars(lines: Lines) -> dict[str, float]:
 # --- what rollouts wrote ---------------------------------------------------------------------------------------------
 
 FORMULA: Final = ("=", "+", "-", "@", "\n", "＝", "＋", "－", "＠")  # what begins one in a spreadsheet
-NUMBER: Final = re.compile(r"[+-]?\d+(?:\.\d+)?")
+NUMBER: Final = pattern(r"[+-]?\d+(?:\.\d+)?")
 BREAK: Final = "\u200b"  # a space without width: it takes the meaning from a sequence and is not seen
-LINKS: Final = re.compile(r"(?<=!)(?=\[)|(?<=\])(?=[(:\[])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=[jJ])(?=avascript)")
+LINKS: Final = pattern(r"(?<=!)(?=\[)|(?<=\])(?=[(:\[])|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=[jJ])(?=avascript)")
 
 
 def harmless(text: str | None, *, width: int | None = WIDTH) -> str | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ..._pattern import pattern
 from ..unreadable import Unreadable
 from ..words import words
 from .tokens import Token
@@ -23,9 +23,9 @@ _WORDS = frozenset(
     )
 )
 
-_DERIVATIVE = re.compile(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
+_DERIVATIVE = pattern(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
 _MARK = r"\^(?:\{-1\}|-1|\{?(?:T|\\top)\}?)"
-_MATRICES = re.compile(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[A-Z]\*?[A-Z]{_MARK}")
+_MATRICES = pattern(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[A-Z]\*?[A-Z]{_MARK}")
 
 
 def number(text: str) -> int | Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..._pattern import pattern
 from ..unreadable import Unreadable
 from ..words import words
 
@@ -73,14 +74,14 @@ _TEXTUAL = frozenset(words("text textbf textit textrm textsf texttt textnormal m
 _FONTS = frozenset(
     words("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb")
 )
-_NUMERIC = re.compile(r"\d[\d.,]*+(?: [A-Za-z]++)?+")
+_NUMERIC = pattern(r"\d[\d.,]*+(?: [A-Za-z]++)?+")
 _ACCENTS = frozenset(words("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check"))
-_ACCENTED = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
+_ACCENTED = pattern(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
 _UNIT_LETTERS = frozenset("msgNJWVKLACFThl")  # an upright letter after a number
 _SETS = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
 _NEST = {"(": 1, "[": 1, "\\{": 1, ")": -1, "]": -1, "\\}": -1}
 
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"(?P<space>(?:\s|~|\\[,;:! >]|\\\n)++)"
     r"|(?P<row>\\\\\*?(?:\s*+\[-?[\d.]++\s?(?:pt|em|ex|mm|cm|in)\])?)"
     r"|\\(?P<cmd>[A-Za-z]++\*?)"
@@ -90,22 +91,22 @@ _TOKEN = re.compile(
     r"|(?P<dots>\.{3,}+)"
     r"|(?P<op><=|>=|!=|==|:=|\*\*|\+/-|[-+*/^_=<>()\[\]{},;:!|'%$&€£¥¢.]|[^\x00-\x7f])"
 )
-_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
-_MARKED_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\! ?|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
-_DECIMAL_COMMA = re.compile(r"(\d++)(?:\{,\}(\d{1,2})|,(0\d?))(?![\d,.{])")  # 57{,}50 and 75,00, never a list: 75, 0
-_SPACED_THOUSANDS = re.compile(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
-_REPEATING = re.compile(
+_THOUSANDS = pattern(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
+_MARKED_THOUSANDS = pattern(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\! ?|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
+_DECIMAL_COMMA = pattern(r"(\d++)(?:\{,\}(\d{1,2})|,(0\d?))(?![\d,.{])")  # 57{,}50 and 75,00, never a list: 75, 0
+_SPACED_THOUSANDS = pattern(r"\s*+[-+]?\s*+([1-9]\d{0,2}(?: \d{3})++(?:\.\d++)?)(?!\d| \d|/| /|\s*\\frac)")
+_REPEATING = pattern(
     r"(\d++)\.(\d*+)(?:\s*+\\overline\s*+\{?\s*+(\d++)\s*+\}?|\((\d++)\)|\\dot\{?(\d)\}?(?:(\d*+)\\dot\{?(\d)\}?)?|\\bar\{?(\d++)\}?)"
 )
 # The product of two vectors that is a vector: \\cross is in no expression, so the two products stay apart.
 # So is that of two sets, A \\times B, and the curl beside the divergence.
-_CROSS = re.compile(
+_CROSS = pattern(
     r"(?:\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\s*+(?:\{\s*+\\?[A-Za-z]++\s*+\}|[A-Za-z])"
     r"|(?<![A-Za-z\\])[A-Z](?![A-Za-z])|\\nabla(?![a-z]))(?:_\{?\w\}?)?+\s*+"
     r"(?=\\times\s*+(?:\\(?:vec|mathbf|boldsymbol|bm|overrightarrow)\b|[A-Z](?![A-Za-z])))"
 )
-_NAME = re.compile(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
-_ENVIRONMENT = re.compile(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
+_NAME = pattern(r"\s*+(?:\{\s*+([A-Za-z]++)\s*+\}|([A-Z]))")
+_ENVIRONMENT = pattern(r"\s*+\{\s*+([A-Za-z]++\*?)\s*+\}(?:\s*+\[[a-z]\])?")
 
 
 def group_end(s: str, start: int) -> int:

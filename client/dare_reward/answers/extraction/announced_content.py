@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..._pattern import pattern
 from ..markup import undecorated
 from .boxes import is_placeholder
 from .math_spans import Span, display, spans
@@ -21,58 +22,58 @@ __all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
 
 WINDOW = 2_000  # characters of content that are read
 
-_DRESS = re.compile(
+_DRESS = pattern(
     r"(?:\s|={3,}|-{3,}|</?(?:b|strong|em|i|u|p|br|span|h[1-6])\s?/?>|[*_`\"“”«»'#:：✅✔→👉\ufe0f]|\\(?:textbf|text|boldsymbol|mathbf)\{(?!\\))*+"
 )
-_BULLET = re.compile(r"(?:[-*•>]|1\.)[^\S\n]++")
-_FILLER = re.compile(
+_BULLET = pattern(r"(?:[-*•>]|1\.)[^\S\n]++")
+_FILLER = pattern(
     r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now"
     r"|clearly|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
     r"|aproximadamente|donc|daher|somit|folglich|por tanto|portanto|quindi|dunque|è|est|es|é|là|是|为|為|선택지"
     r"|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
     re.IGNORECASE,
 )
-_NOT = re.compile(
+_NOT = pattern(
     r"(?:definitely |certainly |simply )?(?:not|never|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
 )
-_NOT_SO = re.compile(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
-_UNABLE = re.compile(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
-_INSTEAD = re.compile(
+_NOT_SO = pattern(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
+_UNABLE = pattern(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
+_INSTEAD = pattern(
     r"(?:[\s,;](?:but(?: rather)?|sondern|sino|mais)|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
     re.IGNORECASE,
 )
 # "The answer is **Lima**, the capital of Peru": the dress before it is off already.
-_BOLD_FIRST = re.compile(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
+_BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
-_NUMBER = re.compile(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
-_KEY = re.compile(r"[\"']\s*:\s*\Z")
-_STRING = re.compile(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
-_ESCAPE = re.compile(r"\\([\"'\\/])")
-_FOLLOWS = re.compile(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
-_BOX = re.compile(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
-_FIELD = re.compile(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
-_VALUE = re.compile(r"[-−+($\\\d]|[a-z]\b")
-_LEFT_SIDE = re.compile(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
-_NAME = re.compile(r"[A-Za-z]")
-_EQUALS = re.compile(r"\s*+=\s*+")
+_NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
+_KEY = pattern(r"[\"']\s*:\s*\Z")
+_STRING = pattern(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
+_ESCAPE = pattern(r"\\([\"'\\/])")
+_FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
+_BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
+_FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
+_VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
+_LEFT_SIDE = pattern(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
+_NAME = pattern(r"[A-Za-z]")
+_EQUALS = pattern(r"\s*+=\s*+")
 _JOINTS = frozenset(
     {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
 )
-_REPEATING = re.compile(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
-_ABOUT = re.compile(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
+_REPEATING = pattern(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
+_ABOUT = pattern(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
 # "Final answer. The area is" before a displayed formula.
-_LEADS = re.compile(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
-_OF_FORM = re.compile(r"(?:of|in) the form\b")
+_LEADS = pattern(r"\b(?:is|are|equals|equal to)(?:\s(?:therefore|thus|then|given by))?\s*+:?[\s*]*+\Z")
+_OF_FORM = pattern(r"(?:of|in) the form\b")
 _LEAD_CHARS = 120
-_MODAL = re.compile(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
-_CONSTRAINT = re.compile(
+_MODAL = pattern(r"(?:should|must|has to|would|will) be", re.IGNORECASE)
+_CONSTRAINT = pattern(
     r"(?:(?:an?\s)?(?:even|odd|positive|negative|non-?\w+|real|rational|irrational|integral|integer|whole|prime|finite"
     r"|single|simple|unique|number|value|multiple|consistent|fraction|function)\b(?!\s[-\d$\\])"
     r"|between|less than|greater than|larger than|smaller than|more than|fewer than|bigger than|at (?:least|most)"
     r"|divisible|within|one of|close to|somewhere|either)\b",
     re.IGNORECASE,
 )
-_SAYS = re.compile(r"[^\W_]|[∅∞√]")
+_SAYS = pattern(r"[^\W_]|[∅∞√]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ..._pattern import pattern
 from ..choices import plain
 from ..species import names_species
 from .announcements import NEAR, announcements, descending, lowered
@@ -44,35 +45,35 @@ _OTHER_WIDE = (
     "選択肢", "选项", "選項", "보기", "선택지",
 )  # fmt: skip
 _VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for", "choosing", "selecting", "picking")
-_SUBJECT = re.compile(
+_SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
 )
 # "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
 _LEFT = ("leaves", "leaving", "left with")
-_WENT = re.compile(
+_WENT = pattern(
     r"eliminat|exclud|exclusion|rul(?:e|ing)|discard|reject|cross|remov|wrong|incorrect|process|out\b|not\b|fail"
 )
-_GOOD = re.compile(
+_GOOD = pattern(
     r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
 )
 _TAILS: dict[str, re.Pattern[str]] = (
-    {noun: re.compile(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
-    | {noun: re.compile(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
-    | {verb: re.compile(r"(?:ed)?(?![a-z])") for verb in _VERBS}
-    | {word: re.compile(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
+    {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
+    | {noun: pattern(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
+    | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in _VERBS}
+    | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
     | {
-        "closest": re.compile(_IS),
-        "response": re.compile(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
-        "one ": re.compile(r"(?:is|would be)(?![a-z'’])"),
-        "选": re.compile(r"(?:择|項|项)?\s*+[:：]?"),
-        "選": re.compile(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
-        "chọn": re.compile(r"(?: đáp án)?\s"),
-        "выбираю": re.compile(r"\s"),
+        "closest": pattern(_IS),
+        "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
+        "one ": pattern(r"(?:is|would be)(?![a-z'’])"),
+        "选": pattern(r"(?:择|項|项)?\s*+[:：]?"),
+        "選": pattern(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
+        "chọn": pattern(r"(?: đáp án)?\s"),
+        "выбираю": pattern(r"\s"),
     }
 )
 _ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
-_MENTION = re.compile(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
+_MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
 _MENTIONED = (
     *_NOUNS,
     *_OTHER_ASCII,
@@ -101,7 +102,7 @@ _DRESS = (
     r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
     r"|```[a-z]*\n|\{(?=\\))"
 )
-_AT = re.compile(
+_AT = pattern(
     rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
     rf"|choice)\s++)?+)?{_DRESS}*+"
     r"(?P<open>[(\[{（【<「『]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
@@ -109,52 +110,52 @@ _AT = re.compile(
     r"(?P<close>[ ]?[)\]}）】>」』])?+"
 )
 # With any other noun: "The most likely diagnosis is (D) Aortic dissection.", "The uncertainty is **B. 3 m**."
-_STATED = re.compile(
+_STATED = pattern(
     r"\b(?:is|are|be|give|gives|yields?|forms?)(?:\s(?:likely|probably|therefore|thus|approximately|most likely)){0,2}"
     r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)\s\w))"
     r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*])"
 )
-_LIKELY = re.compile(
+_LIKELY = pattern(
     r"\b(?:answer|correct|best|closest|likely|appropriate|suitable|therefore|thus|hence|so|must|based on|conclu\w+)\b"
     r"|\bthe\b[^.\n]{0,120}\Z",
     re.IGNORECASE,
 )
-_DOUBT = re.compile(r"\b(?:not|n't|if|first|next|option|choice|while|although|might|could|may|one)\b", re.IGNORECASE)
-_FORMULA = re.compile(
+_DOUBT = pattern(r"\b(?:not|n't|if|first|next|option|choice|while|although|might|could|may|one)\b", re.IGNORECASE)
+_FORMULA = pattern(
     r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
 )
-_JOINED = re.compile(
+_JOINED = pattern(
     r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|또는|và|hoặc)\b|和|或|および|または|と"
     r"|,|/|&|、|;)(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
-_QUESTION = re.compile(r"[)\]}*_.\"'\s]{0,6}+[?？]")
-_LIST = re.compile(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
+_QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
+_LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
 # "statement b)" and "b), i.e. option A": a label inside the question, no option.
-_LABELS = re.compile(r"(?:statement|sentence|claim|assertion)", re.IGNORECASE)
-_CAPITAL = re.compile(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
-_ARTICLE = re.compile(
+_LABELS = pattern(r"(?:statement|sentence|claim|assertion)", re.IGNORECASE)
+_CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
+_ARTICLE = pattern(
     r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
     r"|out|per|according)\b)[a-zà-ÿ]"
 )
-_AT_END = re.compile(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
-_DENIED_AFTER = re.compile(
+_AT_END = pattern(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
+_DENIED_AFTER = pattern(
     r"[*_\"'`$)}\s]*+(?:\([^()\n]{0,80}\)\s*+)?(?:,\s)?(?:(?:is|are|was|were|can be|could be|has been|seems"
     r"|would be|appears|does|do|doesn't|isn't|can't|cannot|fails"
     r"|says|states|suggests|mentions|describes|refers|might|may|could)\b)",
 )
-_DENIED_BEFORE = re.compile(
+_DENIED_BEFORE = pattern(
     r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at"
     r"|consider)\s++\Z",
     re.IGNORECASE,
 )
-_INSTEAD = re.compile(
+_INSTEAD = pattern(
     r"[*_\"'`$)}\]\s.,;:—–-]{0,8}+(?:(?:but(?: rather)?|rather|instead|sondern|sino|mais|it is|it's|it must be|es ist)"
     r"(?![a-z])[,\s]*+){1,3}+",
     re.IGNORECASE,
 )
-_TAKEN_BACK = re.compile(
+_TAKEN_BACK = pattern(
     r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
     r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
     r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
@@ -162,8 +163,8 @@ _TAKEN_BACK = re.compile(
     r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
     r"|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
 )
-_LONE = re.compile(r"(?<![\w'’])[A-Z](?![\w'’])")
-_JOINERS = re.compile(
+_LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
+_JOINERS = pattern(
     r"[\s,;/&+()\[\].、]|\b(?:and|or|und|oder|et|ou|not|option|choice|both|either|neither|nor)\b|和|或", re.IGNORECASE
 )
 

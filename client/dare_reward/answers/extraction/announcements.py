@@ -6,9 +6,10 @@ quantifiers at one place, and the number of places tried is bounded: time is lin
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from ..._pattern import pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,36 +84,36 @@ _WIDE: dict[str, str] = {
     "উত্তর": r"(?:টি)?+" + _bare(r"হল|হলো|হচ্ছে|হবে"),
     "คำตอบ": r"(?:ที่ถูกต้อง|สุดท้าย|ที่ถูก|ที่ได้)?+" + _joined(r"คือ|เป็น|เท่ากับ"),
 }
-_TAIL = {stem: re.compile(tail) for stem, tail in (_TAILS | _WIDE).items()}
+_TAIL = {stem: pattern(tail) for stem, tail in (_TAILS | _WIDE).items()}
 _MARKS = ("####", "\na:", "\n**a")
 _ASCII_STEMS = (*_TAILS, *_MARKS)
 _ALL_STEMS = (*_TAIL, *_MARKS)
 
-_UNSURE = re.compile(
+_UNSURE = pattern(
     r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
     r"|until|once|before)\s++(?:that\s++)?+(?:the\s++|my\s++|this\s++|our\s++)?+(?:final\s++|correct\s++)?+"
     r"|(?<![a-z])(?:in)?(?:incorrect|wrong|given|stated|claimed|textbook|previous|initial|possible|alternative|first|their|her|his|student's"
     r"|intermediate|no|closed-form|guess(?:ed)?|tentative)[^\S\n]++)\Z"
 )
-_HEAD = re.compile(
+_HEAD = pattern(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
     r"|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
     r"|final[\s_]|doğru\s|সঠিক\s|চূড়ান্ত\s|সুতরাং,?\s|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
 )
 # `e.g., "answer": "C"` and "The output should be "The answer is (A)"" say how to answer.
-_QUOTED = re.compile(
+_QUOTED = pattern(
     r"(?:\be\.g\.,?|\bfor example,?|\bsuch as|\b(?:format|form|output|response|reply)\s(?:should|must) be"
     r"|\b(?:end|finish|reply|respond|conclude)\s(?:(?:your|my|the|this)\s)?(?:\w+\s)?with)[:\s]*[\"“'`]{1,2}"
     r"(?:(?:the|my|final|correct)\s)*\Z"
 )
-_OTHERS = re.compile(
+_OTHERS = pattern(
     r"\baccording to (?:the|my|your|a) \w{3,12},? the\s(?:(?:correct|right|final)\s)?\Z"
     r"|\b(?:many|some|most|people|students|others)\b[^.\n]{0,24}\b(?:think|say|believe|guess|assume|argue)\s(?:that\s)?"
     r"(?:the\s)?(?:(?:correct|right|final)\s)?\Z"
 )
-_HASH = re.compile(r"####(?!#)[^\S\n]*+")
-_LINE = re.compile(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
-_LISTED = re.compile(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
+_HASH = pattern(r"####(?!#)[^\S\n]*+")
+_LINE = pattern(r"(?:\*\*)?a(?:\*\*)?:(?:\*\*)?[^\S\n]++")
+_LISTED = pattern(r"[^\n]*+\n\s*+(?:\*\*)?b(?:\*\*)?[:.)]")
 
 
 @dataclass(frozen=True, slots=True)

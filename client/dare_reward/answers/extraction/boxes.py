@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from ..._pattern import pattern
+
 __all__ = ["Mark", "boxes", "last_mark", "listed"]
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
@@ -13,23 +15,21 @@ LONGEST = 32_000
 # How many empty or placeholder boxes ("put it in \boxed{}") are stepped over before giving up.
 SKIPPED = 16
 
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_OPEN = re.compile(r"\s*+\{")
+_BRACE = pattern(r"\\.|[{}]", re.DOTALL)
+_OPEN = pattern(r"\s*+\{")
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
-_BARE = re.compile(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
-_PLACEHOLDER = re.compile(
+_BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
+_PLACEHOLDER = pattern(
     r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
     r"|mathrm)(?![a-z])|\\\Z|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
 )
 # `f"\\boxed{{{total}}}"`, in code that was written and not run.
-_FIELD = re.compile(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
-_FORM = re.compile(
-    r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z"
-)
+_FIELD = pattern(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
+_FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z")
 NEAR = 40  # characters between two boxes that are one list
-_JOINT = re.compile(r"\}[\s$)\]\\]{0,8}+(?:,|and|,\s?and)[\s$(\[\\]{0,8}f?")
+_JOINT = pattern(r"\}[\s$)\]\\]{0,8}+(?:,|and|,\s?and)[\s$(\[\\]{0,8}f?")
 _TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # cheaper to search than the expression
-_TAG = re.compile(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
+_TAG = pattern(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

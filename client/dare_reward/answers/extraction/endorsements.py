@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..._pattern import pattern
+
 __all__ = ["ENDORSING", "endorsement"]
 
 ENDORSING = (
@@ -20,7 +22,7 @@ ENDORSING = (
     "reasonable",
     "answer",
 )
-_AFFIRM = re.compile(
+_AFFIRM = pattern(
     r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?:(?<=ption \()|(?<=hoice \())[a-z](?=\)))"
     r"(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
     r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
@@ -30,15 +32,15 @@ _AFFIRM = re.compile(
     r"(?![ -](?:approach|way|method|side|hand|angle|formula|direction))"
 )
 # Called an option, the letter is no symbol, whatever noun follows: "option B is the best approach".
-_AFFIRM_OPTION = re.compile(
+_AFFIRM_OPTION = pattern(
     r"\b(?:[Oo]ption|[Cc]hoice)\s\(?(?P<letter>[A-Z])\)?[*_]*+(?:\s\([^()\n]{1,80}\))?,?"
     r"\s(?:is|seems|appears to be|would be)\s(?:therefore |thus |clearly |indeed |also )?(?:the )?"
     r"(?:most |single |only )?(?:correct|right|best|closest|appropriate|likely|plausible|suitable|accurate|reasonable"
     r")\b"
     r"(?!\s(?:if|when|except|but))"
 )
-_BOTH = re.compile(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z")
-_SUPPOSED = re.compile(
+_BOTH = pattern(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z")
+_SUPPOSED = pattern(
     r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
     r"|answer\s)?\Z",
     re.IGNORECASE,

@@ -8,11 +8,11 @@ contradicts itself about a letter. Never raises on any `str`; time is linear in 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
+from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
 from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
@@ -35,11 +35,11 @@ Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"
 Unmarked = Literal["none", "sentence", "number"]
 
 _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
-_NUMBER = re.compile(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
-_SPAN = re.compile(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
+_NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
+_SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
-_SENTENCE = re.compile(r"(?:[^\W\d_]{2,}\s++){2}")
-_OR = re.compile(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
+_SENTENCE = pattern(r"(?:[^\W\d_]{2,}\s++){2}")
+_OR = pattern(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
 
 
 EMPTY: Final = "empty"

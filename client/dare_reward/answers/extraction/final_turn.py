@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
+from ..._pattern import pattern
 
 __all__ = ["final_turn", "questions"]
 
 # An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
-_END = re.compile(
+_END = pattern(
     r"<(?:\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
     r"|END_OF_TURN_TOKEN|endofturn|END_RESPONSE|end_of_msg|begin_user|close\|>response<\|sep)\|>|\|turn>|turn\|>|/s>|eos>|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>)"
 )
 _END_ENDS = ("|>", "/s>", "eos>", "turn>", "｜>")
-_OPENING = re.compile(
+_OPENING = pattern(
     r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|begin_assistant)\|>|s>|start_of_turn>|\|turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
     r"|<\|start_header_id\|>\s*+assistant\s*+<\|end_header_id\|>\s*+){1,4}+"
@@ -38,7 +38,7 @@ _THINK = (
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # A base model that has answered often goes on with the next question of an imagined list.
-_QUESTION = re.compile(
+_QUESTION = pattern(
     r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
     r"|问题|题目|Frage|Pregunta|Вопрос)"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..._pattern import pattern
 from ..markup import undecorated
 
 __all__ = ["COPULA", "NUMBER", "TAIL_JUNK", "WORDS", "last_side", "plain_content", "tail_link", "unit_after"]
@@ -11,7 +12,7 @@ __all__ = ["COPULA", "NUMBER", "TAIL_JUNK", "WORDS", "last_side", "plain_content
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_PROSE = re.compile(
+_PROSE = pattern(
     rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω₀-₉⁰-⁹²³¹½-¾{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
 )
 _FUNCTION_NAMES = (
@@ -27,28 +28,28 @@ _UNIT_NAMES = (
     " billions trillion hundred dozen pm am"
 )
 _UNITS = frozenset(_UNIT_NAMES.split())
-_WORD = re.compile(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
-_AND_MORE = re.compile(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
+_WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
+_AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})
-NUMBER = re.compile(
+NUMBER = pattern(
     r"(?<![A-Za-z0-9_.])[-−+]?(?:\d{1,3}(?:,\d{3})++(?:\.\d++)?|\d++(?:\.\d++)?|\.\d++)(?:\s?/\s?\d++)?(?:\\?%|°)?"
 )
 TAIL_JUNK = " \t\r\n,;:.!-–—+*/=<>_`\"'“”~（✅✔∎■□🎉\ufe0f"
-_LAST_LINK = re.compile(
+_LAST_LINK = pattern(
     r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
 )
-_AGAIN = re.compile(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
-_CJK_LIST = re.compile(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
-_RATIO = re.compile(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
-COPULA = re.compile(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
-_MONEY = re.compile(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
-_MINUS = re.compile(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
-_REMARK = re.compile(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
-_TIMES = re.compile(r"(?<=\d)\s?x\s?(?=\d)")
+_AGAIN = pattern(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
+_CJK_LIST = pattern(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
+_RATIO = pattern(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
+COPULA = pattern(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
+_MONEY = pattern(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
+_MINUS = pattern(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
+_REMARK = pattern(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
+_TIMES = pattern(r"(?<=\d)\s?x\s?(?=\d)")
 _MONTHS = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
-_DATE = re.compile(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
-_AND_OTHERS = re.compile(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
-_GROUPED = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_DATE = pattern(rf"\b{_MONTHS}(?=\s\d)|\d(?:st|nd|rd|th)?\s(?:of )?{_MONTHS}")
+_AND_OTHERS = pattern(r"[^\W\d_]+(?:\s[^\W\d_]+)?,?\s+and\s+\d")
+_GROUPED = pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def plain_content(sentence: str, *, strict: bool = True) -> str | None:

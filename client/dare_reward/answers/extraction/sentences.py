@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..._pattern import pattern
+
 if TYPE_CHECKING:
     from .math_spans import Span
 
 __all__ = ["ABBREVIATION", "sentence"]
 
-_STOP = re.compile(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
-ABBREVIATION = re.compile(
+_STOP = pattern(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
+ABBREVIATION = pattern(
     r"(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|sra|dra|rs|[a-z]|[a-z]\.[a-z])\Z",
     re.IGNORECASE,
 )

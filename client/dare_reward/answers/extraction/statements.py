@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..._pattern import pattern
 from ..markup import undecorated
 from .math_spans import spans
 from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
@@ -24,7 +25,7 @@ __all__ = ["concluding_value", "said_in_words", "stated_value"]
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
 
-_EXPLAINS = re.compile(
+_EXPLAINS = pattern(
     r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these"
     r"|in|on|using|if|it|its|see"
     r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|shown|listed|found|calculated|determined"
@@ -40,48 +41,48 @@ _EXPLAINS = re.compile(
     r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if))\b",
     re.IGNORECASE,
 )
-_REAL = re.compile(
+_REAL = pattern(
     r"there (?:is|are|exists?) no\b|it (?:is|can(?:no|')t)|there does|no\b|none\b|cannot|can't|undefined|not\b"
     r"|impossible",
     re.IGNORECASE,
 )
-_CLAUSES = re.compile(
+_CLAUSES = pattern(
     r",?\s(?:since|because|as|so that|due to|given that|where|which(?!\s(?:is|are|equals|gives))|i\.e)\b"
     r"|,\s(?:so|not|and so|but|it|they|that)\b"
 )
-_VERDICT = re.compile(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
-_SUBJECT = re.compile(
+_VERDICT = pattern(r"(?:yes|no|true|false)(?=[,:;])", re.IGNORECASE)
+_SUBJECT = pattern(
     r"(?:she|he|it|they|there|this|each)\b(?!.*\bto (?:find|get|solve|determine|compute)\b)", re.IGNORECASE
 )
-_CUT_OFF = re.compile(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
-_WHO = re.compile(r",\s(?:it|they)\Z")  # "Together, they found 665"
-_DOLLARS = re.compile(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
-_RESULT = re.compile(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which\b|but\b)[^\W\d_]+){0,3}\s*\Z")
-_WORDED = re.compile(r"[^\W\d_]{3,}")
+_CUT_OFF = pattern(r"[\s*_]*+(?:\\[(\[a-z]|\$(?![\d.]))")  # a formula that never closes
+_WHO = pattern(r",\s(?:it|they)\Z")  # "Together, they found 665"
+_DOLLARS = pattern(r"(?<!\\)\$(?!\d)")  # of formulas, not of money
+_RESULT = pattern(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which\b|but\b)[^\W\d_]+){0,3}\s*\Z")
+_WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
-_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
-_HEDGES = re.compile(
+_SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
+_HEDGES = pattern(
     r"\b(?:if|unless|assum\w+|suppos\w+|perhaps|maybe|might|may|could|would|should|probably|likely|need to|must)\b|:$",
     re.IGNORECASE,
 )
-_STEP = re.compile(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
-_DENIES = re.compile(
+_STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
+_DENIES = pattern(
     r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than"
     r"|to (?:find|determine|calculate|solve|compute|know)|error|incorrect|wrong|contradict\w*)\b",
     re.IGNORECASE,
 )
-_WHICH = re.compile(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are not allergic" denies nothing
-_BRACKETS = re.compile(r"\s\([^()]{0,80}\)")
-_BOLD = re.compile(r"\*\*\s*(?:\$|\\\()?\s*\Z")
-_BOLD_END = re.compile(r"[^*\d]{0,40}(?:\*\*|\Z)")
-_SO = re.compile(r"(?:\A|[\s,;.])(?:so|thus|hence|therefore|then)\b(?!\sthat),?\s", re.IGNORECASE)
-_LINK = re.compile(
+_WHICH = pattern(r"\b(?:who|which|that)\b", re.IGNORECASE)  # "20 kids who are not allergic" denies nothing
+_BRACKETS = pattern(r"\s\([^()]{0,80}\)")
+_BOLD = pattern(r"\*\*\s*(?:\$|\\\()?\s*\Z")
+_BOLD_END = pattern(r"[^*\d]{0,40}(?:\*\*|\Z)")
+_SO = pattern(r"(?:\A|[\s,;.])(?:so|thus|hence|therefore|then)\b(?!\sthat),?\s", re.IGNORECASE)
+_LINK = pattern(
     r"\b(?:is|are|was|were|be|been)\b[\s*]*+(?:(?:now|therefore|thus|then|equal to|approximately|about|exactly|only"
     r"|also"
     r"|a total of|an average of|at)\s)*+(?:US)?[-\\$€£¥*\s(]*\Z",
     re.IGNORECASE,
 )
-_BESIDE = re.compile(
+_BESIDE = pattern(
     r"\b(?:in|with|by|for|after|before|every|from|on|at|per|than|during|over|within|until|since|under|when|while|if|unless|to"
     r"|of (?:the|his|her|its|their|my|our|each|these|those|all)|each of|the|his|her|its|their|these|those|this|that"
     r"|remaining|first|last|next|other|grade|step|chapter|page|day|week|year|number)\s(?:\w+ing\s|about\s|another\s|the"
@@ -89,29 +90,27 @@ _BESIDE = re.compile(
     r"|next\s|last\s|a\s|each\s){0,3}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
-_GIVEN = re.compile(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
-_BY_DOING = re.compile(
+_GIVEN = pattern(r"\b(?:given|with|since|where|let|if|as|because|from|when)\s\W*\Z", re.IGNORECASE)
+_BY_DOING = pattern(
     r"\b(?:after|by|before|without|when|while|from)\s\w+ing\s(?:\w+\s){0,2}+[-\\$€£¥*(]*\Z", re.IGNORECASE
 )
-_CLAUSE = re.compile(
+_CLAUSE = pattern(
     r"\b(?:after|because|since|so that|if|unless|when|while|where|who|that|which)"
     r"\s(?:\w+['’]?\w*\s){1,6}+[-\\$€£¥*(]*\Z",
     re.IGNORECASE,
 )
-_OF = re.compile(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
-_TO_DO = re.compile(r"\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z")
-_AND = re.compile(r"\band\s(?:\w+\s)?[-\\$*(]*\Z")
-_JOINED = re.compile(r"\b(?:and|plus|,)\s", re.IGNORECASE)
-_NAME = re.compile(r"\\?[A-Za-z](?:_\{?\w{1,3}\}?)?|[A-Z]{2,4}")
-_COMMAND = re.compile(r"\\[A-Za-z]+")
-_LETTER = re.compile(r"[A-Za-z]")
+_OF = pattern(r"\s?(?:(?!total|average|sum|profit)\w+\s){1,3}of\s[-\\$*(]*\Z")
+_TO_DO = pattern(r"\bto\s\w+\s(?:the\s|his\s|her\s|their\s)?[-\\$*(]*\Z")
+_AND = pattern(r"\band\s(?:\w+\s)?[-\\$*(]*\Z")
+_JOINED = pattern(r"\b(?:and|plus|,)\s", re.IGNORECASE)
+_NAME = pattern(r"\\?[A-Za-z](?:_\{?\w{1,3}\}?)?|[A-Z]{2,4}")
+_COMMAND = pattern(r"\\[A-Za-z]+")
+_LETTER = pattern(r"[A-Za-z]")
 _WORD = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
     " nineteen twenty thirty forty fifty"
 )
-_SPOKEN = re.compile(
-    rf"\b(?:{'|'.join(_WORD.split())})\b(?!-)(?!\s(?:thirds?|quarters?|hundred|thousand))", re.IGNORECASE
-)
+_SPOKEN = pattern(rf"\b(?:{'|'.join(_WORD.split())})\b(?!-)(?!\s(?:thirds?|quarters?|hundred|thousand))", re.IGNORECASE)
 
 
 class _Value(NamedTuple):
@@ -259,10 +258,10 @@ def _values(said: str) -> list[_Value]:
         if content and not _NAME.fullmatch(content) and not _is_formula(content)
     ]
     covered = [(start, end) for start, end, _ in found] + hidden
-    for pattern in (NUMBER, _SPOKEN):
+    for form in (NUMBER, _SPOKEN):
         values += [
             _Value(m.start(), m.end(), m[0])
-            for m in pattern.finditer(said)
+            for m in form.finditer(said)
             if not any(a <= m.start() < b for a, b in covered)
         ]
     return sorted(v for v in values if not any(a <= v.start < b for a, b in hidden))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..._pattern import pattern
 from ..choices import choice_letter
 from ..markup import undecorated
 
@@ -19,45 +20,45 @@ __all__ = ["stands_alone", "unannounced_letter", "unannounced_value"]
 REPLY = 200  # characters of a reply that is an option and nothing else
 LINE = 24  # characters of a last line that is a letter and its dress
 
-_DRESSED = re.compile(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
-_SAYS_MORE = re.compile(
+_DRESSED = pattern(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
+_SAYS_MORE = pattern(
     r"\b(?:wrong|incorrect|not|no|false|true|fails?|excluded|eliminated|impossible|cannot|could|might|may|maybe|perhaps"
     r"|unlikely|possible|let|we|first|consider|check|if|i)\b|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.",
     re.IGNORECASE,
 )
-_LETTER_FIRST = re.compile(
+_LETTER_FIRST = pattern(
     r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
 )
-_LABEL_LINE = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
-_REASONS = re.compile(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
-_LABEL_TEXT = re.compile(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
-_VALUE = re.compile(
+_LABEL_LINE = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+(?:[.):\]：]|[*_\s]*+(?=\n))")
+_REASONS = pattern(r"\s*+[*_#]*+(?:Explanation|Rationale|Reason(?:ing)?)\b")
+_LABEL_TEXT = pattern(r"(?:\A|\n)[\s*_#>(\[-]*+(?P<letter>[A-Z])[*_]*+[.):\]][*_]*+\s\S")
+_VALUE = pattern(
     r"[*_`]{0,3}+(?:([-−+]?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,30})(?:\.\d{1,30})?(?:/\d{1,30})?\s?\\?[%°]?|\\[df]?frac[\w{}]++)"
     r"|\$\$?([^$]++)\$\$?|\\\(((?:[^\\]|\\[^()])++)\\\))[*_`]{0,3}+\.?[*_`]{0,3}+"
 )
 _NAMED = r"[*_]{0,3}+(?P<open>\()?(?P<letter>[A-Z])(?P<close>\))?[*_]{0,3}+"
-_THUS = re.compile(
+_THUS = pattern(
     r"(?<![\w,'’])(?:(?i:(?:it is |it's )?(?:definitely|clearly|obviously|certainly)|i'd say|i would say)\s"
     r"|(?i:thus|hence|therefore|so|ergo|i\.e\.),?\s(?:(?:it is|it's|it must be|must be|that is|that's"
     rf"|the letter is)\s)?|(?i:it is|it's|it must be|that is|that's|i\.e\.,?)\s){_NAMED}[.!]?[*_]{{0,3}}+\s*+\Z"
 )
-_ARROW = re.compile(rf"(?<!\S)(?:⇒|→|[=-]{{1,2}}>)\s{_NAMED}[.!]?\s*+\Z")
-_SO_IT_IS = re.compile(
+_ARROW = pattern(rf"(?<!\S)(?:⇒|→|[=-]{{1,2}}>)\s{_NAMED}[.!]?\s*+\Z")
+_SO_IT_IS = pattern(
     rf"(?<![\w,'’])(?i:so|thus|hence|therefore|then),?\s(?:the answer\s)?{_NAMED}\sit is[.!]?[*_]{{0,3}}+\s*+\Z"
 )
-_TWO = re.compile(r"[.;,]\s\(?[A-Z]\)?\s(?:is|are) (?:also )?(?:correct|right|true)\b")  # "C is correct. D is correct."
-_SMALL_REPLY = re.compile(r"[a-j][.)]?")
-_EITHER = re.compile(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
-_BARE = re.compile(r"[A-Z]\.?")
-_ONLY = re.compile(
+_TWO = pattern(r"[.;,]\s\(?[A-Z]\)?\s(?:is|are) (?:also )?(?:correct|right|true)\b")  # "C is correct. D is correct."
+_SMALL_REPLY = pattern(r"[a-j][.)]?")
+_EITHER = pattern(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
+_BARE = pattern(r"[A-Z]\.?")
+_ONLY = pattern(
     rf"(?<!\w)[Oo]nly\s{_NAMED}\s(?:satisf|works|fits|matches|holds|remains|meets|agrees|correctly|is (?:correct|true"
     r"|right|consistent|valid|possible|left))[^.\n?]*+\.?\s*+\Z"
 )
-_COMMAND = re.compile(r"\\[A-Za-z]+")
-_NAME = re.compile(r"[A-Za-z]")
-_MARKED = re.compile(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
-_SMALL_END = re.compile(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
-_SMALL_LABEL = re.compile(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
+_COMMAND = pattern(r"\\[A-Za-z]+")
+_NAME = pattern(r"[A-Za-z]")
+_MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)
+_SMALL_END = pattern(r"[*_\"'`$)}\]]{0,4}+(?:\.?+[*_\"'`$)}\]]{0,4}+[^\S\n]*+(?:\n|\Z)|[.)]\s++(?=\w))")
+_SMALL_LABEL = pattern(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
 
 def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:

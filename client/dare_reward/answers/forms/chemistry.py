@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..._pattern import pattern
 from ..words import words
 
 __all__ = ["read_formula", "read_species"]
@@ -17,14 +18,14 @@ _ELEMENTS = frozenset(
         "Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu",
     )
 )
-_DRESS = re.compile(r"\\(?:mathrm|mathsf|mathbf|textbf|textrm|text|ce|rm|bf|,|;|!)(?![a-z])|[{}_\s]")
-_FORMULA = re.compile(
+_DRESS = pattern(r"\\(?:mathrm|mathsf|mathbf|textbf|textrm|text|ce|rm|bf|,|;|!)(?![a-z])|[{}_\s]")
+_FORMULA = pattern(
     r"\d{0,2}+(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?P<charge>\^\d?[+-])?", re.ASCII
 )
-_SYMBOL = re.compile(r"[A-Z][a-z]?")
-_COUNT = re.compile(r"(?<=[A-Za-z)])\d+")
-_CHARGED = re.compile(r"\A\\ce\s?\{|\^\{?\d[+-]\}{0,3}\Z")  # Fe^{3+}
-_HYBRID = re.compile(r"sp\^?(?P<p>[23])(?:d\^?(?P<d>2?))?")
+_SYMBOL = pattern(r"[A-Z][a-z]?")
+_COUNT = pattern(r"(?<=[A-Za-z)])\d+")
+_CHARGED = pattern(r"\A\\ce\s?\{|\^\{?\d[+-]\}{0,3}\Z")  # Fe^{3+}
+_HYBRID = pattern(r"sp\^?(?P<p>[23])(?:d\^?(?P<d>2?))?")
 
 
 def read_formula(s: str) -> str | None:
@@ -47,10 +48,10 @@ def read_formula(s: str) -> str | None:
     return plain
 
 
-_SPECIES = re.compile(
+_SPECIES = pattern(
     r"(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?:\^(?P<charge>\d?[+-])|(?P<bare>[+-]))?", re.ASCII
 )
-_ION = re.compile(r"[A-Z][a-z]?\d+[+-]|.*\d\d[+-]")
+_ION = pattern(r"[A-Z][a-z]?\d+[+-]|.*\d\d[+-]")
 
 
 def read_species(s: str) -> str | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from ..._pattern import pattern
 from ..algebra.literals import number
 from ..words import words
 from .reading import Reading
@@ -14,18 +13,18 @@ __all__ = ["read_date", "read_duration", "read_ordinal"]
 _MONTHS = words("january february march april may june july august september october november december")
 _MONTH_OF = {m[:n]: k for k, m in enumerate(_MONTHS, 1) for n in (3, len(m))} | {"sept": 9}
 _YEAR = r"(?:,?\s*(\d{4}))?"
-_MONTH_FIRST = re.compile(rf"([A-Za-z]{{3,9}})\.?\s(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}")
-_DAY_FIRST = re.compile(rf"(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?([A-Za-z]{{3,9}})\.?{_YEAR}")
-_MONTH_ONLY = re.compile(r"([A-Za-z]{3,9})\.?,?\s(\d{4})")
-_ISO = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
-_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
-_ORDINAL = re.compile(
+_MONTH_FIRST = pattern(rf"([A-Za-z]{{3,9}})\.?\s(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}")
+_DAY_FIRST = pattern(rf"(?:the\s)?(\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?([A-Za-z]{{3,9}})\.?{_YEAR}")
+_MONTH_ONLY = pattern(r"([A-Za-z]{3,9})\.?,?\s(\d{4})")
+_ISO = pattern(r"(\d{4})-(\d{2})-(\d{2})")
+_SLASHED = pattern(r"(\d{1,2})/(\d{1,2})/(\d{4})")
+_ORDINAL = pattern(
     r"(\d{1,9})(?!\s(?:st|nd|rd|th))\s?\^?\{?(?:\\(?:text|textrm|mathrm|rm))?\s?\{?\s?(?:st|nd|rd|th)(?![a-z])\}{0,2}"
     r"(?:(?:\\[ ,;])?\s?(?:\\text\s?\{)?\s?([a-z]{3,12})\}?)?"
 )
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,9})?)\s?([a-z]{1,9})\.?"
-_DURATION = re.compile(rf"{_AMOUNT}(?:(?:\s|,\s?(?:and\s)?|\sand\s){_AMOUNT}){{1,3}}")
-_PART = re.compile(_AMOUNT)
+_DURATION = pattern(rf"{_AMOUNT}(?:(?:\s|,\s?(?:and\s)?|\sand\s){_AMOUNT}){{1,3}}")
+_PART = pattern(_AMOUNT)
 _FAMILIES = (
     ("year", "month", "week", "day", "h", "min", "s", "ms"),
     ("mi", "yd", "ft", "in"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from fractions import Fraction
 
+from ..._pattern import pattern
 from ..cleanup import fold, peel
 from ..hashes import short
 from ..words import words
@@ -74,10 +74,10 @@ def _below_hundred(said: Sequence[str]) -> int | None:
     return None
 
 
-_WRAPPED = re.compile(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")
-_SPACING = re.compile(r"\\[,;:! ]|~|\\quad|\\qquad")
-_PLAIN = re.compile(r"[^\W\d_]{2,}")
-_MARKUP = re.compile(r"[\\^_{}=<>|$]")
+_WRAPPED = pattern(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")
+_SPACING = pattern(r"\\[,;:! ]|~|\\quad|\\qquad")
+_PLAIN = pattern(r"[^\W\d_]{2,}")
+_MARKUP = pattern(r"[\\^_{}=<>|$]")
 
 
 def unwrapped(s: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from fractions import Fraction
 
+from ..._pattern import pattern
 from ..algebra.evaluate import evaluate
 from ..algebra.fingerprint import expression_key
 from ..algebra.nodes import Number
@@ -33,7 +33,7 @@ _BASES = {
     "twelve": 12,
     "sixteen": 16,
 }
-_DIGITS = re.compile(r"[0-9A-Za-z]{1,64}")
+_DIGITS = pattern(r"[0-9A-Za-z]{1,64}")
 
 
 def read_infinity(tokens: list[Token], rules: Rules, depth: int) -> Reading | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from ..._pattern import pattern
 from ..algebra.tokens import Token
 from ..words import words
 
@@ -85,9 +84,9 @@ _HEAT = {w: w[0].upper() for w in ("C", "F", "celsius", "Celsius", "fahrenheit",
 _SUFFIXES = {"squared": "^2", "cubed": "^3"} | _HEAT
 _SUFFIX_OPS = frozenset({"^", "/", "*", "{", "}", "-", "deg", "%", "¢"})
 _PRODUCT_LETTERS = frozenset("abcxyz")
-_VOWEL = re.compile("[aeiouy]")
-_LETTERS = re.compile(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
-_WORDS = re.compile(r"[A-Za-z]++|\d++|[-^/*%¢()]")
+_VOWEL = pattern("[aeiouy]")
+_LETTERS = pattern(r"[A-Za-z]++(?:[ -][A-Za-z]++)*+\Z")
+_WORDS = pattern(r"[A-Za-z]++|\d++|[-^/*%¢()]")
 
 Suffix = tuple[list[Token], int, str]  # the tokens of the number, its scale, the canonical unit ("" for none)
 
