@@ -22,7 +22,7 @@ from .printable import printable
 __all__ = ["main"]
 
 GROUP = "dare_reward.commands"
-STUDIES = frozenset({"replay", "study"})
+STUDIES = frozenset({"analyse", "plot", "replay", "study"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -186,7 +186,7 @@ class Rollout(AnsweredRollout, total=False):
     token_ids: Annotated[
         Counts,
         Input(
-            "generated token ids, for overlap diagnostics",
+            "generated token ids",
             "list",
             ge=0,
             le=MAX_TOKENS,

@@ -1,7 +1,10 @@
 """The shape of the package: no import circle, one meaning a class name, links that lead somewhere."""
 
 import ast
+import doctest
 import re
+import subprocess
+import sys
 from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -53,3 +56,10 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), target
+
+
+def test_outputs_and_sessions_of_the_analysis_page():
+    """`python scripts/docs.py research/docs/analysis.md` renews the outputs."""
+    page = HERE / "docs" / "analysis.md"
+    assert doctest.testfile(str(page), module_relative=False).failed == 0
+    subprocess.run([sys.executable, ROOT / "scripts" / "docs.py", "--check", page], check=True)

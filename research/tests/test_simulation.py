@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dare_research.analysis.correlation import latent_correlation
 from dare_research.calibration.report import ALLOWED, worst
 from dare_research.calibration.simulate import LOSS, REGIMES, SEEDS, ProjectSize, project, regime
 from dare_research.commands import PAGES, render
@@ -17,7 +18,7 @@ from dare_research.simulation.measure import measure
 from dare_research.simulation.model import Scenario, draw_prompts, draw_sample, group_rollouts, shuffled
 from dare_research.simulation.simulate import QUICK, simulate
 from dare_research.simulation.tabular import Training, _softmax, _step, train, train_arms
-from dare_reward.analysis import entropy_auroc, group_auroc, latent_correlation
+from dare_reward.analysis import entropy_auroc, group_auroc
 from dare_reward.analysis.calibrate import GRID, fit_exponent
 from dare_reward.analysis.labels import mode_answers
 from dare_reward.cli import main

@@ -8,7 +8,6 @@ import pytest
 
 import dare_reward
 from dare_reward.advantages import advantages, pass_at_k_pair
-from dare_reward.analysis.overlap import every_overlap
 from dare_reward.groups import Groups
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "dare.json").read_text())
@@ -161,14 +160,6 @@ def test_advantages(case):
     rewards = np.array(case["rewards"])
     for name, expected in case["expected"].items():
         close(advantages(name, rewards, np.array([len(rewards)])), expected)
-
-
-def test_overlap():
-    case = GOLDEN["analysis_cases"]["token_overlap"]
-    found = every_overlap([np.array(x) for x in case["token_ids"]])
-    names = {"jac": "jaccard", "multi": "multiset", "pos": "positional", "prefix": "prefix"}
-    for short, name in names.items():
-        close(found[name], case["expected_mean_over_pairs"][short])
 
 
 def test_weighted_vote_is_the_hard_label_of_dares_distribution():

@@ -80,7 +80,6 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
         (["compare"], "scored"),
         (["explain", "--strangest", "1"], "scored"),
         (["convert"], "converted"),
-        (["analyse"], "read"),
     ],
 )
 def test_the_closing_line_counts_the_groups_that_were_left_out(tmp_path, capsys, command, done):
@@ -359,7 +358,6 @@ LONG = {
         ["explain", "--group", "long"],
         ["explain"],
         ["compare"],
-        ["analyse"],
         ["methods"],
         ["methods", "dare"],
     ],
@@ -474,21 +472,15 @@ def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
         command = last.removeprefix("  dare-reward ")
         assert main(shlex.split(command)) == 0, last
         capsys.readouterr()
-    assert main(["analyse", file]) == 0
-    command = capsys.readouterr().err.splitlines()[-1].removeprefix("  dare-reward ")
-    assert main([*shlex.split(command), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["methods"]["dare"]["scored"] == 40
 
 
-def test_parameters_in_analyse_and_preflight(tmp_path, capsys):
+def test_parameters_in_preflight(tmp_path, capsys):
     texts = ("so it is 7", "it is 8", "7")
     group = {"label": "7", "rollouts": [{"text": t, "mean_entropy": 0.1 + i / 9} for i, t in enumerate(texts)]}
     file = write(tmp_path, *[{**group, "group_id": str(i)} for i in range(3)])
-    assert main(["analyse", file, "--json", "-p", "unmarked=number", "-p", "alpha=0"]) == 0
-    assert json.loads(capsys.readouterr().out)["data"]["answered"] == 1.0
     assert main(["preflight", file, "--json", "-p", "unmarked=number", "-p", "eps=0.5"]) == 1
     assert json.loads(capsys.readouterr().out)["calibration"]["prompts"] == 3
-    for command in ("analyse", "preflight", "calibrate"):
+    for command in ("preflight", "calibrate"):
         assert main([command, file, "-p", "alfa=1"]) == 2
         assert "unknown parameter 'alfa'" in capsys.readouterr().err
 
@@ -570,10 +562,8 @@ def test_completion_without_its_library(monkeypatch, capsys):
     assert "pip install '.[cli]'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["report"], ["plot", "--figure", "group"]])
-def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys, command):
+def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys):
     texts = ["no idea", "none", "\\boxed{1}"]
     file = write(tmp_path, {"group_id": "a", "rollouts": [{"text": t, "mean_entropy": 0.2} for t in texts]})
-    out = str(tmp_path / ("x.html" if command == ["report"] else "x.svg"))
-    assert main([command[0], file, *command[1:], "-o", out]) == 0
+    assert main(["report", file, "-o", str(tmp_path / "x.html")]) == 0
     assert "WARNING: 2 of 3 rollouts without an answer. Look at one of the texts." in capsys.readouterr().err

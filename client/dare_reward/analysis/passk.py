@@ -13,7 +13,7 @@ from ..segments import Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval
 from .labels import known_groups, right_answers
 
-__all__ = ["majority_at_k", "pass_at_k", "pass_at_k_interval", "standard_error"]
+__all__ = ["majority_at_k", "pass_at_k", "pass_at_k_interval", "powers", "standard_error"]
 
 DRAWS = 200
 
@@ -76,3 +76,9 @@ def _majority(local: Ints, right: Floats, k: int, draws: int, rng: np.random.Gen
     top = votes.max(axis=1, keepdims=True)
     winners = (votes == top) & (top > 0)
     return float((winners @ right / np.maximum(winners.sum(axis=1), 1)).mean())
+
+
+def powers(limit: int) -> list[int]:
+    """1, 2, 4, ... up to and including `limit`."""
+    found = [1 << i for i in range(limit.bit_length())]
+    return found if not found or found[-1] == limit else [*found, limit]

@@ -6,12 +6,10 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dare_reward.analysis.labels import known_groups
 from dare_reward.errors import RequestError
@@ -31,7 +29,7 @@ __all__ = ["Labelled", "finite", "interval", "read_labelled", "refuse_repeats"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Groups with their truth; `token_ids` is empty if no rollout has any; `bad` places could not be read.
+    """Groups with their truth; `bad` places could not be read.
 
     names    what tells the prompt of each group from the others, and the place where the group stands
     """
@@ -41,7 +39,6 @@ class Labelled:
     correct_R: Floats
     prompts: tuple[str | None, ...]
     names: tuple[tuple[str, str], ...]
-    token_ids: tuple[tuple[NDArray[Any], ...], ...]
     bad: int
     closing: Closing
 
@@ -84,8 +81,7 @@ def read_labelled(
     for good, low, high in zip(groups, ends, ends[1:], strict=False):
         closing.add(good, prepared.groups.valid_R[low:high].tolist())
     prompts = tuple(g.get("prompt") for g in groups)
-    token_ids = _token_ids(prepared.groups)
-    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), token_ids, len(faults), closing)
+    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing)
 
 
 def _name(group: Mapping[str, Any], reader: Reader) -> str:
@@ -119,16 +115,6 @@ def refuse_repeats(data: Labelled) -> None:
             "all rollouts of a prompt into one group. Give different prompts their `prompt` or different ids.",
             code="duplicate",
         )
-
-
-def _token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:
-    """The token ids of each group's rollouts; empty if none were sent."""
-    sent = groups.ragged("token_ids")
-    if not len(sent.values):
-        return ()
-    ends, starts = offsets(sent.lengths), offsets(groups.sizes_P)
-    parts = [sent.values[low:high] for low, high in pairwise(ends.tolist())]
-    return tuple(tuple(parts[low:high]) for low, high in pairwise(starts.tolist()))
 
 
 def _fault(group: Mapping[str, Any], reading: Mapping[str, Any]) -> RequestError | None:

@@ -1,4 +1,4 @@
-"""`dare-reward report RUN -o run.html` and `dare-reward plot RUN -o FIGURE`: a run as one page, or as a figure."""
+"""`dare-reward report RUN -o run.html`: a run as one page."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from dare_reward.methods import find, specs
 from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
-from dare_reward.report.figures import FIGURES, save_figure
 from dare_reward.report.lines import is_run, read_lines
-from dare_reward.report.view import run_view, view
+from dare_reward.report.view import view
 
 from .command import add_command
 from .group_lines import MISSING, add_file, add_method, chosen_params, missing_entropies, remedies, unscored, warn
 
-__all__ = ["register", "register_plot"]
+__all__ = ["add_run", "book_of", "register"]
 
 
 def register(subparsers: Any) -> None:
@@ -39,32 +38,13 @@ def register(subparsers: Any) -> None:
             "dare-reward report rollouts.jsonl --shadow ttrl -o run.html",
         ),
     )
-    _add_run(parser)
+    add_run(parser)
     parser.add_argument("-o", "--out", required=True, help="The HTML file to write.")
     parser.add_argument("--title", help="The heading of the page (default: the name of the run).")
     parser.set_defaults(run=run)
 
 
-def register_plot(subparsers: Any) -> None:
-    parser = add_command(
-        subparsers,
-        "plot",
-        "Draw one figure of a run as PNG, SVG or PDF.",
-        examples=(
-            "dare-reward plot runs/exp1 --figure agreement -o agreement.svg",
-            "dare-reward plot rollouts.jsonl --figure group -o group.png",
-        ),
-    )
-    _add_run(parser)
-    parser.add_argument("-o", "--out", required=True, help="The figure to write. Its suffix chooses the format.")
-    parser.add_argument(
-        "--figure", choices=FIGURES, default="agreement", help="What to draw (default: agreement; docs/report.md)."
-    )
-    parser.add_argument("--group", help="With --figure group: its group_id (default: the first worth reading).")
-    parser.set_defaults(run=plot)
-
-
-def _add_run(parser: argparse.ArgumentParser) -> None:
+def add_run(parser: argparse.ArgumentParser) -> None:
     add_file(parser, "A run log, or groups of rollouts to score,")
     add_method(parser)
     parser.add_argument(
@@ -77,7 +57,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0 written; 1 no group could be scored; 2 nothing to show."""
     check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
-    book = _book(arguments)
+    book = book_of(arguments)
     if book is None:
         return 1
     data = view(book)
@@ -97,24 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def plot(arguments: argparse.Namespace) -> int:
-    """0 written; 1 no group could be scored; 2 nothing to draw."""
-    check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
-    book = _book(arguments)
-    if book is None:
-        return 1
-    found = next(reversed(book.runs.values()))
-    if len(book.runs) > 1:
-        warn(f"{len(book.runs)} runs; drawn is {found.name!r}, --run chooses another")
-    cards = [c.shown() for c in found.picks.cards()]
-    shown = save_figure(
-        arguments.out, arguments.figure, run_view(found), cards, group=arguments.group, force=arguments.force
-    )
-    warn(f"wrote {arguments.out}{shown and f': {shown}'}")
-    return 0
-
-
-def _book(arguments: argparse.Namespace) -> RunBook | None:
+def book_of(arguments: argparse.Namespace) -> RunBook | None:
     """The groups of the file; None, and why, where none could be scored. RequestError if there are none."""
     params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
     shadow = [n for n in arguments.shadow.replace(",", " ").split() if n]

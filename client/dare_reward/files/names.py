@@ -12,7 +12,7 @@ from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 
 __all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "RUN_LOG_COMMANDS", "named"]
 
-RUN_LOG_COMMANDS: Final = "calibrate, preflight, report, plot or export"  # all others read rollouts
+RUN_LOG_COMMANDS: Final = "calibrate, preflight, report or export"  # all others read rollouts
 
 GROUP_NAMES, ROLLOUT_NAMES = (
     {f.name: f.also for f in fields.values() if f.also} for fields in (GROUP_FIELDS, ROLLOUT_FIELDS)

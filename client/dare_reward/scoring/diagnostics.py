@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ..analysis.auroc import group_auroc
 from ..analysis.leader import leader_probabilities
-from ..analysis.overlap import KINDS, every_overlap
 from ..analysis.passk import pass_at_k
 from ..answers.classes import grades
 from ..answers.effort import Effort
@@ -27,7 +26,6 @@ from .request import Prepared
 __all__ = [
     "correctness",
     "describe_groups",
-    "describe_overlap",
     "describe_request",
     "entropy_auroc",
     "entropy_flags",
@@ -36,7 +34,6 @@ __all__ = [
 
 
 LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
-MOST = 64  # rollouts of a group whose overlap is measured
 
 
 def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.float64]:
@@ -87,24 +84,6 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     return out
 
 
-def describe_overlap(groups: Groups) -> list[dict[str, float]]:
-    """Overlap of the rollouts of each group that sent `token_ids` (`analysis.overlap`); empty for the others.
-
-    Over at most the first 64 rollouts: the cost grows with their square.
-    """
-    ids = groups.ragged("token_ids")
-    starts, ends = offsets(groups.sizes_P), offsets(ids.lengths)
-    sent_P = groups.sum_rollouts(ids.lengths) > 0
-    return [
-        every_overlap(
-            [ids.values[ends[i] : ends[i + 1]] for i in range(starts[p], min(starts[p + 1], starts[p] + MOST))]
-        )
-        if sent
-        else {}
-        for p, sent in enumerate(sent_P.tolist())
-    ]
-
-
 def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
     """Groups with an answer whose mean entropy is suspiciously low, and with one above 1 nat, whatever the method.
 
@@ -126,8 +105,6 @@ def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], c
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
         if values := [e[name] for e in entries if name in e]:
             out[name] = float(np.mean(values))
-    if overlaps := [e["overlap"] for e in entries if "overlap" in e]:
-        out["overlap"] = {kind: float(np.mean([o[kind] for o in overlaps])) for kind in KINDS}
     if np.isnan(correct_R).all():
         return out
     out["entropy_auroc"] = entropy_auroc(prepared.groups, correct_R)

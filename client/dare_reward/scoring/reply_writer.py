@@ -17,7 +17,7 @@ from ..estimators.method import Estimate, Method
 from ..groups import Groups, Ragged
 from ..reply import GroupReply, Problem, Reply, Support
 from ..segments import Bools, Floats, offsets
-from .diagnostics import describe_overlap, describe_request, entropy_flags
+from .diagnostics import describe_request, entropy_flags
 from .plan import Configured, request_config_id
 from .request import Prepared
 from .shadow_methods import compare, normalised, summary
@@ -96,9 +96,6 @@ def _entries(part: ScoredPart) -> list[dict[str, Any]]:
     for name, column in main.result.extra_P.items():
         for entry, value in zip(out, _numbers(column, len(out)), strict=True):
             entry[name] = value
-    for entry, overlap in zip(out, describe_overlap(groups), strict=True):
-        if overlap:
-            entry["overlap"] = overlap
     if not part.shadows:
         return out
     own_R = normalised(groups, main.method, main.result)

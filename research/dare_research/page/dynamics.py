@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis import evaluation_interval, steps_to_threshold
+from dare_research.analysis.curves import evaluation_interval, steps_to_threshold
 
 from ..training.records import Base, TrainedRun
 from .outcomes import ARMS, BASE, FINAL, SETS, Study, curve, in_order, mean_of

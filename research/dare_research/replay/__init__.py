@@ -1,0 +1,1 @@
+"""A run log scored again by another method, and `dare-reward replay`."""

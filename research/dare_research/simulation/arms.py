@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dare_reward.analysis import normalised
+from dare_research.analysis.direction import normalised
 from dare_reward.estimators.method import Method
 from dare_reward.groups import Groups
 from dare_reward.methods import methods

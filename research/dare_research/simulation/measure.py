@@ -7,16 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis import (
-    direction_gain,
-    entropy_auroc,
-    estimator_error,
-    mode_answers,
-    mutual_information,
-    mv_bias,
-    right_answers,
-    standard_error,
-)
+from dare_research.analysis.bias import estimator_error, mv_bias
+from dare_research.analysis.direction import direction_gain
+from dare_research.analysis.information import mutual_information
+from dare_reward.analysis import entropy_auroc, mode_answers, right_answers, standard_error
 from dare_reward.segments import Bools, Floats
 
 from .arms import Opinion, judge

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis import standard_error, steps_to_threshold
+from dare_research.analysis.curves import steps_to_threshold
+from dare_reward.analysis import standard_error
 from dare_reward.segments import Floats
 
 from .arms import judge

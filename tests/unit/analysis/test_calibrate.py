@@ -30,6 +30,11 @@ def rollouts(rng, *, right=0.5, gap=0.2, size=16):
     return out
 
 
+def labelled_groups(count, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return [{"label": "7", "rollouts": rollouts(rng, **options)} for _ in range(count)]
+
+
 def file_of(tmp_path, groups):
     path = tmp_path / "in.jsonl"
     path.write_text("".join(json.dumps(g) + "\n" for g in groups))
@@ -436,3 +441,32 @@ def test_labels_end_in_the_file():
     one, other = (dare_reward.estimate(g, method=method, **params).groups for g in (fresh, permuted))
     assert [g.rewards for g in one] == [g.rewards for g in other]
     assert params["exponent"] > 0
+
+
+@pytest.mark.parametrize("command", ["calibrate", "preflight"])
+@pytest.mark.parametrize("count", [31, 32])
+def test_few_labelled_prompts_are_warned_of(tmp_path, capsys, command, count):
+    main([command, file_of(tmp_path, labelled_groups(count, size=4))])
+    warned = f"warning: {count} labelled prompts; the rule was tried with 32 or more" in capsys.readouterr().out
+    assert warned == (count < 32)
+
+
+@pytest.mark.parametrize(
+    ("groups", "word"), [([], "is empty"), ([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], "label")]
+)
+def test_nothing_labelled_is_2(tmp_path, capsys, groups, word):
+    for command in ("calibrate", "preflight"):
+        assert main([command, file_of(tmp_path, groups)]) == 2
+        assert word in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["calibrate", "preflight", "measure"])
+@pytest.mark.parametrize("seed", ["-1", "1.5", "x"])
+def test_a_seed_that_is_none_ends_before_anything_is_read(capsys, command, seed):
+    more = (
+        ["--model", "m", "--data", "math-500=absent.jsonl", "--out", "absent"] if command == "measure" else ["absent"]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main([command, *more, "--seed", seed])
+    assert ended.value.code == 2
+    assert f"{seed} is not a valid seed: give a whole number, 0 or greater" in capsys.readouterr().err

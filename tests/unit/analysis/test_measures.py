@@ -1,40 +1,24 @@
 """The measures against the golden values and closed forms."""
 
 import json
-from math import comb, log, log2
+from math import comb
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dare_reward.analysis import (
-    direction_gain,
-    direction_of_counts,
-    entropy,
     entropy_auroc,
-    estimator_error,
-    evaluation_interval,
     group_auroc,
-    latent_correlation,
     majority_at_k,
-    marginal_consistency,
     mean_interval,
-    mean_overlap,
-    mutual_information,
-    mv_bias,
-    normalised,
-    ood_table,
     pass_at_k,
     pass_at_k_interval,
     pooled_auroc,
-    quantile_bins,
     ratio_interval,
-    rollout_overlap,
     standard_error,
-    steps_to_threshold,
 )
+from dare_reward.analysis.passk import powers
 from dare_reward.groups import Groups
 from dare_reward.scoring import diagnostics
 
@@ -52,227 +36,21 @@ def labelled(answers, right, **columns):
 # golden values
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("jaccard", "jac"), ("multiset", "multi"), ("positional", "pos"), ("prefix", "prefix")]
-)
-def test_overlap_golden(kind, name):
-    case = GOLDEN["token_overlap"]
-    found = rollout_overlap(case["token_ids"], kind)
-    np.testing.assert_allclose(found, case["expected_mean_over_pairs"][name], **EXACT)
-
-
-def test_overlap_by_hand():
-    a, b = [1, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5]
-    assert rollout_overlap([a, b], "dice") == pytest.approx(2 * 5 / 11)
-    assert rollout_overlap([a, b], "ngram") == pytest.approx(2 / 3)  # 1123 1234 2345 against 1234 2345
-    assert np.isnan(rollout_overlap([a], "dice"))
-    assert mean_overlap([[a, b], [a, a], [a]])["multiset"] == pytest.approx((5 / 6 + 1) / 2)
-    assert mean_overlap([[a]]) == {}
-
-
 @pytest.mark.parametrize("case", GOLDEN["pass_at_k"], ids=str)
 def test_pass_at_k_golden(case):
     np.testing.assert_allclose(pass_at_k(case["n"], case["c"], case["k"]), case["expected"], **EXACT)
 
 
-def test_steps_golden():
-    case = GOLDEN["steps_to_threshold"]
-    assert steps_to_threshold(case["curve"], case["thresholds"]) == case["expected"]
-    assert steps_to_threshold(case["curve"][::-1], case["thresholds"]) == case["expected"]
-    assert evaluation_interval(case["curve"]) == 2
-    assert evaluation_interval([(0, 1.0)]) is None
-
-
-def test_information_golden():
-    case = GOLDEN["mutual_information_nats"]
-    found = mutual_information(case["R"], case["R_hat"])
-    np.testing.assert_allclose(found.nats, case["expected"], **EXACT)
-    np.testing.assert_allclose(found.entropy, case["entropy_R"], **EXACT)
-    np.testing.assert_allclose(found.bits, case["expected"] / log(2), **EXACT)
-    np.testing.assert_allclose(found.share, case["expected"] / case["entropy_R"], **EXACT)
-    np.testing.assert_allclose(found.corrected, case["expected"] - 1 / 16, **EXACT)
-    error = np.mean(np.array(case["R_hat"], float) - case["R"])
-    np.testing.assert_allclose(error, GOLDEN["majority_bias"]["expected"], **EXACT)
-
-
 # information
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 1), st.integers(0, 4), st.integers(1, 5)),
-        min_size=2,
-        max_size=40,
-    )
-)
-def test_information_is_the_difference_of_entropies_and_counts_weights(rows):
-    truth, x, weights = map(np.array, zip(*rows))
-    found = mutual_information(truth, x, weights)
-    pairs = np.array([weights[(truth == r) & (x == v)].sum() for r in (0, 1) for v in range(5)], float)
-    sides = [np.array([weights[truth == r].sum() for r in (0, 1)], float)]
-    sides.append(np.array([weights[x == v].sum() for v in range(5)], float))
-    assert found.nats == pytest.approx(entropy(sides[0]) + entropy(sides[1]) - entropy(pairs), abs=1e-9)
-    repeated = mutual_information(np.repeat(truth, weights), np.repeat(x, weights))
-    assert repeated.nats == pytest.approx(found.nats, abs=1e-12)
-
-
-def test_a_reward_that_is_the_truth_has_all_the_information_and_noise_none():
-    truth = np.tile([0, 1, 1, 1], 5000)
-    assert mutual_information(truth, 2.0 * truth + 1).share == pytest.approx(1)
-    noise = mutual_information(truth, np.random.default_rng(0).random(len(truth)), bins=24)
-    assert 0 < noise.nats < 3e-3
-    assert abs(noise.corrected) < noise.nats
-    assert np.isnan(mutual_information(np.ones(4), np.arange(4)).share)
-
-
-def test_bins_hold_equal_mass_and_ties_stay_together():
-    x = np.random.default_rng(1).random(2400)
-    assert set(np.bincount(quantile_bins(x, np.ones(2400), 24))) == {100}
-    tied = np.r_[np.zeros(1000), np.arange(1, 101)]
-    bins = quantile_bins(tied, np.ones(len(tied)), 10)
-    assert len(set(bins[:1000])) == 1
-    assert len(set(bins)) == 2  # the zeros hold ten elevenths of the mass
-    assert quantile_bins(np.array([3.0, 1.0, 3.0]), np.ones(3), 24).tolist() == [1, 0, 1]
-
-
-def test_information_of_a_symmetric_channel():
-    """A binary symmetric channel with error e has capacity 1 - H(e)."""
-    truth = np.repeat([0, 0, 1, 1], [9, 1, 1, 9])
-    seen = np.repeat([0, 1, 0, 1], [9, 1, 1, 9])
-    capacity = 1 + 0.1 * log2(0.1) + 0.9 * log2(0.9)
-    assert mutual_information(truth, seen).bits == pytest.approx(capacity)
 
 
 # bias and error
 
 
-def test_majority_bias_by_hand():
-    groups, truth = labelled([["a", "a", "b", None], ["c", "d", "d", "d"]], ["b", "d"])
-    found = mv_bias(groups, truth, resamples=50)
-    assert found.agreement.estimate == pytest.approx(((2 - 1) / 4 + (3 - 3) / 4) / 2)
-    assert found.mode.estimate == pytest.approx(((0 - 1 / 4) + (1 - 3 / 4)) / 2)
-    assert found.agreement.low <= found.agreement.estimate <= found.agreement.high
-    assert found.agreement.prompts == 2
-
-
-def test_estimator_error_by_hand():
-    groups, truth = labelled([["a", "a", "b"], ["c", "c", "d"]], ["a", "d"])
-    rewards = np.array([1.0, 1, 0, 0.5, 0.5, 0])
-    found = estimator_error(groups, rewards, truth, normalised(groups, rewards))
-    error = rewards - truth
-    assert found.bias == pytest.approx(error.mean())
-    assert found.variance == pytest.approx(error.var())
-    assert found.mse == pytest.approx((error**2).mean()) == pytest.approx(found.bias**2 + found.variance)
-    assert found.within_variance == pytest.approx((np.var([1, 1, 0]) + np.var([0.5, 0.5, 0])) / 2)
-    a = np.tile([1, 1, -2], 2) / np.sqrt(2)
-    assert found.correlation == pytest.approx(np.corrcoef(a, truth)[0, 1])
-
-
-def test_unknown_truth_is_left_out():
-    groups, truth = labelled([["a", "b"], ["c", "d"]], ["a", "d"])
-    truth[2] = np.nan
-    rewards = np.array([1.0, 0, 0, 1])
-    alone, known = labelled([["a", "b"]], ["a"])
-    expected = estimator_error(alone, rewards[:2], known, normalised(alone, rewards[:2]))
-    assert estimator_error(groups, rewards, truth, normalised(groups, rewards)) == expected
-    assert mv_bias(groups, truth).agreement.prompts == 1
-    assert np.isnan(direction_gain(groups, normalised(groups, rewards), truth)[1])
-    nothing = np.full(4, np.nan)
-    assert np.isnan(estimator_error(groups, rewards, nothing, rewards).bias)
-    assert np.isnan(mv_bias(groups, nothing).mode.estimate)
-
-
 # direction
 
 
-@settings(max_examples=60)
-@given(st.lists(st.integers(1, 9), min_size=2, max_size=6), st.integers(0, 2**31))
-def test_direction_gain_is_the_derivative_of_accuracy(votes, seed):
-    """Against a finite difference of a softmax policy, and against the formula over answers."""
-    rng = np.random.default_rng(seed)
-    rewards_A = rng.random(len(votes))
-    answers = [str(i) for i, n in enumerate(votes) for _ in range(n)]
-    right = int(rng.integers(len(votes)))
-    groups, truth = labelled([answers], [str(right)])
-    advantages = normalised(groups, groups.spread(rewards_A))
-    found = float(direction_gain(groups, advantages, truth)[0])
-    p = np.array(votes) / sum(votes)
-    step = np.array([advantages[groups.answer_R == i].sum() for i in range(len(votes))]) / sum(votes)
-
-    def accuracy(h):
-        logits = np.exp(np.log(p) + h * step)
-        return logits[right] / logits.sum()
-
-    assert found == pytest.approx((accuracy(1e-5) - accuracy(-1e-5)) / 2e-5, abs=1e-8)
-    assert found == pytest.approx(direction_of_counts(np.array(votes, float), rewards_A, right), abs=1e-12)
-
-
-def test_direction_gain_of_truth_is_positive_and_its_opposite_negative():
-    groups, truth = labelled([["a", "a", "b", "c", None]], ["b"])
-    up = direction_gain(groups, normalised(groups, truth), truth)[0]
-    assert up > 0
-    assert direction_gain(groups, normalised(groups, -truth), truth)[0] == pytest.approx(-up)
-    assert direction_gain(groups, normalised(groups, np.full(5, 0.3)), truth)[0] == 0
-
-
-def test_a_known_policy_replaces_the_observed_share():
-    groups, truth = labelled([["a", "a", "a", "b"]], ["b"])
-    advantages = normalised(groups, truth)
-    same = direction_gain(groups, advantages, truth, policy_A=np.array([0.75, 0.25]))
-    assert same[0] == pytest.approx(direction_gain(groups, advantages, truth)[0])
-    step = np.array([advantages[0] * 0.75, advantages[3] * 0.25])
-    p = np.array([0.4, 0.5])  # a tenth on answers that were not drawn
-    expected = p[1] * (step[1] - p @ step)
-    assert direction_gain(groups, advantages, truth, policy_A=p)[0] == pytest.approx(expected)
-
-
-def test_normalised_ignores_rounding():
-    groups = Groups.of([["a", "b", "c"], ["a", "b", "c"]])
-    found = normalised(groups, np.array([0.1 + 0.2, 0.3, 0.3, 1.0, 0.0, 0.0]))
-    assert found[:3].tolist() == [0, 0, 0]
-    np.testing.assert_allclose(found[3:], np.array([2, -1, -1]) / np.sqrt(2), rtol=1e-12)
-
-
 # correlation and consistency
-
-
-def dirichlet_groups(rho, prompts=400, groups=4, rollouts=32, answers=6, seed=0):
-    rng = np.random.default_rng(seed)
-    p = rng.dirichlet(np.ones(answers), size=prompts)
-    out = []
-    for row in p:
-        latent = rng.dirichlet(row * (1 - rho) / rho + 1e-9, size=groups) if rho else np.tile(row, (groups, 1))
-        out.append([rng.choice(answers, size=rollouts, p=z).tolist() for z in latent])
-    return out, p
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.1, 0.3, 0.6])
-def test_latent_correlation_recovers_rho(rho):
-    groups, p = dirichlet_groups(rho)
-    assert latent_correlation(groups) == pytest.approx(rho, abs=0.03)
-    found = marginal_consistency(groups)
-    square = (p**2).sum(axis=1)
-    # Proposition 2.3 fails by [rho + (1 - rho)/M] (1 - sum p^2)
-    expected = (square + (rho + (1 - rho) / 32) * (1 - square)).mean()
-    assert found.agreement == pytest.approx(expected, abs=0.02)
-    assert found.kl >= 0
-
-
-def test_correlation_by_hand():
-    prompt = [["a", "a", "b", None], ["a", "b", "b"]]
-    within = ((2 + 0) / 6 + (0 + 2) / 6) / 2
-    between = (2 / 3) * (1 / 3) + (1 / 3) * (2 / 3)
-    assert latent_correlation([prompt, [["z"]]]) == pytest.approx((within - between) / (1 - between))
-    found = marginal_consistency([prompt])
-    assert found.max_abs == pytest.approx(1 / 6)
-    assert found.expected == pytest.approx(0.5)
-    assert found.agreement == pytest.approx(5 / 9)
-    assert found.kl == pytest.approx(2 / 3 * log(4 / 3) + 1 / 3 * log(2 / 3))
-    assert np.isnan(latent_correlation([[["a", "b"]]]))
-    assert np.isnan(marginal_consistency([[["a"], [None]]]).kl)
-
-
-# pass@k, maj@k, intervals
 
 
 def test_pass_at_k_is_the_share_of_subsets():
@@ -371,18 +149,9 @@ def test_length_control():
 # OOD
 
 
-def test_ood_table_by_hand():
-    accuracy = {
-        "dare": {"x": {"x": 9.0, "y": 5.0}, "y": {"x": 4.0, "y": 9.0}},
-        "ttrl": {"x": {"x": 8.0, "y": 4.0}, "y": {"x": 4.0, "y": 8.0}},
-    }
-    dare, ttrl = ood_table(accuracy, {"x": 3.0, "y": 3.5})
-    assert (dare.mean, dare.gain, dare.over_rival, dare.wins, dare.pairs) == (4.5, 1.25, 0.5, 1, 2)
-    assert ttrl.over_rival == 0
-    assert ttrl.wins == 0
-    (alone,) = ood_table({"dare": accuracy["dare"]}, {"x": 3.0, "y": 3.5})
-    assert np.isnan(alone.over_rival)
-
-
 def test_chances_agree_with_binomials():
     assert pass_at_k(10, 3, 4) == pytest.approx(1 - comb(7, 4) / comb(10, 4))
+
+
+def test_powers():
+    assert [powers(n) for n in (64, 5, 0)] == [[1, 2, 4, 8, 16, 32, 64], [1, 2, 4, 5], []]

@@ -162,27 +162,6 @@ def test_several_files_are_written_all_or_none(tmp_path):
     assert (one.read_text(), two.read_text()) == ("a", "mine")
 
 
-def test_figures_are_refused_before_the_work_and_replaced_by_force(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    file, folder = tmp_path / "r.jsonl", tmp_path / "figures"
-    rollouts = [{"answer": str(i % 2), "mean_entropy": 0.1 + i / 10, "correct": i % 2 == 0} for i in range(6)]
-    file.write_text("".join(json.dumps({"prompt": f"q{i}", "rollouts": rollouts}) + "\n" for i in range(4)))
-    folder.mkdir()
-    (folder / "auroc.png").write_text("mine")
-    assert main(["analyse", str(file), "--plot", str(folder)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "auroc.png exists" in err
-    assert (folder / "auroc.png").read_text() == "mine"
-    assert main(["analyse", str(file), "--plot", str(folder), "--force"]) == 0
-    assert (folder / "auroc.png").read_bytes()[:4] == b"\x89PNG"
-    (tmp_path / "occupied").write_text("")
-    capsys.readouterr()
-    assert main(["analyse", str(file), "--plot", str(tmp_path / "occupied" / "x")]) == 2
-    out, err = capsys.readouterr()
-    assert (out, len(err.splitlines())) == ("", 1)
-
-
 def test_a_folder_that_may_not_be_written_is_named_by_the_users_path(tmp_path, monkeypatch):
     def refused(self, *_, **__):
         raise PermissionError(errno.EACCES, "Permission denied", str(self))

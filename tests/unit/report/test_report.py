@@ -430,30 +430,6 @@ def test_step_and_run_of_a_file_are_kept(tmp_path):
     assert not [t for t in told if "ignored" in t]
 
 
-def test_plot(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    log = tmp_path / "log.jsonl"
-    hostile = {"support": [{"answer": "$\\frac{", "count": 3, "kept": True, "p_hat": 0.7, "reward": 1.0}]}
-    log.write_text("".join(json.dumps(line(s, **hostile)) + "\n" for s in range(9)))
-    out = tmp_path / "a.png"
-    assert main(["plot", str(log), "-o", str(out)]) == 0
-    assert out.read_bytes().startswith(b"\x89PNG")
-    out = tmp_path / "g.svg"
-    assert main(["plot", str(log), "--figure", "group", "-o", str(out)]) == 0
-    first = out.read_bytes()
-    assert main(["plot", str(log), "--figure", "group", "-o", str(out), "--force"]) == 0
-    assert out.read_bytes() == first
-    assert capsys.readouterr().err.endswith(f"wrote {out}: group g\n")
-    assert b">g</text>" in first
-    group = {"group_id": "a", "label": "4", "rollouts": [{"answer": x, "mean_entropy": 0.1} for x in "445"]}
-    (tmp_path / "in.jsonl").write_text(json.dumps(group) + "\n")
-    assert main(["plot", str(tmp_path / "in.jsonl"), "--figure", "group", "-o", str(out), "--force"]) == 0
-    assert ("4 (right)" in out.read_text(), "5 (right)" in out.read_text()) == (True, False)
-    assert main(["plot", str(log), "--figure", "auroc", "-o", str(tmp_path / "x.png")]) == 2
-    assert main(["plot", str(log), "-o", str(tmp_path / "x.jpg")]) == 2
-    assert "no data" in capsys.readouterr().err
-
-
 def test_the_spread_is_that_of_the_trained_rollouts():
     """Rollouts that only vote have no advantage: 64 votes of which two train on equal rewards have no spread."""
     line = {"rewards": [1.0, 1.0, 0.0, 0.0], "trained": [True, True, False, False], "valid": [True] * 4}

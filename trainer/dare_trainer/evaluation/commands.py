@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dare_reward.analysis.summary import powers
+from dare_reward.analysis.passk import powers
 from dare_reward.commands.command import AUTHORS, add_command, add_seed
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table

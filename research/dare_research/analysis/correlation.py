@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..segments import Floats
+from dare_reward.segments import Floats
 
 __all__ = ["Consistency", "answer_counts", "latent_correlation", "marginal_consistency"]
 

@@ -1,13 +1,14 @@
-"""Single figures of a run for a paper or a slide, by matplotlib (the extra `plots`)."""
+"""Single figures of a run for a paper or a slide, by matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dare_reward.errors import RequestError
+from dare_reward.report.measures import CHARTS, Chart
+
 from ..analysis.plots import new_figure, save
-from ..errors import RequestError
-from .measures import CHARTS, Chart
 
 __all__ = ["FIGURES", "save_figure"]
 
@@ -23,7 +24,7 @@ FIGURES: Final = (*(c.name for c in CHARTS), "group")
 def save_figure(path: str, name: str, run: JSON, cards: Sequence[JSON], *, group: str | None, force: bool) -> str:
     """One figure of a run's view; what it shows, in words where its name does not say it.
 
-    RequestError if its data are not there; ConfigError without matplotlib.
+    RequestError if its data are not there.
     """
     shown = ""
     if name == "group":

@@ -1,17 +1,18 @@
 """`dare-reward analyse`, as a user runs it."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dare_reward.analysis.summary import powers, same_prompt, summarise
+from dare_research.analysis.summary import same_prompt, summarise
 from dare_reward.cli import main
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.groups import Groups
 
-EXAMPLE = str(Path(__file__).parents[3] / "examples" / "arithmetic_m64.jsonl")
+EXAMPLE = str(Path(__file__).parents[2] / "examples" / "arithmetic_m64.jsonl")
 
 
 def rollouts(rng, *, right=0.5, gap=0.2, size=16):
@@ -97,36 +98,6 @@ def test_bad_lines_are_named(tmp_path, capsys):
     assert [line.partition(":")[0] for line in err.splitlines()][:-1] == ["line 1", "line 2"]
 
 
-@pytest.mark.parametrize("command", ["calibrate", "preflight"])
-@pytest.mark.parametrize("count", [31, 32])
-def test_few_labelled_prompts_are_warned_of(tmp_path, capsys, command, count):
-    main([command, file_of(tmp_path, labelled_groups(count, size=4))])
-    warned = f"warning: {count} labelled prompts; the rule was tried with 32 or more" in capsys.readouterr().out
-    assert warned == (count < 32)
-
-
-@pytest.mark.parametrize(
-    ("groups", "word"), [([], "is empty"), ([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], "label")]
-)
-def test_nothing_labelled_is_2(tmp_path, capsys, groups, word):
-    for command in ("analyse", "calibrate", "preflight"):
-        assert main([command, file_of(tmp_path, groups)]) == 2
-        assert word in capsys.readouterr().err
-    assert main(["analyse", EXAMPLE, "--method", "dre"]) == 2
-
-
-@pytest.mark.parametrize("command", ["analyse", "calibrate", "preflight", "measure"])
-@pytest.mark.parametrize("seed", ["-1", "1.5", "x"])
-def test_a_seed_that_is_none_ends_before_anything_is_read(capsys, command, seed):
-    more = (
-        ["--model", "m", "--data", "math-500=absent.jsonl", "--out", "absent"] if command == "measure" else ["absent"]
-    )
-    with pytest.raises(SystemExit) as ended:
-        main([command, *more, "--seed", seed])
-    assert ended.value.code == 2
-    assert f"{seed} is not a valid seed: give a whole number, 0 or greater" in capsys.readouterr().err
-
-
 def test_figures(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     assert main(["analyse", EXAMPLE, "--plot", str(tmp_path / "figures")]) == 0
@@ -136,15 +107,13 @@ def test_figures(tmp_path, capsys):
     assert "accuracy.png" in capsys.readouterr().err
 
 
-def test_figures_without_matplotlib_are_an_error_in_words(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    assert main(["analyse", EXAMPLE, "--plot", str(tmp_path)]) == 2
-    assert "'.[plots]'" in capsys.readouterr().err
-
-
-def test_helpers():
-    assert powers(64) == [1, 2, 4, 8, 16, 32, 64]
-    assert powers(5) == [1, 2, 4, 5]
-    assert powers(0) == []
+def test_groups_of_one_prompt():
     groups = Groups.of([["a"], ["b", None], ["c"]])
     assert same_prompt(groups, ["x", "x", None]) == [[["a"], ["b", None]]]
+
+
+def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
+    assert main(["analyse", str(Path(EXAMPLE).with_name("gsm8k_sample.jsonl"))]) == 0
+    command = capsys.readouterr().err.splitlines()[-1].removeprefix("  dare-reward ")
+    assert main([*shlex.split(command), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["methods"]["dare"]["scored"] == 40

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..groups import Groups
-from ..segments import Floats
-from .labels import known_groups, share_right
+from dare_reward.analysis.labels import known_groups, share_right
+from dare_reward.groups import Groups
+from dare_reward.segments import Floats
 
 __all__ = ["direction_gain", "direction_of_counts", "normalised"]
 

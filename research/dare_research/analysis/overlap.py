@@ -14,20 +14,32 @@ to report: jaccard saturates on long texts, positional collapses after one inser
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..segments import Floats, Ints
+from dare_reward.groups import Groups
+from dare_reward.segments import Floats, Ints, offsets
 
-__all__ = ["KINDS", "every_overlap", "mean_overlap", "rollout_overlap"]
+__all__ = ["KINDS", "every_overlap", "mean_overlap", "rollout_overlap", "token_ids"]
 
 KINDS = ("jaccard", "multiset", "dice", "positional", "prefix", "ngram")
 GRAM = 4
 CHUNK = 1 << 13  # tokens, n-grams or positions at a time: of 64 rollouts a block of them takes 4 MiB at most
 
 Entries = tuple[NDArray[Any], NDArray[Any], Ints]  # (rollout, column, how often), in the order of the columns
+
+
+def token_ids(groups: Groups) -> tuple[tuple[NDArray[Any], ...], ...]:
+    """The token ids of each group's rollouts; empty if none were sent."""
+    sent = groups.ragged("token_ids")
+    if not len(sent.values):
+        return ()
+    ends, starts = offsets(sent.lengths), offsets(groups.sizes_P)
+    parts = [sent.values[low:high] for low, high in pairwise(ends.tolist())]
+    return tuple(tuple(parts[low:high]) for low, high in pairwise(starts.tolist()))
 
 
 def rollout_overlap(token_ids: Sequence[NDArray[Any] | Sequence[int]], kind: str = "multiset") -> float:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dare_reward
-from dare_reward.analysis import overlap
-from dare_reward.analysis.overlap import KINDS, every_overlap
+from dare_research.analysis import overlap
+from dare_research.analysis.overlap import KINDS, every_overlap
 
 
 def ratio(part, whole):
@@ -57,20 +56,3 @@ def test_extremes():
     assert set(every_overlap([same, same, same]).values()) == {1.0}
     assert set(every_overlap([same, same + 100]).values()) == {0.0}
     assert every_overlap([same]) == {}
-
-
-def test_in_the_diagnostics():
-    ids = [[1, 2, 3, 4], [1, 2, 4, 3, 3], [5, 2, 3]]
-    sent = [
-        {"rollouts": [{"answer": "1", "token_ids": x} for x in ids]},
-        {"group_id": "b", "rollouts": [{"answer": "1"}]},
-    ]
-    for method in ("ttrl", "empo", "em_rl_sequence"):
-        reply = dare_reward.estimate(sent, method=method)
-        scored = [g for g in reply.groups if g.error is None]
-        assert scored or method == "em_rl_sequence"  # which lacks its input here
-        assert ("overlap" in reply.diagnostics) == bool(scored)
-        if scored:
-            assert scored[0].diagnostics["overlap"]["jaccard"] == pytest.approx(0.6)
-            assert reply.diagnostics["overlap"]["multiset"] == pytest.approx(0.5666666666666668)
-        assert "overlap" not in (reply.groups[1].diagnostics or {})

@@ -1,4 +1,4 @@
-"""Figures by matplotlib, which the extra `plots` brings and which is loaded here alone; and those of an analysis."""
+"""Figures by matplotlib, and those of an analysis."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import ConfigError, RequestError
-from ..files.output import check_free, whole_file
-from ..groups import Groups
-from ..segments import Floats
-from .auroc import group_auroc
+from dare_reward.analysis.auroc import group_auroc
+from dare_reward.errors import ConfigError, RequestError
+from dare_reward.files.output import check_free, whole_file
+from dare_reward.groups import Groups
+from dare_reward.segments import Floats
 
 __all__ = ["draw", "new_figure", "prepare_figures", "save"]
 
@@ -26,8 +26,7 @@ FIGURES = ("accuracy", "direction", "information", "entropy", "auroc")
 
 
 def prepare_figures(folder: Path, *, force: bool = False) -> None:
-    """Make the folder. ConfigError without matplotlib, RequestError if a figure is there and `force` is not set."""
-    new_figure()
+    """Make the folder. ConfigError if you may not write there, RequestError if a figure is there without `force`."""
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{folder}: you may not write there")
@@ -59,11 +58,9 @@ def draw(folder: Path, numbers: Numbers, groups: Groups, correct_R: Floats, *, f
 
 
 def new_figure(*, width: float = 6.0, height: float = 4.0) -> Any:
-    """An empty figure, in inches. ConfigError without matplotlib."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise ConfigError("figures need matplotlib; run pip install '.[plots]' in your checkout") from None
+    """An empty figure, in inches."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  the command line loads this module and draws rarely
+
     return Figure(figsize=(width, height), layout="constrained")
 
 

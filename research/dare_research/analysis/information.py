@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..segments import Floats, Ints
+from dare_reward.segments import Floats, Ints
 
 __all__ = ["Information", "entropy", "mutual_information", "quantile_bins"]
 

@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..groups import Groups
-from ..methods import find
-from ..segments import Bools, Floats, offsets
-from .auroc import entropy_auroc
+from dare_reward.analysis.auroc import entropy_auroc
+from dare_reward.analysis.bootstrap import Interval, mean_interval
+from dare_reward.analysis.labels import known_groups, mode_answers, right_answers, share_right
+from dare_reward.analysis.passk import majority_at_k, pass_at_k_interval, powers
+from dare_reward.groups import Groups
+from dare_reward.methods import find
+from dare_reward.segments import Bools, Floats, offsets
+
 from .bias import estimator_error, mv_bias
-from .bootstrap import Interval, mean_interval
 from .correlation import latent_correlation, marginal_consistency
 from .direction import direction_gain, normalised
 from .information import mutual_information
-from .labels import known_groups, mode_answers, right_answers, share_right
 from .overlap import mean_overlap
-from .passk import majority_at_k, pass_at_k_interval
 
-__all__ = ["powers", "same_prompt", "summarise", "summarise_method"]
+__all__ = ["same_prompt", "summarise", "summarise_method"]
 
 Numbers = dict[str, Any]
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
@@ -103,12 +104,6 @@ def same_prompt(groups: Groups, prompts: Sequence[Hashable | None]) -> list[list
             index = groups.answer_R[starts[p] : starts[p + 1]].tolist()
             by_prompt.setdefault(prompt, []).append([groups.text_A[a] if a >= 0 else None for a in index])
     return [found for found in by_prompt.values() if len(found) > 1]
-
-
-def powers(limit: int) -> list[int]:
-    """1, 2, 4, ... up to and including `limit`."""
-    found = [1 << i for i in range(limit.bit_length())]
-    return found if not found or found[-1] == limit else [*found, limit]
 
 
 def _accuracy(groups: Groups, correct_R: Floats, known_P: Bools, seed: int) -> Numbers:

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dare_reward.analysis.plots import draw, prepare_figures
-from dare_reward.analysis.summary import summarise
 from dare_reward.answers.rollouts import ANSWER_SPECS
+from dare_reward.commands.command import AUTHORS, add_command, add_seed
+from dare_reward.commands.group_lines import add_file, add_param, chosen_params, missing_entropies, warn
+from dare_reward.commands.labelled import finite, interval, read_labelled
+from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
 
-from .command import AUTHORS, add_command, add_seed
-from .group_lines import add_file, add_param, chosen_params, missing_entropies, warn
-from .labelled import finite, interval, read_labelled
-from .tables import Screen, add_wide, number, screen_of, table, wrapped
+from .overlap import token_ids
+from .plots import draw, prepare_figures
+from .summary import summarise
 
 __all__ = ["register"]
 
@@ -33,7 +34,7 @@ def register(subparsers: Any) -> None:
         "analyse",
         "Measure rewards against the truth on labelled rollouts.",
         group=AUTHORS,
-        notes="docs/analysis.md explains every figure.",
+        notes="research/docs/analysis.md explains every figure.",
         examples=(
             "dare-reward analyse rollouts.jsonl",
             "dare-reward analyse rollouts.jsonl --method ttrl --method dare -p missing_entropy=frequency",
@@ -47,9 +48,7 @@ def register(subparsers: Any) -> None:
     )
     add_param(parser, "Set a parameter of the methods that have it, or of how answers are read. You may repeat it.")
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
-    parser.add_argument(
-        "--plot", type=Path, metavar="DIR", help="Write figures to this folder. It takes the extra `plots`."
-    )
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="Write figures to this folder.")
     parser.add_argument("--force", action="store_true", help="Replace figures that exist.")
     add_seed(parser, "The seed of the bootstrap")
     add_wide(parser)
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         data.correct_R,
         methods={m: {k: v for k, v in own.items() if k not in READ} for m, own in params.items()},
         prompts=data.prompts,
-        token_ids=data.token_ids,
+        token_ids=token_ids(data.groups),
         seed=arguments.seed,
     )
     print(json.dumps(finite(numbers), indent=1) if arguments.json else _text(numbers, screen_of(arguments)))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..groups import Groups
-from ..segments import Floats
-from .bootstrap import Interval, mean_interval
-from .labels import known_groups, mode_answers, right_answers, share_right
+from dare_reward.analysis.bootstrap import Interval, mean_interval
+from dare_reward.analysis.labels import known_groups, mode_answers, right_answers, share_right
+from dare_reward.groups import Groups
+from dare_reward.segments import Floats
 
 __all__ = ["EstimatorError", "MajorityBias", "estimator_error", "mv_bias"]
 

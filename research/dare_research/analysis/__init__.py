@@ -1,0 +1,1 @@
+"""Author's measures of rewards against the truth, and `dare-reward analyse`."""

@@ -1,0 +1,53 @@
+"""`dare-reward plot RUN -o FIGURE`: one figure of a run."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dare_reward.commands.command import AUTHORS, add_command
+from dare_reward.commands.group_lines import warn
+from dare_reward.commands.report import add_run, book_of
+from dare_reward.files.output import check_free
+from dare_reward.report.view import run_view
+
+from .figures import FIGURES, save_figure
+
+__all__ = ["register"]
+
+
+def register(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "plot",
+        "Draw one figure of a run as PNG, SVG or PDF.",
+        group=AUTHORS,
+        examples=(
+            "dare-reward plot runs/exp1 --figure agreement -o agreement.svg",
+            "dare-reward plot rollouts.jsonl --figure group -o group.png",
+        ),
+    )
+    add_run(parser)
+    parser.add_argument("-o", "--out", required=True, help="The figure to write. Its suffix chooses the format.")
+    parser.add_argument(
+        "--figure", choices=FIGURES, default="agreement", help="What to draw (default: agreement; docs/report.md)."
+    )
+    parser.add_argument("--group", help="With --figure group: its group_id (default: the first worth reading).")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 written; 1 no group could be scored; 2 nothing to draw."""
+    check_free(arguments.out, force=arguments.force, inputs=[arguments.file])
+    book = book_of(arguments)
+    if book is None:
+        return 1
+    found = next(reversed(book.runs.values()))
+    if len(book.runs) > 1:
+        warn(f"{len(book.runs)} runs; drawn is {found.name!r}, --run chooses another")
+    cards = [c.shown() for c in found.picks.cards()]
+    shown = save_figure(
+        arguments.out, arguments.figure, run_view(found), cards, group=arguments.group, force=arguments.force
+    )
+    warn(f"wrote {arguments.out}{shown and f': {shown}'}")
+    return 0
