@@ -1,0 +1,85 @@
+"""The question set of examples/real_model: its shape, its sums, and that the answers room can read and tell its spellings."""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from dare_reward.answers import canonical, extract
+
+HERE = Path(__file__).parents[2] / "examples" / "real_model"
+QUESTIONS = [json.loads(line) for line in (HERE / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+PLAN = json.loads((HERE / "forms.json").read_text(encoding="utf-8"))
+FAMILIES = ("capital", "city", "continent", "currency", "element", "opposite", "past", "times")
+
+
+def keys(row):
+    return {canonical(spelling, kind=row["kind"]) for spelling in row["accepted"]}
+
+
+def test_shape():
+    assert Counter(row["family"] for row in QUESTIONS) == dict.fromkeys(FAMILIES, 45)
+    for row in QUESTIONS:
+        assert list(row) == ["id", "family", "kind", "prompt", "label", "accepted"]
+        assert row["id"].startswith(row["family"] + "-")
+        assert row["accepted"][0] == row["label"]
+        assert all(s == s.strip() and s for s in (row["prompt"], *row["accepted"]))
+        assert row["prompt"].endswith("?")
+        assert len(row["accepted"]) == len(set(row["accepted"]))
+
+
+@pytest.mark.parametrize("column", ["id", "prompt"])
+def test_unique(column):
+    assert len({row[column].lower() for row in QUESTIONS}) == len(QUESTIONS)
+
+
+def test_spellings_are_read():
+    """Each by itself, and as the reasoned form announces it."""
+    for row in QUESTIONS:
+        for spelling in row["accepted"]:
+            announced = extract(f"A thought.\nAnswer: {spelling}", kind=row["kind"]).answer
+            key = canonical(spelling, kind=row["kind"])
+            assert key is not None, row["id"]
+            assert canonical(announced, kind=row["kind"]) == key, (row["id"], spelling)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_spelling_is_that_of_another_label(family):
+    """Within a family: a spelling that two labels accept would make one of them right by accident."""
+    labels = defaultdict(set)
+    for row in QUESTIONS:
+        if row["family"] == family:
+            for key in keys(row):
+                labels[key].add(row["label"])
+    assert [sorted(found) for found in labels.values() if len(found) > 1] == []
+
+
+def test_products():
+    for row in QUESTIONS:
+        if row["family"] == "times":
+            left, right = row["prompt"].removeprefix("What is ").removesuffix("?").split(" times ")
+            assert row["accepted"] == [str(int(left) * int(right))]
+    pairs = [sorted(map(int, r["prompt"][8:-1].split(" times "))) for r in QUESTIONS if r["family"] == "times"]
+    assert len({tuple(pair) for pair in pairs}) == 45
+
+
+def test_shots_are_no_questions():
+    asked = {row["prompt"] for row in QUESTIONS}
+    assert list(PLAN["shots"]) == list(FAMILIES)
+    for family, shots in PLAN["shots"].items():
+        assert len(shots) == 2
+        for shot in shots:
+            assert set(shot) == {"question", "thought", "answer"}
+            assert shot["question"] not in asked
+            assert shot["answer"].lower() not in shot["thought"].lower(), (family, shot)
+            assert 1 <= shot["thought"].count(".") <= 2
+
+
+@pytest.mark.parametrize("form", ["bare", "reasoned"])
+def test_forms_end_where_the_model_goes_on(form):
+    plan = PLAN["forms"][form]
+    filled = plan["shot"].format(question="Q", thought="T", answer="A")
+    stop = plan["ask"].format(question="Q")
+    assert filled.startswith(stop)  # a shot is the prompt and what an answer looks like
+    assert any(s in filled[len(stop) :] for s in plan["stop"])
