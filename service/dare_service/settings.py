@@ -99,8 +99,9 @@ class Settings:
     )
     max_request_steps: int = _setting(
         2_000_000,
-        "Steps, of about 5 us, that one request may take for reading its answers and for gmae; more is answered 413. "
-        "An answer takes 100 on average and 8,000 at most. A group of single rollouts is bounded by its size instead.",
+        "Steps, of about 5 us, that one request may take for reading its answers, for gmae and for the votes to come "
+        "of /v1/settled; more is answered 413. An answer takes 100 on average and 8,000 at most. A group of single "
+        "rollouts is bounded by its size instead.",
         least=8_000,
     )
     max_text: int = _setting(

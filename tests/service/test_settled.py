@@ -210,3 +210,23 @@ def test_the_work_of_every_draw_counts(make_service):
     found = service.post({**body, "votes": 48, "rule_params": {"draws": 200}}, ROUTE)
     assert found.status_code == 413
     assert "max_request_steps".upper() in found.json()["detail"].upper()
+
+
+@pytest.mark.parametrize(
+    ("rule", "method", "own"),
+    [("rewards", "weighted_vote", {"eps": 0.1}), ("predictive", "ttrl", {"tie": "lexicographic"})],
+)
+def test_the_votes_to_come_are_work_of_the_request_however_its_groups_are_configured(make_service, rule, method, own):
+    """9 kB of groups with parameters of their own took 27 s: each was bounded by itself."""
+    bare = [{"rollouts": [{"answer": str(i), "mean_entropy": 0.1} for i in (1, 2)]} for _ in range(64)]
+    mixed = [{**g, "method": method, "params": own if i % 2 else {}} for i, g in enumerate(bare)]
+    service = make_service(max_request_steps=60_000)
+    for sent in (bare, mixed):
+        body = {"method": method, "groups": sent, "votes": 1024, "rule": rule}
+        assert service.post({**body, "groups": sent[:2]}, ROUTE).status_code == 200
+        assert service.post({**body, "votes": 32}, ROUTE).status_code == 200
+        refused = service.post(body, ROUTE)
+        assert refused.status_code == 413
+        (entry,) = refused.json()["errors"]
+        assert entry["code"] == "steps"
+        assert entry["loc"].startswith("groups[")

@@ -13,7 +13,7 @@ import dare_reward
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find
-from dare_reward.scoring.request import prepare
+from dare_reward.scoring.request import Limits, prepare
 from dare_reward.stopping import (
     Tally,
     Waves,
@@ -367,7 +367,7 @@ def test_more_draws_than_a_request_may_cost():
     many = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}] * 20
     many = [{**g, "group_id": str(i)} for i, g in enumerate(many)]
     with pytest.raises(LimitError, match="split it by group"):
-        dare_reward.settled(many, votes=1024, rule_params={"draws": 1000})
+        dare_reward.settled(many, votes=1024, rule_params={"draws": 1000}, limits=Limits(steps=1_000_000))
 
 
 def test_a_group_that_cannot_be_judged_does_not_stop_its_neighbours():

@@ -13,7 +13,7 @@ from .._version import __version__
 from ..answers import ANSWERS_VERSION
 from ..answers.effort import Effort
 from ..answers.rollouts import ANSWER_SPECS
-from ..errors import LimitError, ReplyError, RequestError
+from ..errors import ReplyError, RequestError
 from ..estimators.method import Estimate
 from ..groups import Groups
 from ..inputs import Group
@@ -31,9 +31,8 @@ __all__ = ["GroupSettled", "SettledReply", "certain", "decide", "settled", "tota
 
 JSON = Mapping[str, Any]
 NOTHING: Final[JSON] = MappingProxyType({})
-# What the votes to come of one request may cost: squares of their number, and rollouts that are drawn.
-MOST_SQUARES: Final = 1 << 27
-MOST_DRAWN: Final = 1 << 24
+# Of a request's steps, the votes to come take one for so many: squares of their number, rollouts that are drawn.
+SQUARES, DRAWN = 512, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +157,7 @@ def decide(
         part = prepared if where_P.all() else prepared.take(where_P)
         count_steps(configured, part.groups, where_P, effort, times=waves.resolved(rule).get("draws", 1))
         at = np.flatnonzero(where_P).tolist()
+        _foresee(part.groups.sizes_P.tolist(), at, rule, waves, effort)
         found |= dict(zip(at, _judged(part, configured, rule, waves, effort.watch), strict=True))
     out = tuple(found[p] for p in range(len(found)))
     return SettledReply(
@@ -258,7 +258,6 @@ def _by_votes(
     groups: Groups, to_come_P: Ints, configured: Configured, rule: Callable[..., Bools], params: JSON
 ) -> _Verdict:
     assert configured.method.ballots is not None
-    _check_work(int((to_come_P**2).sum()), MOST_SQUARES, "squares of votes to come")
     tallied = tallies(configured.method.ballots(groups, configured.values))
     prior = params.get("prior", 0.5)
     return _Verdict(rule(tallied, to_come_P, **params), flip_risk(tallied, to_come_P, prior=prior))
@@ -267,7 +266,6 @@ def _by_votes(
 def _by_rewards(
     groups: Groups, to_come_P: Ints, judge: Callable[[Groups], Estimate], params: JSON, watch: Callable[[], None]
 ) -> _Verdict:
-    _check_work(int((groups.sizes_P + to_come_P).sum()) * params["draws"], MOST_DRAWN, "votes times draws")
     open_P = to_come_P > 0
     drawing = {name: params[name] for name in ("draws", "prior", "seed")}
     seen = outlook(groups.take(open_P), judge, to_come_P[open_P], **drawing, watch=watch)
@@ -277,13 +275,13 @@ def _by_rewards(
     return _Verdict(settled_P, risk_P, sign_P, change_P)
 
 
-def _check_work(found: int, most: int, words: str) -> None:
-    if found > most:
-        raise LimitError(
-            f"{found} {words} over all groups; at most {most} in one request: split it by group",
-            loc=("groups",),
-            code="outcomes",
-        )
+def _foresee(sizes: Sequence[int], places: Sequence[int], rule: RuleName, waves: Waves, effort: Effort) -> None:
+    """LimitError before the votes to come are judged, if that takes more than the request may."""
+    draws = waves.resolved(rule).get("draws")
+    for place, size in zip(places, sizes, strict=True):
+        to_come = max(waves.votes - size, 0)
+        work = to_come**2 // SQUARES if draws is None else (size + to_come) * draws // DRAWN
+        effort.spend(work if to_come else 0, ("groups", place))
 
 
 def _scalars(groups: Groups) -> Groups:
