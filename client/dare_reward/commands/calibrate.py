@@ -116,7 +116,7 @@ def _of_run(
         )
     if arguments.exponent is not None and not isfinite(arguments.exponent):
         raise RequestError("--exponent must be a finite number", code="parameter")
-    lines = _of_one_run(run_lines(path), path)
+    lines = _of_one_run(run_lines(path, warn), path)
     window = last_window(lines, scoring=reading, level=arguments.level, seed=arguments.seed, **weight)
     if window is None:
         raise RequestError(

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         names = ", ".join(short_answer(folder.name) for folder in folders[:8])
         raise RequestError(f"{arguments.path} holds {len(folders)} runs; name the folder of one: {names}", code="file")
     name = folder_of(arguments.name or folders[0].name)
-    lines = run_lines(arguments.path)  # refuses what is no run log, before anything is made for it
+    lines = run_lines(arguments.path, warn)  # refuses what is no run log, before anything is made for it
     exporter = EXPORTERS[arguments.to](arguments.project, name)
     try:
         done, groups, late = export(lines, exporter)

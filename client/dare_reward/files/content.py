@@ -19,9 +19,12 @@ from typing import IO, Any, Final, cast
 from ..errors import RequestError
 from .names import RUN_LOG_COMMANDS
 
-__all__ = ["GZIP", "Values", "line_count", "open_values"]
+__all__ = ["GZIP", "SWOLLEN", "Values", "line_count", "open_values", "swollen"]
 
 GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+LONGEST: Final = 256 << 20  # characters of a line
+SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become
+SWOLLEN: Final = f"it unpacks to more than {RATIO} times its size, as rollouts never do"
 # Files that are no rollouts by how they begin, and what to do with each.
 FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
     {
@@ -76,6 +79,11 @@ def open_values(path: str) -> Values:
         return Values(unit, items, stack.pop_all().close)
 
 
+def swollen(packed: int, unpacked: int) -> bool:
+    """Whether so many bytes became so many more that they hold no rollouts; reading on would take time or memory."""
+    return unpacked > max(SPARE, RATIO * packed)
+
+
 def line_count(path: str) -> int:
     """Lines that hold something, of a file of JSON lines; 0 where counting would cost a second reading."""
     with Path(path).open("rb") as file:
@@ -99,7 +107,8 @@ def _opened(path: str) -> io.BufferedReader:
 def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
     head = stream.peek(4)[:4]
     if head.startswith(GZIP):
-        return io.BufferedReader(cast("Any", _Whole(gzip.GzipFile(fileobj=stream), path, "gzip")))
+        packed = _Counted(stream)
+        return io.BufferedReader(cast("Any", _Whole(gzip.GzipFile(fileobj=cast("Any", packed)), packed, path, "gzip")))
     if head.startswith(ZSTD):
         try:
             zstandard = import_module("zstandard")
@@ -108,8 +117,9 @@ def _unpacked(stream: io.BufferedReader, path: str) -> io.BufferedReader:
                 f"{path} is compressed by zstd. Unpack it with unzstd, or run pip install '.[files]' in your checkout.",
                 code="file",
             ) from None
-        reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
-        return io.BufferedReader(cast("Any", _Whole(reader, path, "zstd")))
+        packed = _Counted(stream)
+        reader = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
+        return io.BufferedReader(cast("Any", _Whole(reader, packed, path, "zstd")))
     return stream
 
 
@@ -121,11 +131,25 @@ class _Text(io.TextIOWrapper):
             super().close()
 
 
+class _Counted:
+    """A compressed stream, and how much of it was read."""
+
+    def __init__(self, inner: io.BufferedReader) -> None:
+        self._inner = inner
+        self.size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._inner.read(size)
+        self.size += len(data)
+        return data
+
+
 class _Whole(io.RawIOBase):
     """A decompressed stream whose errors say which file is damaged."""
 
-    def __init__(self, inner: Any, path: str, kind: str) -> None:
-        self._inner, self._path, self._kind = inner, path, kind
+    def __init__(self, inner: Any, packed: _Counted, path: str, kind: str) -> None:
+        self._inner, self._packed, self._path, self._kind = inner, packed, path, kind
+        self._size = 0
 
     def readable(self) -> bool:
         return True
@@ -139,6 +163,9 @@ class _Whole(io.RawIOBase):
             if type(error).__name__ != "ZstdError":
                 raise
             raise _damaged(self._path, self._kind, error) from None
+        self._size += len(data)
+        if swollen(self._packed.size, self._size):
+            raise RequestError(f"{self._path}: {SWOLLEN}. Unpack it yourself if you trust it.", code="file")
         buffer[: len(data)] = data
         return len(data)
 
@@ -181,7 +208,7 @@ NOT_UTF8: Final = "not UTF-8. Save the file in that encoding, as by `iconv -f LA
 
 def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     """JSON lines if the first line is a value; else one value over many lines, if it is one; else lines with errors."""
-    numbered = ((n, line) for n, line in enumerate(text, 1) if line.strip())
+    numbered = ((n, line) for n, line in enumerate(_bounded(text, path), 1) if line.strip())
     first = next(numbered, None)
     if first is None:
         raise RequestError(f"{path} is empty. Name a file that holds rollouts.", code="empty")
@@ -207,6 +234,19 @@ def _json(text: IO[str], path: str) -> tuple[str, Iterator[tuple[int, Any]]]:
     if isinstance(whole, dict):
         return ("entry", iter([(1, whole)]))
     return ("line", _lines(iter(rest)))
+
+
+def _bounded(text: IO[str], path: str) -> Iterator[str]:
+    """Its lines; RequestError at one that is too long to be read into memory with what is made of it."""
+    number = 0
+    while line := text.readline(LONGEST):
+        number += 1
+        if len(line) == LONGEST:
+            raise RequestError(
+                f"{path}: line {number} is longer than {LONGEST >> 20} Mi characters. Write one group a line.",
+                code="file",
+            )
+        yield line
 
 
 def _is_spread(numbered: list[tuple[int, str]]) -> bool:

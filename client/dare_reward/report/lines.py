@@ -13,7 +13,7 @@ from ..files.entropy_estimates import EntropyEstimate
 from ..files.reader import Faults, Reader
 from ..files.shapes import is_logged
 from ..runs.line import ASKED, objects, of_scored
-from ..runs.reader import SEGMENT, check_version, read_run
+from ..runs.reader import SEGMENT, Skipped, check_version, read_run
 from ..scoring.request import UNLIMITED, prepare
 from ..scoring.score import ScoredGroups, scored
 
@@ -38,7 +38,7 @@ def read_lines(
     RequestError if nothing can be read there. What cannot be read of a file is said through `tell`.
     """
     if is_run(path):
-        return run_lines(path)
+        return run_lines(path, tell)
     return _scored(Reader(path, missing=missing), method=method, params=params, shadow=shadow, tell=tell)
 
 
@@ -47,13 +47,14 @@ def is_run(path: str) -> bool:
     return path != "-" and (_is_folder(path) or _is_log(path))
 
 
-def run_lines(path: str) -> Iterator[Line]:
+def run_lines(path: str, tell: Callable[[str], None]) -> Iterator[Line]:
     """The lines of a run log: of its folder, of one of its files, or of a file with such lines under another name.
 
+    What is left out is said through `tell`.
     RequestError if there are none.
     """
     if _is_folder(path):
-        return read_run(path)
+        return read_run(path, tell=tell)
     if Path(path).is_file():
         if not _is_log(path):
             raise RequestError(
@@ -62,8 +63,8 @@ def run_lines(path: str) -> Iterator[Line]:
         with Path(path).open("rb") as file:
             packed = file.read(len(GZIP)) == GZIP
         if packed:  # it may be torn, as a segment may be
-            return read_run(path)
-    return _logged(path)
+            return read_run(path, tell=tell)
+    return _logged(path, tell)
 
 
 def _is_folder(path: str) -> bool:
@@ -82,15 +83,17 @@ def _is_log(path: str) -> bool:
     return is_logged(first)
 
 
-def _logged(path: str) -> Iterator[Line]:
-    values = open_values(path)
+def _logged(path: str, tell: Callable[[str], None]) -> Iterator[Line]:
+    values, skipped = open_values(path), Skipped()
     try:
         for _, value in values.items:
             if is_logged(value):
                 check_version(value, Path(path))
-                yield value
+                if not skipped.unfit(value, Path(path)):
+                    yield value
     finally:
         values.close()
+    skipped.say(tell)
 
 
 def _scored(

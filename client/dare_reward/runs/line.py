@@ -42,54 +42,74 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class LineField:
-    """One key of a line. `of`: whether the value is of the group or has one entry per rollout."""
+    """One key of a line. `of`: whether the value is of the group or has one entry per rollout; `holds`: of which type.
+
+    Both are what `dare_reward.runs.shape` checks. Any value may be null.
+    """
 
     name: str
     of: str
     meaning: str
+    holds: str = "text"
 
 
 # Every line has these keys, null where there is nothing to say; those after `error` are left out instead.
 LINE: Final = (
-    LineField("v", "line", "version of this table: 1"),
+    LineField("v", "line", "version of this table: 1", "integer"),
     LineField("time", "group", "when it was scored, UTC in ISO 8601 with milliseconds"),
     LineField("run", "group", "the request's `run`"),
-    LineField("step", "group", "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen"),
+    LineField(
+        "step",
+        "group",
+        "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen",
+        "integer",
+    ),
     LineField("kind", "group", "how answers compare: math, choice, text or exact"),
-    LineField("label", "group", "the right answer, where one was sent"),
-    LineField("trained", "rollout", "false: it only votes"),
-    LineField("correct", "rollout", "it is right, where a label or `correct` was sent"),
-    LineField("mean_entropies", "rollout", "mean token entropy in nats"),
-    LineField("num_tokens", "rollout", "number of generated tokens"),
-    LineField("seconds", "group", "what its request took: scoring, or from the client's call to the reply"),
+    LineField("label", "group", "the right answer, where one was sent", "any"),
+    LineField("trained", "rollout", "false: it only votes", "flag"),
+    LineField("correct", "rollout", "it is right, where a label or `correct` was sent", "flag"),
+    LineField("mean_entropies", "rollout", "mean token entropy in nats", "number"),
+    LineField("num_tokens", "rollout", "number of generated tokens", "integer"),
+    LineField("seconds", "group", "what its request took: scoring, or from the client's call to the reply", "number"),
     LineField("group_id", "group", "the group's id, which a later step may use again"),
     LineField("method", "group", "what scored it; null with an `error`"),
     LineField("config_id", "group", "what scored it, with every parameter: equal ids are equal rules"),
-    LineField("rewards", "rollout", "the reward; null as a whole if the method gives advantages"),
-    LineField("keep", "rollout", "false: its answer was pruned"),
-    LineField("valid", "rollout", "false: it has no answer"),
+    LineField("rewards", "rollout", "the reward; null as a whole if the method gives advantages", "number"),
+    LineField("keep", "rollout", "false: its answer was pruned", "flag"),
+    LineField("valid", "rollout", "false: it has no answer", "flag"),
     LineField("answers", "rollout", "the answer, in the spelling that stands for its class; null: none"),
-    LineField("answer_spans", "rollout", "[start, end) of the answer in the text, where asked for"),
-    LineField("advantages", "rollout", "the advantage, where asked for; null for a rollout that only votes"),
-    LineField("select", "group", "rollouts to train on, where a selection was asked for"),
+    LineField("answer_spans", "rollout", "[start, end) of the answer in the text, where asked for", "integers"),
+    LineField("advantages", "rollout", "the advantage, where asked for; null for a rollout that only votes", "number"),
+    LineField("select", "group", "rollouts to train on, where a selection was asked for", "integers"),
     LineField("drop", "group", "why the group carries nothing"),
     LineField("pseudo_label", "group", "the kept answer with the greatest reward"),
     LineField("entropy_source", "group", "exact, topk, logprob; none: entropies did not enter the rewards"),
-    LineField("support", "group", "the distinct answers with their votes and numbers"),
-    LineField("second_rewards", "group", "those of the second group's rollouts, from methods on paired groups"),
-    LineField("second_advantages", "group", "likewise"),
-    LineField("token_mask", "group", "always null: masks are not kept"),
-    LineField("flags", "group", "what is unusual about it"),
-    LineField("diagnostics", "group", "its numbers; `shadow` in it says what other methods would have said"),
-    LineField("error", "group", "code and message of a group that could not be scored"),
+    LineField("support", "group", "the distinct answers with their votes and numbers", "support"),
     LineField(
-        "truncated", "rollout", "the length limit cut it off (`finish_reason`: length), if that was sent for any"
+        "second_rewards", "group", "those of the second group's rollouts, from methods on paired groups", "numbers"
     ),
-    LineField("named", "group", "false: the request gave it no id, and `group_id` is its place there"),
-    LineField("inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent"),
-    LineField("prompt", "group", "the prompt, if asked for and sent"),
+    LineField("second_advantages", "group", "likewise", "numbers"),
+    LineField("token_mask", "group", "always null: masks are not kept", "any"),
+    LineField("flags", "group", "what is unusual about it", "texts"),
+    LineField(
+        "diagnostics", "group", "its numbers; `shadow` in it says what other methods would have said", "diagnostics"
+    ),
+    LineField("error", "group", "code and message of a group that could not be scored", "error"),
+    LineField(
+        "truncated",
+        "rollout",
+        "the length limit cut it off (`finish_reason`: length), if that was sent for any",
+        "flag",
+    ),
+    LineField("named", "group", "false: the request gave it no id, and `group_id` is its place there", "flag"),
+    LineField(
+        "inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent", "inputs"
+    ),
+    LineField("prompt", "group", "the prompt, if asked for and sent", "any"),
     LineField("texts", "rollout", "the text, if asked for and sent"),
-    LineField("token_entropies", "rollout", "entropy of each generated token in nats, if asked for and sent"),
+    LineField(
+        "token_entropies", "rollout", "entropy of each generated token in nats, if asked for and sent", "numbers"
+    ),
 )
 ASKED: Final = ("prompt", "texts", "token_entropies")
 # Inputs that have keys of their own.

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -36,7 +37,8 @@ logger = logging.getLogger("dare_reward")
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread; more are dropped and counted
 MEMBER: Final = 256 << 10  # bytes of lines in one gzip member
 PAUSE: Final = 0.25  # seconds that lines are gathered for a member
-OPEN: Final = 32  # segments open at once: one for each run that is written now
+OPEN: Final = 256  # segments open at once; of further runs they are opened again
+RUNS: Final = 1 << 12  # runs whose segments are written on: one that comes back later gets a new file
 SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the oldest can go
 BLOCK: Final = 4096  # bytes that the smallest file takes
 LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
@@ -91,7 +93,7 @@ def _make_folder(folder: Path) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Segment:
-    """A file that this process made. `fd` is -1 once it is closed."""
+    """A file that this process made. `fd` is -1 while it is closed."""
 
     path: Path
     fd: int
@@ -131,8 +133,11 @@ class _Segment:
         return max(self.size, BLOCK)
 
     def gone(self) -> bool:
-        """Somebody has deleted the file."""
-        return os.fstat(self.fd).st_nlink == 0
+        """Somebody has deleted the file, or it cannot be opened again. Opens it if it is closed."""
+        if self.fd < 0:
+            with suppress(OSError):
+                self.fd = os.open(self.path, os.O_WRONLY | getattr(os, "O_CLOEXEC", 0))
+        return self.fd < 0 or os.fstat(self.fd).st_nlink == 0
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -184,7 +189,7 @@ class RunLog:
     _number: int = 0
     _stopping: bool = False
     _told: set[str] = field(default_factory=set)
-    _open: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)
+    _open: OrderedDict[str, _Segment] = field(default_factory=OrderedDict)  # by run, the last written ones at the end
     _own: deque[_Segment] = field(default_factory=deque)
 
     def add(self, record: RunRecord, when: float | None = None) -> None:
@@ -334,7 +339,9 @@ class RunLog:
             self._number += 1
             self._own.append(found)
         self._open[run] = found
-        while len(self._open) > OPEN:
+        if len(self._open) > OPEN:
+            next(islice(reversed(self._open.values()), OPEN, None)).close()
+        if len(self._open) > RUNS:
             self._open.popitem(last=False)[1].close()
         return found
 

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out:
             taken = segments(arguments.path)
             out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=taken))
-        for one in replay(run_lines(arguments.path), arguments.method, params):
+        for one in replay(run_lines(arguments.path, warn), arguments.method, params):
             totals.add(one)
             if one.error is not None:
                 why[one.error.partition(":")[0]] += 1

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -54,7 +55,7 @@ class Keeper:
             )
         self.feed = Feed(self._warn) if setup.page else None
         if self.feed is not None and setup.folder:
-            self.feed.begin(lambda: load(Path(setup.folder)))
+            self.feed.begin(lambda: load(Path(setup.folder), partial(self._warn, "page_failed")))
         threading.Thread(target=self._report, name="status", daemon=True).start()
 
     def take(self, message: tuple[float, RunRecord] | Ask) -> None:

@@ -5,7 +5,7 @@ New groups wait until it is added up, which takes longer the larger its groups a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -31,8 +31,11 @@ class Past:
     cut: bool
 
 
-def load(folder: Path) -> Past:
-    """The last runs of a run log that were written, and of each its last segments. Nothing if there is none."""
+def load(folder: Path, tell: Callable[[str], None] = lambda _: None) -> Past:
+    """The last runs of a run log that were written, and of each its last segments. Nothing if there is none.
+
+    tell   is told how many lines cannot be used
+    """
     found: list[tuple[float, list[Path]]] = []
     with suppress(OSError):
         for _, own in zip(range(FOLDERS), folder.iterdir(), strict=False):
@@ -46,7 +49,8 @@ def load(folder: Path) -> Past:
         kept, room, left = _newest(files, room, left)
         chosen.append(kept)
         cut = cut or len(kept) < len(files) or any(kept.values())
-    return Past(chain.from_iterable(read_segments([*own], skip=own) for own in reversed(chosen) if own), cut)
+    runs = (read_segments([*own], skip=own, tell=tell) for own in reversed(chosen) if own)
+    return Past(chain.from_iterable(runs), cut)
 
 
 def _newest(files: list[Path], room: int, left: int) -> tuple[dict[Path, int], int, int]:

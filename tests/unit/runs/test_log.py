@@ -274,10 +274,28 @@ def test_many_runs_hold_few_files_open(make_log, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "OPEN", 3)
     log, _ = make_log()
     before = len(list(OPEN_FILES.iterdir()))
-    add(log, *(record(f"r{i}") for i in range(20)))
-    assert len(list(OPEN_FILES.iterdir())) <= before + 3
-    assert log.status["flushed"] == 20
-    assert len(list(read_run(tmp_path))) == 20
+    for step in range(4):  # each with more runs than files may be open: their segments are written on
+        add(log, *(record(f"r{i}", step=step) for i in range(20)))
+        assert len(list(OPEN_FILES.iterdir())) <= before + 3
+        assert len(segments(tmp_path)) == 20
+    assert log.status["flushed"] == 80
+    assert len(list(read_run(tmp_path))) == 80
+    gone = segments(tmp_path)[0]
+    gone.unlink()
+    add(log, *(record(f"r{i}", step=4) for i in range(20)))
+    assert len(segments(tmp_path)) == 20
+    assert not gone.exists()
+    assert len(list(read_run(tmp_path))) == 96
+
+
+def test_of_too_many_runs_the_one_that_comes_back_last_gets_a_new_file(make_log, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "OPEN", 2)
+    monkeypatch.setattr(module, "RUNS", 3)
+    log, _ = make_log()
+    for _ in range(2):
+        add(log, *(record(f"r{i}") for i in range(4)))
+    assert len(list(read_run(tmp_path))) == 8
+    assert len(segments(tmp_path)) == 8
 
 
 def test_a_run_that_is_deleted_while_it_is_written_begins_anew(make_log, tmp_path):
