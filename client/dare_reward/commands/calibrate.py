@@ -18,7 +18,7 @@ from dare_reward.report.lines import is_run, run_lines
 from dare_reward.runs.drift import Window, fits, last_window
 
 from .command import add_command, add_seed
-from .group_lines import add_file, add_param, missing_entropies, own_params
+from .group_lines import add_file, add_param, missing_entropies, own_params, warn
 from .labelled import finite, interval, read_labelled, refuse_repeats
 
 __all__ = ["register", "register_preflight", "report"]
