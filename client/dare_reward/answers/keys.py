@@ -22,6 +22,7 @@ from .forms.structures import read
 from .forms.units import is_unit, unit_of
 from .hashes import short
 from .kinds import KeyKind, Kind
+from .literal_values import UNPARSED, literal_value, value_text
 from .markup import without_html
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 from .unreadable import Unreadable
@@ -86,6 +87,9 @@ def key_of(raw: str, kind: Kind, options: Sequence[str] | None, rules: Rules) ->
         return None if letter is None else Key("exact", letter)
     if not raw.strip():
         return None
+    if kind == "literal":
+        value = literal_value(raw)
+        return Key("exact", short(value_text(raw if value is UNPARSED else value)))
     if kind == "exact":
         return Key("exact", short_exact(raw))
     return _text(raw)

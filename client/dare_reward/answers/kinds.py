@@ -7,7 +7,7 @@ from typing import Literal
 __all__ = ["KeyKind", "Kind"]
 
 # How the answers to a question are read and compared.
-Kind = Literal["math", "choice", "text", "exact"]
+Kind = Literal["math", "choice", "text", "exact", "literal"]
 
 # What a key is made of, and with it how sure two equal keys are: docs/answers.md has a table.
 KeyKind = Literal["exact", "structured", "fingerprint", "text", "opaque"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
 from ..markup import undecorated
-from .boxes import is_placeholder
+from .fields import is_placeholder
 from .math_spans import Span, display, spans
 from .prose_values import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
 from .sentences import ABBREVIATION, sentence
@@ -46,9 +45,6 @@ _INSTEAD = pattern(
 _BOLD_FIRST = pattern(r"([^*\n]++)\*\*(?:\s?[,(]|\s[–—-]\s|\s(?:because|since|which|who|as|for|due)\b)")
 # By far the most common content, a number and nothing else on its line: what the long way would find too.
 _NUMBER = pattern(r" ?(-?\d++(?:\.\d++)?)\.?[^\S\n]*+(?=\n|\Z)")
-_KEY = pattern(r"[\"']\s*:\s*\Z")
-_STRING = pattern(r"\s*+(?:\"(?P<double>(?:[^\"\\]|\\.)*+)\"|'(?P<single>(?:[^'\\]|\\.)*+)')", re.DOTALL)
-_ESCAPE = pattern(r"\\([\"'\\/])")
 _FOLLOWS = pattern(r"(?:as follows|the following|given below|simply|therefore|thus)\s*:?\s+", re.IGNORECASE)
 _BOX = pattern(r"\\boxed\s*+\{(.{0,60})\}", re.DOTALL)
 _FIELD = pattern(r"(?:\\*boxed)?\{+[A-Za-z_]\w++(?:[.:\[(][^{}]{0,40})?\}+[\"')]*+\Z")  # of a template, in code
@@ -86,8 +82,6 @@ class Phrase:
 
 def math_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """A `$…$` or `\\(…\\)` span, else an expression or number, else few words to the end of the sentence."""
-    if (value := _json_value(text, announcement)) is not None:
-        return Phrase(value)
     if (
         announcement.link in {"is", "colon"}
         and not announcement.negated
@@ -196,8 +190,6 @@ def exact_phrase(text: str, announcement: Announcement) -> Phrase | None:
     """The rest of the line, or the next line, code point for code point, except blanks around it."""
     if announcement.link == "equals" or (announcement.link == "hash" and not _is_last(text, announcement)):
         return None
-    if (value := _json_string(text, announcement)) is not None:
-        return Phrase(value.strip()) if value.strip() else None
     rest = text[announcement.end : announcement.end + WINDOW]
     dressed = re.match(r"[*_`]{1,3}+(?=\s)", rest)
     if dressed:
@@ -222,50 +214,9 @@ def _undressed(line: str) -> str:
     return line.replace("**", "", 1) if line.count("**") % 2 else line
 
 
-def _json_string(text: str, announcement: Announcement) -> str | None:
-    """The value of `"answer": "…"`, without the escapes that it needs there."""
-    if not _KEY.search(text[announcement.start : announcement.end]):
-        return None
-    match = _STRING.match(text, announcement.end, announcement.end + WINDOW)
-    if match is None:
-        return None
-    return _ESCAPE.sub(r"\1", match["double"] if match["double"] is not None else match["single"])
-
-
-def _json_value(text: str, announcement: Announcement) -> str | None:
-    """The value of `"answer": …` in JSON: what a string says, the items of a list, the pairs of an object."""
-    if not _KEY.search(text[announcement.start : announcement.end]):
-        return None
-    if (said := _json_string(text, announcement)) is not None:
-        return _json_words(said.strip())
-    rest = text[announcement.end : announcement.end + WINDOW].lstrip()
-    if rest[:1] not in {"[", "{"}:
-        return None
-    try:
-        value, end = json.JSONDecoder().raw_decode(rest)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(value, dict):
-        return ", ".join(f"{name} = {item}" for name, item in value.items()) or None
-    return ", ".join(map(str, value)) if '"' in rest[:end] else rest[:end]
-
-
-def _json_words(said: str) -> str | None:
-    if is_placeholder(said):
-        return None
-    found = spans(said)
-    if len(found) == 1 and (found[0][0], found[0][1]) == (0, len(said)):
-        return found[0][2]
-    if len(said.split()) < 3:
-        return said
-    return plain_content(said) or said_in_words(said, fresh=False, alone=True) or said
-
-
 def _body(text: str, announcement: Announcement) -> tuple[str, bool]:
     """The content's text without dress before it, and whether it starts on a new line."""
     rest = text[announcement.end : announcement.end + WINDOW]
-    if (value := _json_string(text, announcement)) is not None:
-        rest = value
     at = rest.index("}") + 1 if rest.lstrip().startswith("}") else 0  # \\textbf{Answer:} 42
     dress = _DRESS.match(rest, at)
     assert dress is not None

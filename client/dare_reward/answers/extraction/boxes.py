@@ -1,14 +1,13 @@
-"""Boxes and answer tags: the places where a model was told to put its answer."""
+"""Boxes, and the last of all the places where a model was told to put its answer."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
 
 from ..._pattern import pattern
+from .fields import Mark, is_placeholder, last_heading, last_key, last_tag
 
-__all__ = ["Mark", "boxes", "last_mark", "listed"]
+__all__ = ["boxes", "last_mark", "listed"]
 
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
 LONGEST = 32_000
@@ -19,34 +18,17 @@ _BRACE = pattern(r"\\.|[{}]", re.DOTALL)
 _OPEN = pattern(r"\s*+\{")
 # `\boxed 5`, `\boxed\frac12`: without braces TeX boxes one token; models mean all up to a blank or a dollar.
 _BARE = pattern(r"(?:[ \t]++|(?=[\\\d]))(?P<content>(?:[-+−]?\d|[-+−]?\\(?![()\[\]])|[A-Za-z](?![A-Za-z]))[^\s$]*)")
-_PLACEHOLDER = pattern(
-    r"(?:[\s.…?_~,:$]|\\[ ,;:!_]|\\(?:l|c|v)?dots(?![a-z])|\\q?quad|\\(?:square|phantom|hspace|underline|text"
-    r"|mathrm)(?![a-z])|\\\Z|\{|\}|<?\[?(?:your |the |final |insert )*+(?:answer|ANSWER|result)(?: here)?\]?>?)*+"
-)
-# `f"\\boxed{{{total}}}"`, in code that was written and not run.
-_FIELD = pattern(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
 _FORM = pattern(r"\banswers?\s(?:as|in|within|using|of)?\s?(?:the\s)?form(?:at)?(?:\sof)?\s?:?[\s$`\"'(\[]{0,4}\\?\Z")
 NEAR = 40  # characters between two boxes that are one list
 _JOINT = pattern(r"\}[\s$)\]\\]{0,8}+(?:,|and|,\s?and)[\s$(\[\\]{0,8}f?")
-_TAG_ENDS = ("nswer>", "NSWER>", "_of_box|>")  # cheaper to search than the expression
-_TAG = pattern(r"<(?P<close>/?)(?:final_)?answer>|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A marked answer: its content (None: it never closes), whether box or tag, and where it ends."""
-
-    content: str | None
-    source: Literal["box", "tag"]
-    end: int
 
 
 def last_mark(text: str) -> Mark | None:
-    """The last box or tag that holds something, None without any; its content is None where the last was cut off."""
-    tag = None
-    if "<" in text and any(text.rfind(end) >= 0 for end in _TAG_ENDS):
-        tag = _last_tag(text)
-    box = next(iter(boxes(text, 1)), None)
+    """The last box, tag or key that holds something, if there is one; its content is None where it was cut off."""
+    tag, box = last_tag(text), next(iter(boxes(text, 1)), None)
+    for field in (last_key(text), last_heading(text)):
+        if field is not None and all(mark is None or mark.end <= field.end for mark in (tag, box)):
+            return field
     if tag is None or box is None:
         return tag or box
     if tag.content is None:
@@ -92,15 +74,6 @@ def listed(text: str, last: Mark) -> str:
     return ", ".join(reversed(contents))
 
 
-def is_placeholder(content: str) -> bool:
-    """Nothing, dots, a question mark, blanks to fill, "your answer", the field of a template: no answer itself."""
-    return not content or (
-        len(content) < 80
-        and content[0] not in "0123456789-"
-        and (_PLACEHOLDER.fullmatch(content) is not None or _FIELD.fullmatch(content) is not None)
-    )
-
-
 def _is_form(text: str, at: int, content: str | None) -> bool:
     """Whether a box shows how the answer is to be written: "the final answer in the form \\boxed{m+n}"."""
     return (
@@ -142,20 +115,3 @@ def _closing(text: str, start: int) -> int | None:
             if depth == 0:
                 return token.start()
     return None
-
-
-def _last_tag(text: str) -> Mark | None:
-    """The last non-empty answer tag or box of tokens."""
-    opened: int | None = None
-    content, boxed, end = "", False, -1
-    for tag in _TAG.finditer(text):
-        if not tag["close"] and tag["box"] != "end":
-            opened = tag.end()
-        elif opened is not None:
-            inside = text[opened : tag.start()].strip()
-            if not is_placeholder(inside):
-                content, boxed, end = inside, tag["box"] is not None, tag.start()
-            opened = None
-    if opened is not None and not is_placeholder(text[opened:].strip()):
-        return Mark(None, "tag", opened)
-    return Mark(content, "box" if boxed else "tag", end) if end >= 0 else None

@@ -8,18 +8,22 @@ contradicts itself about a letter. Never raises on any `str`; time is linear in 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
+from ..cleanup import peel
 from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
-from .boxes import Mark, boxes, last_mark, listed
+from .boxes import boxes, last_mark, listed
+from .fields import Mark
 from .final_turn import final_turn, questions
+from .program_output import announced_literal, marked_literal
 from .prose_values import plain_content
 from .statements import concluding_value, said_in_words
 from .unannounced import unannounced_letter, unannounced_value
@@ -38,9 +42,7 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
-_SENTENCE = pattern(r"(?:[^\W\d_]{2,}\s++){2}")
 _OR = pattern(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
-
 
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
@@ -84,7 +86,7 @@ def extract(
     kind: Kind = "math",
     options: Sequence[str] | None = None,
     closed_only: bool = False,
-    unmarked: Unmarked = "none",
+    unmarked: Unmarked = "sentence",
     open_think: bool = False,
 ) -> Extraction:
     """The final answer of `text`.
@@ -124,18 +126,29 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         return _choice(text, letters, closed_only=closed_only)
     mark = last_mark(text)
     if mark is not None:
-        if mark.content is None:
+        content = _marked(text, mark, kind)
+        if content is None:
             return _CUT_OFF
-        if mark.source == "tag":
-            inside = _inside(mark.content, kind)
-            return _CUT_OFF if inside is None else Extraction(inside, "tag")
-        return Extraction(listed(text, mark) if kind == "math" else mark.content, "box")
+        return Extraction(content, "box" if mark.source == "box" else "tag") if content else _NONE
     if closed_only:
         return _LIMITED
-    phrase = _phrase(text, kind)
+    phrase = announced_literal(text) if kind == "literal" else _phrase(text, kind)
     if phrase is None and kind == "math":
         phrase = unannounced_value(text)
     return _NONE if phrase is None else Extraction(phrase, "phrase")
+
+
+def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
+    """What a box or a field says, by the kind of the question; None where it never closes."""
+    if mark.content is None:
+        return None
+    if kind == "literal":
+        return marked_literal(mark)
+    if kind != "math":
+        return peel(mark.content) if kind == "text" else mark.content
+    if mark.source == "box":
+        return listed(text, mark)
+    return _items(mark.content) if mark.source == "value" else _inside(mark.content)
 
 
 def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -144,13 +157,13 @@ def _choice(text: str, letters: tuple[str, ...], *, closed_only: bool) -> Extrac
         if mark.content is None:
             return _CUT_OFF
         if (letter := choice_letter(mark.content, letters)) is not None:
-            return (
-                _UNCLEAR if mark.source == "box" and _either(text, mark, letters) else Extraction(letter, mark.source)
-            )
+            source: Source = "box" if mark.source == "box" else "tag"
+            return _UNCLEAR if source == "box" and _either(text, mark, letters) else Extraction(letter, source)
         if names_several(mark.content, letters):
             return _UNCLEAR
-        if (letter := _letter_near(text, mark.content, mark.source, letters)) is not None:
-            return Extraction(letter, mark.source)
+        source = "box" if mark.source == "box" else "tag"
+        if (letter := _letter_near(text, mark.content, source, letters)) is not None:
+            return Extraction(letter, source)
     letter = None if closed_only else announced_letter(text, letters)
     if letter is None and mark is None and not closed_only:
         letter = unannounced_letter(text, letters)
@@ -192,18 +205,27 @@ def _phrase(text: str, kind: Kind) -> str | None:
     return None
 
 
-def _inside(content: str, kind: Kind) -> str | None:
-    """A tag's content: the box or announcement inside it, if there is one; None if that box never closes."""
+def _inside(content: str) -> str | None:
+    """What a field says about mathematics: its box, span, announcement or value; None if a box never closes."""
     for box in boxes(content, 1):
         return box.content
-    if kind == "math":
-        if span := _SPAN.fullmatch(content):
-            return (span[1] or span[2] or span[3] or content).strip()
-        phrase = _phrase(content, kind)
-        if phrase is None and _SENTENCE.match(content):
-            phrase = plain_content(content, strict=False) or said_in_words(content, fresh=False, alone=True)
-        return phrase or content
-    return content
+    if span := _SPAN.fullmatch(content):
+        return (span[1] or span[2] or span[3] or content).strip()
+    phrase = _phrase(content, "math")
+    if phrase is None and len(content.split()) > 2:
+        phrase = plain_content(content, strict=False) or said_in_words(content, fresh=False, alone=True)
+    return phrase or content
+
+
+def _items(content: str) -> str:
+    """A value of JSON that is no string: the items of a list of strings, the pairs of an object."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return content
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {item}" for name, item in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) and '"' in content else content
 
 
 def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarked) -> Extraction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..._pattern import pattern
+from .fields import without_stray_tags
 
 __all__ = ["final_turn", "questions"]
 
@@ -67,7 +68,8 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         return text
     else:
         text = _reply(text)
-    return _after_thinking(text, open_think=open_think)
+    turn = _after_thinking(text, open_think=open_think)
+    return turn and without_stray_tags(turn)
 
 
 def _reply(text: str) -> str:
