@@ -154,7 +154,7 @@ class AnswerRules:
     @property
     def needs_text(self) -> bool:
         """Who compares the answers has to see how they were found."""
-        return self._reading.get("mode", "clean") != "clean" or bool(self._reading.get("unmarked", "none") != "none")
+        return self._reading.get("mode", "clean") != "clean" or bool(self._reading.get("unmarked") == "number")
 
     def group(self, label: Label) -> dict[str, Any]:
         """What a group of `POST /reward` says about its answers. The label is for diagnostics (and the method gt)."""

@@ -56,11 +56,12 @@ def read_answers(
     unmarked: Annotated[
         Unmarked,
         Param(
-            "a text that announces no answer votes for nothing (none), for the one value that its last sentence states "
-            "(sentence, math only), or for its last number or choice letter (number); flagged guessed_answer",
+            "a text that announces no answer votes for the one value that its last sentence states, if it was not cut "
+            "off (sentence, math only), for nothing (none), or for its last number or choice letter (number, flagged "
+            "guessed_answer)",
             source="ours",
         ),
-    ] = "none",
+    ] = "sentence",
     open_think: Annotated[bool, Param("also read a text whose <think> block is not closed")] = False,
 ) -> list[Extraction]:
     """The raw answer of each rollout and where it stood: as given, or extracted from its text.
@@ -79,9 +80,13 @@ def read_answers(
             return NO_ANSWER
         if mode == "ttrl_official":
             return Extraction(official_answer(text, kind=kind) or None, "phrase")
-        closed_only = cut and truncated == "boxed"
         return extract(
-            text, kind=kind, options=options, closed_only=closed_only, unmarked=unmarked, open_think=open_think
+            text,
+            kind=kind,
+            options=options,
+            closed_only=cut and truncated == "boxed",
+            unmarked="none" if cut and unmarked == "sentence" else unmarked,
+            open_think=open_think,
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]

@@ -48,7 +48,7 @@ FLAGS: Mapping[str, str] = {
     "zero_variance": "all rewards are equal: group-normalised advantages are 0",
     "low_entropy": "an answer's uncertainty is below 0.02 nats: a repetition loop looks like this",
     "u_gt_1": "an answer's uncertainty is above 1 nat, where 1 - u would be negative; u_norm says what then",
-    "guessed_answer": "an answer was taken from a text that announces none, as unmarked allows",
+    "guessed_answer": "an answer is the last number or letter of a text that announces none (unmarked=number)",
     "same_value_apart": "answers of one value were not merged, because the group holds several units or names of it; "
     "-p units=ignore and -p names=ignore merge such answers",
     "missing_entropy_imputed": "missing entropies were filled with the group's mean",

@@ -64,7 +64,7 @@ LINE: Final = (
         "the request's `step`; on OpenRLHF's URL route the number of the step as it was seen",
         "integer",
     ),
-    LineField("kind", "group", "how answers compare: math, choice, text or exact"),
+    LineField("kind", "group", "how answers compare: math, choice, text, exact or literal"),
     LineField("label", "group", "the right answer, where one was sent", "any"),
     LineField("trained", "rollout", "false: it only votes", "flag"),
     LineField("correct", "rollout", "it is right, where a label or `correct` was sent", "flag"),

@@ -391,7 +391,7 @@ def _classify(
         else:
             asked = partial(effort.check, ("groups", p))
             classes.append(classes_of(raws, kind, letters, rules, after_each=asked))
-        guessed.append(any(e.source in {"sentence", "fallback"} for e in found))
+        guessed.append(any(e.source == "fallback" for e in found))
         unread.append(Counter(e.reason for e, k in zip(found, classes[-1].index, strict=True) if k < 0))
     return classes, np.array(guessed, bool), tuple(unread)
 

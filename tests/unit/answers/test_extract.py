@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dare_reward.answers import grade
-from dare_reward.answers.extraction.final_answer import Extraction, extract
+from dare_reward.answers.extraction.final_answer import Extraction
+from dare_reward.answers.extraction.final_answer import extract as extract_all
 from dare_reward.errors import RequestError
+
+extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
 
 ENDINGS = [
     json.loads(line)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from dare_reward.answers import extract, grade
+from dare_reward.answers import extract as extract_all
+from dare_reward.answers import grade
+
+extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
 
 ENDINGS = [
     json.loads(line)

@@ -1,8 +1,13 @@
 """Every announcement, choice word, token of a turn and unit that extraction knows, written down a second time."""
 
+from functools import partial
+
 from rows import each
 
-from dare_reward.answers import choice_letter, extract, grade, official_answer, official_key
+from dare_reward.answers import choice_letter, grade, official_answer, official_key
+from dare_reward.answers import extract as extract_all
+
+extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
 
 # what announces, in all its endings; {} is where the content stands
 ANNOUNCED = r"""

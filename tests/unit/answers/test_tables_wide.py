@@ -1,12 +1,17 @@
 """Tables of what stands around mathematics: languages, markup, species, formulas of chemistry, parts too small to see."""
 
+from functools import partial
+
 from rows import each
 
-from dare_reward.answers import canonical, choice_letter, extract, grade
+from dare_reward.answers import canonical, choice_letter, grade
+from dare_reward.answers import extract as extract_all
 from dare_reward.answers.algebra.sample_points import WHOLE, step_points
 from dare_reward.answers.forms.chemistry import read_formula
 from dare_reward.answers.markup import undecorated, without_html
 from dare_reward.answers.species import names_species
+
+extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
 
 SAID = r"""
 Somit ist die Antwort {}.

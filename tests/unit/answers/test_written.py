@@ -137,8 +137,8 @@ def test_json_says_what_it_holds(json, answer):
 
 def test_unmarked_texts_vote_as_asked():
     text = "He bought 3 ties.\nSo, John spent $800 on ties."
-    assert extract(text) == Extraction(None, "none")
-    assert extract(text, unmarked="sentence") == Extraction("800", "sentence")
+    assert extract(text, unmarked="none") == Extraction(None, "none")
+    assert extract(text) == extract(text, unmarked="sentence") == Extraction("800", "sentence")
     assert extract(text, unmarked="number") == Extraction("800", "fallback")
     for doubtful in (
         "If it rains, he spends $800.",

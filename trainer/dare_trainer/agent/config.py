@@ -57,7 +57,7 @@ class AgentConfig:
     method, params the estimator; every parameter is sent, so that the fallback computes the same. `params` is a JSON
                    object, or the line that `dare-reward calibrate` prints, which names the method too
     shadow         methods to compare with in the log, [] or a text with commas; they change no reward
-    kind           how answers compare, where a label does not say: math, choice, text, exact
+    kind           how answers compare, where a label does not say: math, choice, text, exact, literal
     votes_per_prompt   rollouts that vote; a multiple of n_samples_per_prompt, 0: as many. The rest is never trained on
     adaptive       votes in waves, while the group is not settled (docs/stopping.md): auto, or a line such as
                    rule=predictive&delta=0.02&wave=4; empty: all votes at once

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from dare_reward.answers import Kind
 from dare_reward.client import service_address
 from dare_reward.commands.command import TRAINING, add_command
 from dare_reward.commands.group_lines import warn
@@ -162,7 +163,7 @@ def register_data(subparsers: Any) -> None:
         metavar="FILE",
         help="Read this JSON, JSON lines, CSV or Parquet.",
     )
-    prepare.add_argument("--kind", choices=["math", "choice", "text", "exact"], help="How answers of your set compare.")
+    prepare.add_argument("--kind", choices=get_args(Kind), help="How answers of your set compare.")
     prepare.add_argument(
         "--as-is", action="store_true", help="Do not ask for an answer in a box at the end of the prompts."
     )

@@ -118,7 +118,9 @@ def extract(
         if found.answer is not None:
             return found
         start = end
-    return found if closed_only or unmarked == "none" else _unmarked(turn, kind, letters, unmarked)
+    if closed_only or unmarked == "none" or (found is _CUT_OFF and unmarked == "sentence"):
+        return found
+    return _unmarked(turn, kind, letters, unmarked) or found
 
 
 def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool) -> Extraction:
@@ -145,7 +147,7 @@ def _marked(text: str, mark: Mark, kind: Kind) -> str | None:
     if kind == "literal":
         return marked_literal(mark)
     if kind != "math":
-        return peel(mark.content) if kind == "text" else mark.content
+        return peel(mark.content) if kind == "text" else mark.content.strip()
     if mark.source == "box":
         return listed(text, mark)
     return _items(mark.content) if mark.source == "value" else _inside(mark.content)
@@ -228,7 +230,7 @@ def _items(content: str) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) and '"' in content else content
 
 
-def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarked) -> Extraction:
+def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarked) -> Extraction | None:
     """What a text that announces nothing may still say, as far as `unmarked` lets it."""
     if unmarked == "number" and kind == "choice" and (letter := last_letter(text, letters)) is not None:
         return Extraction(letter, "fallback")
@@ -236,4 +238,4 @@ def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarke
         return Extraction(value, "sentence")
     if unmarked == "number" and kind == "math" and (numbers := _NUMBER.findall(text)):
         return Extraction(numbers[-1].rstrip(","), "fallback")
-    return _NONE
+    return None
