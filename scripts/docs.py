@@ -104,11 +104,20 @@ def logs_table(route: Literal["url", "agent"]) -> Iterator[tuple[str, ...]]:
 
 
 def meanings(place: str, *head: str, form: str = "`{}`") -> Iterator[tuple[str, ...]]:
-    """The names and meanings that `place` declares, as `dare_reward.runs.tracker:SCALARS` does."""
+    """The names and meanings that `place` declares, as `dare_reward.report.verdict:RULES` does."""
     module, _, declared = place.partition(":")
     yield head
     for name, meaning in getattr(import_module(module), declared).items():
         yield form.format(name), getattr(meaning, "meaning", meaning)
+
+
+def numbers_table() -> Iterator[tuple[str, ...]]:
+    """The numbers of a group and of a step."""
+    from dare_reward.numbers import NUMBERS  # noqa: PLC0415
+
+    yield "`dare/NAME`", "meaning", "unit", "mean over", "labels", "better"
+    for n in NUMBERS:
+        yield f"`{n.name}`", n.meaning, n.unit, n.over, "yes" if n.labels else "-", n.better or "-"
 
 
 def names_table() -> Iterator[tuple[str, ...]]:
@@ -122,7 +131,7 @@ def names_table() -> Iterator[tuple[str, ...]]:
 
 def charts_table() -> Iterator[tuple[str, ...]]:
     """The charts of a report."""
-    from dare_reward.report.measures import CHARTS  # noqa: PLC0415
+    from dare_reward.numbers import CHARTS  # noqa: PLC0415
 
     yield "`--figure`", "chart", "curves", "what it shows"
     for chart in CHARTS:
@@ -228,7 +237,7 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "group-inputs": group_inputs_table,
     "waves": waves_table,
     "routes": routes_table,
-    "scalars": partial(meanings, "dare_reward.runs.tracker:SCALARS", "scalar", "meaning", form="`dare/{}`"),
+    "numbers": numbers_table,
 }
 
 

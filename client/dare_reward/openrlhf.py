@@ -7,15 +7,15 @@ as an object or as its JSON text:
     "204"                                                                                      a plain answer: training
     "" or null                                                                                 no answer: training
 
-The right answer never enters a training reward (except for the method gt, which is made of it). To add a number to
-OpenRLHF's log, add an entry to `LOGS`.
+The right answer never enters a training reward (except for the method gt, which is made of it). The numbers of a group
+in OpenRLHF's log are those of `numbers.NUMBERS` that say so; what only a route knows stands in `LOGS`.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
@@ -24,6 +24,7 @@ from .answers import Kind, classify, grade, option_letters
 from .answers.rollouts import READING, read_answers
 from .errors import ConfigError, RequestError
 from .inputs import GROUP_FIELDS
+from .numbers import NUMBERS, of_group
 from .params import parameters
 from .reply import GroupReply
 from .scoring.shadow_methods import UNKNOWN
@@ -209,116 +210,46 @@ SOURCE_NUMBERS: Final = {"none": 0.0, "exact": 1.0, "topk": 2.0, "logprob": 3.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What is known of a group when its rollouts get their logs. Lists have an entry for each of `members`."""
-
-    members: int
-    valid: Sequence[bool]
-    pruned: Sequence[bool]
-    entropies: Sequence[float | None]
-    source: str
-    diagnostics: Mapping[str, Any]
-    evaluation: bool
-    known: Known
-
-    @property
-    def mean_entropy(self) -> float | None:
-        found = [e for e, v in zip(self.entropies, self.valid, strict=False) if v and e is not None]
-        return math.fsum(found) / len(found) if found else None
-
-
-@dataclass(frozen=True, slots=True)
 class LogKey:
-    """One number of OpenRLHF's log.
+    """One key of OpenRLHF's log. Of a number of the group: -1 where it is not known; else what the route knows, or 0.
 
-    value   of the group, or a list with one for each rollout; None: not known, -1 in the log
     only    the one route that has it
     late    what a rollout has that came after its group was scored; None: the group's
     """
 
     meaning: str
-    value: Callable[[Facts], float | Sequence[float] | None]
     only: Route | None = None
     late: float | None = None
 
 
 # Every rollout of a run carries the keys of its route, those of the run's shadow methods, and no others, as finite
-# numbers: OpenRLHF stacks them and fails where two rollouts of a step differ in their keys. Names are TTRL's where TTRL
-# has the thing. The shares are the agent's because there are votes there that do not train.
+# numbers: OpenRLHF stacks them and fails where two rollouts of a step differ in their keys.
+GROUP: Final = tuple(n for n in NUMBERS if n.openrlhf)
 LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
-    {
-        "majority_ratio": LogKey(
-            "votes of the group's most voted answer, over its rollouts", lambda f: f.diagnostics.get("majority_ratio")
-        ),
-        "invalid": LogKey("1: this rollout has no answer", lambda f: [not v for v in f.valid], late=0.0),
-        "pruned": LogKey("1: this rollout's answer was pruned", lambda f: f.pruned, late=0.0),
-        "invalid_share": LogKey(
-            "share of the votes without an answer", lambda f: 1.0 - sum(f.valid) / f.members, only="agent"
-        ),
-        "pruned_share": LogKey(
-            "share of the votes whose answer was pruned", lambda f: sum(f.pruned) / f.members, only="agent"
-        ),
-        "mean_u": LogKey(
-            "mean entropy per token in nats, over the rollouts that have an answer", lambda f: f.mean_entropy
-        ),
-        "entropy_source": LogKey(
-            "0: no entropies, 1: exact, 2: from the top k, 3: from log-probabilities",
-            lambda f: SOURCE_NUMBERS[f.source],
-        ),
-        "members": LogKey("rollouts that the reward was estimated from", lambda f: f.members),
-        "partial": LogKey(
-            "1: the group closed before all of its rollouts were there",
-            lambda f: f.known.get("partial", 0.0),
-            only="url",
-            late=1.0,
-        ),
+    {n.name: LogKey(n.meaning + (f", in {n.unit}" if n.unit == "nats" else "")) for n in GROUP}
+    | {
+        "entropy_source": LogKey("0: no entropies, 1: exact, 2: from the top k, 3: from log-probabilities"),
+        "evaluation": LogKey("1: the reward is accuracy, because the label said so"),
+        "partial": LogKey("1: the group closed before all of its rollouts were there", only="url", late=1.0),
         "neutral": LogKey(
             "1: the reward says nothing, because too few of its siblings came, or on_deadline says so",
-            lambda f: f.known.get("neutral", 0.0),
             only="url",
             late=1.0,
         ),
         "wait_seconds": LogKey(
-            "time from this rollout's first arrival to the closing of its group",
-            lambda f: f.known.get("wait_seconds", 0.0),
-            only="url",
-            late=0.0,
-        ),
-        "evaluation": LogKey("1: the reward is accuracy, because the label said so", lambda f: f.evaluation),
-        "label_accuracy": LogKey("1: the group's pseudo-label is right", lambda f: f.diagnostics.get("label_accuracy")),
-        "reward_accuracy": LogKey(
-            "share of the group whose agreement with the pseudo-label equals its correctness",
-            lambda f: f.diagnostics.get("reward_accuracy"),
-        ),
-        "ground_truth_ratio": LogKey(
-            "share of the group that is right", lambda f: f.diagnostics.get("ground_truth_ratio")
+            "time from this rollout's first arrival to the closing of its group", only="url", late=0.0
         ),
         "reward_fallback": LogKey(
-            "1: computed in the actor, for want of the service; 2: not computed, all rewards are equal",
-            lambda f: f.known.get("reward_fallback", 0.0),
-            only="agent",
+            "1: computed in the actor, for want of the service; 2: not computed, all rewards are equal", only="agent"
         ),
         "no_span": LogKey(
             "1: train_on=reasoning, and the tokens of this rollout's answer could not be told: all of them train",
-            lambda f: f.known.get("no_span", 0.0),
             only="agent",
             late=0.0,
         ),
-        "votes_saved": LogKey(
-            "adaptive: votes that were not asked for, because the group was settled",
-            lambda f: f.known.get("votes_saved", 0.0),
-            only="agent",
-        ),
-        "settle_risk": LogKey(
-            "adaptive: probability that the label differs from that of all votes",
-            lambda f: f.known.get("settle_risk", 0.0),
-            only="agent",
-        ),
-        "reward_wait_ms": LogKey(
-            "from the end of the group's last generation to its rewards",
-            lambda f: f.known.get("reward_wait_ms", 0.0),
-            only="agent",
-        ),
+        "votes_saved": LogKey("adaptive: votes that were not asked for, because the group was settled", only="agent"),
+        "settle_risk": LogKey("adaptive: probability that the label differs from that of all votes", only="agent"),
+        "reward_wait_ms": LogKey("from the end of the group's last generation to its rewards", only="agent"),
     }
 )
 
@@ -328,19 +259,16 @@ def keys_of(route: Route, shadow: Sequence[str] = ()) -> tuple[str, ...]:
     return (*(name for name, key in LOGS.items() if key.only in {None, route}), *shadow_log_names(shadow))
 
 
-def _logs(facts: Facts, places: Iterable[int], route: Route, shadow: Sequence[str]) -> list[dict[str, float]]:
-    """For the rollouts at `places`."""
-    shared: dict[str, float] = {}
-    own: dict[str, Sequence[float]] = {}
-    for name, key in LOGS.items():
-        if key.only not in {None, route}:
-            continue
-        value = key.value(facts)
-        if isinstance(value, Sequence):
-            own[name] = value
-        shared[name] = UNKNOWN if value is None or isinstance(value, Sequence) else float(value)
-    shared |= shadow_logs(facts.diagnostics, shadow)
-    return [shared | {name: float(values[i]) for name, values in own.items()} for i in places]
+def _logs(
+    group: Mapping[str, Any], known: Known, places: Iterable[int], route: Route, shadow: Sequence[str]
+) -> list[dict[str, float]]:
+    """For the rollouts at `places` of a group, which is one as a line of a run log has it."""
+    numbers = {name: UNKNOWN if value is None else value for name, value in of_group(group, GROUP).items()}
+    values = {name: numbers.get(name, known.get(name, 0.0)) for name in keys_of(route)}
+    own = {name: value for name, value in values.items() if isinstance(value, Sequence)}
+    shared = {name: UNKNOWN if isinstance(value, Sequence) else float(value) for name, value in values.items()}
+    shared |= shadow_logs(group.get("diagnostics") or NOTHING, shadow)
+    return [shared | {name: float(column[i]) for name, column in own.items()} for i in places]
 
 
 # --- what a rollout gets ---------------------------------------------------------------------------------------------
@@ -382,16 +310,10 @@ def outcomes(
     if pruned != "zero":
         rewards = _neutralised(rewards, [gone[i] for i in places])
     best = None if unscored or _silent(reply, places) else _best_answer(reply)
-    facts = Facts(
-        members=len(reply.rewards),
-        valid=reply.valid,
-        pruned=gone,
-        entropies=entropies,
-        source=reply.entropy_source or "none",
-        diagnostics=reply.diagnostics or NOTHING,
-        evaluation=False,
-        known=known,
-    )
+    group = {
+        "valid": reply.valid, "keep": reply.keep, "mean_entropies": entropies, "diagnostics": reply.diagnostics,
+    }  # fmt: skip
+    told = {**known, "entropy_source": SOURCE_NUMBERS[reply.entropy_source or "none"]}
     return [
         RolloutOutcome(
             reward=reward,
@@ -399,7 +321,7 @@ def outcomes(
             logs=logs,
             masked=pruned == "mask" and gone[i],
         )
-        for i, reward, logs in zip(places, rounded(rewards), _logs(facts, places, route, shadow), strict=True)
+        for i, reward, logs in zip(places, rounded(rewards), _logs(group, told, places, route, shadow), strict=True)
     ]
 
 
@@ -434,35 +356,19 @@ def evaluation(
     """Accuracy of one rollout, whose answer is read as in training."""
     right = rules.right(rules.read(rollout, label), label)
     value = float(right or False)
-    told = {"ground_truth_ratio": value}
-    facts = Facts(
-        members=1,
-        valid=[right is not None],
-        pruned=[False],
-        entropies=[entropy],
-        source="none",
-        diagnostics=told,
-        evaluation=True,
-        known=NOTHING,
-    )
-    return RolloutOutcome(value, value, _logs(facts, [0], route, shadow)[0])
+    group = {
+        "valid": [right is not None], "keep": [True], "mean_entropies": [entropy],
+        "diagnostics": {"ground_truth_ratio": value},
+    }  # fmt: skip
+    return RolloutOutcome(value, value, _logs(group, {"evaluation": 1.0}, [0], route, shadow)[0])
 
 
 def neutral(
     count: int, *, votes: int, route: Route, shadow: Sequence[str] = (), known: Known = NOTHING
 ) -> list[RolloutOutcome]:
     """Equal rewards, hence no advantage: for the `count` rollouts of a group that could not be scored at all."""
-    facts = Facts(
-        members=votes,
-        valid=[True] * votes,
-        pruned=[False] * votes,
-        entropies=[None] * votes,
-        source="none",
-        diagnostics=NOTHING,
-        evaluation=False,
-        known=known,
-    )
-    return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(facts, [0] * count, route, shadow)]
+    group = {"valid": [True] * votes, "keep": [True] * votes}
+    return [RolloutOutcome(0.0, 0.0, logs) for logs in _logs(group, known, [0] * count, route, shadow)]
 
 
 def late(siblings: Sequence[RolloutOutcome]) -> RolloutOutcome:

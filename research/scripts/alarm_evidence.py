@@ -108,7 +108,7 @@ def of_part(part: str, path: Path = ROOT / "results" / "campaign.jsonl.gz") -> I
         early = {name: values[WINDOW - 1] for name, values in means.items()}
         with np.errstate(invalid="ignore"):
             more = {n: means[n] / early[n] if n in WITHIN else means[n] - early[n] for n in means}
-        fired = tuple(rules_by_step({name: signals[name] for name in REPORTED}))
+        fired = tuple(rules_by_step({name: signals[recorded] for name, recorded in REPORTED.items()}))
         yield replace(run, signals={**run.signals, **more}, fired=fired, forced=part == "e7")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from dare_reward import Reply, SettledReply, __version__
+from dare_reward.numbers import BY_NAME
 
 __all__ = ["Metrics"]
 
@@ -40,12 +41,10 @@ class Metrics:
         )
         self.votes_saved = Counter("dare_votes_saved_total", "Votes that settled groups were not asked for", registry=r)
         self.size = Histogram(
-            "dare_group_size", "Rollouts of a group", buckets=tuple(2.0**n for n in range(11)), registry=r
+            "dare_votes", BY_NAME["votes"].meaning, buckets=tuple(2.0**n for n in range(11)), registry=r
         )
-        self.majority = Histogram(
-            "dare_majority_share", "Votes of a group's most voted answer over M", buckets=SHARES, registry=r
-        )
-        self.reward = Histogram("dare_reward_mean", "Mean reward of a group", buckets=SHARES, registry=r)
+        self.majority = Histogram("dare_majority_ratio", BY_NAME["majority_ratio"].meaning, buckets=SHARES, registry=r)
+        self.reward = Histogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", buckets=SHARES, registry=r)
         self.join_waiting = Gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"], registry=r)
         self.join_open = Gauge("dare_join_open_groups", "Groups that are not complete", ["route"], registry=r)
         self.join_remembered = Gauge(

@@ -338,7 +338,7 @@ def test_what_is_logged_beside_the_rewards(service):
     DareReward(URL, num_generations=4, tau=0.3)(
         ["p"] * 4, texts, token_entropies=entropies, log_metric=logged.__setitem__
     )
-    assert logged["dare/answered"] == 0.75
+    assert logged["dare/invalid"] == 0.25
     assert logged["dare/entropy"] == pytest.approx((0.2 + 0.4 + 2.0) / 3)
     assert logged["dare/pruned"] == 0.25
 

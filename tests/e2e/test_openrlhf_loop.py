@@ -98,7 +98,7 @@ def test_openrlhf_trains_on_the_rewards_of_the_service(agent_run):
         assert step["rollout/reward_mean"] == pytest.approx(np.mean(rewards), abs=1e-6)
         assert step["rollout/reward_std"] == pytest.approx(np.std(rewards, ddof=1), abs=1e-5)
         assert step["rollout/num_samples"] == BATCH * SAMPLES
-        assert step["members"] == VOTES
+        assert step["votes"] == VOTES
         assert step["reward_fallback"] == 0
         assert step["majority_ratio"] == pytest.approx(
             np.mean([g["diagnostics"]["majority_ratio"] for g in groups]), abs=1e-5
@@ -164,7 +164,7 @@ def test_the_url_route(tiny, tmp_path):
         answered = [x.reply["extra_logs"]["majority_ratio"][0] > 0 for x in part]
         assert step["entropy_source"] == pytest.approx(np.mean(answered))
         assert any(answered)
-        assert step["members"] == samples
+        assert step["votes"] == samples
     keys = {}
     for x in scored:
         keys.setdefault(x.body["group_key"][0], []).append(x.body["index"][0])
@@ -196,6 +196,6 @@ def test_votes_in_waves(tiny, tmp_path):
     assert all(SAMPLES <= n <= votes and (n - SAMPLES) % wave == 0 for n in sizes)
     for i, step in enumerate(run.steps):
         part = sizes[i * BATCH : (i + 1) * BATCH]
-        assert step["members"] == pytest.approx(np.mean(part))
+        assert step["votes"] == pytest.approx(np.mean(part))
         assert step["votes_saved"] == pytest.approx(votes - np.mean(part))
         assert 0 <= step["settle_risk"] <= 0.5

@@ -78,7 +78,7 @@ def test_the_agent_inside_the_release(released, live, tmp_path, version):
     folder = prepare_folder({"train.agent_func_path": str(tmp_path / "agent" / "agent.py")}, config)
     found = call(released(version), "agent", live, folder)
     assert found["sizes"] == [64] * 8
-    assert found["members"] == [64.0]
+    assert found["votes"] == [64.0]
     assert found["fallbacks"] == 0
     texts = ["\\boxed{7}", "\\boxed{7}", "\\boxed{5}", "hm"] * 128
     for i, rewards in enumerate(found["rewards"]):

@@ -66,7 +66,7 @@ async def test_duplicates_of_a_prompt_in_one_batch(live, step):
     for responses in found[2:]:
         is_right(responses)
     both = found[0] + found[1]
-    assert all(r["extra_logs"]["members"] == [64.0] and r["extra_logs"]["partial"] == [0.0] for r in both)
+    assert all(r["extra_logs"]["votes"] == [64.0] and r["extra_logs"]["partial"] == [0.0] for r in both)
     assert service.waiting == 0
 
 
@@ -133,7 +133,7 @@ async def test_a_service_that_is_killed_and_restarted_within_the_clients_patienc
     service.start()
     (responses,) = await asyncio.wait_for(job, 30)
     is_right(responses)
-    assert {r["extra_logs"]["members"][0] for r in responses} == {8.0}
+    assert {r["extra_logs"]["votes"][0] for r in responses} == {8.0}
 
 
 async def test_a_broken_connection_does_not_vote_twice(live, step):
@@ -168,7 +168,7 @@ async def test_a_broken_connection_does_not_vote_twice(live, step):
     server.close()
     assert dropped == 3
     is_right(responses)
-    assert {r["extra_logs"]["members"][0] for r in responses} == {8.0}
+    assert {r["extra_logs"]["votes"][0] for r in responses} == {8.0}
 
 
 async def test_a_lost_member_leaves_its_siblings_a_reward(live, release, execute):
@@ -185,7 +185,7 @@ async def test_a_lost_member_leaves_its_siblings_a_reward(live, release, execute
     served = [r for r in found if isinstance(r, dict)]
     assert len(served) == 7
     assert [r["reward"] for r in served] == [[1.0]] * 7
-    assert {(r["extra_logs"]["members"][0], r["extra_logs"]["partial"][0]) for r in served} == {(7.0, 1.0)}
+    assert {(r["extra_logs"]["votes"][0], r["extra_logs"]["partial"][0]) for r in served} == {(7.0, 1.0)}
 
 
 async def test_an_evaluation_pass_is_accuracy_through_the_releases_own_metrics(live, step, release):

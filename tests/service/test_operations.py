@@ -81,8 +81,8 @@ def test_metrics(make_service):
         'dare_group_errors_total{code="missing_entropy"} 1.0',
         'dare_rejected_total{reason="json"} 1.0',
         "dare_inflight_bytes 0.0",
-        "dare_group_size_count 1.0",
-        "dare_majority_share_count 1.0",
+        "dare_votes_count 1.0",
+        "dare_majority_ratio_count 1.0",
     ):
         assert line in lines
     assert any(x.startswith("dare_build_info{version=") for x in lines)

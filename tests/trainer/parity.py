@@ -28,7 +28,7 @@ UNIT = 2.0**-16
 CHAT = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 # What both routes say of a rollout; each has keys of its own besides.
 SHARED = (
-    "majority_ratio", "invalid", "pruned", "mean_u", "entropy_source", "members", "evaluation", "label_accuracy",
+    "majority_ratio", "invalid", "pruned", "entropy", "entropy_source", "votes", "evaluation", "label_accuracy",
     "reward_accuracy", "ground_truth_ratio",
 )  # fmt: skip
 

@@ -55,7 +55,7 @@ def test_a_settled_group_costs_no_further_wave(make, method):
     engine = Engine(lambda n: SAME, delay=0)
     out = go(make(method=method), engine, n=8)
     assert len(engine.asked) == 8
-    assert logs(out, "members", "votes_saved", "settle_risk", "reward_fallback") == [{8.0}, {8.0}, {0.0}, {0.0}]
+    assert logs(out, "votes", "votes_saved", "settle_risk", "reward_fallback") == [{8.0}, {8.0}, {0.0}, {0.0}]
 
 
 @pytest.mark.parametrize("method", ["ttrl", "dare"])
@@ -63,7 +63,7 @@ def test_an_open_group_gets_all_votes_in_waves(make, method):
     engine = Engine(split, delay=0)
     out = go(make(method=method, adaptive="wave=4"), engine, n=4)
     assert len(engine.asked) == 16
-    assert logs(out, "members", "votes_saved", "settle_risk") == [{16.0}, {0.0}, {0.0}]
+    assert logs(out, "votes", "votes_saved", "settle_risk") == [{16.0}, {0.0}, {0.0}]
     assert engine.running == 0
 
 
@@ -78,7 +78,7 @@ def test_waves_end_where_the_rule_says(make):
     engine = Engine(lambda n: texts[n], delay=0)
     out = go(make(method="ttrl", votes_per_prompt=32, adaptive="wave=4"), engine, n=8)
     assert len(engine.asked) == votes
-    assert logs(out, "members", "votes_saved") == [{float(votes)}, {32.0 - votes}]
+    assert logs(out, "votes", "votes_saved") == [{float(votes)}, {32.0 - votes}]
     assert 0 < out[0]["extra_logs"]["settle_risk"] <= 0.05
 
 
@@ -120,7 +120,7 @@ def test_a_lost_vote_is_a_vote_less(make):
 
     engine = Engine(sometimes, delay=0)
     out = go(make(method="ttrl", adaptive="wave=4"), engine, n=4)
-    assert logs(out, "members") == [{15.0}]
+    assert logs(out, "votes") == [{15.0}]
     assert len(engine.asked) == 16
 
 
@@ -132,7 +132,7 @@ def test_a_rule_that_fails_costs_votes_and_no_reward(make, monkeypatch):
     engine = Engine(lambda n: SAME, delay=0)
     out = go(make(method="ttrl"), engine, n=4)
     assert len(engine.asked) == 16
-    assert logs(out, "members", "reward_fallback") == [{16.0}, {0.0}]
+    assert logs(out, "votes", "reward_fallback") == [{16.0}, {0.0}]
 
 
 def test_a_group_that_cannot_be_judged_gets_all_votes(make):
@@ -206,7 +206,7 @@ def test_a_wave_that_can_change_nothing_is_cut_short(make):
     assert len(engine.asked) == 16
     assert engine.running == 0
     assert logs(out, "reward_fallback", "settle_risk") == [{0.0}, {0.0}]
-    assert 10 <= out[0]["extra_logs"]["members"] <= 15
+    assert 10 <= out[0]["extra_logs"]["votes"] <= 15
     assert {r["scores"] for r in out} == {0.0, 1.0}
 
 

@@ -84,10 +84,8 @@ def test_noise_below_the_grid_is_no_difference():
 def test_pruned_zero_is_the_equation():
     found = settle("zero")
     assert found[7].reward == 0.0
-    assert found[7].logs["pruned"] == 1.0
     assert found[8].reward == 0.0
-    assert found[8].logs["pruned"] == 0.0
-    assert found[8].logs["invalid"] == 1.0
+    assert {o.logs["pruned"] for o in found} == {o.logs["invalid"] for o in found} == {1 / 9}
     assert not any(o.masked for o in found)
     assert advantages([o.reward for o in found])[7] < -1
 
@@ -162,7 +160,7 @@ def test_what_differs_among_siblings_is_declared_for_one_that_comes_late(route):
     per_rollout = {"wait_seconds": [1.0 + i for i in range(9)], "no_span": [float(i % 2) for i in range(9)]}
     siblings = outcomes(reply(), route=route, entropies=ENTROPIES, known=per_rollout)
     differing = {name for name in keys_of(route) if len({o.logs[name] for o in siblings}) > 1}
-    assert differing >= {"invalid", "pruned"}
+    assert differing == ({"wait_seconds"} if route == "url" else {"no_span"})
     assert {name: LOGS[name].late for name in differing} == dict.fromkeys(differing, 0.0)
     last = late(siblings)
     assert last.logs.keys() == siblings[0].logs.keys()
@@ -196,11 +194,11 @@ def test_logs_say_what_happened():
     assert logs["majority_ratio"] == pytest.approx(5 / 9)
     assert logs["label_accuracy"] == 1.0
     assert logs["ground_truth_ratio"] == pytest.approx(5 / 9)
-    assert logs["pruned_share"] == pytest.approx(1 / 9)
-    assert logs["invalid_share"] == pytest.approx(1 / 9)
-    assert logs["mean_u"] == pytest.approx(np.mean(ENTROPIES[:8]))  # the ninth has no answer
+    assert logs["pruned"] == pytest.approx(1 / 9)
+    assert logs["invalid"] == pytest.approx(1 / 9)
+    assert logs["entropy"] == pytest.approx(np.mean(ENTROPIES[:8]))  # the ninth has no answer
     assert logs["entropy_source"] == 1.0
-    assert logs["members"] == 9.0
+    assert logs["votes"] == 9.0
 
 
 def test_the_route_tells_what_only_it_knows():
@@ -215,7 +213,7 @@ def test_the_route_tells_what_only_it_knows():
 def test_without_label_nothing_is_claimed():
     rollouts = [{"answer": "7", "mean_entropy": 0.1}] * 2
     found = outcomes(estimate([{"rollouts": rollouts}]).groups[0], route="agent")
-    names = ("label_accuracy", "reward_accuracy", "ground_truth_ratio", "mean_u")
+    names = ("label_accuracy", "reward_accuracy", "ground_truth_ratio", "entropy")
     assert {found[0].logs[k] for k in names} == {-1.0}
 
 
@@ -257,8 +255,8 @@ def test_an_evaluation_reads_answers_as_the_training_does(text, params, value, i
         *[value] * 3,
         invalid,
     )
-    assert (found.logs["evaluation"], found.logs["members"]) == (1.0, 1.0)
-    assert found.logs["mean_u"] == (-1.0 if invalid else 0.5)
+    assert (found.logs["evaluation"], found.logs["votes"]) == (1.0, 1.0)
+    assert found.logs["entropy"] == (-1.0 if invalid else 0.5)
     cut = {"finish_reason": "length"} if text.endswith("...") else {}
     rollout = {"text": text.removesuffix("..."), "num_tokens": len(text), "mean_entropy": 0.5, **cut}
     trained = estimate([{"label": "7", "rollouts": [rollout]}], method="ttrl", **params).groups[0]

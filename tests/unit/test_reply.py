@@ -87,7 +87,7 @@ def test_correct_flags_serve_without_a_label():
 
 def test_no_labels_no_label_diagnostics():
     reply = dare_reward.estimate(GROUPS[1:], missing_entropy="frequency")
-    assert reply.diagnostics.keys() == {"groups", "rollouts", "majority_ratio"}
+    assert reply.diagnostics.keys() == {"groups", "rollouts", "majority_ratio", "leader_probability"}
 
 
 def test_means_over_a_request_are_of_the_groups_that_were_scored():

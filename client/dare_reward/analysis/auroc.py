@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
 from ..groups import Groups
-from ..segments import Bools, Floats, offsets
+from ..segments import Bools, Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval, ratio_interval
 
 __all__ = ["EntropyAuroc", "entropy_auroc", "group_auroc", "matched_pairs", "pooled_auroc"]
@@ -51,20 +52,38 @@ def entropy_auroc(groups: Groups, correct_R: Floats, *, level: float = 0.95, see
     )
 
 
-def group_auroc(groups: Groups, score_R: Floats, correct_R: Floats) -> Floats:
+class _Rollouts(Protocol):
+    """Groups of rollouts, of which some have an answer: `Groups`, or columns of a run log."""
+
+    @property
+    def sizes_P(self) -> Ints: ...
+    @property
+    def group_R(self) -> Ints: ...
+    @property
+    def valid_R(self) -> Bools: ...
+
+
+def group_auroc(groups: _Rollouts, score_R: Floats, correct_R: Floats) -> Floats:
     """P(score of a right rollout < score of a wrong one) of each group, ties one half (Mann-Whitney U).
 
     Over rollouts with an answer, a score and a truth; NaN for a group with only right or only wrong ones.
     """
-    starts = offsets(groups.sizes_P).tolist()
     usable_R = groups.valid_R & ~np.isnan(score_R) & ~np.isnan(correct_R)
-    out = np.full(len(groups.sizes_P), np.nan)
-    for p, (low, high) in enumerate(pairwise(starts)):
-        inside = usable_R[low:high]
-        score, right = score_R[low:high][inside], correct_R[low:high][inside] > 0
-        if right.any() and not right.all():
-            out[p] = _mann_whitney(score, right)
-    return out
+    count, group, score = len(groups.sizes_P), groups.group_R[usable_R], score_R[usable_R]
+    order = np.lexsort((score, group))
+    group, score, right = group[order], score[order], correct_R[usable_R][order] > 0
+    rights_P = np.bincount(group, right, count)
+    wrongs_P = np.bincount(group, ~right, count)
+    below = np.concatenate([[0.0], np.cumsum(~right)])  # wrong ones before each place, of this group and those before
+    first = np.ones(len(score), bool)  # of the equal scores of a group
+    first[1:] = (score[1:] != score[:-1]) | (group[1:] != group[:-1])
+    low = np.flatnonzero(first)
+    high, tie = np.append(low[1:], len(score)), np.cumsum(first) - 1
+    above = offsets(wrongs_P.astype(np.int64))[group + 1] - (below[low] + below[high])[tie] / 2
+    wins_P = np.bincount(group, np.where(right, above, 0.0), count)
+    pairs_P = rights_P * wrongs_P
+    share_P: Floats = np.divide(wins_P, pairs_P, out=np.full(count, np.nan), where=pairs_P > 0)
+    return share_P
 
 
 def pooled_auroc(score_N: Floats, correct_N: Floats) -> float:

@@ -1,7 +1,7 @@
 """Runs as they come, in bounded memory: totals of every step, and the groups that are worth a look.
 
-A million groups take no more room than a few thousand do. Where a run has more steps than `STEPS`, neighbours are put
-together, and what the charts show is then a block of steps.
+A million groups take no more room than a few thousand do. Where a run has many steps, what the charts show is a block
+of steps (`Steps`).
 """
 
 from __future__ import annotations
@@ -11,56 +11,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
+import numpy as np
+
 from ..answers import Kind, canonical
-from .measures import measures
+from ..numbers import columns_of, sums
 from .picks import Picks
+from .steps import Steps, StepTotals
 
-__all__ = ["RunBook", "RunTotals", "StepTotals"]
+__all__ = ["RunBook", "RunTotals"]
 
-STEPS: Final = 512  # steps of a run; twice as many are put together in pairs
+TOGETHER: Final = 64  # groups whose numbers are computed at once
 BLOCK: Final = 64  # groups that count as a step where none is named
 PROMPTS: Final = 1 << 14  # prompts whose last label is remembered
-LABELS: Final = 1 << 12  # distinct labels that are counted in a step
 RUNS: Final = 16
 ESTIMATES: Final = frozenset({"topk", "logprob"})
 VARIANTS: Final = 32  # methods with their parameters that are counted
 
 Line = Mapping[str, Any]
-
-
-@dataclass(slots=True)
-class StepTotals:
-    """Sums over the groups of a step, which add up; `labels` are the hashes of its pseudo-labels."""
-
-    sums: dict[str, list[float]] = field(default_factory=dict)
-    groups: int = 0
-    labels: set[int] = field(default_factory=set)
-    distinct: int = 0  # labels of steps that were put into this one
-    labelled: int = 0  # groups with a pseudo-label
-
-    def add(self, name: str, value: float, weight: float = 1.0) -> None:
-        entry = self.sums.setdefault(name, [0.0, 0.0])
-        entry[0] += value
-        entry[1] += weight
-
-    def take(self, other: StepTotals) -> None:
-        """Put a later step into this one."""
-        for name, (value, weight) in other.sums.items():
-            self.add(name, value, weight)
-        self.groups += other.groups
-        self.distinct += len(self.labels) + len(other.labels) + other.distinct
-        self.labelled += other.labelled
-        self.labels = set()
-
-    def mean(self, name: str) -> float | None:
-        """None where nothing is known."""
-        if name == "distinct_across":
-            return (self.distinct + len(self.labels)) / self.labelled if self.labelled else None
-        value, weight = self.sums.get(name, (0.0, 0.0))
-        return value / weight if weight else None
-
-    def weight(self, name: str) -> float:
-        return self.sums.get(name, (0.0, 0.0))[1]
 
 
 @dataclass(slots=True, eq=False)
@@ -72,9 +39,8 @@ class RunTotals:
 
     name: str
     loose: bool = False
-    steps: dict[int, StepTotals] = field(default_factory=dict)
     stepped: bool = False
-    merged: int = 1  # steps in one point of a chart
+    last_place: int = 0
     groups: int = 0
     rollouts: int = 0
     errors: int = 0
@@ -83,7 +49,16 @@ class RunTotals:
     first: str = ""
     last: str = ""
     picks: Picks = field(default_factory=Picks)
+    shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
+    _steps: Steps = field(default_factory=Steps)
+    _waiting: list[tuple[int, Line]] = field(default_factory=list)
     _seen: OrderedDict[int, tuple[int, str]] = field(default_factory=OrderedDict)
+
+    @property
+    def steps(self) -> Steps:
+        """The totals of each step, or of each block of steps."""
+        self._add_up()
+        return self._steps
 
     @property
     def one_set(self) -> bool:
@@ -93,8 +68,8 @@ class RunTotals:
     def unit(self) -> str:
         if self.one_set:
             return "set of rollouts"
-        what = "step" if self.stepped else f"block of {BLOCK} groups"
-        return what if self.merged == 1 else f"{self.merged} {what}s"
+        what, width = "step" if self.stepped else f"block of {BLOCK} groups", self._steps.width
+        return what if width == 1 else f"{width} {what}s"
 
     def add(self, line: Line) -> None:
         """A line of the run log; one with an error counts as such and no further."""
@@ -102,7 +77,7 @@ class RunTotals:
         self.rollouts += len(line.get("valid") or ())
         self.first = self.first or str(line.get("time") or "")
         self.last = str(line.get("time") or "")
-        place = self._place(line.get("step"))
+        self.last_place = place = self._place(line.get("step"))
         self.picks.add(line, place)
         if line.get("error") is not None:
             self.errors += 1
@@ -112,48 +87,44 @@ class RunTotals:
             self.methods[variant] += 1
         if line.get("entropy_source") in ESTIMATES:
             self.estimates[str(line["entropy_source"])] += 1
-        step = self._step(place)
-        step.groups += 1
-        sums = step.sums
-        for name, (value, weight) in measures(line).items():
-            if name in sums:
-                entry = sums[name]
-                entry[0] += value
-                entry[1] += weight
-            else:
-                sums[name] = [value, weight]
-        self._label(step, line)
+        self._waiting.append((place, line))
+        self._label(self._steps.at(place), place, line)
+        if len(self._waiting) >= TOGETHER:
+            self._add_up()
 
     def _place(self, step: Any) -> int:
         if isinstance(step, int):
             self.stepped = True
             return step
         if self.stepped:
-            return max(self.steps, default=0)
+            return self.last_place
         return 0 if self.loose else (self.groups - 1) // BLOCK
 
-    def _step(self, place: int) -> StepTotals:
-        if place not in self.steps:
-            if len(self.steps) >= 2 * STEPS:
-                self._halve()
-            self.steps[place] = StepTotals()
-        return self.steps[place]
+    def _add_up(self) -> None:
+        """Compute the numbers of the groups that wait for it."""
+        if not self._waiting:
+            return
+        places, lines = zip(*self._waiting, strict=True)
+        self._waiting = []
+        found = sums(columns_of(lines))
+        for line in lines:
+            self.shadows |= dict.fromkeys((line.get("diagnostics") or {}).get("shadow") or ())
+        for place in dict.fromkeys(places):
+            here = np.array([p == place for p in places])
+            step = self._steps.at(place)
+            step.groups += int(here.sum())
+            for name, (values_P, weights_P) in found.items():
+                if weight := float(weights_P[here].sum()):
+                    step.add(name, float(values_P[here].sum()), weight)
+            step.auroc_squares += float((found["entropy_auroc"][0][here] ** 2).sum())
 
-    def _halve(self) -> None:
-        self.merged *= 2
-        places = sorted(self.steps)
-        for kept, gone in zip(places[::2], places[1::2], strict=False):
-            self.steps[kept].take(self.steps.pop(gone))
-
-    def _label(self, step: StepTotals, line: Line) -> None:
+    def _label(self, step: StepTotals, place: int, line: Line) -> None:
         """Count the pseudo-label, and whether it differs from the one that this prompt had before."""
         if line.get("pseudo_label") is None:
             return
         label, tag = _value(line)
         prompt = hash(line.get("group_id"))
-        step.labelled += 1
-        if len(step.labels) < LABELS:
-            step.labels.add(label)
+        step.label(place, label)
         if line.get("group_id") is None or line.get("named") is False:
             return
         if prompt in self._seen:

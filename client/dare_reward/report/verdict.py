@@ -185,7 +185,7 @@ def _early(column: Column) -> float | None:
 
 
 def _one_answer(columns: Columns, i: int) -> bool:
-    early, now = _early(columns["distinct_across"]), columns["distinct_across"][i]
+    early, now = _early(columns["distinct_labels"]), columns["distinct_labels"][i]
     return early is not None and now is not None and now < 0.5 * early
 
 
@@ -195,12 +195,12 @@ def _vanish(columns: Columns, i: int) -> bool:
 
 
 def _learned(columns: Columns, i: int) -> bool:
-    equal, flips = columns["zero_variance"][i], columns["flips"][i]
+    equal, flips = columns["frac_reward_zero_std"][i], columns["flips"][i]
     return equal is not None and equal > 0.8 and (flips is None or flips < 0.02)
 
 
 def _agreed(columns: Columns, i: int) -> bool:
-    early, now = _early(columns["distinct_within"]), columns["distinct_within"][i]
+    early, now = _early(columns["distinct_answers"]), columns["distinct_answers"][i]
     before, share = _early(columns["majority_ratio"]), columns["majority_ratio"][i]
     if early is None or now is None or before is None or share is None:
         return False
@@ -223,16 +223,16 @@ def _why(rule: str, columns: Columns) -> str:
         return f"{_text(_early(columns[name]))} in the first {EARLY} steps, {_text(columns[name][-1])} in the last one"
 
     if rule == "one-answer-everywhere":
-        return f"distinct pseudo-labels per prompt: {then_now('distinct_across')}"
+        return f"distinct pseudo-labels per prompt: {then_now('distinct_labels')}"
     if rule == "answers-vanish":
         return f"rollouts without an answer: {then_now('invalid')}"
     if rule == "nothing-left-to-learn":
-        return f"groups with equal rewards: {then_now('zero_variance')}"
+        return f"groups with equal rewards: {then_now('frac_reward_zero_std')}"
     if rule == "agreement-rises":
-        return f"answers within a prompt: {then_now('distinct_within')}; majority share: {then_now('majority_ratio')}"
+        return f"answers within a prompt: {then_now('distinct_answers')}; majority ratio: {then_now('majority_ratio')}"
     return (
-        f"distinct pseudo-labels per prompt {then_now('distinct_across')}; without an answer {then_now('invalid')}; "
-        f"groups with equal rewards {then_now('zero_variance')}"
+        f"distinct pseudo-labels per prompt {then_now('distinct_labels')}; without an answer {then_now('invalid')}; "
+        f"groups with equal rewards {then_now('frac_reward_zero_std')}"
     )
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
 from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
-from .measures import CHARTS, LABELLED
 from .verdict import (
     ONE_SET,
     READING,
@@ -41,6 +41,7 @@ def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
     share = groups // max(len(runs), 1)
     return {
         "charts": [asdict(c) for c in CHARTS],
+        "tiles": [[n.name, n.tile, n.note] for n in NUMBERS if n.tile],
         "reasons": dict(REASONS),
         "rules": {name: {"word": word_of(name), "meaning": meaning} for name, meaning in RULES.items()},
         "runs": [run_view(r, reading=reading) | {"cards": list(_within(r, share))} for r in runs],
@@ -66,6 +67,7 @@ def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
         "last": run.last,
         "labelled": any(x is not None for name in LABELLED for x in by_step[name]),
         "k": _largest_k(run),
+        "charts": [asdict(c) for c in shadow_charts(run.shadows)],
         "columns": by_step,
         "states": rules_by_step(by_step),
         "headline": asdict(headline(by_step, state, entropy, stepped=run.stepped)),
@@ -76,14 +78,13 @@ def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
 
 
 def columns(run: RunTotals) -> dict[str, list[float | None]]:
-    """Each measure of `CHARTS` by step; `pass@k` is for the greatest k that every labelled group has."""
+    """Each of NUMBERS by step; `pass@k` is for the greatest k that every labelled group has."""
     places = sorted(run.steps)
     totals = [run.steps[p] for p in places]
     k = _largest_k(run)
-    names = dict.fromkeys(c.key for chart in CHARTS for c in chart.curves)
-    shadows = dict.fromkeys(n for t in totals for n in t.sums if n.startswith("differs:"))
+    names = [n.name for n in NUMBERS] + [f"shadow_{method}_label_agreement" for method in run.shadows]
     out: dict[str, list[float | None]] = {"step": list(places), "groups": [t.groups for t in totals]}
-    for name in (*names, *shadows):
+    for name in names:
         out[name] = [_round(t.mean(f"pass@{k}" if name == "pass@k" else name)) for t in totals]
     return out
 
@@ -100,32 +101,29 @@ def _entropy(run: RunTotals) -> RunVerdict:
     """Over the last steps, because a policy changes."""
     last = [run.steps[p] for p in sorted(run.steps)[-RECENT:]]
     sums = [t.sums.get("entropy_auroc", [0.0, 0.0]) for t in last]
-    squares = [t.sums.get("entropy_auroc_squares", [0.0, 0.0]) for t in last]
-    return entropy_verdict(sum(s for s, _ in sums), sum(s for s, _ in squares), sum(w for _, w in sums))
+    return entropy_verdict(sum(s for s, _ in sums), sum(t.auroc_squares for t in last), sum(w for _, w in sums))
 
 
 def _shadows(run: RunTotals) -> list[JSON]:
     """Of each shadow method over the run: how often it would have chosen otherwise, and who was right then."""
-    sums: dict[str, list[float]] = {}
-    for step in run.steps.values():
-        for name, (value, weight) in step.sums.items():
-            if ":" in name:
-                entry = sums.setdefault(name, [0.0, 0.0])
-                entry[0] += value
-                entry[1] += weight
+
+    def total(name: str) -> tuple[float, float]:
+        found = [step.sums[name] for step in run.steps.values() if name in step.sums]
+        return sum(value for value, _ in found), sum(weight for _, weight in found)
+
     out = []
-    for name in sorted({n.partition(":")[2] for n in sums}):
-        differs, flipped = sums[f"differs:{name}"], sums.get(f"flipped:{name}", [0.0, 0.0])
-        theirs, ours = sums.get(f"right:{name}", [0.0, 0.0]), sums.get(f"ours:{name}", [0.0, 0.0])
+    for name in run.shadows:
+        (same, groups), (flipped, known) = total(f"shadow_{name}_label_agreement"), total(f"shadow_{name}_flipped")
+        (theirs, judged), (ours, _) = total(f"theirs:{name}"), total(f"ours:{name}")
         out.append(
             {
                 "method": name,
-                "groups": int(differs[1]),
-                "differs": int(differs[0]),
-                "flipped": _round(flipped[0] / flipped[1]) if flipped[1] else None,
-                "judged": int(theirs[1]),
-                "theirs": int(theirs[0]),
-                "ours": int(ours[0]),
+                "groups": int(groups),
+                "differs": int(groups - same),
+                "flipped": _round(flipped / known) if known else None,
+                "judged": int(judged),
+                "theirs": int(theirs),
+                "ours": int(ours),
             }
         )
     return out

@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from ..errors import RequestError
-from .tracker import COLUMNS, messages, scalars, table_rows, worth_reading
+from ..numbers import pooled
+from .tracker import COLUMNS, messages, table_rows, worth_reading
 
 __all__ = ["EXPORTERS", "Exporter", "export", "steps"]
 
@@ -62,7 +63,7 @@ def export(lines: Iterable[JSON], exporter: Exporter) -> tuple[int, int, int]:
             late += len(own)
             continue
         chosen = worth_reading(own)
-        values = {f"dare/{name}": value for name, value in scalars(own).items()}
+        values = {f"dare/{name}": value for name, value in pooled(own).items()}
         exporter.log(step, values, table_rows(chosen), [line for line, _ in chosen])
         done += 1
         groups += len(own)

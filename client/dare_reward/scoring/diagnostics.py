@@ -1,13 +1,11 @@
 """What is said of a request beside its rewards. Labels and `correct` flags end here; no estimator ever sees them.
 
-Names are those that TTRL logs: `majority_ratio` (votes of the most voted answer over M), `label_accuracy` (the
-pseudo-label is right), `leader_probability` (docs/selection.md),
-`reward_accuracy` (share of rollouts whose agreement with the pseudo-label equals their
-correctness), `ground_truth_ratio` (share of right rollouts).
+The numbers are those of `dare_reward.numbers` that stand in a reply.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,10 +14,10 @@ from numpy.typing import NDArray
 
 from ..analysis.auroc import group_auroc
 from ..analysis.leader import leader_probabilities
-from ..analysis.passk import pass_at_k
 from ..answers.classes import grades
 from ..answers.effort import Effort
 from ..groups import Groups
+from ..numbers import NUMBERS, means, pass_sums
 from ..segments import Bools, Floats, offsets
 from .request import Prepared
 
@@ -27,9 +25,7 @@ __all__ = [
     "correctness",
     "describe_groups",
     "describe_request",
-    "entropy_auroc",
     "entropy_flags",
-    "pass_at_k",
 ]
 
 
@@ -61,10 +57,9 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     groups = prepared.groups
     top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
     ratio = (top_P / np.maximum(groups.sizes_P, 1)).tolist()
-    answered = groups.sum_rollouts(groups.valid_R).astype(int).tolist()
     out: list[dict[str, Any]] = [
-        {"majority_ratio": r, "answered": n, "leader_probability": chance}
-        for r, n, chance in zip(ratio, answered, leader_probabilities(groups), strict=True)
+        {"majority_ratio": r, "leader_probability": chance}
+        for r, chance in zip(ratio, leader_probabilities(groups), strict=True)
     ]
     for entry, reasons in zip(out, prepared.unread, strict=True):
         if reasons:
@@ -72,15 +67,16 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     if np.isnan(correct_R).all():
         return out
     agrees_R = groups.spread(label_A, fill=False)
-    starts = offsets(groups.sizes_P)
-    for p, entry in enumerate(out):
-        part = slice(int(starts[p]), int(starts[p + 1]))
-        right, agrees = correct_R[part], agrees_R[part]
-        if np.isnan(right).any():
-            continue
-        entry["ground_truth_ratio"] = float(right.mean())
-        entry["reward_accuracy"] = float((agrees == (right > 0)).mean())
-        entry["label_accuracy"] = float(agrees.any() and right[agrees].mean() > 0.5)
+    size_P = np.maximum(groups.sizes_P, 1)
+    right_P, agree_P = groups.sum_rollouts(correct_R), groups.sum_rollouts(agrees_R)
+    both_P = groups.sum_rollouts(np.where(agrees_R, correct_R, 0.0))
+    columns = {
+        "ground_truth_ratio": right_P / size_P,
+        "reward_accuracy": groups.sum_rollouts(agrees_R == (correct_R > 0)) / size_P,
+        "label_accuracy": (2 * both_P > agree_P).astype(np.float64),
+    }
+    for p in np.flatnonzero(~np.isnan(right_P)).tolist():
+        out[p] |= {name: float(column[p]) for name, column in columns.items()}
     return out
 
 
@@ -97,38 +93,18 @@ def entropy_flags(groups: Groups) -> tuple[Bools, Bools]:
     return low_P, high_P
 
 
-def describe_request(prepared: Prepared, entries: Sequence[Mapping[str, Any]], correct_R: Floats) -> dict[str, Any]:
-    """Means over the groups that were scored, of which `entries` are; and what only a whole request has:
-    `entropy_auroc`, `pass@k`.
-    """
+def describe_request(
+    prepared: Prepared, entries: Sequence[Mapping[str, Any]], scored_P: Bools, correct_R: Floats
+) -> dict[str, Any]:
+    """Means over the groups that were scored, of which `entries` are, as `numbers` declares them."""
     out: dict[str, Any] = {"groups": len(prepared.group_ids), "rollouts": len(prepared.correct_R)}
-    for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "ground_truth_ratio"):
-        if values := [e[name] for e in entries if name in e]:
-            out[name] = float(np.mean(values))
+    for number in NUMBERS:
+        if number.reply and (values := [v for e in entries if (v := e.get(number.name)) is not None]):
+            out[number.name] = math.fsum(values) / len(values)
     if np.isnan(correct_R).all():
         return out
-    out["entropy_auroc"] = entropy_auroc(prepared.groups, correct_R)
-    out.update(_pass_at(prepared.groups, correct_R))
-    return out
-
-
-def entropy_auroc(groups: Groups, correct_R: Floats) -> float | None:
-    """Mean over groups of P(entropy of a right rollout < entropy of a wrong one), ties one half.
-
-    Within groups, because a pooled figure measures how hard the prompts are. Groups with only right or only wrong
-    rollouts say nothing; None if there is no other.
-    """
-    values_P = group_auroc(groups, groups.column("mean_entropy"), correct_R)
-    return None if np.isnan(values_P).all() else float(np.nanmean(values_P))
-
-
-def _pass_at(groups: Groups, correct_R: Floats) -> dict[str, float]:
-    known_P = groups.sum_rollouts(np.isnan(correct_R)) == 0
-    sizes, right = groups.sizes_P[known_P], groups.sum_rollouts(np.nan_to_num(correct_R))[known_P]
-    if not len(sizes):
-        return {}
-    powers = [1 << i for i in range(int(sizes.min()).bit_length())]
-    return {
-        f"pass@{k}": float(np.mean([pass_at_k(int(n), int(c), k) for n, c in zip(sizes, right, strict=True)]))
-        for k in powers
-    }
+    groups = prepared.groups
+    truth_R = np.where(scored_P[groups.group_R], correct_R, np.nan)
+    auroc_P = group_auroc(groups, groups.column("mean_entropy"), truth_R)
+    out["entropy_auroc"] = None if np.isnan(auroc_P).all() else float(np.nanmean(auroc_P))
+    return out | means(pass_sums(groups.sizes_P, groups.sum_rollouts(truth_R)))

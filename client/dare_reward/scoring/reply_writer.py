@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from .update import Update, Updated, second_sizes, update_groups
 
 __all__ = ["Judged", "ScoredPart", "with_spans", "write"]
 
+JSON = Mapping[str, Any]
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
 
 
@@ -63,8 +64,7 @@ def write(
         for p, reply, entry in zip(np.flatnonzero(part.where_P).tolist(), own, found, strict=True):
             replies[p], entries[p] = reply, entry
     written = tuple(r for r in replies if r is not None)
-    scored = [e for e, r in zip(entries, written, strict=True) if r.error is None]
-    shadow = tuple(dict.fromkeys(name for part in parts for name in part.shadows))
+    scored_P = np.array([r.error is None for r in written], bool)
     flags = dict.fromkeys(f for part in parts for f in update.flags(part.main.method))
     return Reply(
         method=base.method.name,
@@ -73,7 +73,7 @@ def write(
         version=__version__,
         answers_version=ANSWERS_VERSION,
         groups=written,
-        diagnostics=_over_request(prepared, parts, scored, correct_R, shadow),
+        diagnostics=_over_request(prepared, parts, entries, scored_P, correct_R),
         flags=tuple(flags),
     )
 
@@ -112,16 +112,13 @@ def _entries(part: ScoredPart) -> list[dict[str, Any]]:
 
 
 def _over_request(
-    prepared: Prepared,
-    parts: Sequence[ScoredPart],
-    scored: Sequence[Mapping[str, Any]],
-    correct_R: Floats,
-    shadow: Sequence[str],
+    prepared: Prepared, parts: Sequence[ScoredPart], entries: Sequence[JSON], scored_P: Bools, correct_R: Floats
 ) -> dict[str, Any]:
-    out = describe_request(prepared, scored, correct_R)
+    scored = list(compress(entries, scored_P))
+    out = describe_request(prepared, scored, scored_P, correct_R)
     for part in parts:
         out.update(part.main.result.extra)
-    if shadow:
+    if shadow := tuple(dict.fromkeys(name for part in parts for name in part.shadows)):
         out["shadow"] = {name: summary([e["shadow"][name] for e in scored]) for name in shadow}
     return out
 

@@ -9,8 +9,10 @@ from functools import cache
 from typing import Any
 
 from ..analysis.unanswered import Unanswered
+from ..numbers import pooled
 from ..reply import Reply, group_json
-from ..runs.tracker import COLUMNS, harmless, scalars, table_rows, worth_reading
+from ..runs.line import objects, of_groups
+from ..runs.tracker import COLUMNS, harmless, table_rows, worth_reading
 
 __all__ = ["log_groups", "logger", "numbers", "rollout_columns", "say_once", "watch_answers"]
 
@@ -19,16 +21,17 @@ logger = logging.getLogger("dare_reward.stacks")
 _seen: dict[Hashable, tuple[Unanswered, int]] = {}
 
 
-def numbers(reply: Reply | None) -> dict[str, float]:
-    """What a stack's own log shows of a request: its diagnostics that are numbers, and the scalars of `runs.tracker`
-    as far as a reply knows them.
+def numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What a stack's own log shows of a request: the numbers of `dare_reward.numbers`, as the run log of these groups
+    would give them, and what else the reply says of the request.
 
     abstained   1: there was no reply
     """
     if reply is None:
         return {"abstained": 1.0}
-    values = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
-    return {"reward": 0.0, **scalars([group_json(g) for g in reply.groups]), **values, "abstained": 0.0}
+    told = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
+    lines = objects(of_groups(groups, reply), 0.0)
+    return {"reward": 0.0, **told, **pooled(lines), "abstained": 0.0}
 
 
 def rollout_columns(reply: Reply | None, sizes: Sequence[int]) -> dict[str, list[Any]]:
@@ -87,4 +90,5 @@ def watch_answers(caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: 
         logger.warning("%s: %s. Look at one of the texts: does the prompt ask for an answer in a box?", str(seen), then)
         told = seen.rollouts
     _seen[caller] = (seen, told)
-    logger.info("scored %d groups: %s", len(groups), numbers(reply))
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("scored %d groups: %s", len(groups), numbers(reply, groups))

@@ -172,20 +172,22 @@ class DareReward:
     def _score(self, trainer: Any, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> list[_Told]:
         groups = self._groups(trainer, rows)
         scored = self.scorer.score(groups, step=_step(columns))
-        return self._watched(trainer, *scored, columns)
+        return self._watched(trainer, groups, *scored, columns)
 
-    def _watched(self, trainer: Any, rewards: Rewards, reply: Any, columns: Mapping[str, Any]) -> list[_Told]:
+    def _watched(
+        self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any, columns: Mapping[str, Any]
+    ) -> list[_Told]:
         """With the state of the run, if it is asked for and this is no evaluation."""
-        told = self._told(trainer, rewards, reply)
+        told = self._told(trainer, groups, rewards, reply)
         watch = self.scorer.watch(reply, _step(columns), trainer) if _trains(trainer) else None
         if watch is None:
             return told
         state = {f"dare/{name}": value for name, value in watch.numbers.items()}
         return [replace(one, shared={**one.shared, **state}) for one in told]
 
-    def _told(self, trainer: Any, rewards: Rewards, reply: Any) -> list[_Told]:
+    def _told(self, trainer: Any, groups: Sequence[Any], rewards: Rewards, reply: Any) -> list[_Told]:
         """One for each rollout that is trained on."""
-        shared = {f"dare/{name}": value for name, value in numbers(reply).items()}
+        shared = {f"dare/{name}": value for name, value in numbers(reply, groups).items()}
         beside = rollout_columns(reply, [len(own) for own in rewards])
         size, out, at = self._size(trainer), list[_Told](), 0
         for of_group in _selected(silenced([*map(list, rewards)], reply), reply, size):
@@ -209,7 +211,7 @@ class AsyncDareReward(DareReward):
             return self._given(trainer, every, columns)
         groups = self._groups(trainer, rows)
         scored = await self.scorer.score_async(groups, step=_step(columns))
-        return self._given(trainer, self._watched(trainer, *scored, columns), columns)
+        return self._given(trainer, self._watched(trainer, groups, *scored, columns), columns)
 
 
 @dataclass(frozen=True, slots=True)

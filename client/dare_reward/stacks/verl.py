@@ -164,7 +164,7 @@ def score_batch(
     tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
     watch = scorer.watch(reply, step, trainer)
     state = {} if watch is None else watch.numbers
-    logged = {f"dare/{name}": value for name, value in {**numbers(reply), **state}.items()}
+    logged = {f"dare/{name}": value for name, value in {**numbers(reply, groups), **state}.items()}
     return logged, session_update(list(last), members, reply, trained)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dare_reward.errors import RequestError
-from dare_reward.report.measures import CHARTS, Chart
+from dare_reward.numbers import CHARTS, Chart
 
 from ..analysis.plots import new_figure, save
 

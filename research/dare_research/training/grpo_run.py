@@ -44,8 +44,16 @@ KEPT: Final = {
     "loss": "loss",
     "entropy": "entropy",
 }
-# Of the report's figures: what its rules on a run look at.
-REPORTED: Final = ("step", "distinct_across", "distinct_within", "invalid", "zero_variance", "majority_ratio", "flips")
+# Of the report's numbers, what its rules on a run look at, under the names that the committed records have.
+REPORTED: Final = {
+    "step": "step",
+    "distinct_labels": "distinct_across",
+    "distinct_answers": "distinct_within",
+    "invalid": "invalid",
+    "frac_reward_zero_std": "zero_variance",
+    "majority_ratio": "majority_ratio",
+    "flips": "flips",
+}
 Evaluate = Callable[[Any, int], None]
 ParamValue = float | str
 NOTHING: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
@@ -207,7 +215,7 @@ def train(
 
 def _reported(watch: RunWatch) -> dict[str, list[float | None]]:
     """What the report's rules look at, by step."""
-    return {name: column for name, column in watch.columns.items() if name in REPORTED}
+    return {recorded: watch.columns[name] for name, recorded in REPORTED.items()}
 
 
 def _reward(arm: Arm, settings: RunSettings, url: str, seed: int, *, by_prompt: bool = False) -> Any:

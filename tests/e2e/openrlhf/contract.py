@@ -72,7 +72,7 @@ async def agent(url, folder):
     await asyncio.sleep(0.1)
     out = {
         "sizes": [len(g) for g in groups],
-        "members": sorted({r["extra_logs"]["members"] for g in groups for r in g}),
+        "votes": sorted({r["extra_logs"]["votes"] for g in groups for r in g}),
         "rewards": [[r["reward"] for r in g] for g in groups],
         "fallbacks": sum(r["extra_logs"]["reward_fallback"] for g in groups for r in g),
         "evaluation": [r["reward"] for r in evaluation],

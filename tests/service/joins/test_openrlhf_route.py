@@ -214,7 +214,7 @@ async def test_a_labels_kind_and_options_win_over_the_urls(asgi, form):
         found = await together(client, "/reward?group_size=3&run=r&method=ttrl", [one(a, label=label) for a in "BBF"])
         right = await together(client, "/reward?group_size=3&run=r", [one(a, label=graded) for a in "BF"])
     assert [f["rewards"][0] for f in found] == [1.0, 1.0, 0.0]
-    assert [f["extra_logs"]["invalid"][0] for f in found] == [0.0, 0.0, 1.0]
+    assert [f["extra_logs"]["invalid"][0] for f in found] == [pytest.approx(1 / 3)] * 3
     assert [(r["rewards"][0], r["extra_logs"]["invalid"][0]) for r in right] == [(1.0, 0.0), (0.0, 1.0)]
 
 
@@ -286,7 +286,7 @@ async def test_entropies_are_used_where_they_are_sent(asgi):
     assert [f["rewards"][0] for f in found] == pytest.approx(wanted, abs=2**-17)
     assert found[1]["rewards"] > found[0]["rewards"]
     assert found[0]["extra_logs"]["entropy_source"] == [1.0]
-    assert found[0]["extra_logs"]["mean_u"] == pytest.approx([(2 * 2.0 + 0.1) / 3])
+    assert found[0]["extra_logs"]["entropy"] == pytest.approx([(2 * 2.0 + 0.1) / 3])
 
 
 async def test_a_demand_for_entropies_that_do_not_come_names_the_remedy(asgi):
@@ -314,7 +314,7 @@ async def test_a_rollout_cut_off_or_empty_does_not_vote(asgi):
     async with asgi() as (client, _):
         bodies = [one(1, num_tokens=0), one(2), {**one(3, finish_reason="length")}]
         found = await together(client, "/reward?group_size=3&run=r&truncated=invalid", bodies)
-    assert [f["extra_logs"]["invalid"] for f in found] == [[1.0], [0.0], [1.0]]
+    assert [f["extra_logs"]["invalid"] for f in found] == [[pytest.approx(2 / 3)]] * 3
 
 
 async def test_two_runs_do_not_meet(asgi, until):
@@ -340,7 +340,7 @@ async def test_a_group_that_cannot_fill_closes_and_says_so(asgi, caplog):
         found = await together(client, "/reward?group_size=4&run=r&deadline=1", [one(1), one(1), one(2)])
         text = (await client.get("/metrics")).text
     assert [f["rewards"][0] for f in found] == expected([1, 1, 2])
-    assert {(f["extra_logs"]["partial"][0], f["extra_logs"]["members"][0]) for f in found} == {(1.0, 3.0)}
+    assert {(f["extra_logs"]["partial"][0], f["extra_logs"]["votes"][0]) for f in found} == {(1.0, 3.0)}
     assert 'dare_join_groups_total{reason="deadline"} 1.0' in text
     line = next(r for r in caplog.records if r.message == "join_deadline")
     assert (line.fields["arrived"], line.fields["group_size"], line.fields["run"]) == (3, 4, "r")
@@ -366,7 +366,7 @@ async def test_a_group_that_closes_early_is_scored_above_its_share_only(asgi, ca
     assert [f["rewards"][0] for f in found] == rewards
     assert [f["scores"][0] for f in found] == [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
     logs = [f["extra_logs"] for f in found]
-    assert {(x["partial"][0], x["neutral"][0], x["members"][0]) for x in logs} == {(1.0, neutral, float(there))}
+    assert {(x["partial"][0], x["neutral"][0], x["votes"][0]) for x in logs} == {(1.0, neutral, float(there))}
     fate = "neutral" if neutral and "on_deadline" not in query else "scored"
     assert f'dare_join_early_total{{fate="{fate}"}} 1.0' in text
     assert next(r for r in caplog.records if r.message == "join_deadline").fields["fate"] == fate
@@ -429,7 +429,7 @@ async def test_a_held_rollout_is_sent_back_and_keeps_its_place(asgi):
         assert (first.status_code, first.headers["retry-after"]) == (503, "1")
         assert "1 of 2 rollouts have arrived" in first.json()["detail"]
         found = await together(client, "/reward?group_size=2&run=r", [one(1), one(1)])
-    assert found[0]["extra_logs"]["members"] == [2.0]
+    assert found[0]["extra_logs"]["votes"] == [2.0]
 
 
 async def test_a_group_that_does_not_fill_is_explained_after_its_first_hold(asgi, caplog):

@@ -6,19 +6,19 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from rows import each
 
-from dare_reward import report as report_package
 from dare_reward.cli import main
 from dare_reward.files.reader import Reader
+from dare_reward.numbers import CHARTS, LABELLED, NUMBERS, columns_of, sums
 from dare_reward.report import book as books
+from dare_reward.report import steps as step_totals
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import asset, document
 from dare_reward.report.lines import lines_of, read_lines
-from dare_reward.report.measures import CHARTS, LABELLED, measures
+from dare_reward.report.steps import STEPS, Steps
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
 from dare_reward.report.view import view
 from dare_reward.runs.reasons import reasons
@@ -53,8 +53,7 @@ def only(lines):
 
 def test_tiles_show_measures_and_no_label_that_is_none():
     """What is counted without labels is never called a label: a pseudo-label is the vote's."""
-    asset = (Path(report_package.__file__).parent / "assets" / "report.js").read_text()
-    tiles = dict(re.findall(r'\["([^"]+)", "([^"]+)"', re.search(r"TILES = \[(.*?)\n  \];", asset, re.DOTALL).group(1)))
+    tiles = {n.name: n.tile for n in NUMBERS if n.tile}
     assert len(tiles) > 10
     assert tiles.keys() <= only([line()])["columns"].keys()
     assert len(set(tiles.values())) == len(tiles)
@@ -66,10 +65,10 @@ def test_tiles_show_measures_and_no_label_that_is_none():
 def test_columns_of_one_step():
     found = only([line(), line(group_id="h", label="7", correct=[True, True, False, False])])["columns"]
     expected = {
-        "step": [0], "groups": [2], "majority_ratio": [0.5], "distinct_within": [2.0], "distinct_across": [1.0],
-        "zero_variance": [0.0], "pruned": [0.25], "invalid": [0.25], "reward_mean": [0.5], "reward_sd": [0.5],
+        "step": [0], "groups": [2], "majority_ratio": [0.5], "distinct_answers": [2.0], "distinct_labels": [1.0],
+        "frac_reward_zero_std": [0.0], "pruned": [0.25], "invalid": [0.25], "reward": [0.5], "reward_std": [0.5],
         "entropy": [0.23333], "entropy_agrees": [0.15], "entropy_differs": [0.4], "entropy_right": [0.15],
-        "entropy_wrong": [0.4], "entropy_auroc": [1.0], "length": [5.0], "pass@1": [0.5], "pass@k": [1.0],
+        "entropy_wrong": [0.4], "entropy_auroc": [1.0], "num_tokens": [5.0], "pass@1": [0.5], "pass@k": [1.0],
     }  # fmt: skip
     assert {k: found[k] for k in expected} == expected
 
@@ -99,17 +98,59 @@ def test_flips_count_prompts_that_are_seen_again():
 
 
 def test_many_steps_are_put_together_and_nothing_is_lost(monkeypatch):
-    monkeypatch.setattr(books, "STEPS", 8)
+    monkeypatch.setattr(step_totals, "STEPS", 8)
     monkeypatch.setattr(books, "PROMPTS", 50)
     book = book_of(line(s, f"g{s}", str(s % 3), num_tokens=[s] * 4) for s in range(1000))
     run = book.runs["r"]
     assert len(run.steps) <= 16
     assert sum(t.groups for t in run.steps.values()) == 1000
-    sums = [t.sums["length"] for t in run.steps.values()]
+    sums = [t.sums["num_tokens"] for t in run.steps.values()]
     assert sum(s for s, _ in sums) / sum(w for _, w in sums) == pytest.approx(499.5)
-    assert run.unit == f"{run.merged} steps"
+    assert run.unit == "128 steps"
     assert len(run._seen) == 50
     assert len(list(run.picks.cards())) <= 16 + 64
+
+
+@pytest.mark.parametrize("count", [30_000, 1_000_000])
+def test_a_long_run_is_blocks_of_one_width_after_its_first_steps(count):
+    steps = Steps()
+    for step in range(count):
+        totals = steps.at(step)
+        totals.groups += 1
+        totals.add("num_tokens", step)
+        totals.label(step, step % 7)
+    places = sorted(steps)
+    assert places[:3] == [0, 1, 2]
+    assert {steps[p].groups for p in places[:3]} == {1}
+    assert STEPS < len(places) <= 2 * STEPS
+    assert steps.width == 1 << (count // (2 * STEPS)).bit_length()
+    assert {steps[p].groups for p in places[4:-1]} == {steps.width}, "every block holds as many steps"
+    assert all(p % steps.width == 0 for p in places[4:])
+    assert sum(t.sums["num_tokens"][0] for t in steps.values()) == count * (count - 1) / 2
+    assert {t.mean("distinct_labels") for t in steps.values()} == {1.0}, "labels are counted within a step"
+    assert steps.moves <= STEPS * (count // STEPS).bit_length(), "and not again at every step"
+
+
+def test_steps_that_come_late_or_are_far_apart_find_their_blocks():
+    steps = Steps()
+    for step in range(0, 1 << 40, 1 << 28):
+        steps.at(step).groups += 1
+    assert (len(steps), sum(t.groups for t in steps.values())) == (2 * STEPS, 1 << 12) or len(steps) <= 2 * STEPS
+    before = len(steps)
+    for step in (5, 1 << 28, (1 << 39) + 1, -3):
+        steps.at(step).groups += 1
+    assert len(steps) <= before + 1
+    assert sum(t.groups for t in steps.values()) == (1 << 12) + 4
+
+
+def test_a_long_run_that_collapses_is_called_collapsing():
+    """Three groups a step; from step 1,500 of 10,000 every prompt gets one answer."""
+    slim = {"run": "r", "valid": [True], "answers": ["1"], "rewards": [1.0], "keep": [True], "support": [{"count": 1}]}
+    labels = (["0"] * 3 if s >= 1500 else [f"{3 * s + i}" for i in range(3)] for s in range(10_000))
+    found = only({**slim, "step": s, "pseudo_label": label} for s, every in enumerate(labels) for label in every)
+    assert found["verdict"]["word"] == "collapsing"
+    assert found["unit"] == "16 steps"
+    assert 1500 <= found["columns"]["step"][found["verdict"]["since"]] <= 1600
 
 
 def test_runs_are_bounded():
@@ -138,8 +179,8 @@ def test_a_file_without_steps_is_one_set_and_no_run(tmp_path):
 
 
 def columns(count=12, **given):
-    base = {"distinct_across": 0.9, "invalid": 0.02, "zero_variance": 0.1, "flips": 0.3}
-    base |= {"distinct_within": 6.0, "majority_ratio": 0.5}
+    base = {"distinct_labels": 0.9, "invalid": 0.02, "frac_reward_zero_std": 0.1, "flips": 0.3}
+    base |= {"distinct_answers": 6.0, "majority_ratio": 0.5}
     out = {name: [value] * count for name, value in base.items()}
     for name, values in given.items():
         out[name][-len(values) :] = values
@@ -148,21 +189,21 @@ def columns(count=12, **given):
 
 VERDICTS = [
     ({}, "fine", "no-rule-fires"),
-    ({"distinct_across": [0.4, 0.4, 0.4]}, "collapsing", "one-answer-everywhere"),
-    ({"distinct_across": [0.4, 0.4]}, "fine", "no-rule-fires"),
-    ({"distinct_across": [0.46, 0.46, 0.46]}, "fine", "no-rule-fires"),
-    ({"distinct_across": [0.4, 0.9, 0.4, 0.9, 0.4]}, "collapsing", "one-answer-everywhere"),
-    ({"distinct_across": [0.4, 0.4, 0.4, 0.9, 0.9, 0.9]}, "fine", "no-rule-fires"),
+    ({"distinct_labels": [0.4, 0.4, 0.4]}, "collapsing", "one-answer-everywhere"),
+    ({"distinct_labels": [0.4, 0.4]}, "fine", "no-rule-fires"),
+    ({"distinct_labels": [0.46, 0.46, 0.46]}, "fine", "no-rule-fires"),
+    ({"distinct_labels": [0.4, 0.9, 0.4, 0.9, 0.4]}, "collapsing", "one-answer-everywhere"),
+    ({"distinct_labels": [0.4, 0.4, 0.4, 0.9, 0.9, 0.9]}, "fine", "no-rule-fires"),
     ({"invalid": [0.12, 0.12, 0.12]}, "collapsing", "answers-vanish"),
     ({"invalid": [0.1, 0.1, 0.1]}, "fine", "no-rule-fires"),
-    ({"zero_variance": [0.9, 0.9, 0.9], "flips": [0.0, 0.0, 0.0]}, "sharpening", "nothing-left-to-learn"),
-    ({"zero_variance": [0.9, 0.9, 0.9], "flips": [None, None, None]}, "sharpening", "nothing-left-to-learn"),
-    ({"zero_variance": [0.9, 0.9, 0.9]}, "fine", "no-rule-fires"),
-    ({"zero_variance": [0.9] * 3, "flips": [0.0] * 3, "invalid": [0.5] * 3}, "collapsing", "answers-vanish"),
-    ({"distinct_within": [2.9] * 3, "majority_ratio": [0.66] * 3}, "sharpening", "agreement-rises"),
-    ({"distinct_within": [2.9] * 3, "majority_ratio": [0.64] * 3}, "fine", "no-rule-fires"),
-    ({"distinct_within": [3.1] * 3, "majority_ratio": [0.9] * 3}, "fine", "no-rule-fires"),
-    ({"distinct_across": [None, None, None]}, "fine", "no-rule-fires"),
+    ({"frac_reward_zero_std": [0.9, 0.9, 0.9], "flips": [0.0, 0.0, 0.0]}, "sharpening", "nothing-left-to-learn"),
+    ({"frac_reward_zero_std": [0.9, 0.9, 0.9], "flips": [None, None, None]}, "sharpening", "nothing-left-to-learn"),
+    ({"frac_reward_zero_std": [0.9, 0.9, 0.9]}, "fine", "no-rule-fires"),
+    ({"frac_reward_zero_std": [0.9] * 3, "flips": [0.0] * 3, "invalid": [0.5] * 3}, "collapsing", "answers-vanish"),
+    ({"distinct_answers": [2.9] * 3, "majority_ratio": [0.66] * 3}, "sharpening", "agreement-rises"),
+    ({"distinct_answers": [2.9] * 3, "majority_ratio": [0.64] * 3}, "fine", "no-rule-fires"),
+    ({"distinct_answers": [3.1] * 3, "majority_ratio": [0.9] * 3}, "fine", "no-rule-fires"),
+    ({"distinct_labels": [None, None, None]}, "fine", "no-rule-fires"),
 ]
 
 
@@ -173,7 +214,7 @@ def test_rules(given, word, rule):
 
 
 def test_the_verdict_says_since_when():
-    found = run_verdict(columns(20, distinct_across=[0.3] * 6))
+    found = run_verdict(columns(20, distinct_labels=[0.3] * 6))
     assert found.since == 16  # the third of the six steps
     assert found.why == "distinct pseudo-labels per prompt: 0.90 in the first 3 steps, 0.30 in the last one"
 
@@ -433,10 +474,9 @@ def test_step_and_run_of_a_file_are_kept(tmp_path):
 def test_the_spread_is_that_of_the_trained_rollouts():
     """Rollouts that only vote have no advantage: 64 votes of which two train on equal rewards have no spread."""
     line = {"rewards": [1.0, 1.0, 0.0, 0.0], "trained": [True, True, False, False], "valid": [True] * 4}
-    found = measures(line)
-    assert found["reward_sd"] == (0.0, 1.0)
-    assert found["reward_mean"] == (2.0, 4.0)
-    assert "reward_sd" not in measures({**line, "rewards": None})
+    found = sums(columns_of([line, {**line, "rewards": None}]))
+    assert (found["reward_std"][0].tolist(), found["reward_std"][1].tolist()) == ([0.0, 0.0], [1.0, 0.0])
+    assert (found["reward"][0].tolist(), found["reward"][1].tolist()) == ([2.0, 0.0], [4.0, 0.0])
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

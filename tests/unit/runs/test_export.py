@@ -72,7 +72,7 @@ def test_trackio(run, tmp_path):
     assert [row["step"] for row in logs] == [0, 1, 2]
     for row in logs:
         assert row["dare/label_accuracy"] in {0.0, 1.0}
-        assert row["dare/answered"] == 1
+        assert row["dare/invalid"] == 0
         check_rows(row["dare/table"]["_value"])
     assert len(traces) == 3 * 7
     assert "<img" not in json.dumps(traces)
@@ -132,7 +132,7 @@ def test_wandb(run, tmp_path):
     history, tables = wandb_history(tmp_path)
     assert [row["_step"] for row in history] == [0, 1, 2]
     for row, rows in zip(history, tables, strict=True):
-        assert row["dare/answered"] == 1
+        assert row["dare/invalid"] == 0
         check_rows(rows)
 
 

@@ -6,10 +6,11 @@ import math
 import pytest
 
 import dare_reward
+from dare_reward.numbers import NUMBERS, pooled
 from dare_reward.runs.exporters import export, steps
 from dare_reward.runs.line import lines, of_groups
 from dare_reward.runs.log import encoded
-from dare_reward.runs.tracker import COLUMNS, SCALARS, harmless, messages, scalars, table_rows, worth_reading
+from dare_reward.runs.tracker import COLUMNS, harmless, messages, table_rows, worth_reading
 from dare_reward.stacks.report import numbers, rollout_columns
 
 GROUPS = [
@@ -28,14 +29,14 @@ def read(groups=GROUPS, reply=REPLY, asked=frozenset({"texts", "prompt"}), **mor
 
 
 def test_the_scalars_of_a_step():
-    found = scalars(read())
-    assert {k: v for k, v in found.items() if not k.startswith("shadow")}.keys() == {*SCALARS, "group_errors"}
+    found = pooled(read())
+    assert {n.name for n in NUMBERS if n.of is not None and n.name != "entropy_auroc"} <= found.keys()
     rewards = [r for g in REPLY.groups[:2] for r in g.rewards]
     first = REPLY.groups[0].rewards
     deviation = math.sqrt(sum((r - sum(first) / 4) ** 2 for r in first) / 4)
     expected = {
         "majority_ratio": (0.5 + 1) / 2, "label_accuracy": 0.5, "ground_truth_ratio": (0.5 + 0) / 2,
-        "frac_reward_zero_std": 0.5, "reward": sum(rewards) / 8, "reward_std": deviation / 2, "answered": 7 / 8,
+        "frac_reward_zero_std": 0.5, "reward": sum(rewards) / 8, "reward_std": deviation / 2, "invalid": 1 / 8,
         "distinct_answers": 1.5, "dropped": sum(g.drop is not None for g in REPLY.groups[:2]) / 2,
         "entropy": (0.2 + 0.4 + 0.9 + 4 * 0.1) / 7, "entropy_right": 0.3, "entropy_wrong": (0.9 + 0.4) / 5,
         "num_tokens": 5, "truncated": 1 / 8, "group_errors": 1 / 3,
@@ -44,22 +45,17 @@ def test_the_scalars_of_a_step():
     assert found["shadow_ttrl_label_agreement"] == 1
 
 
-def test_a_stack_s_log_has_the_same_numbers():
-    """They are made of a reply there, which knows no labels of rollouts and no lengths."""
-    of_reply, of_lines = numbers(REPLY), scalars(read())
-    shared = of_reply.keys() & of_lines.keys()
-    assert shared == of_lines.keys() - {"entropy_right", "entropy_wrong", "num_tokens", "truncated"}
-    assert {k: of_reply[k] for k in shared} == pytest.approx({k: of_lines[k] for k in shared})
-    assert numbers(None) == {"abstained": 1.0}
+def test_where_there_is_no_reply_there_are_no_numbers():
+    assert numbers(None, GROUPS) == {"abstained": 1.0}
 
 
 def test_votes_are_not_trained_on():
     groups = [{"rollouts": [{"answer": a, "mean_entropy": 0.1, "trained": a == "1"} for a in "1122"]}]
-    assert scalars(read(groups, dare_reward.estimate(groups)))["frac_reward_zero_std"] == 1
+    assert pooled(read(groups, dare_reward.estimate(groups)))["frac_reward_zero_std"] == 1
 
 
 def test_nothing_is_known_of_nothing():
-    assert scalars([]) == {}
+    assert pooled([]) == {}
     assert table_rows(worth_reading([])) == []
 
 

@@ -5,7 +5,6 @@ window.dareReport = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
   const TONES = { main: "--main", other: "--other", good: "--good", bad: "--bad", warn: "--warn", quiet: "--quiet" };
-  const ORDER = ["--main", "--other", "--warn", "--good", "--bad", "--quiet"];
   const SHOWN = 10; // answers of a group before "more"
 
   // --- small things ---------------------------------------------------------------------------------------------------
@@ -123,8 +122,8 @@ window.dareReport = (() => {
       el("p", { class: "word" }, word),
       el("p", {}, sentence),
       el("p", { class: "why" }, several
-        ? `pass@1 ${num(early)} early, ${num(now)} now; majority share ${num(share)} early, ${num(shareNow)} now; ${num(label)} of the pseudo-labels right now`
-        : `pass@1 ${num(now)}, majority share ${num(shareNow)}, ${num(label)} of the pseudo-labels right`),
+        ? `pass@1 ${num(early)} early, ${num(now)} now; majority ratio ${num(share)} early, ${num(shareNow)} now; ${num(label)} of the pseudo-labels right now`
+        : `pass@1 ${num(now)}, majority ratio ${num(shareNow)}, ${num(label)} of the pseudo-labels right`),
       el("p", { class: "rule" }, "Labels are shown. They decide no reward and no verdict on the run."));
   }
 
@@ -136,18 +135,11 @@ window.dareReport = (() => {
 
   const FEW_MIXED = "too-few-mixed-groups"; // an AUROC of so few groups is no measure
 
-  const TILES = [
-    ["majority_ratio", "Majority share"], ["distinct_within", "Answers in a prompt"],
-    ["distinct_across", "Distinct pseudo-labels across prompts"], ["zero_variance", "Groups with equal rewards"], ["pruned", "Pruned"],
-    ["invalid", "No answer"], ["truncated", "Cut off"], ["reward_mean", "Mean reward"], ["entropy", "Entropy, nats"], ["length", "Tokens"],
-    ["pass@1", "pass@1"], ["label_accuracy", "Label accuracy"], ["entropy_auroc", "Entropy AUROC", "chance is .5; dare broke even with the vote at .57"],
-  ];
-
-  function tiles(run) {
+  function tiles(run, all) {
     const several = run.columns.step.length > 5;
     const shown = ([key]) => run.columns[key].some(known) && !(key === "entropy_auroc" && run.entropy.rule === FEW_MIXED);
     const list = el("dl", { class: "tiles", "aria-label": "Measures, early and now" },
-      TILES.filter(shown).map(([key, name, meaning]) => {
+      all.filter(shown).map(([key, name, meaning]) => {
         const [early, now] = ends(run.columns[key]);
         return el("div", { class: "tile" }, el("dt", { class: "name" }, name), el("dd", { class: "now" }, num(now)),
           several ? el("dd", { class: "then" }, `${num(early)} early`) : null,
@@ -163,16 +155,8 @@ window.dareReport = (() => {
 
   const stepName = (run, i) => `${run.unit === "step" ? "step" : run.unit.replace(/s$/, "")} ${run.columns.step[i]}`;
 
-  function shadowChart(run) {
-    const keys = Object.keys(run.columns).filter((k) => k.startsWith("differs:"));
-    if (!keys.length) return null;
-    return { name: "shadow", title: "Other methods, other labels", unit: "share", labelled: false, level: null,
-      meaning: "Share of the groups whose label a shadow method would have chosen otherwise.",
-      curves: keys.map((key, i) => ({ key, name: key.slice(8), tone: ORDER[i % ORDER.length] })) };
-  }
-
   function charts(run, all, rules) {
-    const wanted = [...all, shadowChart(run)].filter(Boolean)
+    const wanted = [...all, ...run.charts]
       .filter((c) => (!c.labelled || run.labelled) && c.curves.some((k) => run.columns[k.key].some(known)));
     const box = el("div", { class: "charts" });
     for (const chart of wanted) box.append(chartCard(run, chart, rules));
@@ -214,7 +198,7 @@ window.dareReport = (() => {
           { ...axis, size: 42, gap: 4, values: (u, vs) => vs.map((v) => (share ? v.toFixed(1) : String(Number(v.toPrecision(6))))), space: 30,
             ...(share ? { splits: [0, 0.2, 0.4, 0.6, 0.8, 1] } : {}) }],
         series: [{ label: run.unit, value: (u, v) => (known(v) ? String(v) : "–") },
-          ...curves.map((c, i) => { const stroke = colour(TONES[c.tone] || c.tone); return {
+          ...curves.map((c, i) => { const stroke = colour(TONES[c.tone]); return {
             label: names[i], stroke, width: 1.75, spanGaps: false, points: { show: points(run.columns[c.key]), size: 4, fill: stroke, width: 0 },
             value: (u, v) => num(v, 3) }; })],
         hooks: { setCursor: [(u) => u.cursor.left < 0 && last(u)], ready: [last], drawClear: [(u) => shade(u, run, rules, tints)], drawAxes: [(u) => level(u, chart.level, faint)] },
@@ -462,7 +446,7 @@ window.dareReport = (() => {
       facts(run, data), chooser,
       el("h2", { id: "verdict", tabindex: "-1" }, "Verdict"),
       el("p", { class: "note" }, "The verdict on the run comes from rules that see no label. They are heuristics: docs/report.md says how they did on runs that collapse. No label-free rule can see that prompts agree on wrong answers, each on its own. A few dozen labelled prompts can."),
-      verdicts(run, data.rules), ...tiles(run),
+      verdicts(run, data.rules), ...tiles(run, data.tiles),
       run.verdict.rule === "one-set" ? null : el("section", {}, el("h2", {}, "Over steps"),
         el("p", { class: "lead" }, curves ? "Move over a chart to read all of them at that step. A click on a name in a legend hides its curve." : "All groups belong to one step: there is nothing to draw over time."),
         curves ? shadeKey(run, data.rules) : null, curves ? charts(run, data.charts, data.rules) : null),

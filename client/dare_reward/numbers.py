@@ -1,0 +1,520 @@
+"""Every number of a group and of a step, declared once.
+
+A group's reply, OpenRLHF's log, the scalars of trackers and adapters, the columns, tiles and charts of the report and
+of the page, and the tables of the docs are made of `NUMBERS`. To add a number that shows in all of them, add an entry.
+
+A number of a group is a sum and its weight; those of a step are the sums over its groups, and its value is their ratio.
+Shapes: _R rollouts, _P prompts. What is not known is NaN in a column, and weighs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from .analysis.auroc import group_auroc
+from .analysis.passk import pass_at_k
+from .segments import Bools, Floats, Ints
+
+__all__ = [
+    "BY_NAME",
+    "CHARTS",
+    "LABELLED",
+    "NUMBERS",
+    "SHADOW",
+    "Chart",
+    "Columns",
+    "Curve",
+    "RunNumber",
+    "Sums",
+    "columns_of",
+    "means",
+    "of_group",
+    "pass_sums",
+    "pooled",
+    "shadow_charts",
+    "shadow_sums",
+    "sums",
+]
+
+Line = Mapping[str, Any]  # of a run log, or a group of a reply as JSON
+Sums = tuple[Floats, Floats]  # of a number's values and of their weights, a group each
+Tone = Literal["main", "other", "good", "bad", "warn", "quiet"]
+EQUAL: Final = 1e-12  # rewards whose standard deviation is at most this are equal
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Scored groups as columns over their rollouts and groups."""
+
+    sizes_P: Ints
+    group_R: Ints  # the group of each rollout
+    valid_R: Bools  # it has an answer
+    keep_R: Floats  # its answer was not pruned
+    trained_R: Bools  # it trains; the others only vote
+    rewards_R: Floats
+    entropy_R: Floats  # mean over its tokens, in nats
+    num_tokens_R: Floats
+    truncated_R: Floats
+    correct_R: Floats
+    agrees_R: Floats  # it has the pseudo-label; NaN without an answer
+    distinct_P: Floats
+    dropped_P: Floats
+    diagnostics_P: Sequence[Mapping[str, Any]]
+
+    def sum(self, values_R: Any) -> Floats:
+        """Over the rollouts of each group."""
+        return np.bincount(self.group_R, weights=values_R, minlength=len(self.sizes_P)).astype(np.float64)
+
+
+def columns_of(lines: Sequence[Line]) -> Columns:
+    """The columns of scored groups. A column of a line that does not have an entry for each rollout is not known."""
+    sizes = [len(line.get("valid") or ()) for line in lines]
+
+    def column(name: str, default: float | None = None) -> Floats:
+        flat: list[Any] = []
+        for line, size in zip(lines, sizes, strict=True):
+            values = line.get(name)
+            flat += values if values and len(values) == size else [default] * size
+        return np.array(flat, np.float64)
+
+    agrees = [_agreement(line, size) for line, size in zip(lines, sizes, strict=True)]
+    return Columns(
+        sizes_P=np.array(sizes, np.int64),
+        group_R=np.repeat(np.arange(len(sizes)), sizes),
+        valid_R=column("valid") > 0,
+        keep_R=column("keep"),
+        trained_R=column("trained", 1.0) > 0,
+        rewards_R=column("rewards"),
+        entropy_R=column("mean_entropies"),
+        num_tokens_R=column("num_tokens"),
+        truncated_R=column("truncated"),
+        correct_R=column("correct"),
+        agrees_R=np.array([x for own in agrees for x in own], np.float64),
+        distinct_P=np.array([None if (s := line.get("support")) is None else len(s) for line in lines], np.float64),
+        dropped_P=np.array([float(line.get("drop") is not None) for line in lines], np.float64),
+        diagnostics_P=[line.get("diagnostics") or NOTHING for line in lines],
+    )
+
+
+def _agreement(line: Line, size: int) -> list[bool | None]:
+    answers, label = line.get("answers") or (), line.get("pseudo_label")
+    if label is None or len(answers) != size:
+        return [None] * size
+    return [None if answer is None else answer == label for answer in answers]
+
+
+# --- formulas --------------------------------------------------------------------------------------------------------
+
+Formula = Callable[[Columns], Sums]
+
+
+def _over_rollouts(values: Callable[[Columns], Any], among: Callable[[Columns], Any] | None = None) -> Formula:
+    """The mean over the rollouts of all groups that have the value, and are `among` these."""
+
+    def formula(c: Columns) -> Sums:
+        values_R = values(c)
+        known_R = ~np.isnan(values_R) if among is None else ~np.isnan(values_R) & among(c)
+        return c.sum(np.where(known_R, values_R, 0.0)), c.sum(known_R)
+
+    return formula
+
+
+def _over_groups(values: Callable[[Columns], Floats]) -> Formula:
+    """The mean over the groups that have the value."""
+
+    def formula(c: Columns) -> Sums:
+        values_P = values(c)
+        known_P = ~np.isnan(values_P)
+        return np.where(known_P, values_P, 0.0), known_P.astype(np.float64)
+
+    return formula
+
+
+def _diagnostic(name: str) -> Formula:
+    """What scoring said of the group."""
+    return _over_groups(lambda c: np.array([own.get(name) for own in c.diagnostics_P], np.float64))
+
+
+def _pruned(c: Columns) -> Floats:
+    return np.where(np.isnan(c.keep_R), np.nan, c.valid_R & (c.keep_R == 0))
+
+
+def _entropy(right: Callable[[Columns], Any] | None = None) -> Formula:
+    """Over rollouts that have an answer: without one a rollout is neither right nor wrong."""
+    return _over_rollouts(lambda c: c.entropy_R, lambda c: c.valid_R if right is None else c.valid_R & right(c))
+
+
+def _reward_std(c: Columns) -> Floats:
+    """Population deviation over the trained rollouts; what differs by rounding is equal."""
+    on_R = c.trained_R & ~np.isnan(c.rewards_R)
+    count_P = np.maximum(c.sum(on_R), 1)
+    mean_P = c.sum(np.where(on_R, c.rewards_R, 0.0)) / count_P
+    square_P = c.sum(np.where(on_R, (c.rewards_R - mean_P[c.group_R]) ** 2, 0.0)) / count_P
+    deviation_P = np.where(square_P > EQUAL**2, np.sqrt(square_P), 0.0)
+    return np.where(c.sum(on_R) > 0, deviation_P, np.nan)
+
+
+def _zero_std(c: Columns) -> Floats:
+    deviation_P = _reward_std(c)
+    return np.where(np.isnan(deviation_P), np.nan, deviation_P == 0)
+
+
+def _auroc(c: Columns) -> Floats:
+    return group_auroc(c, c.entropy_R, c.correct_R)
+
+
+def _votes(c: Columns) -> Floats:
+    return c.sizes_P.astype(np.float64)
+
+
+# --- the numbers -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunNumber:
+    """One number.
+
+    meaning    with its formula
+    of         its sum and weight of each group; None where it takes the groups of a step together
+    over       what its value in a step is a mean of
+    labels     it takes labels
+    better     where it goes in a run that learns what is right; nothing where that is not the case by itself
+    reply      it stands in the diagnostics of a group's reply
+    openrlhf   it stands in OpenRLHF's log
+    tile       its name on the report's tiles, and `note` below it
+    charts     the charts of the report that have it: the curve's name and tone
+    """
+
+    name: str
+    meaning: str
+    of: Formula | None
+    unit: str = "share"
+    over: Literal["groups", "rollouts", "step"] = "groups"
+    labels: bool = False
+    better: Literal["up", "down", ""] = ""
+    reply: bool = False
+    openrlhf: bool = False
+    tile: str = ""
+    note: str = ""
+    charts: Mapping[str, tuple[str, Tone]] = field(default_factory=dict)
+
+
+# Names are those of TTRL, TRL and OpenRLHF where they have the number. In the order of tiles, curves and tables.
+NUMBERS: Final = (
+    RunNumber(
+        "majority_ratio", "votes of a group's most voted answer, over M", _diagnostic("majority_ratio"),
+        reply=True, openrlhf=True, tile="Majority ratio",
+        charts={"truth": ("majority ratio", "main"), "agreement": ("majority ratio", "main")},
+    ),
+    RunNumber(
+        "leader_probability", "probability that the most voted answer is the likelier one of the first two",
+        _diagnostic("leader_probability"), reply=True,
+    ),
+    RunNumber(
+        "label_accuracy", "share of groups whose pseudo-label is right", _diagnostic("label_accuracy"),
+        labels=True, better="up", reply=True, openrlhf=True, tile="Label accuracy",
+        charts={"truth": ("label accuracy", "good")},
+    ),
+    RunNumber(
+        "reward_accuracy", "share of rollouts whose agreement with the pseudo-label equals their correctness",
+        _diagnostic("reward_accuracy"),
+        labels=True, better="up", reply=True, openrlhf=True, charts={"truth": ("reward accuracy", "other")},
+    ),
+    RunNumber(
+        "ground_truth_ratio", "share of rollouts that are right", _diagnostic("ground_truth_ratio"),
+        labels=True, better="up", reply=True, openrlhf=True,
+    ),
+    RunNumber(
+        "pass@1", "the same: chance that one rollout is right", None,
+        labels=True, better="up", tile="pass@1", charts={"truth": ("pass@1", "bad")},
+    ),
+    RunNumber(
+        "pass@k", "chance that one of k rollouts is right, 1 - C(M-c, k) / C(M, k) with c right ones, k a power of 2",
+        None, labels=True, better="up", charts={"truth": ("pass@k", "quiet")},
+    ),
+    RunNumber(
+        "frac_reward_zero_std", "share of groups whose trained rollouts all have the same reward: they teach nothing",
+        _over_groups(_zero_std), tile="Groups with equal rewards", charts={"agreement": ("equal rewards", "warn")},
+    ),
+    RunNumber(
+        "distinct_answers", "distinct answers of a group",
+        _over_groups(lambda c: c.distinct_P), unit="answers", tile="Answers in a prompt",
+        charts={"distinct": ("answers", "main")},
+    ),
+    RunNumber(
+        "distinct_labels", "different pseudo-labels of a step, over its groups that have one",
+        None, over="step", tile="Distinct pseudo-labels across prompts",
+        charts={"across": ("pseudo-labels per prompt", "main")},
+    ),
+    RunNumber(
+        "reward", "mean reward of the rollouts",
+        _over_rollouts(lambda c: c.rewards_R), unit="reward", over="rollouts",
+        tile="Mean reward", charts={"reward": ("mean", "main")},
+    ),
+    RunNumber(
+        "reward_std", "standard deviation of a group's rewards, over its trained rollouts",
+        _over_groups(_reward_std), unit="reward", charts={"reward": ("deviation in a group", "other")},
+    ),
+    RunNumber(
+        "pruned", "share of rollouts whose answer was pruned", _over_rollouts(_pruned), over="rollouts", openrlhf=True,
+        tile="Pruned", charts={"lost": ("pruned", "other")},
+    ),
+    RunNumber(
+        "invalid", "share of rollouts without an answer", _over_rollouts(lambda c: 1.0 - c.valid_R), over="rollouts",
+        better="down", openrlhf=True, tile="No answer", charts={"lost": ("no answer", "warn")},
+    ),
+    RunNumber(
+        "truncated", "share of rollouts that the length limit cut off", _over_rollouts(lambda c: c.truncated_R),
+        over="rollouts", better="down", tile="Cut off", charts={"lost": ("cut off", "bad")},
+    ),
+    RunNumber(
+        "dropped", "share of groups that carry nothing", _over_groups(lambda c: c.dropped_P),
+    ),
+    RunNumber(
+        "entropy", "mean entropy per token of the rollouts that have an answer", _entropy(),
+        unit="nats", over="rollouts", openrlhf=True, tile="Entropy, nats", charts={"entropy": ("all", "main")},
+    ),
+    RunNumber(
+        "entropy_agrees", "of those that have the pseudo-label", _entropy(lambda c: c.agrees_R == 1),
+        unit="nats", over="rollouts", charts={"entropy": ("agrees", "other")},
+    ),
+    RunNumber(
+        "entropy_differs", "of those that have another answer", _entropy(lambda c: c.agrees_R == 0),
+        unit="nats", over="rollouts", charts={"entropy": ("differs", "quiet")},
+    ),
+    RunNumber(
+        "entropy_right", "of those that are right", _entropy(lambda c: c.correct_R == 1),
+        unit="nats", over="rollouts", labels=True, charts={"entropy_truth": ("right", "good")},
+    ),
+    RunNumber(
+        "entropy_wrong", "of those that have a wrong answer", _entropy(lambda c: c.correct_R == 0),
+        unit="nats", over="rollouts", labels=True, charts={"entropy_truth": ("wrong", "bad")},
+    ),
+    RunNumber(
+        "entropy_auroc", "chance that, of a right and a wrong answer of one group, the right one has the lower entropy",
+        _over_groups(_auroc), labels=True, better="up", tile="Entropy AUROC",
+        note="chance is .5; dare broke even with the vote at .57", charts={"auroc": ("AUROC", "main")},
+    ),
+    RunNumber(
+        "num_tokens", "mean number of generated tokens of a rollout", _over_rollouts(lambda c: c.num_tokens_R),
+        unit="tokens", over="rollouts", tile="Tokens", charts={"length": ("tokens", "main")},
+    ),
+    RunNumber(
+        "votes", "rollouts of a group, which the reward is estimated from", _over_groups(_votes),
+        unit="rollouts", openrlhf=True, charts={"votes": ("all", "main")},
+    ),
+    RunNumber(
+        "votes_trained", "those of them that are trained", _over_groups(lambda c: c.sum(c.trained_R)),
+        unit="rollouts", charts={"votes": ("trained", "quiet")},
+    ),
+    RunNumber(
+        "flips", "share of the prompts seen again, by group_id, whose pseudo-label differs from the last visit's",
+        None, over="step", charts={"flips": ("flipped", "main")},
+    ),
+)  # fmt: skip
+BY_NAME: Final[Mapping[str, RunNumber]] = MappingProxyType({n.name: n for n in NUMBERS})
+LABELLED: Final = tuple(n.name for n in NUMBERS if n.labels)
+# Of each shadow method, as `shadow_METHOD_KEY`.
+SHADOW: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "flipped": "share of the trained rollouts whose advantage it gives the opposite sign",
+        "cosine": "of its group-normalised advantages with the method's",
+        "label_agreement": "share of groups in which it has the method's pseudo-label",
+        "label_accuracy": "share of groups in which its pseudo-label is right",
+    }
+)
+
+
+def sums(columns: Columns) -> dict[str, Sums]:
+    """The sum and the weight of each number in each group, by name."""
+    out = {n.name: n.of(columns) for n in NUMBERS if n.of is not None}
+    right_P = columns.sum(columns.correct_R)
+    return {**out, **pass_sums(columns.sizes_P, right_P), **shadow_sums(columns.diagnostics_P)}
+
+
+_pass_at = lru_cache(maxsize=1 << 14)(pass_at_k)
+
+
+def pass_sums(sizes_P: Ints, right_P: Floats) -> dict[str, Sums]:
+    """`pass@k` for each power of two up to the size of a group; `right_P` is its number of right rollouts, or NaN."""
+    known_P = ~np.isnan(right_P) & (sizes_P > 0)
+    out = {}
+    for k in (1 << i for i in range(int(sizes_P[known_P].max(initial=0)).bit_length())):
+        has_P, values_P = known_P & (sizes_P >= k), np.zeros(len(sizes_P))
+        pairs = zip(sizes_P[has_P].tolist(), right_P[has_P].tolist(), strict=True)
+        values_P[has_P] = [_pass_at(size, int(right), k) for size, right in pairs]
+        out[f"pass@{k}"] = (values_P, has_P.astype(np.float64))
+    return out
+
+
+def means(found: Mapping[str, Sums]) -> dict[str, float]:
+    """The numbers of a step of these groups, where known; `pass@k` for each k that every labelled group has."""
+    totals = {name: (math.fsum(v.tolist()), float(w.sum())) for name, (v, w) in found.items() if ":" not in name}
+    labelled = totals.get("pass@1", (0.0, 0.0))[1]
+    return {
+        name: value / weight
+        for name, (value, weight) in totals.items()
+        if weight and not (name.startswith("pass@") and weight < labelled)
+    }
+
+
+def shadow_sums(diagnostics_P: Sequence[Mapping[str, Any]]) -> dict[str, Sums]:
+    """What shadow methods say, by `shadow_METHOD_KEY`; and, of the groups that they label otherwise where the truth is
+    known, `judged_METHOD`: who is right there, the shadow (`theirs`) or the method (`ours`)."""
+    out: dict[str, Sums] = {}
+
+    def add(name: str, p: int, value: Any) -> None:
+        if isinstance(value, int | float):
+            values_P, weights_P = out.setdefault(name, (np.zeros(len(diagnostics_P)), np.zeros(len(diagnostics_P))))
+            values_P[p], weights_P[p] = float(value), 1.0
+
+    for p, own in enumerate(diagnostics_P):
+        for method, told in (own.get("shadow") or NOTHING).items():
+            if not isinstance(told, Mapping) or "error" in told:
+                continue
+            for key in SHADOW:
+                add(f"shadow_{method}_{key}", p, told.get(key))
+            ours, theirs = own.get("label_accuracy"), told.get("label_accuracy")
+            if told.get("label_agreement") == 0 and ours is not None and theirs is not None:
+                add(f"theirs:{method}", p, theirs)
+                add(f"ours:{method}", p, ours)
+    return out
+
+
+def of_group(line: Line, numbers: Iterable[RunNumber]) -> dict[str, float | None]:
+    """Some numbers of one scored group; None where one is not known."""
+    columns = columns_of([line])
+    found = {n.name: n.of(columns) for n in numbers if n.of is not None}
+    return {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in found.items()}
+
+
+def pooled(lines: Iterable[Line]) -> dict[str, float]:
+    """The numbers of a step by name; `group_errors` is the share of its groups that could not be scored."""
+    every = list(lines)
+    good = [line for line in every if line.get("error") is None]
+    out = means(sums(columns_of(good)))
+    return out | ({"group_errors": 1 - len(good) / len(every)} if every else {})
+
+
+# --- charts ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a chart: its number, its name in the legend, its colour by role."""
+
+    key: str
+    name: str
+    tone: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """share: the values lie in 0 to 1; labelled: it needs labels; dashed: a level to compare with."""
+
+    name: str
+    title: str
+    meaning: str
+    curves: tuple[Curve, ...]
+    unit: str = "share"
+    labelled: bool = False
+    level: float | None = None
+
+
+def _chart(name: str, title: str, meaning: str, *, level: float | None = None, labelled: bool | None = None) -> Chart:
+    shown = [n for n in NUMBERS if name in n.charts]
+    return Chart(
+        name,
+        title,
+        meaning,
+        tuple(Curve(n.name, *n.charts[name]) for n in shown),
+        shown[0].unit,
+        all(n.labels for n in shown) if labelled is None else labelled,
+        level,
+    )
+
+
+CHARTS: Final = (
+    _chart(
+        "truth",
+        "Agreement against truth",
+        "The vote's share beside what the labels say. A share that rises while pass@1 falls is a consensus on wrong "
+        "answers.",
+        labelled=True,
+    ),
+    _chart(
+        "agreement",
+        "Agreement",
+        "Votes of the most voted answer over all rollouts, and the share of groups whose rewards are all equal: these "
+        "teach nothing.",
+    ),
+    _chart(
+        "distinct",
+        "Distinct answers within a prompt",
+        "How many different answers the rollouts of one prompt give, on average.",
+    ),
+    _chart(
+        "across",
+        "Distinct answers across prompts",
+        "Different pseudo-labels of a step over its prompts that have one. A fall means that different prompts get the "
+        "same answer.",
+    ),
+    _chart(
+        "reward",
+        "Reward",
+        "Mean over rollouts, and the standard deviation over a group's trained rollouts, which scales advantages.",
+    ),
+    _chart(
+        "lost",
+        "Pruned, invalid, cut off",
+        "Rollouts whose answer was pruned, rollouts without an answer, and rollouts that the length limit cut off.",
+    ),
+    _chart(
+        "entropy",
+        "Entropy",
+        "Mean token entropy of a rollout that has an answer: of all, of those that agree with the pseudo-label, and of "
+        "those that do not.",
+    ),
+    _chart(
+        "entropy_truth",
+        "Entropy of right and wrong",
+        "Mean token entropy of right and of wrong answers. Entropy can help only where wrong lies above right.",
+    ),
+    _chart(
+        "auroc",
+        "Does low entropy mean right?",
+        "AUROC inside a group: the chance that a right rollout has the lower entropy. At .5 entropy says nothing, "
+        "below it misleads. In trained models dare broke even with the vote at .57.",
+        level=0.5,
+    ),
+    _chart("length", "Length", "Generated tokens of a rollout."),
+    _chart(
+        "votes",
+        "Rollouts of a prompt",
+        "Rollouts behind the label, and how many of them are trained. With adaptive voting, the gap to the full number "
+        "of votes is what was saved.",
+    ),
+    _chart(
+        "flips",
+        "Label flips",
+        "Share of the prompts seen again (by group_id) whose pseudo-label differs from the last visit's.",
+    ),
+)
+_TONES: Final = ("main", "other", "warn", "good", "bad", "quiet")
+
+
+def shadow_charts(methods: Iterable[str]) -> tuple[Chart, ...]:
+    """The chart of the shadow methods of a run, if it has any."""
+    curves = tuple(
+        Curve(f"shadow_{method}_label_agreement", method, _TONES[i % len(_TONES)]) for i, method in enumerate(methods)
+    )
+    meaning = "Share of the groups whose label a shadow method would have chosen too."
+    return (Chart("shadow", "Other methods, the same label", meaning, curves),) if curves else ()

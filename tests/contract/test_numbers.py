@@ -1,0 +1,181 @@
+"""Each number of a group and of a step has one name and one value wherever it appears, and one declaration."""
+
+import json
+import re
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward import numbers as registry
+from dare_reward.analysis import entropy_auroc, pass_at_k_interval
+from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber
+from dare_reward.openrlhf import GROUP, outcomes
+from dare_reward.report.book import RunBook
+from dare_reward.report.view import view
+from dare_reward.runs.exporters import export
+from dare_reward.runs.line import lines, objects, of_groups, of_scored
+from dare_reward.runs.log import encoded
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import prepare
+from dare_reward.scoring.score import scored
+from dare_reward.stacks.report import numbers
+from dare_service.keeper.feed import Feed
+from dare_service.metrics import Metrics
+
+SAID = [  # answer, entropy, tokens, cut off
+    [("2", 0.2, 4, False), ("2", 0.4, 6, False), ("3", 0.9, 8, False), (None, 3.0, 90, True)],
+    [("5", 0.1, 3, False), ("1", 0.3, 5, False), (None, 2.8, 95, True), ("5", 0.25, 2, False)],
+    [("7", 0.15, 4, False)] * 4,
+    [(None, 3.1, 99, True), (None, 2.5, 99, True), ("8", 0.5, 7, False), ("9", 0.6, 9, False)],
+]
+LABELS = ["2", "1", "7", "9"]
+GROUPS = [
+    {"group_id": f"g{p}", "label": label, "prompt": f"{p}?", "rollouts": [
+        {"answer": a, "mean_entropy": u, "num_tokens": n, "finish_reason": "length" if cut else "stop"}
+        for a, u, n, cut in said]}
+    for p, (said, label) in enumerate(zip(SAID, LABELS, strict=True))
+]  # fmt: skip
+
+
+class Kept:
+    def log(self, step, values, rows, lines):
+        self.values = {name.removeprefix("dare/"): value for name, value in values.items()}
+
+    def close(self):
+        pass
+
+
+def of_columns(run):
+    """The one step of a run as the report and the page draw it."""
+    columns = {name: values[0] for name, values in run["columns"].items() if name not in {"step", "groups"}}
+    return {(f"pass@{run['k']}" if name == "pass@k" else name): v for name, v in columns.items() if v is not None}
+
+
+def of_openrlhf(reply):
+    each = [
+        {k: np.nan if v == -1 else v for k, v in outcome.logs.items()}
+        for group, said in zip(reply.groups, SAID, strict=True)
+        for outcome in outcomes(group, route="agent", entropies=[u for _, u, _, _ in said], shadow=["ttrl"])
+    ]
+    means = {name: np.nanmean([own[name] for own in each]) for name in each[0]}
+    # OpenRLHF takes the mean over rollouts; an entropy is one over those with an answer.
+    answered = [sum(a is not None for a, *_ in said) for said in SAID]
+    means["entropy"] = np.average([each[4 * p]["entropy"] for p in range(len(SAID))], weights=answered)
+    route = {"entropy_source", "evaluation", "reward_fallback", "no_span", "votes_saved", "settle_risk",
+             "reward_wait_ms", "shadow_ttrl_cosine_known"}  # fmt: skip
+    return {name: value for name, value in means.items() if name not in route}
+
+
+def of_metrics(reply):
+    metrics = Metrics()
+    metrics.observe_groups(reply)
+    found = dict(re.findall(r"^dare_(\w+_(?:sum|count)) (\S+)$", metrics.render().decode(), re.MULTILINE))
+    names = {name[:-4] for name in found if name.endswith("_sum") and float(found[f"{name[:-4]}_count"])}
+    return {name: float(found[f"{name}_sum"]) / float(found[f"{name}_count"]) for name in names}
+
+
+def of_analysis():
+    prepared = prepare(GROUPS)
+    correct_R = correctness(prepared)
+    sizes, right = prepared.groups.sizes_P, prepared.groups.sum_rollouts(correct_R).astype(int)
+    return {
+        "entropy_auroc": entropy_auroc(prepared.groups, correct_R).within.estimate,
+        **{f"pass@{k}": pass_at_k_interval(sizes, right, k).estimate for k in (1, 2, 4)},
+    }
+
+
+def of_page(scoring):
+    feed = Feed(print)
+    feed.add(of_scored(scoring, GROUPS, run="r", step=1), 0.0)
+    assert feed.settle()
+    return of_columns(json.loads(feed.json())["runs"][0])
+
+
+@pytest.fixture(scope="module")
+def surfaces():
+    scoring = scored(GROUPS, {}, method="dare", shadow=["ttrl"])
+    reply = scoring.reply
+    logged = [json.loads(t) for t in lines(of_groups(GROUPS, reply, run="r", step=1), 0.0, encoded)]
+    kept, book = Kept(), RunBook()
+    export(logged, kept)
+    for line in logged:
+        book.add(line)
+    told = {k: v for k, v in reply.diagnostics.items() if isinstance(v, float)}
+    per_group = {
+        n.name: np.mean([g.diagnostics[n.name] for g in reply.groups]) for n in NUMBERS if n.reply
+    }  # fmt: skip
+    return {
+        "reply": told,
+        "groups of the reply": per_group,
+        "export": kept.values,
+        "report": of_columns(view(book)["runs"][0]),
+        "page": of_page(scoring),
+        "OpenRLHF": of_openrlhf(reply),
+        "adapters": numbers(reply, GROUPS),
+        "metrics": of_metrics(reply),
+        "analysis": of_analysis(),
+    }
+
+
+BESIDE = {"groups", "rollouts", "abstained", "group_errors"}
+
+
+def family(name):
+    return "pass@k" if name.startswith("pass@") and name != "pass@1" else name
+
+
+def test_every_name_is_declared(surfaces):
+    declared = {*BY_NAME, *BESIDE, *(f"shadow_ttrl_{key}" for key in SHADOW)}
+    for surface, found in surfaces.items():
+        assert {family(name) for name in found} <= declared, surface
+
+
+def test_a_number_has_one_value_wherever_it_appears(surfaces):
+    names = {name for found in surfaces.values() for name in found} - BESIDE
+    shared = 0
+    for name in names:
+        values = {surface: found[name] for surface, found in surfaces.items() if name in found}
+        assert list(values.values()) == pytest.approx([next(iter(values.values()))] * len(values), abs=1e-5), (
+            name,
+            values,
+        )
+        shared += len(values) > 1
+    assert shared > 25
+    assert all(len(found) > 2 for found in surfaces.values())
+
+
+def test_a_rollout_without_an_answer_is_neither_right_nor_wrong(surfaces):
+    assert surfaces["export"]["entropy_wrong"] == pytest.approx(np.mean([0.9, 0.1, 0.25, 0.5]))
+    assert surfaces["export"]["entropy_right"] == pytest.approx(np.mean([0.2, 0.4, 0.3, *[0.15] * 4, 0.6]))
+
+
+def test_what_a_number_is_a_mean_of_is_as_declared():
+    logged = list(objects(of_groups(GROUPS, dare_reward.estimate(GROUPS)), 0.0))
+    for name, (_, weights_P) in registry.sums(registry.columns_of(logged)).items():
+        if name in BY_NAME:
+            assert weights_P.max() == 1 or BY_NAME[name].over == "rollouts", name
+
+
+def test_a_new_number_is_one_entry(monkeypatch):
+    """It shows in a report with its tile and curve, in trackers, in OpenRLHF's log and in the docs' table."""
+    new = RunNumber(
+        "longest", "tokens of a group's longest rollout",
+        registry._over_groups(lambda c: np.array([c.num_tokens_R[c.group_R == p].max() for p in range(len(c.sizes_P))])),
+        unit="tokens", openrlhf=True, tile="Longest", charts={"length": ("longest", "bad")},
+    )  # fmt: skip
+    every = (*NUMBERS, new)
+    for place in ("dare_reward.numbers", "dare_reward.report.view"):
+        monkeypatch.setattr(f"{place}.NUMBERS", every)
+    monkeypatch.setattr("dare_reward.openrlhf.GROUP", (*GROUP, new))
+    reply = dare_reward.estimate(GROUPS)
+    book = RunBook()
+    for line in objects(of_groups(GROUPS, reply, step=1), 0.0):
+        book.add(line)
+    shown = view(book)
+    assert shown["runs"][0]["columns"]["longest"] == [pytest.approx((90 + 95 + 4 + 99) / 4)]
+    assert ["longest", "Longest", ""] in shown["tiles"]
+    assert numbers(reply, GROUPS)["longest"] == pytest.approx(72)
+    assert [c.key for c in registry._chart("length", "Length", "").curves] == ["num_tokens", "longest"]
+    assert asdict(replace(new, of=None))["meaning"]
