@@ -29,7 +29,7 @@ _SYMBOLS = {
     "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…": "\\ldots ", "⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ",
     "∣": "|", "∶": ":", "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ",
     "∜": "\\sqrt[4] ", "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "₨": "₹",
-    "⇔": "\\iff ",
+    "⇔": "\\iff ", "根号": "\\sqrt ", "根號": "\\sqrt ",
     "−": "-", "–": "-", "‐": "-", "‑": "-", "‒": "-", "—": "-", "―": "-", "﹣": "-", "－": "-", "➖": "-", "＋": "+",
     "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "ϵ": "\\epsilon ",
     "ζ": "\\zeta ", "η": "\\eta ", "θ": "\\theta ", "ϑ": "\\theta ", "ι": "\\iota ", "κ": "\\kappa ",
@@ -38,7 +38,7 @@ _SYMBOLS = {
     "Γ": "\\Gamma ", "Δ": "\\Delta ", "Θ": "\\Theta ", "Λ": "\\Lambda ", "Ξ": "\\Xi ", "Π": "\\Pi ",
     "Σ": "\\Sigma ", "Φ": "\\Phi ", "Ψ": "\\Psi ", "Ω": "\\Omega ", "ℓ": "\\ell ", "ℏ": "\\hbar ",
 }  # fmt: skip
-_SYMBOL = pattern("[" + "".join(map(re.escape, _SYMBOLS)) + "]")
+_SYMBOL = pattern("|".join(map(re.escape, _SYMBOLS)))
 _INVISIBLE = pattern("[\u200b\u200c\u200d\u2060\ufeff\u00ad\u2061\u2062\u2063\u2064]")
 # Direction marks and control characters make what is read differ from what is compared: such a text is left as it is.
 _UNSAFE = pattern(
@@ -84,6 +84,10 @@ def clean(raw: str) -> str | None:
     elif _UNSAFE.search(s):
         return None
     s = _unit_vectors(_plain_braces(peel(without_html(s))))
+    if "^" in s and _OWN_POWER.search(s):
+        s = _OWN_POWER.sub(r"\1 \\cdot \2", s)
+    if "\\over" in s:
+        s = _OVER.sub(r"\\frac{\1}{\2}", s)
     s = _unconditional(_ABBREVIATION.sub(r"\1", s))
     return _CHINESE.sub(_chosen, s) if "C_" in s or "C^" in s else s
 
@@ -148,6 +152,9 @@ _FOR_ALL = pattern(
     r"(?:,|\\q?quad|\\[ ,;:]|\s)*+\\text\s?\{\s?,?\s?(?:valid\s)?for\s(?:all|every|any|each)"
     r"(?:\s(?:positive\s)?(?:integers?|n))?\s?\}[\s\\,;]*+[kmnt]\s?(?:\\geq?|\\ge|>|\\in)[^=]{1,24}$"
 )
+# n2^{n-1}: a letter before a power of a number in which it stands again is a factor; x1 is a name.
+_OWN_POWER = pattern(r"(?<![A-Za-z\\_{])([A-Za-z])(\d+\s?\^\s?(?=\{[^{}]*\1|\1(?![A-Za-z\d])))")
+_OVER = pattern(r"(?:\{|\A)([^{}]*)\\over(?![A-Za-z])([^{}]*)(?:\}|\Z)")
 _EQUALS = pattern(r"[kmnt][^=]*=")
 _ABBREVIATION = pattern(r"\b(Rs|sq|cu|ft|in|yd|min|sec|hr|hrs|lbs|oz)\.(?=\s|\}|$)")
 _CHINESE = pattern(r"(?<![A-Za-z\\_^])C(?:_\{?(\d{1,3})\}?\^\{?(\d{1,3})\}?|\^\{?(\d{1,3})\}?_\{?(\d{1,3})\}?)(?!\d)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,14 +17,15 @@ from .cleanup import MAX_CHARS, clean, fold, peel, raised
 from .derivations import conclusion, is_derivation
 from .forms.chemistry import read_formula, read_species
 from .forms.dates import read_date, read_duration, read_ordinal
-from .forms.prose import is_prose, opaque_value, spoken_number, text_value, unwrapped
-from .forms.reading import Reading, ruled
+from .forms.prose import is_prose, opaque_value, text_value, unwrapped
+from .forms.reading import Reading, ruled, tagged
 from .forms.structures import read
 from .forms.units import is_unit, unit_of
 from .hashes import short
 from .kinds import KeyKind, Kind
 from .literal_values import UNPARSED, literal_value, value_text
 from .markup import without_html
+from .number_words import chinese_number, counted, spoken_number
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 from .unreadable import Unreadable
 
@@ -42,6 +44,15 @@ _WORDS = pattern(r"[A-Za-z]++(?:[ '-]++[A-Za-z]++)*+")
 _OPTION = pattern(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*+\(?([A-J])\)?")
 _MERIDIEM = pattern(r"(?<=\d)\s*+([AaPp])\.\s?[Mm]\.?$")
 _LETTERS = frozenset("abcxyz")
+# \\textbf{(C) } 12, (a) -3, C. 12: an option's letter before its value, as contests of AMC and AIME write.
+_OPTION_VALUE = pattern(
+    r"(?:\\(?:text|textbf|textrm|mathrm|mathbf)\s*+\{\s*+)?(?:\(\s?(?P<letter>[A-Ea-e])\s?\)|(?P<dotted>[A-E])[.)](?=[\s}\\~]))"
+    r"[\s}~]*+(?:\\(?:[,;:! ]|q?quad(?![a-z])))*+\s*+(?P<value>[-+$\\]{0,2}(?:\d|[a-z]{3})[^()]*+)"
+)
+_ABROAD = pattern(
+    r"(?P<number>[-+\d.,/ \\{}a-z^%()]*?)[ \t]*+(?P<unit>[^\x00-\u036f\s\d]"
+    r"(?:[^\x00-\u036f\s\d]|\s(?=[^\x00-\u036f\s\d])){0,23}+\.?)"
+)
 _PAIR = pattern("[b-df-hj-np-tv-z]{2}|[b-df-hj-np-tv-xz]{3}")  # mn is a product, a word has a vowel
 _READABLE_WORDS = frozenset({"pi", "infinity", "inf", "e", "i"})
 _REALS = frozenset({"all real numbers", "all reals", "real numbers", "the set of all real numbers", "all real values"})
@@ -165,6 +176,12 @@ def _fast(s: str, rules: Rules) -> Key | None:
 
 
 def _read(s: str, rules: Rules) -> Reading:
+    if m := _OPTION_VALUE.fullmatch(s):
+        return tagged(_read(clean(m["value"]) or "", rules), "name=(" + (m["letter"] or m["dotted"]).upper() + ")")
+    if not s.isascii() and (foreign := _counted_abroad(s, rules)) is not None:
+        return foreign
+    if s[0].isalpha() and (many := counted(s)) is not None:
+        s = f"{many[0]} {many[1]}"  # twenty-five apples
     said = s.replace("~", " ").replace("\\ ", " ")  # the blanks of \text{red~fox}
     if (_WORDS.fullmatch(said) or _OPTION.fullmatch(said)) and (word := _plain_words(said)) is not None:
         return word
@@ -176,6 +193,34 @@ def _read(s: str, rules: Rules) -> Reading:
         return Reading("text", "t:" + short(formula))
     tokens = tokenise(_MERIDIEM.sub(lambda m: f" {m[1].lower()}m", s))
     return read(tokens if rules.log == "decimal" else _natural(tokens), rules)
+
+
+def _counted_abroad(s: str, rules: Rules) -> Reading | None:
+    """`18元`, `18 руб.`, `三百元`: a number with a unit in another script, which is a tag as it is written."""
+    m = _ABROAD.fullmatch(s)
+    if m is None or not _is_foreign(m["unit"]):
+        return None
+    number, unit = m["number"].strip(), m["unit"].strip().rstrip(".")
+    if number:
+        r = read(tokenise(number), rules)
+        return None if any(t.startswith("unit=") for t in r.tags) else tagged(r, "unit=" + unit)
+    digits = next((i for i, c in enumerate(unit) if chinese_number(c) is None), len(unit))
+    said = chinese_number(unit[:digits])
+    if said is None or not 0 <= len(unit) - digits <= min(3, 2 * digits - 1):
+        return None  # 三角形 is a triangle
+    return (
+        read(tokenise(str(said)), rules)
+        if digits == len(unit)
+        else tagged(read(tokenise(str(said)), rules), "unit=" + unit[digits:])
+    )
+
+
+def _is_foreign(unit: str) -> bool:
+    """Whether every letter is of a script of its own, neither Latin nor the Greek of formulas."""
+    if any(unicodedata.category(c)[0] not in "LMZ" for c in unit.rstrip(".")):
+        return False
+    scripts = {unicodedata.name(c, "LATIN").split()[0] for c in unit if c.isalpha()}
+    return bool(scripts) and scripts.isdisjoint({"LATIN", "GREEK", "MATHEMATICAL", "FULLWIDTH", "DOUBLE-STRUCK"})
 
 
 def _natural(tokens: list[Token]) -> list[Token]:

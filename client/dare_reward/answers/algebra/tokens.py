@@ -225,8 +225,8 @@ def _split_word(token: Token) -> list[Token]:
         return [Token("fn", ALIASES.get(text, text), token.space)]
     if text in {"and", "or", "choose", "OR", "AND"}:
         return [Token("op", text.lower(), token.space)]
-    if text == "pi":
-        return [Token("let", "pi", token.space)]
+    if text == "pi" or (text in _GREEK and len(text) > 2 and text != "psi"):
+        return [Token("let", _GREEK.get(text, text), token.space)]
     if text in {"infinity", "inf", "Infinity"}:
         return [Token("op", "oo", token.space)]
     return [token]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ..._pattern import pattern
 from ..markup import undecorated
+from ..number_words import spoken_runs
 from .math_spans import spans
 from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
 
@@ -106,11 +107,6 @@ _JOINED = pattern(r"\b(?:and|plus|,)\s", re.IGNORECASE)
 _NAME = pattern(r"\\?[A-Za-z](?:_\{?\w{1,3}\}?)?|[A-Z]{2,4}")
 _COMMAND = pattern(r"\\[A-Za-z]+")
 _LETTER = pattern(r"[A-Za-z]")
-_WORD = (
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen"
-    " nineteen twenty thirty forty fifty"
-)
-_SPOKEN = pattern(rf"\b(?:{'|'.join(_WORD.split())})\b(?!-)(?!\s(?:thirds?|quarters?|hundred|thousand))", re.IGNORECASE)
 
 
 class _Value(NamedTuple):
@@ -258,12 +254,9 @@ def _values(said: str) -> list[_Value]:
         if content and not _NAME.fullmatch(content) and not _is_formula(content)
     ]
     covered = [(start, end) for start, end, _ in found] + hidden
-    for form in (NUMBER, _SPOKEN):
-        values += [
-            _Value(m.start(), m.end(), m[0])
-            for m in form.finditer(said)
-            if not any(a <= m.start() < b for a, b in covered)
-        ]
+    plain = [(m.start(), m.end(), m[0]) for m in NUMBER.finditer(said)]
+    plain += spoken_runs(said)
+    values += [_Value(*place) for place in plain if not any(a <= place[0] < b for a, b in covered)]
     return sorted(v for v in values if not any(a <= v.start < b for a, b in hidden))
 
 
