@@ -104,10 +104,9 @@ class State:
 
 
 class Application(FastAPI):
-    """The token leaves the scope here, outside of everything that an instrumentation wraps.
+    """FastAPI, which describes the posts that score and does not route them: that costs a tenth of a joined rollout.
 
-    The posts that score go past the routing of FastAPI, which only describes them: it costs more than the join of a
-    rollout does. They take the usual way where somebody has added a middleware or traces FastAPI.
+    They take its usual way where somebody has added a middleware or FastAPI traces; the token leaves the scope before.
     """
 
     _posts: ASGIApp | None = None

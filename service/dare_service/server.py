@@ -15,10 +15,8 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import fields
-from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -26,84 +24,14 @@ from fastapi import FastAPI
 from dare_reward import __version__
 
 from .app import State, create_app
+from .joins.delivery.tcp import notice_the_dead
 from .log import JSONLines, logger
-from .problems import response
-from .receipts import Connection, notice_the_dead
 from .settings import SECRET, Settings, SettingsError, unread
+from .uvicorn_connection import BoundedConnection
 
-__all__ = ["Protocol", "address", "bind", "configured", "ready_the_process", "serve", "steady"]
+__all__ = ["address", "bind", "configured", "ready_the_process", "serve", "steady"]
 
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
-
-
-class Protocol(Connection):
-    """A connection, bounded before a request begins: in the time and in the bytes of its head.
-
-    Without this a silent connection holds its socket for ever, and a header of 48 MiB costs seconds on the event loop,
-    both before any token is looked at.
-    """
-
-    settings: Settings
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._head_bytes = 0
-        self._between = True  # the next byte is of a head
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._expect_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._between and self._head_bytes + len(data) > self.settings.max_head_bytes:
-            end = data.find(b"\r\n\r\n")
-            if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
-                self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
-                return
-        super().data_received(data)
-        if self._between:
-            self._head_bytes += len(data)
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._expect_head()
-
-    def on_headers_complete(self) -> None:
-        self._head_arrived()
-        self._between = False
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        super().on_message_complete()
-        self._between = True
-
-    def _expect_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.settings.head_timeout, self._too_late)
-
-    def _head_arrived(self) -> None:
-        self._head_bytes = 0
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _too_late(self) -> None:
-        self._head_timer = None
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-
-    def _refuse(self, status: int, detail: str) -> None:
-        """A problem document by hand: there is no request yet that an application could answer."""
-        self._head_arrived()
-        if self.transport.is_closing():
-            return
-        reply = response(status, detail, headers={"Connection": "close"})
-        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
-        lines += [name + b": " + value for name, value in reply.raw_headers]
-        self.transport.write(b"\r\n".join([*lines, b"", bytes(reply.body)]))
-        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -153,7 +81,7 @@ def serve(settings: Settings) -> int:
     return code
 
 
-def configured(app: FastAPI, protocol: type[Protocol] = Protocol) -> uvicorn.Config:
+def configured(app: FastAPI, protocol: type[BoundedConnection] = BoundedConnection) -> uvicorn.Config:
     """How uvicorn serves this application."""
     settings: Settings = app.state.dare.settings
     return uvicorn.Config(

@@ -41,7 +41,7 @@ SERVE = "import sys; from dare_reward.cli import main; sys.exit(main())"
 FLOOR = textwrap.dedent("""
     import socket, uvicorn
     from pydantic_core import from_json
-    from dare_service.receipts import Connection
+    from dare_service.uvicorn_connection import Connection
     async def app(scope, receive, send):
         body = (await receive())["body"]
         from_json(body)

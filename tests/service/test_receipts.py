@@ -15,7 +15,9 @@ import types
 import pytest
 import uvicorn
 
-from dare_service.receipts import ESTABLISHED, EXTENSION, Connection, _state, notice_the_dead
+from dare_service.joins.delivery.receipts import EXTENSION
+from dare_service.joins.delivery.tcp import ESTABLISHED, notice_the_dead, state
+from dare_service.uvicorn_connection import Connection
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the evidence is Linux's")
 
@@ -207,4 +209,4 @@ def test_a_system_with_other_numbers_for_states_takes_connections_for_open(monke
     """The service goes by what its connections tell there."""
     monkeypatch.setattr(sys, "platform", "freebsd14")
     with socket.socket() as unconnected:
-        assert _state(types.SimpleNamespace(get_extra_info=lambda _: unconnected)) == ESTABLISHED
+        assert state(types.SimpleNamespace(get_extra_info=lambda _: unconnected)) == ESTABLISHED

@@ -16,9 +16,9 @@ from prometheus_client.core import Metric
 from starlette.types import Receive, Scope, Send
 
 from ..body import Disconnected
+from ..joins.delivery.tcp import notice_the_dead
 from ..metrics import Metrics
 from ..problems import RefusalError
-from ..receipts import notice_the_dead
 from ..request_url import query_string
 from ..settings import Settings
 from ..workers import INLINE_BYTES, Workers, run, until_gone

@@ -20,9 +20,10 @@ from prometheus_client.core import Metric
 from dare_reward import __version__
 
 from ..app import State, create_app
-from ..receipts import Receipt, notice_the_dead
-from ..server import Protocol, bind, configured, ready_the_process
+from ..joins.delivery.tcp import notice_the_dead
+from ..server import bind, configured, ready_the_process
 from ..settings import Settings
+from ..uvicorn_connection import BoundedConnection, Receipt
 
 __all__ = ["BEAT", "Shard"]
 
@@ -32,7 +33,7 @@ UNWANTED = 10.0  # seconds without a replica of its own version and settings, af
 GONE = 5  # seconds after which a replica whose machine has died is known to be gone: its clients' next tries come later
 
 
-class FromReplica(Protocol):
+class FromReplica(BoundedConnection):
     """A replica may die with a reply that it has read: only a further byte says that its client has it."""
 
     def _settle(self, *, delivered: bool, of: Sequence[Receipt]) -> None:

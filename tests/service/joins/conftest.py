@@ -16,8 +16,8 @@ import uvicorn
 from virtual_time import VirtualLoop
 
 from dare_service.app import State, create_app
-from dare_service.receipts import Connection
 from dare_service.settings import Settings
+from dare_service.uvicorn_connection import Connection
 
 LOGS = "dare_service"
 

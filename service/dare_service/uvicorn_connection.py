@@ -1,36 +1,25 @@
-"""Whether a client has its reply: an HTTP connection that can tell.
+"""uvicorn's HTTP connection from inside: the one module that knows how uvicorn's protocol works.
 
-ASGI says that a reply was written, not that it arrived. `Connection` is uvicorn's, and leaves in each request's scope a
-`Receipt`, under `extensions[EXTENSION]`. Evidence of delivery is that after the reply
-
-* the client closed the connection in order, and its kernel has acknowledged every byte: one that closes with bytes
-  unread, or before they arrive, resets the connection or acknowledges nothing;
-* or the next request came on the same connection;
-* or the connection was idle until the service closed it, with every byte acknowledged.
-
-A proxy that has read the reply looks like a client that has it.
-
-A request with `Connection: close` is answered and half closed, and the client's own end is waited for, as otherwise
-there would be none to judge by.
+`Connection` leaves the receipt of each request in its scope (`joins/delivery/receipts.py`); `BoundedConnection` also
+bounds a request's head. A request with `Connection: close` is answered and half closed, and the client's own end is
+waited for, as otherwise there would be none to judge by.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import socket
-import struct
-import sys
-import termios
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-__all__ = ["EXTENSION", "Connection", "Receipt", "notice_the_dead"]
+from .joins.delivery.receipts import EXTENSION
+from .joins.delivery.tcp import ESTABLISHED, acknowledged, state
+from .problems import response
+from .settings import Settings
 
-EXTENSION = "dare.receipt"
-ESTABLISHED = 1  # of Linux's TCP states
+__all__ = ["BoundedConnection", "Connection", "Receipt"]
 
 
 class Receipt:
@@ -78,7 +67,7 @@ class Connection(HttpToolsProtocol):
         self.half_closed = False
 
     def open(self) -> bool:
-        return not self.lost and _state(self.transport) == ESTABLISHED
+        return not self.lost and state(self.transport) == ESTABLISHED
 
     def on_headers_complete(self) -> None:
         before = self.cycle
@@ -99,13 +88,13 @@ class Connection(HttpToolsProtocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True  # now, not a turn later: who waits is told now
         if self.watched:
-            self._settle(delivered=_acknowledged(self.transport), of=self.watched)
+            self._settle(delivered=acknowledged(self.transport), of=self.watched)
         super().eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         if self.watched:
-            self._settle(delivered=exc is None and _acknowledged(self.transport), of=self.watched)
+            self._settle(delivered=exc is None and acknowledged(self.transport), of=self.watched)
         super().connection_lost(exc)
         if self.cycle is not None:  # no circle of references: collections are rare
             self.cycle.transport = self.transport
@@ -135,42 +124,71 @@ class _HalfClosing:
             self._transport.write_eof()
 
 
-def notice_the_dead(listener: socket.socket, *, within: int = 25) -> None:
-    """Its connections end so many seconds after their client's host or path is gone, in silence or amid a reply.
+class BoundedConnection(Connection):
+    """A connection, bounded before a request begins: in the time and in the bytes of its head.
 
-    A client whose connection was cut on its side alone comes back after a second: until the service knows, its next try
-    is another rollout.
+    Without this a silent connection holds its socket for ever, and a header of 48 MiB costs seconds on the event loop,
+    both before any token is looked at.
     """
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    times = {"TCP_KEEPIDLE": within * 2 // 5, "TCP_KEEPINTVL": within // 5, "TCP_KEEPCNT": 3}
-    for name, value in (*times.items(), ("TCP_USER_TIMEOUT", within * 1000)):
-        if hasattr(socket, name):
-            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
+    settings: Settings
 
-def _state(transport: asyncio.BaseTransport) -> int:
-    """The TCP state; ESTABLISHED where the system does not tell in Linux's numbers."""
-    option = socket.TCP_INFO if sys.platform == "linux" else None
-    found = None if option is None else _ask(transport, lambda s: s.getsockopt(socket.IPPROTO_TCP, option, 1)[0])
-    return ESTABLISHED if found is None else found
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._between = True  # the next byte is of a head
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._expect_head()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_arrived()
+        super().connection_lost(exc)
 
-def _acknowledged(transport: asyncio.Transport) -> bool:
-    """Everything that was written has arrived at the client's kernel, and no error is pending."""
+    def data_received(self, data: bytes) -> None:
+        if self._between and self._head_bytes + len(data) > self.settings.max_head_bytes:
+            end = data.find(b"\r\n\r\n")
+            if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
+                self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
+                return
+        super().data_received(data)
+        if self._between:
+            self._head_bytes += len(data)
 
-    def missing(s: socket.socket) -> int:
-        (unacknowledged,) = struct.unpack("i", fcntl.ioctl(s.fileno(), termios.TIOCOUTQ, bytes(4)))
-        return int(unacknowledged) or s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect_head()
 
-    return not transport.get_write_buffer_size() and not _ask(transport, missing)
+    def on_headers_complete(self) -> None:
+        self._head_arrived()
+        self._between = False
+        super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._between = True
 
-def _ask(transport: asyncio.BaseTransport, question: Callable[[socket.socket], int]) -> int | None:
-    """The answer of the transport's socket; None if there is none, as for a closed one."""
-    own = transport.get_extra_info("socket")
-    if own is None or own.fileno() < 0:
-        return None
-    try:
-        return question(own)
-    except OSError:
-        return None
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.settings.head_timeout, self._too_late)
+
+    def _head_arrived(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_late(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """A problem document by hand: there is no request yet that an application could answer."""
+        self._head_arrived()
+        if self.transport.is_closing():
+            return
+        reply = response(status, detail, headers={"Connection": "close"})
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
+        lines += [name + b": " + value for name, value in reply.raw_headers]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(reply.body)]))
+        self.transport.close()
