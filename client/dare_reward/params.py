@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -105,6 +106,9 @@ class Spec:
                 else self.type(text)
             )
         except (KeyError, ValueError):
+            if self.type is float and re.fullmatch(r"-?\d*,\d+", text):
+                message = f"{self.name} has a decimal comma; write {text.replace(',', '.')}"
+                raise RequestError(message, loc=(*loc, self.name), code="parameter") from None
             value = math.nan
         return self.check(value, loc=loc)
 

@@ -92,6 +92,12 @@ def test_parsing_refuses_or_returns_a_checked_value(text):
             assert error.status == 422
 
 
+def test_a_decimal_comma_is_named():
+    with pytest.raises(RequestError, match="0[.]05") as error:
+        SPECS["rate"].parse("0,05")
+    assert error.value.code == "parameter"
+
+
 def test_resolve_fills_in_and_refuses_the_unknown():
     specs = tuple(SPECS.values())
     assert resolve(specs, {"needed": 1}) == {"rate": 0.5, "count": 3, "form": "a", "flag": False, "needed": 1.0}
