@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -127,9 +128,13 @@ def parts(
     """
     check_shape(groups)
     own = [g["method"] for g in groups if isinstance(g.get("method"), str)]
-    wanted = _wanted([head["method"], *head.get("shadow", ()), *dict.fromkeys(own)], sending)
+    inputs = _inputs([head["method"], *head.get("shadow", ()), *dict.fromkeys(own)])
+    wanted = _wanted(inputs, sending)
     reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
+    if not sending.text and (inputs is None or "path" in inputs):
+        for travelling, source in zip(ready, groups, strict=True):
+            _put_paths(travelling.body["rollouts"], source["rollouts"])
     limit = frame_bytes if any(g.arrays for g in ready) else json_bytes
     run: list[_Group] = []
     total = rollouts = 0
@@ -151,11 +156,17 @@ def plain(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
 
 
-def _wanted(names: Sequence[str], sending: Sending) -> tuple[str, ...]:
-    """The array inputs that travel. A method that this version does not know gets all."""
+def _inputs(names: Sequence[str]) -> frozenset[str] | None:
+    """Every input that these methods may look at; None if this version does not know one of them."""
     try:
-        inputs = frozenset[str]().union(*(find(name).inputs for name in names))
+        return frozenset[str]().union(*(find(name).inputs for name in names))
     except RequestError:
+        return None
+
+
+def _wanted(inputs: frozenset[str] | None, sending: Sending) -> tuple[str, ...]:
+    """The array inputs that travel. A method that this version does not know gets all."""
+    if inputs is None:
         return ARRAYS
     fields = [f for f in FIELDS.values() if f.shape != "scalar" and (sending.tokens or f.name in inputs)]
     masked = any(f.per_token for f in fields)
@@ -207,6 +218,21 @@ def _put_answers(
         target["answer"] = _portable(found.answer)
     read = zip(raws, rollouts, strict=True)
     return Counter(EMPTY if r.get("num_tokens") == 0 else found.reason for found, r in read if found.answer is None)
+
+
+def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
+    """A digest of what tells a path from others, for rollouts that have a probability: tokens and texts stay here."""
+    for target, rollout in zip(out, rollouts, strict=True):
+        has = rollout.get("sum_logprob") is not None or rollout.get("token_logprobs") is not None
+        if has and "path" not in target:
+            ids, text = rollout.get("token_ids"), rollout.get("text")
+            made = (
+                np.asarray(ids, np.int64).tobytes()
+                if ids is not None and len(ids)
+                else (text or "").encode("utf-8", "replace")
+            )
+            if made:
+                target["path"] = hashlib.blake2b(made, digest_size=8).hexdigest()
 
 
 def _put_derived(

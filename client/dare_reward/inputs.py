@@ -116,6 +116,7 @@ class Rollout(AnsweredRollout, total=False):
     """One rollout of a group. Which of these keys a method needs is in its entry (`dare_reward.methods()`)."""
 
     trained: Annotated[bool, Input("false: a vote only")]
+    path: Annotated[Text, Input("what tells its tokens from another rollout's; default: token_ids, then text")]
     correct: Annotated[Flag, Input("for diagnostics only", also="is_correct")]
     mean_entropy: Annotated[
         Number,

@@ -93,7 +93,7 @@ def test_parsing_refuses_or_returns_a_checked_value(text):
 
 
 def test_a_decimal_comma_is_named():
-    with pytest.raises(RequestError, match="0[.]05") as error:
+    with pytest.raises(RequestError, match=r"0\.05") as error:
         SPECS["rate"].parse("0,05")
     assert error.value.code == "parameter"
 

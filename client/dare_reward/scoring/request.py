@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, compress
+from itertools import chain, compress, pairwise
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from ..answers.keys import Key, canonical, key_of
 from ..answers.rollouts import READING, kind_of, option_tuple, read_answers
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
-from ..groups import Groups, View
+from ..groups import Groups, Ragged, View
 from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field, unknown_field
 from ..segments import Bools, Floats, Ints, offsets
 from .array_inputs import Columns, Where, check_types, read_columns
@@ -60,7 +60,7 @@ CHECKED: Final = tuple(
 )
 ROLLOUT_KEYS: Final = frozenset(ROLLOUT_FIELDS)  # compared with each rollout's keys
 # Inputs of rollouts that are no columns of numbers.
-TEXTS: Final = tuple(f.name for f in ANSWERED_FIELDS.values() if f.type == "text")
+TEXTS: Final = tuple(f.name for f in ROLLOUT_FIELDS.values() if f.type == "text")
 FLAGS: Final = tuple(f for f in ROLLOUT_FIELDS.values() if f.type == "bool" and not f.is_array)
 
 
@@ -151,6 +151,8 @@ def prepare(
     arrays = read_columns(rollouts, columns, where)
     options = tuple(_options(g, p) for p, g in enumerate(groups))
     silent_R = _silent(arrays, len(rollouts))
+    if "sum_logprob" in arrays:
+        arrays["path"] = _paths(rollouts, arrays.get("token_ids"), sizes_P)
     classes, guessed_P, unread = _classify(groups, silent_R, options, params, effort)
     if any(g.get("verdicts") for g in groups):
         arrays["verdicts"] = _verdicts(groups, classes, options, params, verified=arrays.get("verified"), effort=effort)
@@ -357,6 +359,23 @@ def _options(group: JSON, p: int) -> tuple[str, ...] | None:
         return option_tuple(group)
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
+
+
+def _paths(rollouts: Sequence[JSON], ids: Any, sizes_P: Ints) -> Floats:
+    """The place of each rollout's path among the different ones of its group; NaN where nothing tells it. Shape [R]."""
+    ends = offsets(ids.lengths).tolist() if isinstance(ids, Ragged) else None
+    out = np.full(len(rollouts), np.nan)
+    starts = offsets(sizes_P).tolist()
+    for low, high in pairwise(starts):
+        places: dict[str | bytes, int] = {}
+        for i in range(low, high):
+            path = rollouts[i].get("path")
+            if path is None and ends is not None and ends[i] < ends[i + 1]:
+                path = ids.values[ends[i] : ends[i + 1]].tobytes()
+            path = path or rollouts[i].get("text")
+            if path:
+                out[i] = places.setdefault(path, len(places))
+    return out
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,167 @@
+"""Perplexity consistency and RPC: masses and kept paths against the formula and the official code's procedure."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dare_reward import estimate
+from dare_reward._outgoing import Sending, parts
+from dare_reward.errors import RequestError
+from dare_reward.estimators.rpc import BOUNDS, START, rpc
+from dare_reward.groups import Groups
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "rpc.json").read_text())["cases"]
+# Their fits end in another optimum under another release of SciPy, also in the official code.
+UNSTABLE = {"rpc-40", "rpc-43"}
+NAMES = {"mean": ("mean", False), "sum": ("sum", False), "mean_pruned": ("mean", True)}
+
+
+def arrays(rollouts):
+    names = {}
+    return Groups.of(
+        [[r["answer"] for r in rollouts]],
+        sum_logprob=[[r["sum_logprob"] for r in rollouts]],
+        num_tokens=[[r["num_tokens"] for r in rollouts]],
+        path=[[names.setdefault(r["path"], len(names)) for r in rollouts]],
+    )
+
+
+def official(logprobs):
+    """Which of these paths the official procedure keeps: the text of compute_rpc.py, in our own words."""
+    optimize, special = pytest.importorskip("scipy.optimize"), pytest.importorskip("scipy.special")
+    x = np.exp(np.array(logprobs))
+
+    def density(shape, scale):
+        return (shape / scale) * (x / scale) ** (shape - 1) * np.exp(-((x / scale) ** shape))
+
+    def cost(v):
+        return -np.sum(np.log(v[0] * density(v[1], v[2]) + (1 - v[0]) * density(v[3], v[4])))
+
+    with np.errstate(all="ignore"):
+        w, *pair = optimize.minimize(cost, list(START), bounds=BOUNDS).x
+        mean = [scale * special.gamma(1 + 1 / shape) for shape, scale in (pair[:2], pair[2:])]
+        parts = [w * density(*pair[:2]), (1 - w) * density(*pair[2:])]
+        high = parts[0 if mean[0] >= mean[1] else 1] / sum(parts)
+        return [not (p < 1 - p and value < x.mean()) for p, value in zip(high, x, strict=True)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_golden(name):
+    probability, prune = NAMES[name]
+    for case in GOLDEN:
+        if (expected := case["expected"].get(name)) is None or (prune and case["id"] in UNSTABLE):
+            continue
+        groups = arrays(case["rollouts"])
+        found = rpc(groups, probability=probability, prune=prune)
+        total = sum(expected["masses"].values())
+        shares = dict(zip(groups.text_A, found.support_A["p_hat"], strict=True))
+        assert shares == pytest.approx({a: m / total for a, m in expected["masses"].items()}, rel=1e-9), case["id"]
+        assert [a for a, is_label in zip(groups.text_A, found.label_A, strict=True) if is_label] == expected["label"]
+        if prune:
+            assert found.keep_R[groups.valid_R].tolist() == expected["kept"], case["id"]
+
+
+def generated(count, seed=7):
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        size = int(random.integers(2, 40))
+        path = random.integers(0, max(2, size // 2), size)
+        tokens = 1 + path % 9
+        yield [
+            {
+                "answer": "abcd"[p % 4],
+                "path": str(p),
+                "num_tokens": int(t),
+                "sum_logprob": float(-t * (0.05 + 0.3 * (p % 7))),
+            }
+            for p, t in zip(path, tokens, strict=True)
+        ]
+
+
+def test_the_kept_paths_are_those_of_the_official_procedure():
+    for rollouts in generated(200):
+        found = rpc(arrays(rollouts)).keep_R.tolist()
+        assert found == official([r["sum_logprob"] / r["num_tokens"] for r in rollouts])
+
+
+def test_the_order_of_rollouts_does_not_matter():
+    random = np.random.default_rng(3)
+    for rollouts in generated(50):
+        order = random.permutation(len(rollouts))
+        one, other = (
+            rpc(arrays(rows), probability="sum", prune=False) for rows in (rollouts, [rollouts[i] for i in order])
+        )
+        assert np.asarray(one.rewards_R)[order] == pytest.approx(other.rewards_R)
+
+
+def request(*rollouts):
+    return [
+        {"rollouts": [dict(zip(("answer", "sum_logprob", "num_tokens", "path"), r, strict=True)) for r in rollouts]}
+    ]
+
+
+def test_improbable_paths_are_compared_and_not_tied():
+    """exp(-6000) is 0 in floating point."""
+    groups = request(("1", -6000.0, 2000, "a"), ("2", -5990.0, 2000, "b"), ("1", -6000.0, 2000, "a"))
+    assert estimate(groups, method="perplexity_consistency").groups[0].rewards == (0.0, 1.0, 0.0)
+    shares = estimate(groups, method="perplexity_consistency", reward="share").groups[0].rewards
+    assert shares[1] == pytest.approx(1 / (1 + np.exp(-10)))
+
+
+def test_what_tells_paths_apart():
+    """`path` wins over `token_ids`, these over the text; without any of them the group is refused."""
+    base = {"answer": "1", "sum_logprob": -1.0, "num_tokens": 2}
+    best = {**base, "answer": "2", "sum_logprob": -0.7, "path": "z"}
+
+    def label(*ways):
+        groups = [{"rollouts": [*({**base, **way} for way in ways), best]}]
+        return estimate(groups, method="perplexity_consistency").groups[0]
+
+    assert label({"path": "a"}, {"path": "a"}).pseudo_label == "2"
+    assert label({"path": "a"}, {"path": "b"}).pseudo_label == "1"
+    assert label({"token_ids": [1, 2]}, {"token_ids": [1, 2]}).pseudo_label == "2"
+    assert label({"token_ids": [1, 2]}, {"token_ids": [1, 3]}).pseudo_label == "1"
+    assert label({"text": "x 1"}, {"text": "y 1"}).pseudo_label == "1"
+    assert label({"text": "x 1"}, {"text": "x 1"}).pseudo_label == "2"
+    assert label({}, {}).error.code == "missing_probability"
+
+
+def test_bad_probabilities():
+    with pytest.raises(RequestError) as error:
+        estimate(request(("1", 0.5, 2, "a")), method="rpc")
+    assert error.value.loc[-3:] == ("rollouts", 0, "sum_logprob")
+    missing = request(("1", -1.0, 2, "a"), ("1", None, 2, "b"), ("2", -0.1, 2, "c"))
+    (group,) = estimate(missing, method="perplexity_consistency").groups
+    assert group.error.code == "missing_probability"
+    assert "rollouts 1" in group.error.message
+    (group,) = estimate(missing, method="perplexity_consistency", missing="vote").groups
+    assert group.rewards == (1.0, 1.0, 0.0)
+    assert "missing_probability" in group.flags
+    (group,) = estimate(
+        request(("1", -1.0, 2, "a"), ("1", -1.5, 2, "a"), ("2", -3.0, 2, "c")), method="perplexity_consistency"
+    ).groups
+    assert "path_probability" in group.flags
+
+
+def test_a_client_sends_a_digest_of_the_path_and_the_same_rewards_come_of_it():
+    """Neither tokens nor texts travel; a method that needs no path gets none."""
+    rollouts = [
+        {"text": f"so \\boxed{{{a}}}", "token_logprobs": [-x] * 3, "token_ids": ids}
+        for a, x, ids in ((1, 0.5, [1, 2, 3]), (1, 0.5, [1, 2, 3]), (2, 0.3, [4, 5, 6]), (1, 0.5, [1, 2, 4]))
+    ]
+    groups = [{"rollouts": rollouts}]
+
+    def sent(method):
+        (part,) = parts(
+            groups, {"method": method, "params": {}}, sending=Sending(), max_groups=9, json_bytes=9**9, frame_bytes=9**9
+        )
+        return json.loads(part.content)["groups"]
+
+    plain = sent("perplexity_consistency")
+    assert [r["path"] == plain[0]["rollouts"][0]["path"] for r in plain[0]["rollouts"]] == [True, True, False, False]
+    assert not {"text", "token_ids", "token_logprobs"} & plain[0]["rollouts"][0].keys()
+    one, other = (estimate(g, method="perplexity_consistency").groups[0].rewards for g in (groups, plain))
+    assert one == other
+    assert "path" not in sent("ttrl")[0]["rollouts"][0]
