@@ -21,9 +21,13 @@ class Engine:
     """Right in 3 of 8 completions, with half the entropy; the wrong ones agree, so the vote is wrong."""
 
     made, asked, broken = [], [], False
+    chat_template = "{{ messages }}"
 
     def __init__(self, **options):
         Engine.made.append(options)
+
+    def get_tokenizer(self):
+        return self
 
     def chat(self, conversations, sampling, use_tqdm):
         assert not use_tqdm
@@ -44,7 +48,7 @@ class Engine:
         good = i % 8 < 3
         values = (0.2 if good else 0.4) + 0.05 * rng.random(5)
         ids = list(range(5))
-        rows = [{t: types.SimpleNamespace(rank=int(r))} for t, r in zip(ids, encode(values), strict=True)]
+        rows = [{t: types.SimpleNamespace(rank=int(r), logprob=-0.5)} for t, r in zip(ids, encode(values), strict=True)]
         text = f"so \\boxed{{{right if good else 'A' if right == 'B' else '999'}}}"
         return types.SimpleNamespace(text=text, token_ids=ids, logprobs=rows, finish_reason="stop")
 
@@ -101,7 +105,7 @@ def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
 
 def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, source, tmp_path):
     out = tmp_path / "rollouts.jsonl"
-    main(arguments(source, out, "--prompts", "3", "--route", "completions"))
+    main(arguments(source, out, "--prompts", "3", "--no-chat"))
     known = {p.id: p for p in load("math-500", source)}
     for line in out.read_text().splitlines():
         group = json.loads(line)
@@ -218,6 +222,115 @@ def test_the_draw_is_seeded(vllm, source, tmp_path):
         main(arguments(source, out, "--prompts", "5", "--seed", str(seed)))
         drawn.append([json.loads(line)["group_id"] for line in out.read_text().splitlines()])
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+CAPITALS = [
+    {"id": "a", "family": "capital", "prompt": "Capital of Ukraine?", "label": "Kyiv", "kind": "text", "accepted": ["Kyiv", "Kiev"]},
+    {"id": "b", "family": "capital", "prompt": "Capital of Mali?", "label": "Bamako", "kind": "text", "asked": "Mali:"},
+]  # fmt: skip
+
+
+@pytest.fixture
+def capitals(vllm, tmp_path, monkeypatch):
+    """Your own questions, and an engine that answers each with these lines in turn."""
+    lines = ["Kiev", " kyiv\n", "Lviv", "I do not know", "Bamako", "Bamako.", "Segou", ""]
+    complete = vllm.completion
+
+    def completion(self, i, right, rng):
+        made = complete(self, i, right, rng)
+        made.text = lines[i % 8]
+        return made
+
+    monkeypatch.setattr(vllm, "completion", completion)
+    monkeypatch.setattr(vllm, "output", lambda self, text, sampling: self.asked.append((text, sampling)) or types.SimpleNamespace(
+        outputs=[self.completion(i, "x", np.random.default_rng(1)) for i in range(sampling.n)]))  # fmt: skip
+    path = tmp_path / "capitals.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in CAPITALS))
+    return path
+
+
+def own(path, out, *more):
+    return ["measure", "--model", "m", "--data", str(path), "--out", str(out), "--rollouts", "8", *more]
+
+
+def test_your_own_questions(vllm, capitals, tmp_path):
+    out = tmp_path / "r.jsonl"
+    more = ["--no-chat", "--as-is", "--prefix", "Q: Peru?\\nA: Lima\\n", "--stop", "\\n", "--stop", "Q:"]
+    assert main(own(capitals, out, *more)) in {0, 1}
+    assert {text for text, _ in vllm.asked} == {"Q: Peru?\nA: Lima\nCapital of Ukraine?", "Q: Peru?\nA: Lima\nMali:"}
+    assert vllm.asked[0][1].stop == ["\n", "Q:"]
+    groups = {g["group_id"]: g for g in map(json.loads, out.read_text().splitlines())}
+    assert [groups[k]["prompt"] for k in "ab"] == ["Capital of Ukraine?", "Capital of Mali?"]
+    assert (groups["a"]["label"], groups["a"]["kind"]) == ("Kyiv", "text")
+    assert (groups["a"]["meta"]["family"], groups["a"]["meta"]["accepted"]) == ("capital", ["Kiev"])
+    assert [r["correct"] for r in groups["a"]["rollouts"]] == [True, True] + [False] * 6  # every accepted spelling
+    assert "correct" not in groups["b"]["rollouts"][0]  # its label says it all
+    data = read_labelled(str(out))
+    by_name = dict(zip(("a", "b") if out.read_text().startswith('{"group_id": "a"') else ("b", "a"), np.split(data.correct_R, 2), strict=True))  # fmt: skip
+    assert by_name["a"].tolist() == [1, 1] + [0] * 6
+    assert by_name["b"].tolist() == [0] * 4 + [1, 1, 0, 0]
+
+
+def test_the_instruction_is_added_unless_it_is_as_is(vllm, capitals, tmp_path):
+    main(own(capitals, tmp_path / "r.jsonl"))
+    assert sum("\\boxed{}" in text for text, _ in vllm.asked) == 1  # not to what a row says is asked
+    assert "Mali:" in {text for text, _ in vllm.asked}
+
+
+@pytest.mark.parametrize("more", [["--as-is"], ["--prefix", "Q: "], ["--stop", "Q:"], ["--no-chat"], ["--tokens"]])
+def test_each_of_these_settings_tells_files_apart(vllm, capitals, tmp_path, capsys, more):
+    out = tmp_path / "r.jsonl"
+    main(own(capitals, out, *more))
+    before, asked = out.read_bytes(), len(vllm.asked)
+    assert main(own(capitals, out, *more)) in {0, 1}
+    assert len(vllm.asked) == asked  # the file is known again
+    capsys.readouterr()
+    assert main(own(capitals, out)) == 2
+    assert "not sampled with this" in capsys.readouterr().err
+    assert out.read_bytes() == before
+
+
+def test_tokens(vllm, capitals, tmp_path):
+    out = tmp_path / "r.jsonl"
+    main(own(capitals, out, "--tokens", "--as-is"))
+    rollout = json.loads(out.read_text().splitlines()[0])["rollouts"][0]
+    assert rollout["token_ids"] == [0, 1, 2, 3, 4]
+    assert rollout["token_logprobs"] == [-0.5] * 5
+    assert len(rollout["token_entropies"]) == 5
+    assert "mean_entropy" not in rollout
+    assert read_labelled(str(out)).groups.columns["sum_logprob"][0] == -2.5
+
+
+def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(vllm, "chat_template", None)
+    assert main(own(capitals, tmp_path / "r.jsonl")) == 2
+    assert "--no-chat" in capsys.readouterr().err
+    assert main(own(capitals, tmp_path / "r.jsonl", "--no-chat")) in {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"prompt": "Q?"}, "row 1 lacks a question or an answer"),
+        ({"prompt": "Q?", "label": "A", "kind": "prose"}, "row 1: kind"),
+        ({"prompt": "Q?", "label": "A", "accepted": "A"}, "row 1: accepted must be a list"),
+        ({"prompt": "Q?", "label": ["A", "B"]}, "row 1: a label is one answer"),
+        ({"prompt": "Q?", "label": "A", "asked": 3}, "row 1: asked must be"),
+        ({"prompt": "Q?", "label": "A", "id": "a"}, "'a'"),
+    ],
+)
+def test_a_row_that_means_nothing_is_named(vllm, tmp_path, capsys, row, words):
+    path = tmp_path / "own.jsonl"
+    path.write_text(json.dumps(CAPITALS[0]) + "\n" + json.dumps(row) + "\n")
+    assert main(own(path, tmp_path / "r.jsonl")) == 2
+    assert words in capsys.readouterr().err
+    assert vllm.made == []
+
+
+def test_a_long_run_says_how_long(vllm, source, tmp_path, capsys):
+    main(arguments(source, tmp_path / "r.jsonl", "--prompts", "30"))
+    said = [line for line in capsys.readouterr().err.splitlines() if "of 30 prompts" in line]
+    assert ["min left" in line for line in said] == [False] * 15 + [True] * 14 + [False]
 
 
 def test_without_vllm_or_with_nonsense(source, tmp_path, capsys, monkeypatch):

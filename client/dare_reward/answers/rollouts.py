@@ -56,9 +56,9 @@ def read_answers(
     unmarked: Annotated[
         Unmarked,
         Param(
-            "a text that announces no answer votes for the one value that its last sentence states, if it was not cut "
-            "off (sentence, math only), for nothing (none), or for its last number or choice letter (number, flagged "
-            "guessed_answer)",
+            "a text that announces no answer votes, if it was not cut off, for the one value that its last sentence "
+            "states or, of kind text, the one short line that it is (sentence); for nothing (none); or for its last "
+            "number or choice letter (number, flagged guessed_answer)",
             source="ours",
         ),
     ] = "sentence",

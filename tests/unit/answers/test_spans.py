@@ -40,7 +40,7 @@ def test_the_span_is_where_the_answer_is_read(text, kind):
     start = text.index("»")
     expected = (start, text.index("«") - 1)
     assert answer_span(plain, lambda t: extract(t, kind=kind).answer) == expected
-    rollouts = [{"text": plain}, {"text": "nothing"}]
+    rollouts = [{"text": plain}, {"text": "Let me see"}]
     group = dare_reward.estimate([{"kind": kind, "rollouts": rollouts}], method="ttrl", spans=True).groups[0]
     assert group.answer_spans == (expected, None)
     assert "no_span" not in group.flags

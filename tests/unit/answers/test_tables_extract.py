@@ -452,6 +452,21 @@ def test_announced_by_kind(text, kind, answer):
 
 
 @each(
+    ("text", "answer"),
+    [
+        (" Sydney", "Sydney"), ("Sydney.\n", "Sydney."), ("went", "went"), ("not guilty", "not guilty"), ("false", "false"), ("São Paulo", "São Paulo"),
+        ("It is Sydney", "It is Sydney"), ("Sydney\nMelbourne", None), ("", None), ("Which one?", None), ("I guess Sydney", None), ("Let me think", None),
+        ("So Lima is the answer.", None), ("The answer is not Lima.", None), ("The city is:", None), ("It isn't Lima", None), ("x" * 61, None),
+    ],
+)  # fmt: skip
+def test_a_reply_of_one_short_line(text, answer):
+    """A small model that was shown bare answers: 703 of 704 of its rollouts were without one."""
+    assert extract(text, kind="text", unmarked="sentence").answer == answer
+    assert extract(text, kind="text").answer is None
+    assert extract(text, kind="text", unmarked="sentence", closed_only=True).answer is None
+
+
+@each(
     ("text", "kind", "answer"),
     [
         ("It was 3 or 1,234, or", "math", "1,234"), ("It is -3.5 here", "math", "-3.5"), ("It is .5 here", "math", ".5"), ("none", "math", None), ("I think B or C maybe", "choice", "C"), ("A cat I saw", "choice", None),

@@ -1,24 +1,30 @@
-"""Benchmarks from local JSON or JSONL files: questions, labels, options, and the prompt that asks them."""
+"""Benchmarks and your own questions from local files: questions, labels, options, and the prompt that asks them."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from dare_reward.answers import Kind, extract
 from dare_reward.errors import ConfigError, RequestError
+from dare_reward.inputs import KINDS
 
 from ..launch.data import letter_of, read_rows
 
-__all__ = ["BENCHMARKS", "Benchmark", "BenchmarkProblem", "load", "prompt"]
+__all__ = ["BENCHMARKS", "Benchmark", "BenchmarkProblem", "load", "load_own", "prompt"]
 
 MATH_SUFFIX = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
 CHOICE_SUFFIX = "\n\nPlease reason step by step, and put the letter of your final answer within \\boxed{}."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+QUESTION = ("problem", "question", "prompt", "Problem", "Question")
+ANSWER = ("answer", "Answer", "label", "expected_answer", "solution")
+IDS = ("unique_id", "question_id", "id", "ID", "Record ID")
+_OWN = ("kind", "accepted", "asked", "options", "choices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +34,29 @@ class Benchmark:
     name: str
     title: str
     kind: Kind
-    question: tuple[str, ...] = ("problem", "question", "prompt", "Problem", "Question")
-    answer: tuple[str, ...] = ("answer", "Answer", "label", "expected_answer", "solution")
-    ids: tuple[str, ...] = ("unique_id", "question_id", "id", "ID", "Record ID")
+    question: tuple[str, ...] = QUESTION
+    answer: tuple[str, ...] = ANSWER
+    ids: tuple[str, ...] = IDS
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkProblem:
-    """One question with its label; `options` for multiple choice."""
+    """One question with its label.
+
+    options    of multiple choice
+    accepted   further answers that are right
+    asked      what the model is sent, where that is not the question
+    meta       the other columns of a file of your own
+    """
 
     id: str
     question: str
     label: str
     kind: Kind
     options: tuple[str, ...] | None = None
+    accepted: tuple[str, ...] = ()
+    asked: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
@@ -67,16 +82,55 @@ def load(name: str, path: Path, *, limit: int | None = None) -> list[BenchmarkPr
     if not problems:
         raise RequestError(f"{path}: no rows", code="empty")
     if len({p.id for p in problems}) < len(problems):  # ids of a file that are no ids
-        problems = [BenchmarkProblem(str(i), p.question, p.label, p.kind, p.options) for i, p in enumerate(problems)]
+        problems = [replace(p, id=str(i)) for i, p in enumerate(problems)]
     return problems
 
 
-def prompt(problem: BenchmarkProblem) -> str:
-    """The question as it is asked."""
+def load_own(path: Path) -> list[BenchmarkProblem]:
+    """Your questions, in the file's order. RequestError names the row, the rule and the fix.
+
+    A row has a `prompt` and a `label`; `kind` (math), `accepted`, `asked`, `options` and `id` if it likes. `prompt`,
+    `label` and `id` may have the usual names of benchmarks; every other column becomes `meta`.
+    """
+    problems = [_own(row, i, path) for i, row in enumerate(read_rows(path))]
+    if repeated := [n for n, count in Counter(p.id for p in problems).items() if count > 1]:
+        raise RequestError(
+            f"{path}: {len(repeated)} ids come twice, {repeated[0]!r} first: give each row its own", code="id"
+        )
+    return problems
+
+
+def _own(row: Mapping[str, Any], index: int, path: Path) -> BenchmarkProblem:
+    where = f"{path}: row {index}"
+    kind: Any = row.get("kind") or ("choice" if row.get("options") else "math")
+    if kind not in KINDS:
+        raise RequestError(f"{where}: kind {kind!r} must be one of {', '.join(KINDS)}", code="kind")
+    accepted = row.get("accepted") or []
+    if not isinstance(accepted, list) or not all(isinstance(a, str) and a.strip() for a in accepted):
+        raise RequestError(f"{where}: accepted must be a list of texts", code="accepted")
+    asked = row.get("asked")
+    if not (asked is None or (isinstance(asked, str) and asked)):
+        raise RequestError(f"{where}: asked must be the text that the model is sent", code="asked")
+    own = Benchmark("own", "your questions", kind, ("prompt", *QUESTION), ("label", *ANSWER))
+    if isinstance(_first(row, own.answer), list):
+        raise RequestError(f"{where}: a label is one answer; write the others into accepted", code="label")
+    problem = _problem(own, row, index, path)
+    return replace(
+        problem,
+        kind=kind,
+        accepted=tuple(a for a in accepted if a != problem.label),
+        asked=asked,
+        meta={k: v for k, v in row.items() if k not in {*own.question, *own.answer, *own.ids, *_OWN}},
+    )
+
+
+def prompt(problem: BenchmarkProblem, *, as_is: bool = False) -> str:
+    """The question as it is asked; `as_is`: without the instruction to reason and to box the answer."""
+    suffix = "" if as_is else MATH_SUFFIX if problem.options is None else CHOICE_SUFFIX
     if problem.options is None:
-        return problem.question + MATH_SUFFIX
+        return problem.question + suffix
     listed = "\n".join(f"{letter}. {text}" for letter, text in zip(LETTERS, problem.options, strict=False))
-    return f"{problem.question}\n\n{listed}{CHOICE_SUFFIX}"
+    return f"{problem.question}\n\n{listed}{suffix}"
 
 
 def _problem(benchmark: Benchmark, row: Mapping[str, Any], index: int, path: Path) -> BenchmarkProblem:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import random
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -17,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.analysis.preflight import preflight
+from dare_reward.answers import grade
+from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.calibrate import report
 from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import read_labelled, refuse_repeats
@@ -24,7 +28,7 @@ from dare_reward.errors import ConfigError, RequestError
 
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import mean, token_entropies
-from .benchmarks import BENCHMARKS, BenchmarkProblem, load, prompt
+from .benchmarks import BENCHMARKS, BenchmarkProblem, load, load_own, prompt
 
 __all__ = ["MeasurePlan", "groups_of", "register", "written"]
 
@@ -38,8 +42,13 @@ settings, but does not look at --engine."""
 class MeasurePlan:
     """What the model is asked, and how. A file of rollouts belongs to one of these.
 
-    data   the benchmark, and a digest of its questions and answers: ids alone do not tell two files apart
-    seed   of the draw and of the engine
+    data     the benchmark, and a digest of its questions and answers: ids alone do not tell two files apart
+    seed     of the draw and of the engine
+    chat     by the model's chat template; else the bare text, which a base model goes on with
+    as_is    without the instruction to reason and to box the answer
+    prefix   stands before every prompt: answered examples
+    stop     texts at which a rollout ends
+    tokens   each token's id, entropy and log-probability are written
     """
 
     model: str
@@ -49,7 +58,11 @@ class MeasurePlan:
     temperature: float = 1.0
     top_p: float = 0.95
     max_tokens: int = 3072
-    route: str = "chat"
+    chat: bool = True
+    as_is: bool = False
+    prefix: str = ""
+    stop: tuple[str, ...] = ()
+    tokens: bool = False
 
 
 def register(subparsers: Any) -> None:
@@ -67,7 +80,11 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument("--model", required=True, help="A name or a folder that vLLM can load.")
     parser.add_argument(
-        "--data", required=True, metavar="BENCHMARK=FILE", help=f"Labelled prompts of {', '.join(BENCHMARKS)}."
+        "--data",
+        required=True,
+        metavar="FILE",
+        help="Your questions, a row each: prompt, label, and if you like kind, accepted (further right answers), asked "
+        f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(BENCHMARKS)}.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
     parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
@@ -85,10 +102,33 @@ def register(subparsers: Any) -> None:
         "--max-tokens", type=int, default=usual.max_tokens, help="The most new tokens of a rollout (default: 3072)."
     )
     parser.add_argument(
-        "--route",
-        choices=["chat", "completions"],
-        default=usual.route,
-        help="Apply the chat template, or send the bare prompt.",
+        "--chat",
+        action=argparse.BooleanOptionalAction,
+        default=usual.chat,
+        help="Ask by the model's chat template; --no-chat sends the bare text, which a base model goes on with.",
+    )
+    parser.add_argument(
+        "--as-is", action="store_true", help="Add no instruction to reason and to put the answer into \\boxed{}."
+    )
+    parser.add_argument(
+        "--prefix",
+        type=_unescaped,
+        default=usual.prefix,
+        metavar="TEXT",
+        help="Put this before every prompt; \\n is a line break.",
+    )
+    parser.add_argument(
+        "--stop",
+        type=_unescaped,
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="End a rollout where it says this; \\n is a line break. You may repeat it.",
+    )
+    parser.add_argument(
+        "--tokens",
+        action="store_true",
+        help="Write each token's id, entropy and log-probability, not their means alone.",
     )
     add_seed(parser, "The seed of the draw, of vLLM and of the bootstrap")
     parser.add_argument(
@@ -114,7 +154,11 @@ def run(arguments: argparse.Namespace) -> int:
         temperature=arguments.temperature,
         top_p=arguments.top_p,
         max_tokens=arguments.max_tokens,
-        route=arguments.route,
+        chat=arguments.chat,
+        as_is=arguments.as_is,
+        prefix=arguments.prefix,
+        stop=tuple(arguments.stop),
+        tokens=arguments.tokens,
     )
     engine = dict(map(_engine, arguments.engine))
     chosen = _drawn(problems, arguments.prompts, arguments.seed)
@@ -133,13 +177,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _loaded(data: str) -> tuple[str, list[BenchmarkProblem]]:
-    """The benchmark's name, and its problems without those that ask the same again."""
+    """The benchmark's name ("own" for your questions), and its problems without those that ask the same again."""
     name, equals, path = data.partition("=")
-    if not equals:
-        raise RequestError(f"--data {data}: write BENCHMARK=FILE with one of {', '.join(BENCHMARKS)}", code="data")
+    if Path(data).is_file():
+        name, problems = "own", load_own(Path(data))
+    elif equals:
+        problems = load(name, Path(path))
+    else:
+        raise RequestError(
+            f"--data {data}: there is no such file. Write FILE for your questions, or BENCHMARK=FILE with one of "
+            f"{', '.join(BENCHMARKS)}",
+            code="data",
+        )
     first: dict[str, BenchmarkProblem] = {}
-    for problem in load(name, Path(path)):
-        first.setdefault(prompt(problem), problem)
+    for problem in problems:
+        first.setdefault(problem.asked or prompt(problem), problem)
     return name, list(first.values())
 
 
@@ -166,11 +218,16 @@ def written(path: Path, plan: MeasurePlan) -> set[str]:
         before = group.get("meta", {}).get("sampling") if isinstance(group, dict) else None
         if not isinstance(before, dict):
             raise ConfigError(f"{path} holds other groups than `dare-reward measure` writes: choose another --out")
-        if changed := sorted(k for k, v in asdict(plan).items() if before.get(k) != v):
+        if changed := sorted(k for k, v in _written_as(plan).items() if before.get(k) != v):
             flags = ", ".join(f"--{k.replace('_', '-')}" for k in changed)
             raise ConfigError(f"{path} was not sampled with this {flags}: choose another --out")
         out.add(group["group_id"])
     return out
+
+
+def _written_as(plan: MeasurePlan) -> dict[str, Any]:
+    """The plan as it comes back from a file."""
+    return asdict(plan) | {"stop": list(plan.stop)}
 
 
 def _sample(path: Path, problems: Sequence[BenchmarkProblem], plan: MeasurePlan, engine: Mapping[str, Any]) -> None:
@@ -179,10 +236,21 @@ def _sample(path: Path, problems: Sequence[BenchmarkProblem], plan: MeasurePlan,
     with path.open("a", encoding="utf-8") as file:
         if torn:  # what a cut left behind stays on a line of its own
             file.write("\n")
+        begun = time.monotonic()  # the engine starts within the first call, which a forecast leaves out
         for done, group in enumerate(groups_of(problems, plan, engine), 1):
             file.write(json.dumps(group) + "\n")
             file.flush()
-            print(f"{done} of {len(problems)} prompts", file=sys.stderr)  # noqa: T201
+            if done == AT_ONCE:
+                begun = time.monotonic()
+            print(f"{done} of {len(problems)} prompts{_left(done, len(problems), begun)}", file=sys.stderr)  # noqa: T201
+
+
+def _left(done: int, of: int, begun: float) -> str:
+    """How long the rest will take, from the prompts after the first call: there the engine was loaded."""
+    measured = done - AT_ONCE
+    if measured < AT_ONCE or done == of:
+        return ""
+    return f", about {math.ceil((time.monotonic() - begun) / measured * (of - done) / 60)} min left"
 
 
 def groups_of(
@@ -195,20 +263,23 @@ def groups_of(
         raise ConfigError("measure needs vLLM; run pip install '.[trainer]' in your checkout") from None
     turn_on("temperature")
     llm = vllm.LLM(model=plan.model, **engine)
+    if plan.chat and getattr(llm.get_tokenizer(), "chat_template", None) is None:
+        raise ConfigError(f"{plan.model} has no chat template: add --no-chat")
     sampling = vllm.SamplingParams(
         n=plan.rollouts,
         temperature=plan.temperature,
         top_p=plan.top_p,
         max_tokens=plan.max_tokens,
+        stop=list(plan.stop),
         logprobs=0,  # what the entropies ride on
     )
     for start in range(0, len(problems), AT_ONCE):
         part = problems[start : start + AT_ONCE]
-        if plan.route == "chat":
-            asked = [[{"role": "user", "content": prompt(p)}] for p in part]
-            outputs = llm.chat(asked, sampling, use_tqdm=False)
+        asked = [plan.prefix + (p.asked or prompt(p, as_is=plan.as_is)) for p in part]
+        if plan.chat:
+            outputs = llm.chat([[{"role": "user", "content": text}] for text in asked], sampling, use_tqdm=False)
         else:
-            outputs = llm.generate([prompt(p) for p in part], sampling, use_tqdm=False)
+            outputs = llm.generate(asked, sampling, use_tqdm=False)
         for problem, output in zip(part, outputs, strict=True):
             yield _group(problem, output.outputs, plan)
 
@@ -218,24 +289,48 @@ def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasureP
         "group_id": problem.id,
         "kind": problem.kind,
         **({"options": [chr(65 + i) for i in range(len(problem.options))]} if problem.options else {}),
-        "prompt": prompt(problem),
+        "prompt": problem.question if problem.asked else prompt(problem, as_is=plan.as_is),
         "label": problem.label,
         "entropy_source": "exact",
         "entropy_mode": "temperature",
-        "meta": {"sampling": asdict(plan)},
-        "rollouts": [_rollout(c) for c in completions],
+        "meta": {
+            **problem.meta,
+            **({"accepted": problem.accepted} if problem.accepted else {}),
+            "sampling": asdict(plan),
+        },
+        "rollouts": [_rollout(c, problem, plan) for c in completions],
     }
 
 
-def _rollout(completion: Any) -> dict[str, Any]:
+def _rollout(completion: Any, problem: BenchmarkProblem, plan: MeasurePlan) -> dict[str, Any]:
     """Text and mean entropy; a completion without a token has no entropy and no answer."""
-    entropy = mean(token_entropies(completion))
-    return {
-        "text": completion.text,
-        **({} if entropy is None else {"mean_entropy": entropy}),
-        "num_tokens": len(completion.token_ids),
-        "finish_reason": completion.finish_reason,
-    }
+    entropies = token_entropies(completion)
+    entropy = mean(entropies)
+    rollout: dict[str, Any] = {"text": completion.text, "finish_reason": completion.finish_reason}
+    if plan.tokens and entropy is not None:
+        rollout["token_ids"] = list(completion.token_ids)
+        rollout["token_entropies"] = [round(float(h), 6) for h in entropies]
+        rollout["token_logprobs"] = [
+            round(min(row[token].logprob, 0.0), 6)
+            for token, row in zip(completion.token_ids, completion.logprobs, strict=True)
+        ]
+    else:
+        rollout |= {} if entropy is None else {"mean_entropy": entropy}
+        rollout["num_tokens"] = len(completion.token_ids)
+    if problem.accepted:
+        rollout["correct"] = _is_right(rollout, problem)
+    return rollout
+
+
+def _is_right(rollout: Mapping[str, Any], problem: BenchmarkProblem) -> bool:
+    """Its answer, read as a group's are by default, is the label or a further accepted answer."""
+    (extraction,) = read_answers([rollout], silent=[False], kind=problem.kind, options=None)
+    answer = extraction.answer
+    return answer is not None and any(grade(answer, a, kind=problem.kind) for a in (problem.label, *problem.accepted))
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
 def _engine(text: str) -> tuple[str, Any]:

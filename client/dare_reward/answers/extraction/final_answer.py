@@ -26,7 +26,7 @@ from .final_turn import final_turn, questions
 from .program_output import announced_literal, marked_literal
 from .prose_values import plain_content
 from .statements import concluding_value, said_in_words
-from .unannounced import unannounced_letter, unannounced_value
+from .unannounced import lone_line, unannounced_letter, unannounced_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,8 +103,9 @@ def extract(
     5. Without any of these, a reply that is nothing but a letter, an option, a number or a maths span.
 
     `closed_only`: the rollout hit its length limit, so only 2 counts. `unmarked`: what is taken at last from a text
-    that announces nothing: with "sentence" (math) the one value that its last sentence states, with source "sentence";
-    with "number" the last number (math) or bare letter (choice), with source "fallback".
+    that announces nothing: with "sentence" the one value that its last sentence states (math) or the whole reply if it
+    is one short line (text), with source "sentence"; with "number" the last number (math) or bare letter (choice), with
+    source "fallback".
     """
     letters = option_letters(options) if kind == "choice" else ()
     turn = final_turn(text, open_think=open_think)
@@ -236,6 +237,8 @@ def _unmarked(text: str, kind: Kind, letters: tuple[str, ...], unmarked: Unmarke
         return Extraction(letter, "fallback")
     if unmarked == "sentence" and kind == "math" and (value := concluding_value(text)) is not None:
         return Extraction(value, "sentence")
+    if unmarked == "sentence" and kind == "text" and (line := lone_line(text)) is not None:
+        return Extraction(line, "sentence")
     if unmarked == "number" and kind == "math" and (numbers := _NUMBER.findall(text)):
         return Extraction(numbers[-1].rstrip(","), "fallback")
     return None

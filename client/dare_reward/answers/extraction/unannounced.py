@@ -1,4 +1,4 @@
-"""Answers without an announcement that still say one thing: the whole reply is "B" or "42", its last line "**(C)**".
+"""Answers without an announcement that still say one thing: the reply "B", "42" or "Sydney", a last line "**(C)**".
 
 Also small letters behind an announcement: "Answer: b" is B, unless the text itself labels statements "a) … d)".
 """
@@ -15,11 +15,13 @@ from ..markup import undecorated
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["stands_alone", "unannounced_letter", "unannounced_value"]
+__all__ = ["lone_line", "stands_alone", "unannounced_letter", "unannounced_value"]
 
 REPLY = 200  # characters of a reply that is an option and nothing else
+LONE = 60  # characters of a reply in words that is its answer
 LINE = 24  # characters of a last line that is a letter and its dress
 
+_TALKS = pattern(r"\b(?:i|we|let|maybe|perhaps|sorry|answers?)\b|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
 _DRESSED = pattern(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
 _SAYS_MORE = pattern(
     r"\b(?:wrong|incorrect|not|no|false|true|fails?|excluded|eliminated|impossible|cannot|could|might|may|maybe|perhaps"
@@ -115,6 +117,12 @@ def _closing(line: str, letters: Sequence[str]) -> str | None:
     if match is None or _EITHER.search(line) or (match["open"] is None) != (match["close"] is None):
         return None
     return match["letter"] if match["letter"] in letters else None
+
+
+def lone_line(text: str) -> str | None:
+    """A reply that is one line of a few words, "Sydney": a model that was shown bare answers gives one."""
+    line = text.strip()
+    return line if 0 < len(line) <= LONE and "\n" not in line and not _TALKS.search(line) else None
 
 
 def unannounced_value(text: str) -> str | None:
