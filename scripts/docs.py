@@ -38,6 +38,8 @@ def service() -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout
         line = process.stdout.readline()
+        if not line:
+            raise SystemExit("no service: `dare-reward serve` failed, see above")
         try:
             yield line.strip().rpartition("//")[2]
         finally:
@@ -50,7 +52,7 @@ def output(command: str, address: str) -> str:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")} | own
     real = ["bash", "-c", f"exec 2>&1\n{command.replace(ADDRESS, address)}"]
     found = subprocess.run(real, cwd=ROOT, env=environment, check=False, text=True, stdout=subprocess.PIPE)
-    if found.returncode and "--table" in command:
+    if found.returncode and ("--table" in command or "--markdown" in command):
         raise SystemExit(f"{command} failed:\n{found.stdout}")
     return CLOSING.sub("", found.stdout).rstrip().replace(address, ADDRESS)
 
@@ -172,7 +174,7 @@ def group_inputs_table() -> Iterator[tuple[str, ...]]:
 
     yield "field of the group", "methods that read it"
     for name in GROUP_FIELDS:
-        if readers := [m.name for m in methods().values() if name in m.inputs and not m.defaults]:
+        if readers := [m.name for m in methods().values() if name in m.inputs and not (m.defaults or m.experimental)]:
             yield f"`{name}`", ", ".join(f"`{r}`" for r in readers)
 
 

@@ -1,5 +1,8 @@
 """Settings of all tests, and groups that carry every input, so that tests can run over all methods."""
 
+import importlib
+from importlib.metadata import EntryPoint
+
 import numpy as np
 import pytest
 from fields import group_numbers
@@ -11,6 +14,9 @@ from dare_reward.methods import find
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
+registry = importlib.import_module("dare_reward.methods")  # the package has a function of this name
+
+# What methods have no default for: those of research too, which run through these tests where it is installed.
 REQUIRED = {
     "restrain": {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0},
     "jury_rl": {"c": 0.5},
@@ -75,3 +81,14 @@ def full_groups():
 @pytest.fixture(scope="session")
 def needed_params():
     return params_of
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    """The method `guess` of tests/plugin.py, installed by another package's entry point."""
+    entry = EntryPoint(name="guess", value="plugin", group=registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    registry.methods.cache_clear()
+    yield entry
+    monkeypatch.undo()
+    registry.methods.cache_clear()

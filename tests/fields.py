@@ -12,7 +12,6 @@ OTHERS: dict[str, Any] = {
     "object": {"mine": 1},
     "options": 4,
     "rollouts": [{"answer": "1"}],
-    "verdicts": {"1": True, "2": None},
 }
 
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
-Type = Literal["float", "int", "bool", "text", "choice", "object", "rollouts", "options", "verdicts"]
+Type = Literal["float", "int", "bool", "text", "choice", "object", "rollouts", "options"]
 
 # More than any vocabulary can give (ln V = 12 for 150,000 tokens): above it is a unit error, and sums stay finite.
 MAX_ENTROPY: Final = 1000.0
@@ -61,7 +61,6 @@ Counts = Sequence[int] | NDArray[Any] | None
 Flags = Sequence[bool] | NDArray[np.bool_] | None
 Rows = Sequence[Sequence[float]] | NDArray[Any] | None
 Options = Sequence[str] | int | None
-Verdicts = Mapping[str, bool | None] | None
 Source = Literal["exact", "topk", "logprob"]
 Mode = Literal["temperature", "raw", "unknown"]
 
@@ -219,16 +218,13 @@ class Group(TypedDict, total=False):
         ),
     ]
     reference: Annotated[Text, Input("for methods that need a reference answer", seen=True)]
-    prompt_weight: Annotated[Number, Input("u_x of restrain", ge=0, le=1e6, seen=True)]
+    prompt_weight: Annotated[Number, Input("weight of the prompt, for methods that take one", ge=0, le=1e6, seen=True)]
     entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]
     entropy_mode: Annotated[Mode | None, Input("distribution that they are of")]
     method: Annotated[Text, Input("the group's own method; default: the request's")]
     params: Annotated[
         Mapping[str, Any] | None,
         Input("parameters of it: beside the request's if it has the request's method, else alone"),
-    ]
-    verdicts: Annotated[
-        Verdicts, Input("an external check's word on answers: true, false, or null where it could not tell")
     ]
     rollouts: Required[
         Annotated[
@@ -256,7 +252,6 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
         Count: "int",
         Counts: "int",
         Options: "options",
-        Verdicts: "verdicts",
         Mapping[str, Any]: "object",
         Mapping[str, Any] | None: "object",
         Sequence[Rollout]: "rollouts",
@@ -302,7 +297,6 @@ class Field:
             "object": "an object",
             "rollouts": "a list of at least one rollout",
             "options": "a list of letters or their number",
-            "verdicts": "an object of true, false or null by answer",
         }
         low = "" if self.ge is None else f" >= {self.ge:.10g}"
         high = "" if self.le is None else f"{' and' if low else ''} <= {self.le:.10g}"

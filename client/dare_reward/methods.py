@@ -2,7 +2,8 @@
 
 A method is a pure function `f(groups, *, parameters) -> Estimate` in a module of `dare_reward.estimators`, with a
 `METHODS` tuple beside it that names it. Adding one is one file: the registry finds it, and validation, `GET /methods`,
-the command line and the documentation are made from its entry and its signature.
+the command line and the documentation are made from its entry and its signature. Other packages add modules by entry
+points of the group `dare_reward.methods`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import json
 import pkgutil
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from .answers import ANSWERS_VERSION
 from .answers.rollouts import ANSWER_SPECS
-from .errors import RequestError, unknown_value
+from .errors import ConfigError, RequestError, unknown_value
 from .estimators.method import Method
 from .params import Spec, resolve
 
@@ -48,19 +50,31 @@ EXPERIMENTAL = Spec(
 )
 
 
+GROUP: Final = "dare_reward.methods"
 # What people call a method: accepted wherever a method is named; the reply has the method's own name.
 OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"majority": "ttrl", "majority_vote": "ttrl"})
 
 
 @cache
 def methods() -> Mapping[str, Method]:
-    """Every method by name: dare and its presets, then in the order of their modules."""
+    """Every method by name: dare and its presets, the others in the order of their modules, those of other packages.
+
+    ConfigError if another package brings a name that is taken.
+    """
     estimators = importlib.import_module(".estimators", __package__)
     modules = [
         importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)
     ]
     modules.sort(key=lambda module: not module.__name__.endswith(".dare"))
-    return MappingProxyType({m.name: m for module in modules for m in getattr(module, "METHODS", ())})
+    found = {m.name: m for module in modules for m in getattr(module, "METHODS", ())}
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+        for method in entry.load().METHODS:
+            if method.name in found or method.name in OTHER_NAMES:
+                raise ConfigError(
+                    f"{entry.value} brings a method {method.name!r}, which is there: uninstall one of both"
+                )
+            found[method.name] = method
+    return MappingProxyType(found)
 
 
 def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:

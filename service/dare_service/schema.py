@@ -94,8 +94,6 @@ def _value(field: Field) -> Any:
         return Literal[field.choices]
     if field.type == "options":
         return list[str] | int
-    if field.type == "verdicts":
-        return dict[str, bool | None]
     if field.type == "object":
         return dict[str, Any]
     if field.length:

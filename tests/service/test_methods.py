@@ -27,12 +27,12 @@ def test_advantages_shadows_and_seeds_equal_in_process_bit_for_bit(service, full
         ("/reward?advantage=nosuch", "unknown advantage"),
         ("/reward?seed=-1", "seed"),
         ("/reward?method=cocov&advantage=grpo", "normalise"),
-        ("/reward?method=t3rl", "allow_experimental"),
-        ("/reward?shadow=t3rl", "allow_experimental"),
+        ("/reward?method=guess", "allow_experimental"),
+        ("/reward?shadow=guess", "allow_experimental"),
         ("/reward?method=scope&seed=1&seed=2", "twice"),
     ],
 )
-def test_what_is_refused(service, full_groups, url, word):
+def test_what_is_refused(plugin, service, full_groups, url, word):
     response = service.post({"groups": full_groups(count=1)}, url)
     assert response.status_code == 422
     assert word in response.json()["detail"]
@@ -53,15 +53,15 @@ def test_a_seed_is_a_parameter_or_of_the_request(service, full_groups):
     assert both.status_code == 422
 
 
-def test_experimental_methods_by_url(service, full_groups):
-    response = service.post({"groups": full_groups()}, "/reward?method=t3rl&allow_experimental=true")
+def test_experimental_methods_by_url(plugin, service, full_groups):
+    response = service.post({"groups": full_groups()}, "/reward?method=guess&allow_experimental=true")
     assert response.status_code == 200
-    assert response.json()["method"] == "t3rl"
+    assert response.json()["method"] == "guess"
 
 
-@pytest.mark.parametrize("method", ["dare", "spine", "co_rewarding_1", "cocov"])
+@pytest.mark.parametrize("method", ["dare", "guess_tokens", "co_rewarding_1", "cocov"])
 @pytest.mark.parametrize("detail", ["full", "rewards"])
-def test_a_reply_may_be_a_frame(service, full_groups, needed_params, method, detail):
+def test_a_reply_may_be_a_frame(plugin, service, full_groups, needed_params, method, detail):
     sent = [*full_groups(), {"group_id": "bare", "rollouts": [{"answer": "1"}]}]
     body = {"method": method, "params": needed_params(method), "groups": sent}
     response = service.post(body, f"/reward?detail={detail}", headers=ACCEPT)
@@ -70,10 +70,10 @@ def test_a_reply_may_be_a_frame(service, full_groups, needed_params, method, det
     found = Reply.from_frame(response.content)
     assert found.groups == plain.groups
     if detail == "full":
-        assert (found.groups[0].token_mask is not None) == (method == "spine")
+        assert (found.groups[0].token_mask is not None) == (method == "guess_tokens")
 
 
-def test_methods_lists_what_people_choose_by(service):
+def test_methods_lists_what_people_choose_by(plugin, service):
     listed = {m["name"]: m for m in service.get("/methods").json()["methods"]}
     assert listed.keys() == methods().keys()
     for name, entry in listed.items():

@@ -199,7 +199,7 @@ SHAPES = {
             f"method={method}",
             {"topk_logprobs": ("F32", [4, 0], b""), "lengths": LENGTHS},
         )
-        for method in ("deepconf", "spine", "scope")
+        for method in ("deepconf", "scope")
     },
     "no rows of 2^62": (
         "method=deepconf",

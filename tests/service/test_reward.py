@@ -90,13 +90,13 @@ def test_frames_carry_every_methods_inputs_bit_for_bit(service, full_groups, nee
     assert found.groups == dare_reward.estimate(sent, method=method, **params).groups
 
 
-def test_frames_and_json_carry_masks(service, full_groups, needed_params):
+def test_frames_and_json_carry_masks(plugin, service, full_groups, needed_params):
     sent = full_groups()
     for group in sent:
         for rollout in group["rollouts"]:
             count = len(rollout["token_entropies"])
             rollout["token_mask"] = [i % 3 != 1 for i in range(count)]
-    for method in ("dare", "spine", "deepconf", "scope", "compass", "em_rl_sequence", "intuitor"):
+    for method in ("dare", "guess_tokens", "deepconf", "scope", "em_rl_sequence", "intuitor"):
         params = needed_params(method)
         local = dare_reward.estimate(sent, method=method, **params)
         assert all(g.error is None for g in local.groups)

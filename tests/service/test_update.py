@@ -51,16 +51,14 @@ def test_both_forms_equal_in_process(service, full_groups, name):
 
 
 @pytest.mark.parametrize("advantage", [None, "grpo", "reinforce_pp"])
-def test_mixed_requests_equal_in_process(service, full_groups, advantage):
+def test_mixed_requests_equal_in_process(plugin, service, full_groups, advantage):
     sent = sent_groups(full_groups)
     sent[1] |= {"method": "gt"}
     sent[3] |= {"method": "empo", "params": {"share_of": "valid"}}
-    sent[4] |= {"method": "t3rl", "params": {"allow_experimental": True}, "verdicts": {"1": True, "2": None}}
-    for rollout in sent[4]["rollouts"]:
-        del rollout["verified"]
+    sent[4] |= {"method": "guess", "params": {"allow_experimental": True}}
     body = {"method": "dare", "params": {"alpha": 0.2}, **({"advantage": advantage} if advantage else {})}
     local = dare_reward.estimate(sent, method="dare", alpha=0.2, advantage=advantage)
-    assert [g.method for g in local.groups] == ["dare", "gt", "dare", "empo", "t3rl"]
+    assert [g.method for g in local.groups] == ["dare", "gt", "dare", "empo", "guess"]
     same(Reply.from_json(service.post({**body, "groups": sent}).json()), local)
     reply = service.post(pack({**body, "groups": sent}, {}), headers=FRAME)
     same(Reply.from_frame(reply.content), local)
@@ -114,7 +112,7 @@ def test_every_method_is_listed_and_says_whether_it_is_offered(service):
     assert listed.keys() == dare_reward.methods().keys()
     assert listed["gmae"]["offered"]
     assert listed["gmae"]["advantages"]
-    assert not listed["compass"]["offered"]
+    assert not listed["rlpr"]["offered"]
 
 
 def test_spans_come_with_texts(service, full_groups):

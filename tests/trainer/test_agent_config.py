@@ -92,7 +92,6 @@ def test_shadow_methods(tmp_path, text):
     ("settings", "words"),
     [
         ({"method": "cocov"}, "cocov returns advantages and OpenRLHF would normalise them again"),
-        ({"method": "restrain"}, "restrain returns advantages and OpenRLHF"),
         ({"method": "ddrl"}, "ddrl trains on a selection of rollouts, and OpenRLHF trains on every rollout"),
         ({"shadow": ("nosuch",)}, "shadow: unknown method. Known: dare"),
         ({"shadow": ("ttrl", "ttrl")}, "shadow: is a list of different names"),

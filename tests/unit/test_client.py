@@ -601,7 +601,11 @@ def test_version_is_exported():
 @pytest.mark.parametrize("tokens", [False, True])
 def test_every_method_over_the_wire_is_what_it_is_in_process(method, tokens, full_groups, needed_params):
     sent, params = full_groups(), needed_params(method)
-    asked = {"advantage": None if method in {"restrain", "cocov"} else "rloo", "shadow": ["ttrl", "rent"], "seed": 4}
+    asked = {
+        "advantage": None if methods()[method].output == "advantages" else "rloo",
+        "shadow": ["ttrl", "rent"],
+        "seed": 4,
+    }
     wire = Wire()
     with Client(transport=wire, send_tokens=tokens) as client:
         found = client.reward(sent, method=method, **asked, **params)
@@ -768,11 +772,14 @@ def test_a_reply_that_was_crossed_once_is_asked_for_again():
     assert len(set(posts)) == 2
 
 
-def test_what_a_reply_may_leave_open():
+def test_what_a_reply_may_leave_open(plugin):
     """A rollout that only votes has no advantage; one that sent no tokens has no mask; a failed group has neither."""
     rollouts = [{"answer": a, "token_entropies": [0.1, 3.0]} for a in "112"]
     sent = [{"rollouts": [*rollouts, {"answer": "2", "trained": False}]}, {"rollouts": [{"answer": "1"}]}]
-    for asked in ({"method": "spine", "allow_experimental": True}, {"method": "dare", "missing_entropy": "error"}):
+    for asked in (
+        {"method": "guess_tokens", "allow_experimental": True},
+        {"method": "dare", "missing_entropy": "error"},
+    ):
         reply = client().reward(sent, advantage="grpo", **asked)
         assert reply.groups == estimate(sent, advantage="grpo", **asked).groups
         assert reply.groups[0].advantages is None or reply.groups[0].advantages[3] is None
@@ -1173,7 +1180,7 @@ def test_a_batch_that_only_its_groups_ask_for_is_not_split(own, asked):
         assert c.reward(sent[:2], advantage="gmae", **asked).groups
         plain = [{k: v for k, v in g.items() if k not in {"method", "params"}} for g in sent]
         with pytest.raises(RequestError, match="over all rollouts"):
-            c.reward(plain, method="gmae", advantage="gmae", shadow=["t3rl"], allow_experimental=True)
+            c.reward(plain, method="gmae", advantage="gmae", shadow=["ttrl"])
 
 
 def test_groups_with_a_method_of_their_own_are_pinned_one_by_one():

@@ -62,9 +62,9 @@ def test_bad_lines_and_groups_are_named(tmp_path, capsys):
     assert ["dare", "1/2"] in [row[:2] for row in rows(out)]
 
 
-def test_unknown_and_experimental_methods_are_refused(tmp_path, capsys):
+def test_unknown_and_experimental_methods_are_refused(plugin, tmp_path, capsys):
     assert main(["compare", write(tmp_path, SPLIT), "--methods", "dare,nosuch"]) == 2
-    assert main(["compare", write(tmp_path, SPLIT), "--methods", "dare,t3rl"]) == 2
+    assert main(["compare", write(tmp_path, SPLIT), "--methods", "dare,guess"]) == 2
     assert "allow_experimental" in capsys.readouterr().err
 
 
@@ -89,4 +89,4 @@ def test_advantages_compare_with_rewards():
 
 def test_a_shadow_with_required_parameters_is_refused():
     with pytest.raises(RequestError, match="not a shadow"):
-        dare_reward.estimate([SPLIT], method="t3rl", shadow=["restrain"], allow_experimental=True)
+        dare_reward.estimate([SPLIT], method="ttrl", shadow=["calibrated_vote"])

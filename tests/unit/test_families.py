@@ -7,7 +7,6 @@ import pytest
 
 import dare_reward
 from dare_reward.cli import main
-from dare_reward.errors import RequestError
 
 
 def score(rollouts, method, group=(), **params):
@@ -27,11 +26,10 @@ def said(text, **columns):
 # --- confidence ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["deepconf", "scope", "compass"])
+@pytest.mark.parametrize("method", ["deepconf", "scope"])
 def test_one_candidate_per_token_is_refused(method):
     rollouts = said("12", topk_logprobs=[[[-1.0]], [[-2.0]]], token_entropies=[[0.1], [0.1]], step_ends=[[1], [1]])
-    params = {"allow_experimental": True} if method == "compass" else {}
-    error = score(rollouts, method, **params).error
+    error = score(rollouts, method).error
     assert error.code == "topk"
     assert "surprisal" in error.message
 
@@ -80,54 +78,6 @@ def test_scope_counts_steps_among_the_generated_tokens():
             1.0,
             0.0,
         )
-
-
-def test_compass_sign_decides_who_is_sure():
-    steady, shaky = np.log([[0.6, 0.1]] * 4).tolist(), np.log([[0.9, 0.05], [0.4, 0.3]] * 2).tolist()
-    rollouts = said("ab", topk_logprobs=[steady, shaky], token_entropies=[[1.0] * 4] * 2)
-    assert score(rollouts, "compass", allow_experimental=True).pseudo_label == "a"
-    assert score(rollouts, "compass", allow_experimental=True, conf_sign=1).pseudo_label == "b"
-    path = score(rollouts, "compass", allow_experimental=True).rewards
-    assert path[0] == pytest.approx(1 + 0.5)
-    assert path[1] == pytest.approx((0.85 + 0.1) / 2)
-
-
-# --- spine -----------------------------------------------------------------------------------------------------------
-
-
-def spine(rollouts, **params):
-    return score(rollouts, "spine", allow_experimental=True, **params)
-
-
-def test_spine_leave_one_out():
-    entropies = [[0.1, 0.2]] * 4
-    assert spine(said("aab.", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 0.0, 0.0)
-    assert spine(said("aab.", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 0.0, 0.0)
-    assert spine(said("aaab", token_entropies=entropies), leave_one_out=True).rewards == (1.0, 1.0, 1.0, 0.0)
-    assert spine(said("aabb", token_entropies=entropies)).rewards == (1.0, 1.0, 0.0, 0.0)
-    assert spine(said("a", token_entropies=entropies), leave_one_out=True).rewards == (0.0,)
-
-
-def test_spine_otsu_parts_two_clusters():
-    group = spine(said("a", token_entropies=[[0.1, 2.0, 0.12, 0.11, 2.1, 0.1]]), mask="otsu")
-    assert group.token_mask == ((False, True, False, False, True, False),)
-    flat = spine(said("a", token_entropies=[[0.5, 0.5]]), mask="otsu")
-    assert flat.token_mask == ((True, True),)
-
-
-def test_spine_mad_band():
-    entropies = [[1.0, 2.0, 3.0, 4.0, 9.0]]
-    group = spine(said("a", token_entropies=entropies), fraction=1.0, band="mad")
-    assert group.diagnostics["band_high"] == 3.0
-    assert group.diagnostics["band_low"] == pytest.approx(3.0 - 1.4826)
-    wide = spine(said("a", token_entropies=[[0.1, 1.0, 5.0, 9.0]]), fraction=1.0, band="mad")
-    assert wide.diagnostics["band_low"] == 0.0
-
-
-def test_spine_never_marks_a_tool_token():
-    rollout = {"answer": "1", "token_entropies": [9.0, 0.1, 0.2, 0.3], "token_mask": [False, True, True, True]}
-    group = spine([rollout, {"answer": "1", "token_entropies": [0.3, 0.2]}], fraction=0.3)
-    assert group.token_mask == ((False, False, False, True), (True, False))
 
 
 # --- labels, novelty, pairs ------------------------------------------------------------------------------------------
@@ -187,44 +137,6 @@ def test_answers_of_both_groups_are_compared_as_answers():
 
 # --- advantages ------------------------------------------------------------------------------------------------------
 
-KNOWN = {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 0.7, "allow_experimental": True}
-
-
-def test_restrain_needs_its_constants():
-    with pytest.raises(RequestError, match="missing: k, sigma, kappa, delta"):
-        score(said("ab"), "restrain", allow_experimental=True)
-
-
-def test_restrain_penalises_scattered_groups():
-    group = score(said("abc"), "restrain", {"prompt_weight": 0.5}, **KNOWN)
-    assert group.advantages == pytest.approx((-0.35,) * 3)
-    assert "penalised" in group.flags
-    assert group.rewards is None
-
-
-@pytest.mark.parametrize("sigma", [1e-320, 1e-200, 1e200, 1e308])
-def test_restrain_takes_every_width(sigma):
-    known = {**KNOWN, "k": 0.5, "sigma": sigma}
-    for answers in ("ab", "abc", "aab"):
-        group = score(said(answers), "restrain", prompt_weights="current", **known)
-        assert all(np.isfinite(a) for a in group.advantages)
-
-
-def test_restrain_prompt_weights():
-    given = score(said("aab"), "restrain", {"prompt_weight": 0.25}, **KNOWN)
-    one = score(said("aab"), "restrain", prompt_weights="one", **KNOWN)
-    current = score(said("aab"), "restrain", prompt_weights="current", **KNOWN)
-    assert given.advantages == pytest.approx([0.25 * a for a in one.advantages])
-    weight = np.exp(-((2 / 3 - 1) ** 2) / 0.5)
-    assert current.advantages == pytest.approx([weight * a for a in one.advantages])
-    assert current.diagnostics["prompt_weight"] == pytest.approx(weight)
-    assert "prompt_weight" in score(said("aab"), "restrain", **KNOWN).error.message
-
-
-def test_restrain_normalises_over_the_trained_rollouts():
-    both = score(said("aab", trained=[True, True, False]), "restrain", prompt_weights="one", **KNOWN)
-    assert both.advantages == (0.0, 0.0, None)
-
 
 def test_cocov_verified_labels():
     rollouts = said("aabbc", pass_rate=[0.2, 0.2, 0.9, 0.9, 0.6], num_tokens=[5] * 5)
@@ -274,7 +186,7 @@ def test_a_certain_impossibility_is_zero():
 # --- uniform diagnostics ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["dare", "ttrl", "empo", "scrl", "t3rl"])
+@pytest.mark.parametrize("method", ["dare", "ttrl", "empo", "scrl"])
 def test_flags_about_entropies_are_the_same_for_every_method(method):
     params = {"allow_experimental": True} if method == "t3rl" else {}
     rollouts = said("112", mean_entropy=[0.001, 0.002, 1.5], verified=[0, 0, 0])

@@ -37,8 +37,8 @@ def method(request):
 
 
 def test_the_registry_holds_every_method_of_the_table():
-    table = """dare ttrl empo weighted_vote gt scrl rent em_rl_token em_rl_sequence intuitor compass scope spine evol_rl
-        co_rewarding_1 co_rewarding_2 self_harmony restrain cocov deepconf rlpr verifree t3rl"""
+    table = """dare ttrl empo weighted_vote gt scrl rent em_rl_token em_rl_sequence intuitor scope evol_rl
+        co_rewarding_1 co_rewarding_2 self_harmony cocov deepconf rlpr verifree"""
     assert set(table.split()) <= set(NAMES)
 
 

@@ -10,7 +10,7 @@ import dare_reward
 from dare_reward.advantages import ADVANTAGES
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
-from dare_reward.methods import config_id, find, methods, settle
+from dare_reward.methods import config_id, methods, settle
 from dare_reward.scoring import plan
 from dare_reward.scoring.score import score
 from dare_reward.scoring.update import Update
@@ -142,11 +142,11 @@ def test_shadows_and_diagnostics_of_a_mixed_request(full_groups):
         ({"params": {"truncated": "as_is"}}, "one for the whole request", ("groups", 1, "params")),
         ({"params": 3}, "must be an object", ("groups", 1, "params")),
         ({"method": 3}, "must be a string or null", ("groups", 1, "method")),
-        ({"method": "compass"}, "allow_experimental", ("groups", 1, "params", CONSENT)),
+        ({"method": "guess"}, "allow_experimental", ("groups", 1, "params", CONSENT)),
         ({"method": "cocov"}, r"advantages \(cocov\) and rewards \(ttrl\)", ("groups",)),
     ],
 )
-def test_what_is_refused(full_groups, own, words, loc):
+def test_what_is_refused(plugin, full_groups, own, words, loc):
     with pytest.raises(RequestError, match=words) as caught:
         dare_reward.estimate(groups(full_groups, g1=own), method="ttrl")
     assert caught.value.loc == loc
@@ -170,12 +170,12 @@ def test_an_error_of_a_group_stays_with_it(full_groups):
     assert all(g.error is None for p, g in enumerate(reply.groups) if p != 1)
 
 
-def test_a_reply_of_a_mixed_request_travels(full_groups):
-    sent = groups(full_groups, g1={"method": "gt"}, g2={"method": "spine", "params": {CONSENT: True}})
+def test_a_reply_of_a_mixed_request_travels(plugin, full_groups):
+    sent = groups(full_groups, g1={"method": "gt"}, g2={"method": "guess_tokens", "params": {CONSENT: True}})
     reply = dare_reward.estimate(sent, method="ttrl", selection="ddrl")
     assert dare_reward.Reply.from_json(json.loads(json.dumps(reply.to_json()))) == reply
     assert dare_reward.Reply.from_frame(reply.to_frame()) == reply
-    assert find("spine").experimental
+    assert reply.groups[2].token_mask is not None
 
 
 def test_each_configuration_is_settled_once(monkeypatch):
@@ -199,11 +199,3 @@ def test_a_method_s_other_name_is_the_request_s_method():
     sent = [{"rollouts": [{"answer": a} for a in "1122"], "method": name} for name in ("majority", "ttrl")]
     one, other = dare_reward.estimate(sent, method="majority", tie="all").groups
     assert one.rewards == other.rewards == (1.0, 1.0, 1.0, 1.0)
-
-
-def test_null_is_no_verdict_whatever_the_spelling():
-    sent = [{"rollouts": [{"answer": "1"}, {"answer": "2"}], "verdicts": {"1": True, "1.0": None}}]
-    assert dare_reward.estimate(sent, method="ttrl").groups[0].error is None
-    sent[0]["verdicts"]["1.0"] = False
-    with pytest.raises(RequestError, match="true and false for two spellings"):
-        dare_reward.estimate(sent, method="ttrl")

@@ -86,12 +86,12 @@ def test_a_shadow_that_lacks_inputs_says_so():
     assert reply.diagnostics["shadow"]["evol_rl"] == {"errors": 1.0}
 
 
-def test_experimental_shadows_need_consent():
+def test_experimental_shadows_need_consent(plugin):
     rollouts = [{"answer": "1", "verified": 1}, {"answer": "2", "verified": 0}]
     with pytest.raises(RequestError, match="allow_experimental"):
-        dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", shadow=["t3rl"])
-    reply = dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", shadow=["t3rl"], allow_experimental=True)
-    assert reply.groups[0].diagnostics["shadow"]["t3rl"]["pseudo_label"] == "1"
+        dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", shadow=["guess"])
+    reply = dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", shadow=["guess"], allow_experimental=True)
+    assert reply.groups[0].diagnostics["shadow"]["guess"]["pseudo_label"] == "1"
 
 
 @pytest.mark.parametrize("shadow", ["ttrl", ["ttrl", "ttrl"]])

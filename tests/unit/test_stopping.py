@@ -349,9 +349,7 @@ def test_what_is_wrong_is_said(options, words):
         dare_reward.settled(GROUP, **{"method": "dare", **options})
 
 
-@pytest.mark.parametrize(
-    "name", ["gt", "evol_rl", "compass", "spine", "rlpr", "verifree", "ddrl", *("co_rewarding_1", "self_harmony")]
-)
+@pytest.mark.parametrize("name", ["gt", "evol_rl", "rlpr", "verifree", "ddrl", *("co_rewarding_1", "self_harmony")])
 def test_a_method_that_no_rule_can_foresee_is_refused_before_a_run(name):
     """`rule_of` is what the adapters and the agent ask when they start; the message names methods that have a rule."""
     with pytest.raises(RequestError) as caught:

@@ -120,7 +120,7 @@ def _choice(m: Method) -> list[str]:
 
 
 def _input(f: Field) -> list[str]:
-    needing = [m.name for m in methods().values() if f.name in m.inputs and not m.defaults]
+    needing = [m.name for m in methods().values() if f.name in m.inputs and not (m.defaults or m.experimental)]
     gives = f"; gives {f.gives[0]}" if f.gives else ""
     return [f.name, f.rule, f.doc + gives, ", ".join(needing) or "-"]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress, pairwise
@@ -23,9 +23,8 @@ from ..answers import (
     classify,
     official_key,
 )
-from ..answers.classes import classes_of, one_with
+from ..answers.classes import classes_of
 from ..answers.effort import Effort
-from ..answers.keys import Key, canonical, key_of
 from ..answers.rollouts import READING, kind_of, option_tuple, read_answers
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
@@ -54,7 +53,7 @@ VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollout
 SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
 CHECKED: Final = tuple(
     f
-    for kind in ("choice", "float", "int", "rollouts", "text", "verdicts")
+    for kind in ("choice", "float", "int", "rollouts", "text")
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
@@ -154,8 +153,6 @@ def prepare(
     if "sum_logprob" in arrays:
         arrays["path"] = _paths(rollouts, arrays.get("token_ids"), sizes_P)
     classes, guessed_P, unread = _classify(groups, silent_R, options, params, effort)
-    if any(g.get("verdicts") for g in groups):
-        arrays["verdicts"] = _verdicts(groups, classes, options, params, verified=arrays.get("verified"), effort=effort)
     return Prepared(
         groups=Groups(
             sizes_P,
@@ -282,14 +279,6 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
         if not isinstance(value, str):
             raise RequestError("must be a string or null", loc=loc, code="type")
         limits.check_text(len(value), loc)
-    elif field.type == "verdicts":
-        if not isinstance(value, Mapping) or not all(
-            isinstance(k, str) and (v is None or isinstance(v, bool)) for k, v in value.items()
-        ):
-            raise RequestError(f"must be {field.rule}", loc=loc, code="type")
-        if len(value) > limits.rollouts:
-            raise LimitError(f"{len(value)} verdicts; at most {limits.rollouts} in one group", loc=loc, code="verdicts")
-        limits.check_text(max(map(len, value), default=0), loc)
     elif not (value in field.choices if field.type == "choice" else _is_number(field, value)):
         raise RequestError(f"must be {field.rule}", loc=loc, code="value")
 
@@ -438,79 +427,6 @@ def _view(
         tuple(chain.from_iterable(c.answers for c in classes)),
     )
     return View(flat, own_R)
-
-
-def _verdicts(
-    groups: Sequence[JSON],
-    classes: Sequence[Classes],
-    options: Sequence[tuple[str, ...] | None],
-    params: Mapping[str, Any],
-    *,
-    verified: object,
-    effort: Effort,
-) -> Floats:
-    """The group's verdict on each rollout's answer: 1, 0, or -1 where there is none; NaN in a group without verdicts.
-
-    A verdict is on all spellings of its answer, by the rules that answers are compared by, as if the group held it.
-    """
-    out, at = [], 0
-    for p, (group, found, letters) in enumerate(zip(groups, classes, options, strict=True)):
-        size, told = len(group["rollouts"]), group.get("verdicts") or {}
-        if told and isinstance(verified, np.ndarray) and not np.isnan(verified[at : at + size]).all():
-            raise RequestError(
-                "verdicts and verified of a rollout are two answers to one question: give one of them",
-                loc=("groups", p, "verdicts"),
-                code="conflict",
-            )
-        check = partial(effort.check, ("groups", p, "verdicts"))
-        words = _words(told, found, partial(_verdict_key, group=group, letters=letters, params=params), check)
-        if words is None:
-            raise RequestError(
-                "holds true and false for two spellings of one answer: give one verdict",
-                loc=("groups", p, "verdicts"),
-                code="conflict",
-            )
-        rest = -1.0 if told else np.nan
-        said = np.array([*(words.get(i, rest) for i in range(len(found.answers))), rest])
-        out.append(said[np.array(found.index, np.int64)])
-        at += size
-    return np.concatenate(out)
-
-
-def _words(
-    told: Mapping[str, bool | None],
-    found: Classes,
-    key_for: Callable[[str], Key | None],
-    after_each: Callable[[], None],
-) -> dict[int, float] | None:
-    """The verdict on each answer of a group that has one; None if two spellings of one answer have different ones."""
-    given: dict[Key, bool] = {}
-    declined = set[Key]()
-    for name, verdict in told.items():
-        after_each()
-        if (key := key_for(name)) is None:
-            continue
-        if verdict is None:
-            declined.add(key)
-        elif given.setdefault(key, verdict) != verdict:
-            return None
-    near: defaultdict[tuple[str, str], list[Key]] = defaultdict(list)
-    for key in found.keys:
-        near[key.kind, key.value].append(key)
-    others: defaultdict[Key, set[bool]] = defaultdict(set)
-    for key in given.keys() - set(found.keys):
-        for own in one_with(key, near[key.kind, key.value]):
-            others[own].add(given[key])
-    # A verdict on the answer itself, also null, comes before those on 5 cm and 5 m of a group with 5; these may differ.
-    words = {own: said.pop() for own, said in others.items() if len(said) == 1 and own not in declined} | given
-    return {i: float(words[key]) for i, key in enumerate(found.keys) if key in words}
-
-
-def _verdict_key(raw: str, *, group: JSON, letters: tuple[str, ...] | None, params: Mapping[str, Any]) -> Key | None:
-    """What the answers of the group are compared by, of the answer that a verdict names."""
-    if params.get("mode") == "ttrl_official":
-        return canonical(official_key(raw, kind=kind_of(group)), kind="exact") if raw else None
-    return key_of(raw, kind_of(group), letters, Rules(**{k: v for k, v in params.items() if k not in READING}))
 
 
 def _flat_index(classes: Sequence[Classes]) -> Ints:

@@ -681,7 +681,6 @@ async def test_the_keys_of_shadow_methods_are_constant_and_their_values_finite(a
     ("query", "words"),
     [
         ("method=cocov", "method: cocov returns advantages and OpenRLHF would normalise them again"),
-        ("method=restrain", "method: restrain returns advantages and OpenRLHF would normalise them again"),
         ("shadow=nosuch", "query.shadow: unknown method. Known: dare"),
     ],
 )

@@ -114,14 +114,14 @@ def test_what_json_cannot_say_is_null():
     assert b"\n" not in encoded({"a": "\n"})
 
 
-def test_token_masks_are_not_kept():
+def test_token_masks_are_not_kept(plugin):
     groups = [{"rollouts": [{"answer": "1", "token_entropies": [0.1, 0.2, 3.0]} for _ in range(4)]}]
-    found = scored(groups, {"allow_experimental": True}, method="spine")
+    found = scored(groups, {"allow_experimental": True}, method="guess_tokens")
     assert found.reply.groups[0].token_mask is not None
     ready = [encoded(group_json(g)) for g in found.reply.groups]
     (line,) = read(of_scored(found, groups, encoded=ready))
     assert line["token_mask"] is None
-    assert line["method"] == "spine"
+    assert line["method"] == "guess_tokens"
 
 
 def test_prepared_groups_have_a_line_too():

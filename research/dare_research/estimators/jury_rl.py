@@ -1,7 +1,7 @@
 """JURY-RL: the votes propose an answer, a proof disposes (arXiv:2604.25419). Experimental.
 
-A verdict has three values. True is a proof of the plurality's answer, which is then rewarded like TTRL's. False and
-null are no proof: a prover that fails says nothing. Then nobody is paid for agreeing, and what is left is spread over
+`verified` of 1 is a proof of the plurality's answer, which is then rewarded like TTRL's. 0 and nothing are no proof: a
+prover that fails says nothing. Then nobody is paid for agreeing, and what is left is spread over
 the other rollouts by their support among themselves, with a sum of zero.
 """
 
@@ -11,11 +11,11 @@ from typing import Annotated
 
 import numpy as np
 
-from ..groups import Groups
-from ..params import Param
-from .common import by_rollout
-from .method import Estimate, Method
-from .ttrl import majority
+from dare_reward.estimators.common import by_rollout
+from dare_reward.estimators.method import Estimate, Method
+from dare_reward.estimators.ttrl import majority
+from dare_reward.groups import Groups
+from dare_reward.params import Param
 
 __all__ = ["METHODS", "jury_rl"]
 
@@ -32,7 +32,7 @@ def jury_rl(
     """
     label_A = majority(groups)
     in_R = groups.spread(label_A, fill=False)
-    proved_R = in_R & ((groups.column("verified") > 0) | (groups.column("verdicts") > 0))
+    proved_R = in_R & (groups.column("verified") > 0)
     proved_P = groups.sum_rollouts(proved_R) > 0
     rest_P = groups.sum_rollouts(~in_R)
     share_R = ((groups.sizes_P - rest_P) / np.maximum(groups.sizes_P, 1))[groups.group_R]
@@ -51,7 +51,7 @@ METHODS = (
         summary="majority vote where its answer is proved, zero-sum residual support elsewhere",
         paper="arXiv:2604.25419",
         evidence="experimental",
-        requires=("answer", "verified|verdicts"),
+        requires=("answer", "verified"),
         cost="one verdict of a prover on the most voted answer of each prompt",
         unverified="z, the support of a residual answer (ours: its leave-one-out share), and c, which has no default",
     ),

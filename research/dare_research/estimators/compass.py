@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from ..groups import Groups
-from ..params import Param
-from ..segments import segment_means, segment_sums
-from .common import by_answer, share_of
-from .method import Estimate, Method
-from .trace_confidence import narrow_groups, top_two
+from dare_reward.estimators.common import by_answer, share_of
+from dare_reward.estimators.method import Estimate, Method
+from dare_reward.estimators.trace_confidence import narrow_groups, top_two
+from dare_reward.groups import Groups
+from dare_reward.params import Param
+from dare_reward.segments import segment_means, segment_sums
 
 __all__ = ["METHODS", "compass"]
 
