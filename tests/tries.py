@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -80,16 +81,26 @@ async def step(url: str, groups: int, size: int, *, run: str = "r", gap: float =
 
 
 @contextlib.contextmanager
-def service(*words: str, port: int = 0, wrapper: str = "", **environment: Any) -> Iterator[Any]:
-    """`dare-reward serve` with these words, as a process whose `.url` answers; `wrapper` is Python that runs before."""
+def service(
+    *words: str, port: int = 0, wrapper: str = "", held: socket.socket | None = None, **environment: Any
+) -> Iterator[Any]:
+    """`dare-reward serve` with these words, as a process whose `.url` answers; `wrapper` is Python that runs before.
+
+    held   the listening socket that a supervisor, such as systemd, holds and hands over
+    """
     env = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
     env |= {"RAY_ADDRESS": "local", "DARE_LOG": "error", **{k: str(v) for k, v in environment.items()}}
     code = f"{wrapper}\nimport sys; from dare_reward.cli import main; sys.exit(main())"
+    fds: tuple[int, ...] = ()
+    if held is not None:
+        fds = (held.fileno(),)
+        taken = f"os.dup2({fds[0]}, 3); os.environ |= {{'LISTEN_FDS': '1', 'LISTEN_PID': str(os.getpid())}}"
+        code = f"import os; {taken}\n{code}"
     command = [sys.executable, "-c", code, "serve", "--port", str(port), *words]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, pass_fds=fds)
     try:
         for line in process.stdout:  # Ray talks before
-            if match := re.search(r"listens on (http://\S+)", line):
+            if match := re.search(r"listens on (\S+)", line):
                 process.url = match.group(1)
                 break
         else:

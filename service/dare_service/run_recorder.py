@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,9 +29,15 @@ class RunRecorder:
     """One per process. Called on the threads that score; without a run log and a page it does nothing."""
 
     def __init__(self, settings: Settings, runs: Runs) -> None:
+        self._runs = runs
+        self.keeper: Link | None = None
+        self.set_up(settings)
+
+    def set_up(self, settings: Settings) -> None:
+        """Record as these settings say from now on. What an earlier keeper has is written by a thread."""
+        old, self.keeper = self.keeper, None
         self.asked = settings.logged_texts if settings.run_log else frozenset()
         self.logs = bool(settings.run_log)
-        self.keeper: Link | None = None
         if settings.run_log or settings.page == "on":
             setup = Setup(
                 folder=settings.run_log,
@@ -39,10 +46,12 @@ class RunRecorder:
                 max_age=settings.run_log_max_age,
                 page=settings.page == "on",
             )
-            self.keeper = Link(setup, lambda event, why: runs.warn("", event, why))
+            self.keeper = Link(setup, lambda event, why: self._runs.warn("", event, why))
         if settings.run_log and not _writable(settings.run_log):
             why = "DARE_RUN_LOG is no folder that can be written, and groups will be missing there"
-            runs.warn("", "run_log_unwritable", why, folder=settings.run_log)
+            self._runs.warn("", "run_log_unwritable", why, folder=settings.run_log)
+        if old is not None:
+            threading.Thread(target=old.close, name="last-keeper").start()
 
     def scored(
         self,
@@ -59,13 +68,14 @@ class RunRecorder:
         encoded   their replies, if they are JSON already
         key       what a repetition of the request has too
         """
-        if self.keeper is None:
+        keeper = self.keeper
+        if keeper is None:
             return
         try:
             record = of_scored(scored, groups, asked=self.asked, run=run, step=step, encoded=encoded, key=key)
-            self.keeper.add(record)
+            keeper.add(record)
         except Exception as error:  # noqa: BLE001  (a log never ends what it is a log of)
-            self.keeper.fail(len(groups), f"groups could not be logged: {type(error).__name__}: {error}")
+            keeper.fail(len(groups), f"groups could not be logged: {type(error).__name__}: {error}")
 
     @property
     def status(self) -> dict[str, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import Any
 
 from dare_reward.commands.command import TRAINING, add_command
@@ -51,9 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     from .settings import SettingsError, from_environment  # noqa: PLC0415
 
     try:
-        settings = from_environment(host=arguments.host, port=arguments.port)
+        read = partial(from_environment, host=arguments.host, port=arguments.port)
+        settings = read()
         if arguments.replicas is None:
-            return serve(settings)
+            return serve(settings, read)
         return _replicated(settings, arguments.replicas)
     except (SettingsError, ValueError) as error:
         sys.stderr.write(f"dare-reward serve: {error}\n")

@@ -9,11 +9,12 @@ import logging
 import math
 import os
 import resource
+import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import FrameType
@@ -26,7 +27,9 @@ from dare_reward import __version__
 from .app import State, create_app
 from .joins.delivery.tcp import notice_the_dead
 from .log import JSONLines, logger
-from .settings import SECRET, Settings, SettingsError, unread
+from .reload import reload
+from .settings import SECRET, Settings, SettingsError, from_environment, unread, with_file
+from .supervisor import Supervisor, inherited
 from .uvicorn_connection import BoundedConnection
 
 __all__ = ["address", "bind", "configured", "ready_the_process", "serve", "steady"]
@@ -37,9 +40,20 @@ ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 class Server(uvicorn.Server):
     """uvicorn closes its port at once on SIGTERM and then dies of the signal again; both look like a crash outside."""
 
-    def __init__(self, config: uvicorn.Config, state: State) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        state: State,
+        supervisor: Supervisor | None = None,
+        *,
+        held: bool = False,
+        read: Callable[[], Settings] = from_environment,
+    ) -> None:
         super().__init__(config)
         self.state = state
+        self.supervisor = supervisor or Supervisor({})
+        self.drain = 0.0 if held else state.settings.drain  # a held socket keeps who comes now for the next process
+        self.read = read
         self.stop_at = float("inf")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -48,14 +62,18 @@ class Server(uvicorn.Server):
         for listener in sockets or []:
             print(f"dare-reward listens on {address(listener)}", flush=True)
             _log_start(self.state.settings, address(listener))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload, self.state, self.read)
+        self.supervisor.tell("READY=1")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """The first signal starts draining, a second one ends at once."""
         self.force_exit = self.state.draining
-        self.stop_at = 0.0 if self.state.draining else time.monotonic() + self.state.settings.drain
+        self.stop_at = 0.0 if self.state.draining else time.monotonic() + self.drain
         self.state.draining = True
+        self.supervisor.tell("STOPPING=1")
 
     async def on_tick(self, counter: int) -> bool:
+        self.supervisor.alive(time.monotonic())
         if self.state.draining:
             self.state.stop_joins()
         if time.monotonic() >= self.stop_at:
@@ -63,15 +81,20 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def serve(settings: Settings) -> int:
-    """Bind, say where, and serve until told to stop."""
+def serve(settings: Settings, read: Callable[[], Settings] = from_environment) -> int:
+    """Take the supervisor's socket or bind one, say where, and serve until told to stop. `read` is asked at SIGHUP."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
     app = create_app(settings, alone=True)
-    listener = bind(settings)
+    held = inherited()
+    listener = bind(settings) if held is None else held
     ready_the_process(settings)  # from here on it is a server's: what a wrong setting ends has changed nothing
     config = configured(app)
-    _warn(settings, app.state.dare)
+    _warn(settings, listener, app.state.dare)
+    if held is not None:
+        _adopt(held, settings)
     _backlog(settings)
-    server, began = Server(config, app.state.dare), time.monotonic()
+    server = Server(config, app.state.dare, Supervisor(), held=held is not None, read=read)
+    began = time.monotonic()
     gc.freeze()  # what is loaded now lives for ever: a collection during a request need not look at it again
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(server.serve(sockets=[listener]))
@@ -112,28 +135,22 @@ def _log_start(settings: Settings, address: str) -> None:
     logger.info("start", extra={"fields": {**started, "settings": changed}})
 
 
-def _warn(settings: Settings, state: State) -> None:
+def _warn(settings: Settings, listener: socket.socket, state: State) -> None:
     """What an operator may not have meant."""
-    if sentences := unread():
+    if sentences := unread(with_file()):
         state.runs.warn("", "setting_ignored", " ".join(sentences))
-    if not settings.tokens and (why := _unprotected(settings)):
+    if not settings.tokens and (why := _unprotected(settings, listener, with_file())):
         state.runs.warn("", "no_token", f"{why}: set DARE_TOKEN")
 
 
-def _unprotected(settings: Settings, environment: Mapping[str, str] = os.environ) -> str:
+def _unprotected(settings: Settings, listener: socket.socket, environment: Mapping[str, str]) -> str:
     """What says that a service without a token should have one, or nothing."""
-    if not _is_loopback(settings.host):
-        return f"{settings.host} is reached from other machines, and anybody there may use it"
+    host = listener.getsockname()[0]
+    if listener.family != socket.AF_UNIX and not ipaddress.ip_address(host).is_loopback:
+        return f"{host} is reached from other machines, and anybody there may use it"
     if settings.trusted_proxies:
         return "DARE_TRUSTED_PROXIES names a proxy, and anybody who reaches the proxy may use the service"
     return "DARE_TOKEN is set but empty, so the service has no token" if "DARE_TOKEN" in environment else ""
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _end_threads(state: State, code: int) -> None:
@@ -204,7 +221,18 @@ def bind(settings: Settings) -> socket.socket:
     return listener
 
 
+def _adopt(held: socket.socket, settings: Settings) -> None:
+    """Give the supervisor's socket the options of ours. Its address and its queue are the supervisor's business."""
+    if held.family != socket.AF_UNIX:
+        notice_the_dead(held)
+    if settings.port or settings.host != Settings().host:
+        why = "the supervisor holds the socket: its unit says where to listen, and DARE_HOST and DARE_PORT do not"
+        logger.info("address", extra={"fields": {"address": address(held), "why": why}})
+
+
 def address(listener: socket.socket) -> str:
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{os.fsdecode(listener.getsockname())}"
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from dare_reward.errors import DareError, RequestError, misspelt_variables
@@ -15,7 +16,7 @@ from dare_reward.methods import read_line
 from dare_reward.runs.line import asked_for
 from dare_reward.scoring.request import Limits
 
-__all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", "unread"]
+__all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", "unread", "with_file"]
 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
@@ -23,7 +24,12 @@ SECRET = frozenset({"token"})  # never shown
 SHORTEST, LONGEST = 0.01, 86_400.0  # seconds
 SMALLEST, LARGEST = 64 << 10, 1 << 40  # bytes of what a request needs
 MANY = 1 << 30
-UNSAID = SECRET | {"host", "port", "run_log"}  # of /info, which needs no token: where on the machine things are
+UNSAID = SECRET | {
+    "host",
+    "port",
+    "run_log",
+    "env_file",
+}  # of /info, which needs no token: where on the machine things are
 
 
 class SettingsError(DareError, ValueError):
@@ -50,6 +56,11 @@ class Settings:
         "If set, every POST and what the page shows want `Authorization: Bearer <token>` or `?token=`; `/health`, "
         "`/ready`, `/info`, `/metrics`, `/methods` and the API's description stay open. Several, separated by spaces, "
         "are all accepted: rotate one by setting both, moving the clients, and dropping the old one.",
+    )
+    env_file: str = _setting(
+        "",
+        "File of lines `DARE_NAME=value`, read at the start and again at SIGHUP. What stands in it wins over the "
+        "environment. SIGHUP changes the tokens and the run log; the log says what waits for a restart.",
     )
     allowed_hosts: str = _setting(
         "",
@@ -256,7 +267,8 @@ class Settings:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
-    """Settings from `DARE_*`; `given` (a command line's flags) win over the environment."""
+    """Settings from `DARE_*` and DARE_ENV_FILE; `given` (a command line's flags) win over both."""
+    environment = with_file(environment)
     values = {}
     for f in fields(Settings):
         text = environment.get(f"DARE_{f.name.upper()}")
@@ -266,6 +278,26 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
     settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
     _check(settings)
     return settings
+
+
+def with_file(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    """The environment with what DARE_ENV_FILE holds; SettingsError for a file that cannot be read as one."""
+    name = environment.get("DARE_ENV_FILE", "")
+    if not name:
+        return environment
+    try:
+        lines = Path(name).read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"DARE_ENV_FILE: {name[:200]}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
+    own = {}
+    for number, line in enumerate(lines, 1):
+        key, is_set, value = line.strip().partition("=")
+        if not key or key.startswith("#"):
+            continue
+        if not is_set or not key.startswith("DARE_") or key == "DARE_ENV_FILE":
+            raise SettingsError(f"DARE_ENV_FILE: line {number} of {name[:200]} must be DARE_NAME=value")
+        own[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
+    return {**environment, **own}
 
 
 def _check(settings: Settings) -> None:

@@ -150,9 +150,8 @@ class BoundedConnection(Connection):
             if self._head_bytes + (len(data) if end < 0 else end) > self.settings.max_head_bytes:
                 self._refuse(431, f"a request's line and headers may hold {self.settings.max_head_bytes} bytes")
                 return
+        self._head_bytes += len(data)
         super().data_received(data)
-        if self._between:
-            self._head_bytes += len(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -165,7 +164,7 @@ class BoundedConnection(Connection):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._between = True
+        self._between, self._head_bytes = True, 0  # what of the next head came along is let in
 
     def _expect_head(self) -> None:
         if self._head_timer is None:

@@ -156,6 +156,53 @@ for away in (1, 2, 3, 4, 10, 60):
     row(f"kill -9, back after {away} s", name=f"kill_{away}", where=where)(
         partial(restarted, sign=signal.SIGKILL, away=away)
     )
+
+
+def held(bench: Bench, sign: int, away: float) -> str:
+    """The same where the supervisor holds the listening socket: who connects meanwhile waits for the next process."""
+    bench.__exit__()
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
+        process = bench.start(served, held=listener)
+
+        def disturb() -> None:
+            process.send_signal(sign)
+            process.wait()
+            time.sleep(away)
+            bench.start(served, held=listener)
+
+        return bench.step(process.url, disturb)
+
+
+row("SIGTERM, back after 10 s, the socket held", name="held_term_10", where=ONE)(
+    partial(held, sign=signal.SIGTERM, away=10)
+)
+row("kill -9, back after 10 s, the socket held", name="held_kill_10", where=ONE)(
+    partial(held, sign=signal.SIGKILL, away=10)
+)
+
+
+@row("SIGHUP in the middle of a step, which begins a run log", where=ONE)
+def reload(bench: Bench) -> str:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as served:
+        bench.__exit__()
+        file = Path(folder) / "settings"
+        file.touch()
+        process = bench.start(served, DARE_ENV_FILE=file)
+
+        def disturb() -> None:
+            file.write_text(f"DARE_RUN_LOG={folder}/runs\n")
+            process.send_signal(signal.SIGHUP)
+            while get(f"{process.url}/info")["run_log"] is None:
+                time.sleep(0.05)
+
+        return bench.step(process.url, disturb)
+
+
+@row("the machine restarts: the socket goes too, and both are back after 10 s", where=ONE)
+def reboot(bench: Bench) -> str:
+    return restarted(bench, signal.SIGTERM, 10)
+
+
 row("SIGTERM, another one at once", name="term")(partial(restarted, sign=signal.SIGTERM, away=0))
 
 

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 NGINX = (DEPLOY / "nginx.conf").read_text()
 UNIT = (DEPLOY / "dare-reward.service").read_text()
+SOCKET = (DEPLOY / "dare-reward.socket").read_text()
 MANIFEST = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 DEFAULTS = Settings()
 
@@ -78,6 +79,19 @@ def test_kubernetes_probes_what_the_service_has(service):
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
+def test_systemd_holds_the_socket_that_nginx_asks():
+    (address,) = re.findall(r"^ListenStream=(.+)$", SOCKET, re.MULTILINE)
+    assert address in NGINX
+    assert int(re.search(r"^Backlog=(\d+)$", SOCKET, re.MULTILINE)[1]) == DEFAULTS.backlog
+    assert "Requires=dare-reward.socket" in UNIT
+
+
+def test_the_unit_s_watchdog_outlasts_what_the_event_loop_may_do():
+    """One gigantic reply is written in seconds; a start takes seconds where the machine is busy."""
+    assert float(re.search(r"^WatchdogSec=(\d+)$", UNIT, re.MULTILINE)[1]) >= 60
+    assert re.search(r"^Type=notify$", UNIT, re.MULTILINE)
+
+
 # Programs
 
 
@@ -85,7 +99,9 @@ def test_kubernetes_probes_what_the_service_has(service):
 def test_systemd_reads_the_unit(tmp_path):
     unit = tmp_path / "dare-reward.service"
     unit.write_text(UNIT.replace("/opt/dare-reward/bin/dare-reward", sys.executable))
-    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True)
+    shutil.copy(DEPLOY / "dare-reward.socket", tmp_path)
+    both = [str(unit), str(tmp_path / "dare-reward.socket")]
+    done = subprocess.run(["systemd-analyze", "verify", *both], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -151,7 +167,9 @@ def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path
 
     def rollout(answer):
         sent = {"query": [f"2+2? The answer is {answer}."], "prompts": ["2+2?"], "labels": [""]}
-        return proxy.post("/reward?group_size=4&run=nginx&token=secret", json=sent).json()["rewards"]
+        reply = proxy.post("/reward?group_size=4&run=nginx&token=secret", json=sent)
+        assert reply.status_code == 200, reply.text
+        return reply.json()["rewards"]
 
     with ThreadPoolExecutor(4) as pool:
         rewards = list(pool.map(rollout, "4454"))

@@ -73,8 +73,9 @@ def test_compose_admits_as_many_connections_as_the_service_queues():
     assert REWARD["ulimits"]["nofile"]["soft"] > Settings().backlog
 
 
-def test_compose_ends_on_a_bad_setting():
-    assert REWARD["restart"] == "on-failure:3"
+def test_compose_starts_the_service_again_after_a_reboot():
+    """It ends with 0 at SIGTERM, and on-failure leaves it down when the daemon comes back."""
+    assert REWARD["restart"] == "unless-stopped"
 
 
 def test_compose_hands_through_every_setting_and_says_its_default():
