@@ -27,9 +27,9 @@ from dare_reward import __version__
 from .app import State, create_app
 from .joins.delivery.tcp import notice_the_dead
 from .log import JSONLines, logger
-from .reload import reload
+from .process.reload import reload
+from .process.supervisor import Supervisor, inherited
 from .settings import SECRET, Settings, SettingsError, from_environment, unread, with_file
-from .supervisor import Supervisor, inherited
 from .uvicorn_connection import BoundedConnection
 
 __all__ = ["address", "bind", "configured", "ready_the_process", "serve", "steady"]

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dare_service.process.supervisor import Supervisor, inherited
 from dare_service.settings import Settings, SettingsError, from_environment, with_file
-from dare_service.supervisor import Supervisor, inherited
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Final
 
-from .log import logger
-from .settings import SECRET, Settings, SettingsError
+from ..log import logger
+from ..settings import SECRET, Settings, SettingsError
 
 if TYPE_CHECKING:
-    from .app import State
+    from ..app import State
 
 __all__ = ["LIVE", "reload"]
 

@@ -12,7 +12,7 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import Final
 
-from .settings import SettingsError
+from ..settings import SettingsError
 
 __all__ = ["Supervisor", "inherited"]
 

@@ -1,0 +1,1 @@
+"""What a supervisor and an operator do with the running process."""
