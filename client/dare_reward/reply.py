@@ -90,6 +90,12 @@ class GroupReply:
     diagnostics: Mapping[str, Any] | None = None
     error: Problem | None = None
 
+    @property
+    def no_answer(self) -> Mapping[str, int]:
+        """Its rollouts without an answer, by the reasons of `answers.extraction.WHY_NONE`; "" without diagnostics."""
+        told: Mapping[str, int] = (self.diagnostics or NOTHING).get("no_answer") or NOTHING
+        return told or {"": (self.valid or ()).count(False)}
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

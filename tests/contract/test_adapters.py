@@ -20,6 +20,7 @@ import pytest
 import tokenizers
 
 import dare_reward
+from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.openrlhf import AnswerRules
 from dare_reward.runs import read_run
@@ -352,7 +353,7 @@ def test_rollouts_without_answers_are_warned_of_at_once_and_not_at_every_step(se
         r.getMessage() for r in caplog.records if "without an answer" in r.getMessage() and r.levelname == "WARNING"
     ]
     assert [w.split()[0] for w in warned] == ["4", "8", "16", "32"]
-    assert "no box and no other announced answer" in warned[0]
+    assert WHY_NONE["unannounced"] in warned[0]
     assert "this teaches nothing" in warned[0]
     scorer.score([common.group("h", rollouts("1")), *({**silent, "group_id": str(i)} for i in range(8))])
     assert "the policy learns from the others only" in caplog.text

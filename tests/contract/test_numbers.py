@@ -10,6 +10,9 @@ import pytest
 import dare_reward
 from dare_reward import numbers as registry
 from dare_reward.analysis import entropy_auroc, pass_at_k_interval
+from dare_reward.answers.extraction.final_answer import WHY_NONE
+from dare_reward.cli import main
+from dare_reward.commands.strange import signs
 from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber
 from dare_reward.openrlhf import GROUP, outcomes
 from dare_reward.report.book import RunBook
@@ -20,7 +23,7 @@ from dare_reward.runs.log import encoded
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import scored
-from dare_reward.stacks.report import numbers
+from dare_reward.stacks.report import numbers, watch_answers
 from dare_service.keeper.feed import Feed
 from dare_service.metrics import Metrics
 
@@ -179,3 +182,28 @@ def test_a_new_number_is_one_entry(monkeypatch):
     assert numbers(reply, GROUPS)["longest"] == pytest.approx(72)
     assert [c.key for c in registry._chart("length", "Length", "").curves] == ["num_tokens", "longest"]
     assert asdict(replace(new, of=None))["meaning"]
+
+
+PROBES = [
+    {"text": "\\boxed{}"}, {"text": "\\boxed{3} and then \\boxed{4"}, {"text": "  "}, {"text": ""}, {"answer": None},
+    {"text": "<think>So \\boxed{3}"}, {"text": "I cannot tell.", "num_tokens": 4}, {"text": "So x", "num_tokens": 0},
+    {"text": "so we go on", "finish_reason": "length"}, {"text": "\\boxed{ }"}, {"answer": "  "},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=json.dumps)
+def test_why_there_is_no_answer_has_one_catalogue(probe, tmp_path, capsys, caplog):
+    """The reply counts the reason; the closing line, the signs of `explain` and an adapter's warning say the same."""
+    group = {"group_id": "g", "rollouts": [probe]}
+    reply = dare_reward.estimate([group], method="ttrl")
+    ((code, count),) = reply.groups[0].diagnostics["no_answer"].items()
+    assert (count, code in WHY_NONE) == (1, True)
+    file = tmp_path / "in.jsonl"
+    file.write_text(json.dumps(group) + "\n")
+    assert main(["explain", str(file), "-m", "ttrl", "--json", "--group", "g"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["rollouts"][0]["no_answer_because"] == WHY_NONE[code]
+    assert f"(mostly: {WHY_NONE[code]})" in shown.err
+    assert f"(mostly: {WHY_NONE[code]})" in signs(group, reply.groups[0])[0]
+    watch_answers(object(), [group], reply)
+    assert f"(mostly: {WHY_NONE[code]})" in caplog.text

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ..analysis.unanswered import Unanswered
+from ..answers.unanswered import Unanswered
+from ..reply import GroupReply
 from .group_lines import warn
 
 __all__ = ["Closing"]
@@ -18,16 +19,21 @@ class Closing:
     def __init__(self, done: str = "scored") -> None:
         """done: what the command does with a group."""
         self._began = time.monotonic()
-        self._seen = Unanswered()
+        self._seen, self._groups = Unanswered(), 0
         self._done = done
         self._missed = 0
 
-    def add(self, group: Mapping[str, Any], valid: Sequence[bool] | None) -> None:
-        """A group that was read; `valid` says which rollouts have an answer, None where it could not be scored."""
-        if valid is None:
+    def add(self, group: Mapping[str, Any], no_answer: Mapping[str, int] | None) -> None:
+        """A group that was read, with the reasons of its rollouts without an answer."""
+        self._groups += 1
+        self._seen.add(len(group["rollouts"]), no_answer)
+
+    def add_scored(self, group: Mapping[str, Any], reply: GroupReply) -> None:
+        """A group with its reply, which may be that it cannot be scored."""
+        if reply.valid is None:
             self.miss(group)
         else:
-            self._seen.add(group["rollouts"], valid)
+            self.add(group, reply.no_answer)
 
     def miss(self, group: Any) -> None:
         """What stands at a place that was left out: it counts if it is a group, and not what is wrong with a line."""
@@ -38,11 +44,11 @@ class Closing:
         seen, seconds = self._seen, time.monotonic() - self._began
         if seen.most:
             warn(f"WARNING: {seen}. Their rewards say nothing of their content. Look at one of the texts.")
-        count = seen.groups + self._missed
+        count = self._groups + self._missed
         parts = [f"{count:,} {'group' if count == 1 else 'groups'}"]
         if self._missed:
             parts.append(f"{self._missed:,} of them not {self._done}")
-        if seen.groups:
+        if self._groups:
             parts.append(f"{seen.rollouts:,} {'rollout' if seen.rollouts == 1 else 'rollouts'}")
             parts.append(f"{seen.count:,} without an answer{seen.why}")
         warn(", ".join([*parts, f"{seconds:.1f} s"]))

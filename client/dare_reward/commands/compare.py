@@ -105,7 +105,7 @@ def _readable(
         wrong = next((x for x in (group, *replies) if isinstance(x, DareError)), None)
         if wrong is None:
             good.append(i)
-            closing.add(group, next((r.valid for r in replies if r.valid is not None), None))
+            closing.add_scored(group, next((r for r in replies if r.valid is not None), replies[0]))
         else:
             faults.add(place, wrong)
             closing.miss(group)

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             try:
                 if isinstance(group, RequestError):
                     raise group
-                closing.add(group, prepare([group], limits=UNLIMITED).groups.valid_R.tolist())
+                closing.add(group, prepare([group], limits=UNLIMITED).unread[0])
             except RequestError as error:
                 faults.add(number, error)
                 closing.miss(group)

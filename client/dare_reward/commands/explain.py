@@ -29,7 +29,7 @@ from .command import add_command
 from .group_lines import MISSING, add_file, add_method, chosen_params, read_groups, remedies, warn
 from .labelled import finite
 from .scoring import score_all
-from .strange import signs, strangest
+from .strange import FLAGS, signs, strangest
 
 __all__ = ["FLAGS", "register"]
 
@@ -39,35 +39,6 @@ END = "end of the text"
 APART = 8  # pairs of answers that stayed apart
 TAIL = 60  # characters of a rollout's end
 SHOWN = 4  # answers of each strange group
-
-FLAGS: Mapping[str, str] = {
-    "all_invalid": "no rollout has an answer: all rewards are 0",
-    "all_pruned": "no answer reached tau; on_all_pruned says what then",
-    "single_answer": "all answers agree",
-    "tie": "several answers have the most votes",
-    "zero_variance": "all rewards are equal: group-normalised advantages are 0",
-    "low_entropy": "an answer's uncertainty is below 0.02 nats: a repetition loop looks like this",
-    "u_gt_1": "an answer's uncertainty is above 1 nat, where 1 - u would be negative; u_norm says what then",
-    "guessed_answer": "an answer is the last number or letter of a text that announces none (unmarked=number)",
-    "same_value_apart": "answers of one value were not merged, because the group holds several units or names of it; "
-    "-p units=ignore and -p names=ignore merge such answers",
-    "missing_entropy_imputed": "missing entropies were filled with the group's mean",
-    "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
-    "no_answer_label": "the rollouts without an answer won the vote",
-    "no_positive": "no answer leads clearly enough for a positive label",
-    "few_valid": "fewer than two rollouts are valid: all rewards are -1",
-    "no_common_answer": "the two groups have no answer in common: all rewards are 0",
-    "penalised": "the leading answer has too few votes: all advantages are the penalty",
-    "verified_label": "the votes scatter: self-verifications chose the label",
-    "no_label": "there is no label: all advantages are 0",
-    "unanimous": "every rollout has one answer: fixed advantages are +1 for all that are selected",
-    "positive_negatives": "so many rollouts have the leading answer that some of the least frequent do: they get +1",
-    "tied_positives": "several answers lead: of the most frequent rollouts, those of another answer get -1",
-    "one_context": "sub-groups are as large as the pool: gmae is the majority vote; set group_size, or add votes",
-    "no_span": "an answer does not stand in its text as it was read: none of its tokens can be masked",
-    "unproved": "no verdict proves the most voted answer",
-    "pseudo_reference": "no reference was sent: the probabilities are taken to be the majority answer's",
-}
 
 
 def register(subparsers: Any) -> None:
@@ -111,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     group = _find(reader, arguments.file, arguments.group)
     reply = score([group], params, method=arguments.method)
     found = reply.groups[0]
-    closing.add(group, found.valid)
+    closing.add_scored(group, found)
     if arguments.json:
         print(json.dumps(finite(_content(group, reply, params, arguments.method)), indent=1))
     else:
@@ -309,7 +280,7 @@ def _strangest(arguments: argparse.Namespace, params: JSON, reader: Reader) -> i
             faults.add(place, found)
             closing.miss(group)
             continue
-        closing.add(group, found.valid)
+        closing.add_scored(group, found)
         seen.append((group, found))
     faults.say()
     reader.say(warn)

@@ -18,7 +18,7 @@ from dare_reward.files.reader import Faults, Reader
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
-from dare_reward.segments import Floats, offsets
+from dare_reward.segments import Floats
 
 from .closing import Closing
 from .group_lines import warn
@@ -77,9 +77,8 @@ def read_labelled(
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
-    ends = offsets(prepared.groups.sizes_P).tolist()
-    for good, low, high in zip(groups, ends, ends[1:], strict=False):
-        closing.add(good, prepared.groups.valid_R[low:high].tolist())
+    for good, no_answer in zip(groups, prepared.unread, strict=True):
+        closing.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
     return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing)
 

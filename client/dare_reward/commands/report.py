@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from itertools import islice
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward._version import __version__
+from dare_reward.answers.unanswered import Unanswered
 from dare_reward.errors import RequestError
 from dare_reward.files.output import check_free, text_file
 from dare_reward.files.reader import Reader
@@ -89,12 +89,12 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
         missing=missing_entropies(arguments),
         tell=warn,
     )
-    book, failed, count, answered = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Counter[bool]()
+    book, failed, count, seen = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Unanswered()
     for line in lines:
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
             count += 1
-            answered.update(map(bool, line.get("valid") or ()))
+            seen.add(len(line.get("valid") or ()), (line.get("diagnostics") or {}).get("no_answer"))
             failed += [Problem(**line["error"])] if line.get("error") else []
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
@@ -107,9 +107,8 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
             warn(*remedies(arguments.words, groups, candidates=candidates, param=own))
         if len(failed) == count:
             return None
-    if answered[False] > answered[True]:
-        silent = f"{answered[False]:,} of {answered.total():,} rollouts without an answer"
-        warn(f"WARNING: {silent}. Look at one of the texts.")
+    if seen.most:
+        warn(f"WARNING: {seen}. Look at one of the texts.")
     return book
 
 

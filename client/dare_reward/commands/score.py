@@ -100,7 +100,7 @@ class _Work:
             self.faults.add(number, unscored(found.error))
             if found.error.code == MISSING:
                 self.lacking.append(group)
-        self.closing.add(group, found.valid)
+        self.closing.add_scored(group, found)
         self.done += 1
         if self.screen is not None:
             self.out.write(group_table(found, top=10, on=self.screen) + "\n\n")

@@ -5,23 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dare_reward.analysis.unanswered import Unanswered
+from dare_reward.answers.unanswered import Unanswered
 from dare_reward.reply import GroupReply
 
 from .tables import short_answer
 
-__all__ = ["signs", "strangest"]
+__all__ = ["FLAGS", "signs", "strangest"]
 
 SCATTERED = 0.2  # the most voted answer has a smaller share of the rollouts
 FLAGS: Final[Mapping[str, str]] = {
-    "all_pruned": "no answer reached tau",
+    "all_invalid": "no rollout has an answer: all rewards are 0",
+    "all_pruned": "no answer reached tau; on_all_pruned says what then",
+    "single_answer": "all answers agree",
     "tie": "several answers have the most votes",
-    "low_entropy": "an answer is as sure as a repetition loop (below 0.02 nats)",
-    "u_gt_1": "an answer is very unsure (above 1 nat)",
-    "guessed_answer": "an answer was guessed from a text that announces none",
-    "same_value_apart": "answers of one value were not merged, for their units or names",
-    "missing_entropy_imputed": "some entropies are missing",
+    "zero_variance": "all rewards are equal: group-normalised advantages are 0",
+    "low_entropy": "an answer's uncertainty is below 0.02 nats: a repetition loop looks like this",
+    "u_gt_1": "an answer's uncertainty is above 1 nat, where 1 - u would be negative; u_norm says what then",
+    "guessed_answer": "an answer is the last number or letter of a text that announces none (unmarked=number)",
+    "same_value_apart": "answers of one value were not merged, because the group holds several units or names of it; "
+    "-p units=ignore and -p names=ignore merge such answers",
+    "missing_entropy_imputed": "missing entropies were filled with the group's mean",
+    "missing_entropy_frequency": "entropies are missing: the group was scored by votes alone",
+    "no_answer_label": "the rollouts without an answer won the vote",
+    "no_positive": "no answer leads clearly enough for a positive label",
+    "few_valid": "fewer than two rollouts are valid: all rewards are -1",
+    "no_common_answer": "the two groups have no answer in common: all rewards are 0",
+    "penalised": "the leading answer has too few votes: all advantages are the penalty",
+    "verified_label": "the votes scatter: self-verifications chose the label",
+    "no_label": "there is no label: all advantages are 0",
+    "unanimous": "every rollout has one answer: fixed advantages are +1 for all that are selected",
+    "positive_negatives": "so many rollouts have the leading answer that some of the least frequent do: they get +1",
+    "tied_positives": "several answers lead: of the most frequent rollouts, those of another answer get -1",
+    "one_context": "sub-groups are as large as the pool: gmae is the majority vote; set group_size, or add votes",
+    "no_span": "an answer does not stand in its text as it was read: none of its tokens can be masked",
+    "unproved": "no verdict proves the most voted answer",
+    "pseudo_reference": "no reference was sent: the probabilities are taken to be the majority answer's",
 }
+NOTABLE: Final = (
+    "all_pruned", "tie", "low_entropy", "u_gt_1", "guessed_answer", "same_value_apart", "missing_entropy_imputed",
+)  # fmt: skip
 
 Scored = tuple[Mapping[str, Any], GroupReply]
 
@@ -32,7 +54,7 @@ def signs(group: Mapping[str, Any], found: GroupReply) -> list[str]:
         return [f"it cannot be scored: {found.error.code}"]
     out = []
     unanswered = Unanswered()
-    unanswered.add(group["rollouts"], found.valid or ())
+    unanswered.add(len(group["rollouts"]), found.no_answer)
     if unanswered.most:
         out.append(str(unanswered))
     most = max(found.support or (), key=lambda s: s.count, default=None)
@@ -50,7 +72,7 @@ def signs(group: Mapping[str, Any], found: GroupReply) -> list[str]:
         share = f"{diagnostics['ground_truth_ratio']:.0%} of the rollouts are right"
         label = "" if group.get("label") is None else f" (label {short_answer(group['label'])})"
         out.append(f"the pseudo-label is wrong though {share}{label}")
-    return out + [FLAGS[flag] for flag in found.flags or () if flag in FLAGS]
+    return out + [FLAGS[flag] for flag in found.flags or () if flag in NOTABLE]
 
 
 def strangest(scored: Sequence[Scored], count: int) -> list[Scored]:

@@ -113,7 +113,8 @@ def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, *, steppe
     if entropy.word == "misleads":
         return Headline("Entropy misleads: wrong rollouts are more certain than right ones", "bad")
     if "sharpening" in words:
-        return Headline("The run sharpens: rollouts of a prompt come to one answer", "warn", words.index("sharpening"))
+        usual = "Rollouts of a prompt come to one answer, as in every run that trains on agreement"
+        return Headline(usual, "quiet", words.index("sharpening"))
     if state == ONE_SET:
         return Headline("One set of rollouts, not a run: the rules on runs do not apply", "quiet")
     if state.word == "too early":

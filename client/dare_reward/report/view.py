@@ -42,7 +42,7 @@ def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
     return {
         "charts": [asdict(c) for c in CHARTS],
         "tiles": [[n.name, n.tile, n.note] for n in NUMBERS if n.tile],
-        "reasons": dict(REASONS),
+        "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
         "rules": {name: {"word": word_of(name), "meaning": meaning} for name, meaning in RULES.items()},
         "runs": [run_view(r, reading=reading) | {"cards": list(_within(r, share))} for r in runs],
     }

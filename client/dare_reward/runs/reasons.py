@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["REASONS", "reasons"]
+__all__ = ["REASONS", "Reason", "reasons"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """In a few words, and in a sentence."""
+
+    short: str
+    meaning: str
+
 
 # The first to read comes first.
-REASONS: Final[Mapping[str, str]] = MappingProxyType(
+REASONS: Final[Mapping[str, Reason]] = MappingProxyType(
     {
-        "failed": "the group could not be scored",
-        "wrong": "the label says that a confident majority is wrong",
-        "flip": "a shadow method would have chosen another label, or given advantages of the other sign",
-        "pruned": "every answer was pruned",
-        "tie": "several answers have the most votes",
+        "failed": Reason("not scored", "the group could not be scored"),
+        "wrong": Reason("confident and wrong", "the label says that a confident majority is wrong"),
+        "flip": Reason(
+            "a shadow method differs",
+            "a shadow method would have chosen another label, or given advantages of the other sign",
+        ),
+        "pruned": Reason("nothing kept", "every answer was pruned"),
+        "tie": Reason("tie", "several answers have the most votes"),
     }
 )
 

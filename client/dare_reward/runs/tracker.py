@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from .._pattern import pattern
@@ -55,24 +54,12 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-# As the column `why` has them.
-WHY: Final = MappingProxyType(
-    {
-        "failed": "not scored",
-        "wrong": "confident and wrong",
-        "flip": "a shadow method differs",
-        "pruned": "nothing kept",
-        "tie": "tie",
-    }
-)
-
-
 def worth_reading(lines: Sequence[JSON], most: int = MOST_GROUPS) -> list[tuple[JSON, str]]:
     """The groups of a step to read first, with the reason, which is empty for those that are there to fill up."""
     order = [*REASONS, ""]
     why = [next(iter(reasons(line)), "") for line in lines]
     ranked = sorted(range(len(lines)), key=lambda i: (order.index(why[i]), i))
-    return [(lines[i], why[i] and WHY[why[i]]) for i in ranked[:most]]
+    return [(lines[i], why[i] and REASONS[why[i]].short) for i in ranked[:most]]
 
 
 def table_rows(groups: Sequence[tuple[JSON, str]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from logging import INFO, WARNING
 from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -54,8 +55,16 @@ class RunWatch:
 
     def _judge(self) -> None:
         found = run_verdict({name: column[:-1] for name, column in self.columns.items()})
-        if found.word != self.word and found.word in ("sharpening", "collapsing"):
-            logger.warning("step %s: the run is %s (%s): %s", self._judged, found.word, found.rule, found.why)
+        if found.word != self.word and found.word in STATES:
+            bad = found.word == "collapsing"
+            logger.log(
+                WARNING if bad else INFO,
+                "step %s: the run is %s (%s): %s",
+                self._judged,
+                found.word,
+                found.rule,
+                found.why,
+            )
         self.word = found.word
         self.collapsing |= found.word == "collapsing"
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ..analysis.unanswered import Unanswered
+from ..answers.unanswered import Unanswered
 from ..numbers import pooled
 from ..reply import Reply, group_json
 from ..runs.line import objects, of_groups
@@ -83,7 +83,7 @@ def watch_answers(caller: Hashable, groups: Sequence[Mapping[str, Any]], reply: 
     seen, told = _seen.get(caller, (Unanswered(), 0))
     for group, found in zip(groups, reply.groups, strict=True):
         if found.valid:
-            seen.add(group["rollouts"], found.valid)
+            seen.add(len(group["rollouts"]), found.no_answer)
     if seen.most and seen.rollouts >= 2 * told:
         none = seen.count == seen.rollouts
         then = "this teaches nothing" if none else "the policy learns from the others only"

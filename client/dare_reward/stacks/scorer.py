@@ -75,7 +75,7 @@ class Scorer:
     update      what is asked beside rewards: advantage, selection and the like (`dare_reward.scoring.update`)
     train_on    all: every generated token; reasoning: not the final answer's (`dare_reward.stacks.answer_masks`)
     run         name of the run, in the service's log and in a run log
-    on_collapse   off; warn: say in the log where the run sharpens or collapses; stop: also end the training where it
+    on_collapse   off; warn: say in the log where the run collapses; stop: also end the training where it
                 collapses, as the stack ends it (`dare_reward.stacks.collapse`)
     """
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dare_reward import estimate
+from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import estimate_of
@@ -514,8 +515,8 @@ def test_most_rollouts_without_an_answer_are_a_loud_warning(tmp_path, capsys):
     )
     assert main(["score", str(file), "--method", "ttrl"]) == 0
     err = capsys.readouterr().err.splitlines()
-    assert err[0].startswith("WARNING: 8 of 9 rollouts without an answer (mostly: cut off at the length limit)")
-    assert err[1].startswith("2 groups, 9 rollouts, 8 without an answer (mostly: cut off at the length limit), ")
+    assert err[0].startswith(f"WARNING: 8 of 9 rollouts without an answer (mostly: {WHY_NONE['length']})")
+    assert err[1].startswith(f"2 groups, 9 rollouts, 8 without an answer (mostly: {WHY_NONE['length']}), ")
 
 
 def test_an_engines_file_keeps_candidates_of_its_own(tmp_path):

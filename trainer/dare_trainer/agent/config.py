@@ -74,7 +74,7 @@ class AgentConfig:
     start_timeout  seconds to wait for the service when the actor starts
     run_log        a folder to which every group that the actor scores is appended (docs/run-log.md)
     run_log_texts  what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
-    on_collapse    warn: say in the actor's log where the run sharpens or collapses (docs/report.md). OpenRLHF gives
+    on_collapse    warn: say in the actor's log where the run collapses (docs/report.md). OpenRLHF gives
                    an agent nothing that ends the training in order, so stop is an error
     """
 

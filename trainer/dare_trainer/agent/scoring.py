@@ -132,7 +132,7 @@ class Estimation:
         return None, 2.0
 
     def _see(self, reply: Reply) -> None:
-        """Say where the run sharpens or collapses, if that was asked for; 64 groups count as a step."""
+        """Say where the run collapses, if that was asked for; 64 groups count as a step."""
         if self._watch is None:
             return
         try:

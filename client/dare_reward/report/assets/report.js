@@ -43,6 +43,7 @@ window.dareReport = (() => {
     return found.length ? found.reduce((a, b) => a + b, 0) / found.length : null;
   };
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const sentence = (text) => text[0].toUpperCase() + text.slice(1);
   const slug = (word) => word.replace(/ /g, "-");
 
   function table(head, rows, { caption, numeric = () => true } = {}) {
@@ -59,7 +60,7 @@ window.dareReport = (() => {
     "one-answer-everywhere": "Different prompts are getting the same answer.",
     "answers-vanish": "Rollouts stop giving an answer.",
     "nothing-left-to-learn": "Nearly every group agrees with itself: its rewards are equal and teach nothing more.",
-    "agreement-rises": "Rollouts of a prompt come to one answer. Whether it is the right one, only labels tell.",
+    "agreement-rises": "Rollouts of a prompt come to one answer, as in every run that trains on agreement. Only labels tell whether it is the right one.",
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
     "one-set": "Ask dare-reward calibrate whether entropy helps here, and dare-reward compare what other methods choose.",
@@ -73,7 +74,7 @@ window.dareReport = (() => {
   function verdict(about, found, rules, extra, other) {
     return el("section", { class: `card verdict ${slug(found.word)}` },
       el("h3", { class: "about" }, about),
-      el("p", { class: "word" }, found.word[0].toUpperCase() + found.word.slice(1)),
+      el("p", { class: "word" }, sentence(found.word)),
       el("p", {}, SENTENCES[found.rule], other ? [" ", el("b", { class: "wrong" }, other)] : null),
       el("p", { class: "why" }, found.why, extra ? `. ${extra}.` : "."),
       el("p", { class: "rule" }, "Rule ", el("code", {}, found.rule), ": ", rules[found.rule].meaning, "."));
@@ -184,7 +185,7 @@ window.dareReport = (() => {
   function drawPlots() {
     const soft = colour("--soft"), line = colour("--line"), faint = colour("--faint");
     const axis = { stroke: soft, font: "11px system-ui, sans-serif", grid: { stroke: line, width: 1 }, ticks: { show: false } };
-    const tints = { collapsing: colour("--bad"), sharpening: colour("--warn") };
+    const tints = { collapsing: colour("--bad"), sharpening: colour("--quiet") };
     for (const plot of plots) {
       const { place, run, rules, chart, curves, names } = plot;
       if (plot.made) plot.made.destroy();
@@ -264,8 +265,6 @@ window.dareReport = (() => {
 
   // --- single groups --------------------------------------------------------------------------------------------------
 
-  const WHY = { flip: "Flips against a shadow method", wrong: "Confident and wrong", tie: "Ties", pruned: "Everything pruned", failed: "Not scored" };
-
   function groups(run, data, options) {
     const cards = run.cards, buttons = new Map();
     const kept = options.detail && options.detail.run === run.run ? options.detail : null;
@@ -293,7 +292,7 @@ window.dareReport = (() => {
         list.append(el("li", {}, button));
       }
     };
-    for (const reason of Object.keys(data.reasons)) part(WHY[reason], cards.filter((c) => c.why.includes(reason)));
+    for (const reason of Object.keys(data.reasons)) part(sentence(data.reasons[reason].short), cards.filter((c) => c.why.includes(reason)));
     part("Others", cards);
     if (kept && (kept.chosen || kept.key === cards[0].key)) mark(kept.key);
     else if (cards.length) show(cards[0], false);
@@ -308,7 +307,7 @@ window.dareReport = (() => {
   function group(run, card, data, options) {
     const head = [
       el("h3", {}, card.group_id),
-      el("div", { class: "chips" }, card.why.map((w) => el("span", { class: "chip why" }, data.reasons[w])),
+      el("div", { class: "chips" }, card.why.map((w) => el("span", { class: "chip why" }, data.reasons[w].meaning)),
         run.unit === "step" ? el("span", { class: "chip" }, `step ${card.place}`) : null,
         el("span", { class: "chip" }, plural(card.size, "rollout")), card.method ? el("span", { class: "chip" }, card.method) : null,
         card.left_out ? el("span", { class: "chip" }, "too long to show in full: texts or token entropies left out") : null,
