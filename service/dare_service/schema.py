@@ -1,21 +1,19 @@
-"""The JSON body as strict models, made from the fields that the base layer declares.
+"""The JSON body: a strict model of its envelope, and a schema of all of it, from the base layer's declarations.
 
-They are typed dictionaries, because the base layer takes groups as dictionaries and a model object per rollout would
-only be unpacked again. Unknown keys are kept by the parser and refused by the base layer, which names the first one:
-pydantic would list every one of a hostile body's hundred thousand. The entries of arrays are left to it too: it checks
-whole columns.
-
-Nothing else runs while pydantic does. So it checks the groups one by one, and other threads run between two of them.
+Groups are checked once, by the base layer, which checks columns; `openapi.json` describes what it checks. Unknown keys
+are refused by it too, and it names the first one: pydantic would list every one of a hostile body's hundred thousand.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Required
 
-from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter, ValidationError
+import orjson
+from pydantic import ConfigDict, FailFast, StringConstraints, TypeAdapter
 from pydantic import Field as Rule
-from pydantic_core import InitErrorDetails, from_json
+from pydantic_core import from_json
 from typing_extensions import TypedDict
 
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
@@ -63,19 +61,14 @@ REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
 SETTLED_KEYS = frozenset({*_SETTLED, "groups"})
 
 
-def _input(field: Field, rollouts: Any = None, limit: int = 0, *, arrays: bool = True) -> Any:
-    """The model of one input; `rollouts` is that of its rollouts, if it has any, and `limit` how many there may be.
-
-    arrays   with the rules of their entries; without, any list is one
-    """
+def _input(field: Field, rollouts: Any = None) -> Any:
+    """The model of one input; `rollouts` is that of its rollouts, if it has any."""
     described = [Rule(description=field.doc)] if field.doc else []
     if field.type == "rollouts":
-        rules = [FailFast(), Rule(min_length=1 if field.required else None, max_length=limit), *described]
+        rules = [FailFast(), Rule(min_length=1 if field.required else None, max_length=LIMITS.rollouts), *described]
         return Required[_with(_list(rollouts), *rules)] if field.required else _with(_list(rollouts) | None, *rules)
     value = _value(field)
     if field.ragged or field.shape == "vector":
-        if not arrays:
-            return _list(Any) | None
         if field.shape == "matrix":
             value = Annotated[_list(value), Rule(min_length=1, fail_fast=True)]
         return Annotated[_list(value) | None, Rule(description=field.doc, fail_fast=True)]
@@ -119,13 +112,11 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
 Extra = Literal["allow", "forbid"]
 
 
-def _group(extra: Extra, limits: Limits) -> Any:
-    rules = extra == "forbid"
-    answered = _dictionary("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, extra)
-    rollout = _dictionary("Rollout", {f.name: _input(f, arrays=rules) for f in ROLLOUT_FIELDS.values()}, extra)
-    fields = GROUP_FIELDS.values()
-    keys = {f.name: _input(f, rollout if f.required else answered, limits.rollouts) for f in fields}
-    return _dictionary("Group", keys, extra)
+def _group() -> Any:
+    answered = _dictionary("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, "forbid")
+    rollout = _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
+    keys = {f.name: _input(f, rollout if f.required else answered) for f in GROUP_FIELDS.values()}
+    return _dictionary("Group", keys, "forbid")
 
 
 def _request(group: Any, extra: Extra, limits: Limits, *, name: str = "RewardRequest") -> TypeAdapter[dict[str, Any]]:
@@ -139,42 +130,32 @@ class Parser:
     """What reads a body. Lengths are limited here too, so that a long list is refused before it is checked."""
 
     request: TypeAdapter[dict[str, Any]]
-    group: TypeAdapter[dict[str, Any]]
 
     @classmethod
     def of(cls, limits: Limits, *, name: str = "RewardRequest") -> Parser:
-        return cls(_request(Any, "allow", limits, name=name), TypeAdapter(_group("allow", limits)))
+        return cls(_request(Any, "allow", limits, name=name))
 
     def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
-        """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the models."""
-        try:
-            # The cache of strings doubles the time of the longest call, that of a hundred thousand different keys.
-            content = from_json(bytes(text) if isinstance(text, memoryview) else text, cache_strings=False)
-        except ValueError as error:
-            raise RefusalError(400, f"not JSON: {error}", code="json") from None
-        content = _checked(self.request, content, ())
-        groups = content["groups"]
-        for p, group in enumerate(groups):
-            groups[p] = _checked(self.group, group, ("groups", p))
-        return content
+        """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the model."""
+        return self.request.validate_python(_parsed(text))
 
 
-def _checked(model: TypeAdapter[dict[str, Any]], value: Any, at: tuple[str | int, ...]) -> dict[str, Any]:
+def _parsed(text: bytes | bytearray | memoryview) -> Any:
+    """The JSON. What orjson refuses is read again: NaN, Infinity and 1e999 are refused where they stand."""
+    with suppress(ValueError):
+        return orjson.loads(text)
     try:
-        return model.validate_python(value)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        lines = [
-            InitErrorDetails(type=e["type"], loc=(*at, *e["loc"]), input=None, ctx=e.get("ctx", {})) for e in found
-        ]
-        raise ValidationError.from_exception_data(error.title, lines, input_type="json", hide_input=True) from None
+        # The cache of strings doubles the time of the longest call, that of a hundred thousand different keys.
+        return from_json(bytes(text) if isinstance(text, memoryview) else text, cache_strings=False)
+    except ValueError as error:
+        raise RefusalError(400, f"not JSON: {error}", code="json") from None
 
 
 def components() -> dict[str, dict[str, Any]]:
     """JSON schemas for OpenAPI, by name: of the request bodies and of the replies (with what they refer to)."""
     template = "#/components/schemas/{model}"
     found = {
-        name: _request(_group("forbid", LIMITS), "forbid", LIMITS, name=name).json_schema(ref_template=template)
+        name: _request(_group(), "forbid", LIMITS, name=name).json_schema(ref_template=template)
         for name in ("RewardRequest", "SettledRequest")
     }
     for reply in (Reply, SettledReply):

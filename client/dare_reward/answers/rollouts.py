@@ -15,7 +15,16 @@ from .kinds import Kind
 from .spans import Span, answer_span
 from .ttrl_strings import official_answer
 
-__all__ = ["ANSWER_SPECS", "READING", "kind_of", "option_tuple", "read_answers", "read_spans"]
+__all__ = [
+    "ANSWER_SPECS",
+    "READING",
+    "given_answers",
+    "kind_of",
+    "option_tuple",
+    "read_answers",
+    "read_spans",
+    "why_none",
+]
 
 JSON = Mapping[str, Any]
 Mode = Literal["clean", "ttrl_official"]
@@ -74,7 +83,7 @@ def read_answers(
         if quiet or (cut and truncated == "invalid"):
             return NO_ANSWER
         if "answer" in rollout:
-            return Extraction(rollout["answer"], "given", "blank" if rollout["answer"] else EMPTY)
+            return Extraction(rollout["answer"], "given", why_none(rollout["answer"]))
         text = rollout.get("text")
         if not text:
             return NO_ANSWER
@@ -90,6 +99,24 @@ def read_answers(
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
+
+
+def given_answers(
+    rollouts: Sequence[JSON], silent: Sequence[bool], *, truncated: str = "boxed", **_: Any
+) -> list[str | None] | None:
+    """`read_answers` where each rollout brings its answer, without an object for each; None where one does not."""
+    if truncated == "invalid":
+        return None
+    try:
+        answers = [r["answer"] for r in rollouts]
+    except KeyError:
+        return None
+    return [None if quiet else a for a, quiet in zip(answers, silent, strict=True)] if True in silent else answers
+
+
+def why_none(answer: str | None) -> str:
+    """The reason of a given answer that turns out to be none."""
+    return "blank" if answer else EMPTY
 
 
 def read_spans(

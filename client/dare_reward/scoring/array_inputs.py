@@ -34,7 +34,7 @@ def read_columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict
 
     `given` came beside the JSON; `where` is the path of a rollout by its number.
     """
-    present = set(chain.from_iterable(rollouts)) & FIELDS.keys()
+    present = set().union(*rollouts) & FIELDS.keys()
     if both := present & given.keys():
         raise RequestError(f"{min(both)} is given as a tensor and in a rollout", loc=("groups",), code="conflict")
     arrays: dict[str, NDArray[Any] | Ragged] = {}
@@ -63,9 +63,12 @@ def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
     allowed = {type(None)} | ({int} if field.type == "int" else {int, float})
     check_types(column, allowed | _numpy_types(column, field), f"{field.rule} or null", field.name, where)
     try:
-        values = np.array([np.nan if x is None else x for x in column], np.float64)
+        values = np.array(column, np.float64)  # None becomes NaN
     except OverflowError:
         values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
+    if None not in column:
+        _check_range(field, values, lambda i: (*where(i), field.name))
+        return values
     missing = np.array([x is None for x in column], bool)
     _check_range(field, np.where(missing, max(field.ge or 0.0, 0.0), values), lambda i: (*where(i), field.name))
     return values

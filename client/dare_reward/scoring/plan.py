@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,14 +83,14 @@ def plan_of(
         return Plan((base,))
     if len(groups) > most:  # it will be refused for that, so nothing is settled for it
         return Plan((base,))
-    found: dict[str, int] = {}
+    found: dict[Hashable, int] = {}
     by_id: dict[str, int] = {}
     configured: list[Configured] = []
     at_P = []
     for p, group in enumerate(groups):
-        key = _key(group, p) if is_own(group) else ""
+        key = _key(group, p) if is_own(group) else None
         if key not in found:
-            one = _settled(group, p, base, params, seed) if key else base
+            one = base if key is None else _settled(group, p, base, params, seed)
             found[key] = by_id.setdefault(one.id, len(configured))
             if found[key] == len(configured):
                 configured.append(one)
@@ -111,14 +111,15 @@ def is_own(group: Any) -> bool:
     return isinstance(group, Mapping) and (group.get("method") is not None or bool(group.get("params")))
 
 
-def _key(group: JSON, p: int) -> str:
+def _key(group: JSON, p: int) -> Hashable:
     params = group.get("params") or {}
     if not isinstance(params, Mapping):
         raise RequestError("must be an object", loc=("groups", p, "params"), code="type")
     name = group.get("method")
     if name is not None and not isinstance(name, str):
         raise RequestError("must be a string or null", loc=("groups", p, "method"), code="type")
-    return json.dumps([name, sorted((str(k), repr(v)) for k, v in params.items())])
+    key = (name, frozenset((k, type(v), v) for k, v in params.items() if isinstance(v, Hashable)))
+    return key if len(key[1]) == len(params) else p  # what holds a list is refused, when it is settled
 
 
 def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], seed: int | None) -> Configured:

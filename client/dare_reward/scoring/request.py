@@ -25,7 +25,7 @@ from ..answers import (
 )
 from ..answers.classes import classes_of
 from ..answers.effort import Effort
-from ..answers.rollouts import READING, kind_of, option_tuple, read_answers
+from ..answers.rollouts import READING, given_answers, kind_of, option_tuple, read_answers, why_none
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..groups import Groups, Ragged, View
@@ -53,14 +53,20 @@ VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollout
 SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
 CHECKED: Final = tuple(
     f
-    for kind in ("choice", "float", "int", "rollouts", "text")
+    for kind in ("choice", "float", "int", "object", "options", "rollouts", "text")
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
+NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
 ROLLOUT_KEYS: Final = frozenset(ROLLOUT_FIELDS)  # compared with each rollout's keys
-# Inputs of rollouts that are no columns of numbers.
-TEXTS: Final = tuple(f.name for f in ROLLOUT_FIELDS.values() if f.type == "text")
-FLAGS: Final = tuple(f for f in ROLLOUT_FIELDS.values() if f.type == "bool" and not f.is_array)
+# Inputs of rollouts that are no columns of numbers, and what they may be.
+CONTENTS: Final[Mapping[str, set[type]]] = MappingProxyType(
+    {
+        f.name: {{"text": str, "bool": bool, "object": dict}[f.type]} | ({type(None)} if f.nullable else set())
+        for f in ROLLOUT_FIELDS.values()
+        if not f.is_array
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +150,7 @@ def prepare(
     `ANSWER_SPECS`.
     """
     rollouts = check_shape(groups, limits=limits)
+    present = frozenset().union(*rollouts)
     effort = effort or Effort(limits.steps)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
     where = _locator(sizes_P)
@@ -160,7 +167,7 @@ def prepare(
             np.array([len(c.answers) for c in classes], np.int64),
             tuple(chain.from_iterable(c.answers for c in classes)),
             arrays,
-            np.array([r.get("trained", True) for r in rollouts], bool),
+            np.array(_column(rollouts, present, "trained", True), bool),
             {
                 name: _view(groups, name, silent_R, options, params, effort=effort)
                 for name in VIEWS
@@ -174,11 +181,16 @@ def prepare(
         kinds=tuple(map(kind_of, groups)),
         options=options,
         labels=tuple(g.get("label") for g in groups),
-        correct_R=tuple(r.get("correct") for r in rollouts),
+        correct_R=tuple(_column(rollouts, present, "correct", None)),
         guessed_P=guessed_P,
         apart_P=np.array([bool(c.apart) for c in classes], bool),
         unread=unread,
     )
+
+
+def _column(rollouts: Sequence[JSON], present: Collection[str], key: str, default: Any) -> list[Any]:
+    """What each rollout has under a key; `present` are the keys that any has."""
+    return [r.get(key, default) for r in rollouts] if key in present else [default] * len(rollouts)
 
 
 def read_numbers(group: JSON, names: Collection[str], *, limits: Limits = LIMITS) -> list[dict[str, float]]:
@@ -275,12 +287,27 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
     """An input of a whole group that is there."""
     if field.type == "rollouts":
         _check_view(value, limits, loc)
-    elif field.type == "text":
-        if not isinstance(value, str):
-            raise RequestError("must be a string or null", loc=loc, code="type")
+        return
+    if not _fits(field, value):
+        code = "value" if field.type in {"choice", "float", "int"} else "type"
+        raise RequestError(f"must be {field.rule} or null", loc=loc, code=code)
+    if field.type == "text":
         limits.check_text(len(value), loc)
-    elif not (value in field.choices if field.type == "choice" else _is_number(field, value)):
-        raise RequestError(f"must be {field.rule}", loc=loc, code="value")
+
+
+def _fits(field: Field, value: Any) -> bool:
+    """The value has the type that is declared, and is in its range."""
+    match field.type:
+        case "choice":
+            return value in field.choices
+        case "text":
+            return isinstance(value, str)
+        case "object":
+            return isinstance(value, Mapping)
+        case "options":
+            return type(value) is int or (isinstance(value, list | tuple) and set(map(type, value)) <= {str})
+        case _:
+            return _is_number(field, value)
 
 
 def _is_number(field: Field, value: Any) -> bool:
@@ -299,15 +326,21 @@ def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> No
         raise LimitError(f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=loc, code="rollouts")
     for i, rollout in enumerate(rollouts):
         _check_keys(rollout, ANSWERED_FIELDS, (*loc, i))
-    _check_strings(rollouts, limits, lambda i: (*loc, i))
+    _check_contents(rollouts, frozenset().union(*rollouts), limits, lambda i: (*loc, i))
 
 
-def _check_strings(rollouts: Sequence[JSON], limits: Limits, where: Where) -> None:
-    for key in TEXTS:
-        column = [r.get(key) for r in rollouts]
-        check_types(column, {str, type(None)}, "a string or null", key, where)
-        long = next((i for i, x in enumerate(column) if x is not None and len(x) > limits.text), None)
-        if long is not None:
+def _check_contents(rollouts: Sequence[JSON], present: Collection[str], limits: Limits, where: Where) -> None:
+    """What is no column of numbers, of the keys that some rollout has."""
+    for key, types in CONTENTS.items():
+        if key not in present:
+            continue
+        field = ROLLOUT_FIELDS[key]
+        column = [r.get(key, None if field.nullable else True) for r in rollouts]
+        if field.type == "object":
+            column = [{} if isinstance(x, Mapping) else x for x in column]
+        check_types(column, types, f"{field.rule}{' or null' * field.nullable}", key, where)
+        if field.type == "text" and max(map(len, filter(None, column)), default=0) > limits.text:
+            long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
             limits.check_text(len(column[long] or ""), (*where(long), key))
 
 
@@ -322,17 +355,15 @@ def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) 
 
 
 def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Where, limits: Limits) -> None:
-    for i, rollout in enumerate(rollouts):
-        if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
-            _check_keys(rollout, ROLLOUT_FIELDS, where(i))
-    _check_strings(rollouts, limits, where)
-    for field in FLAGS:
-        if field.nullable:
-            column = [r.get(field.name) for r in rollouts]
-            check_types(column, {bool, type(None)}, "true, false or null", field.name, where)
-        else:
-            column = [r.get(field.name, True) for r in rollouts]
-            check_types(column, {bool}, field.rule, field.name, where)
+    plain = set(map(type, rollouts)) == {dict}
+    present = frozenset().union(*rollouts) if plain else ROLLOUT_KEYS
+    if not (plain and present <= ROLLOUT_KEYS):
+        for i, rollout in enumerate(rollouts):
+            if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
+                _check_keys(rollout, ROLLOUT_FIELDS, where(i))
+    _check_contents(rollouts, present, limits, where)
+    if "id" not in present:
+        return
     for p, group in enumerate(groups):
         ids = [r.get("id") for r in group["rollouts"]]
         named = [x for x in ids if x is not None]
@@ -392,15 +423,21 @@ def _classify(
         rollouts, kind = group["rollouts"], kind_of(group)
         silent = silent_R[at : at + len(rollouts)].tolist()
         at += len(rollouts)
-        found = read_answers(rollouts, silent, kind=kind, options=letters, **reading)
-        raws = [e.answer for e in found]
+        given = given_answers(rollouts, silent, **reading)
+        found = [] if given is not None else read_answers(rollouts, silent, kind=kind, options=letters, **reading)
+        raws = [e.answer for e in found] if given is None else given
         if strings:
             classes.append(classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact"))
         else:
             asked = partial(effort.check, ("groups", p))
             classes.append(classes_of(raws, kind, letters, rules, after_each=asked))
         guessed.append(any(e.source == "fallback" for e in found))
-        unread.append(Counter(e.reason for e, k in zip(found, classes[-1].index, strict=True) if k < 0))
+        index = classes[-1].index
+        if min(index) >= 0:
+            unread.append(NONE_UNREAD)
+        else:
+            reasons = [e.reason for e in found] if given is None else map(why_none, given)
+            unread.append(Counter(reason for reason, k in zip(reasons, index, strict=True) if k < 0))
     return classes, np.array(guessed, bool), tuple(unread)
 
 
