@@ -26,7 +26,7 @@ from dare_reward.stopping.waves import wave_specs
 
 from .problems import RefusalError
 
-__all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "Parser", "components"]
+__all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "Parser", "components", "group_model"]
 
 
 # What a request says beside its groups.
@@ -112,7 +112,7 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
 Extra = Literal["allow", "forbid"]
 
 
-def _group() -> Any:
+def group_model() -> Any:
     answered = _dictionary("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, "forbid")
     rollout = _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
     keys = {f.name: _input(f, rollout if f.required else answered) for f in GROUP_FIELDS.values()}
@@ -155,7 +155,7 @@ def components() -> dict[str, dict[str, Any]]:
     """JSON schemas for OpenAPI, by name: of the request bodies and of the replies (with what they refer to)."""
     template = "#/components/schemas/{model}"
     found = {
-        name: _request(_group(), "forbid", LIMITS, name=name).json_schema(ref_template=template)
+        name: _request(group_model(), "forbid", LIMITS, name=name).json_schema(ref_template=template)
         for name in ("RewardRequest", "SettledRequest")
     }
     for reply in (Reply, SettledReply):

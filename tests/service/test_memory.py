@@ -21,7 +21,7 @@ from dare_reward.methods import methods, specs
 from dare_reward.wire import pack
 from dare_service.body import form
 from dare_service.problems import from_error, from_validation
-from dare_service.reward_request import Call, RequestScorer, decode, judge
+from dare_service.reward_request import Call, RequestScorer, work
 from dare_service.run_recorder import RunRecorder
 from dare_service.settings import Settings
 
@@ -129,10 +129,6 @@ def nobody():
     """Whom nobody leaves."""
 
 
-def work(scorer, call):
-    return judge(scorer, call, decode(scorer, call, nobody), nobody)
-
-
 def peak_of(scorer, name):
     """The body's bytes, the greatest resident size beyond that before, and the status: from a fork."""
     query, make = BODIES[name]
@@ -143,7 +139,7 @@ def peak_of(scorer, name):
     if not (child := os.fork()):
         before, status = resident(), 200
         try:
-            work(scorer, Call(body, kind, asked, "id", "application/json"))
+            work(scorer, Call(body, kind, asked, "id", "application/json"), nobody)
         except Exception as error:
             status = (from_error if isinstance(error, DareError) else from_validation)(error)[0]
         most = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -190,6 +186,7 @@ def main(names):
         work(
             scorer,
             Call(bytearray(b'{"groups":[{"rollouts":[{"answer":"x+1"}]}]}'), kind, asked, "", "application/json"),
+            nobody,
         )
     for name in names:
         print(json.dumps([name, *peak_of(scorer, name)]), flush=True)

@@ -5,15 +5,16 @@ import json
 import numpy as np
 import pytest
 from fields import good
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 import dare_reward
 from dare_reward._outgoing import Sending, parts
 from dare_reward.errors import RequestError
 from dare_reward.inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS
-from dare_reward.scoring.request import LIMITS, prepare
-from dare_service.schema import Parser, components
+from dare_reward.scoring.request import prepare
+from dare_service.schema import components, group_model
 
+SCHEMA = TypeAdapter(group_model())  # of openapi.json
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
 BAD = {"bool": 1, "text": 1, "choice": "x", "options": -1, "rollouts": []}
 PER_GROUP = [f for f in GROUP_FIELDS.values() if not f.required]
@@ -39,7 +40,7 @@ def test_an_input_of_a_group_is_taken_and_sent(field):
     value = own.get(field.name) or good(field)
     sent = group(**{field.name: value}, **({"kind": "choice"} if field.name == "options" else {}))
     assert dare_reward.estimate([sent], method="ttrl").groups[0].error is None
-    Parser.of(LIMITS).read(json.dumps({"groups": [sent]}).encode())
+    SCHEMA.validate_python(sent)
     head = {"method": "ttrl", "params": {}}
     (part,) = parts([sent], head, sending=Sending(), max_groups=9, json_bytes=1 << 20, frame_bytes=1 << 20)
     arrived = json.loads(part.content)["groups"][0]
@@ -51,7 +52,7 @@ def test_null_is_the_same_in_process_and_over_http(field):
     sent, refused = group(**{field.name: None}), []
     for read in (
         lambda: dare_reward.estimate([sent], method="ttrl"),
-        lambda: Parser.of(LIMITS).read(json.dumps({"groups": [sent]}).encode()),
+        lambda: SCHEMA.validate_python(sent),
     ):
         try:
             read()
@@ -86,7 +87,7 @@ def test_a_range_is_the_same_in_process_over_http_and_for_arrays(field, side):
     assert found.loc == ("groups", 0, field.name)
     assert field.rule in found.message
     with pytest.raises(ValidationError):
-        Parser.of(LIMITS).read(json.dumps({"groups": [group(**{field.name: value})]}).encode())
+        SCHEMA.validate_python(group(**{field.name: value}))
     if side in {"below", "above"}:
         with pytest.raises(RequestError, match=field.name):
             one_group(columns_P={field.name: np.array([float(value)])})
