@@ -16,7 +16,7 @@ from ..._pattern import pattern
 from ..choices import plain
 from ..species import names_species
 from .announcements import NEAR, announcements, descending, lowered
-from .endorsements import ENDORSING, endorsement
+from .endorsements import endorsed
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ _FILL = (
 )
 _DRESS = (
     r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
-    r"|```[a-z]*\n|\{(?=\\))"
+    r"|```[a-z]*\n|\{(?=\\)|\}(?=\s))"
 )
 _AT = pattern(
     rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
@@ -115,6 +115,9 @@ _STATED = pattern(
     r"(?:\sto be)?\s*+(?::\s*+\**+\s*+|\*\*\s?|(?=\([A-J]\)\s\w))"
     r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*])"
 )
+_STATED_LAST = pattern(r"\b(?:is|be)\s\**\((?P<letter>[A-J])\)\**\.?\s*+\Z")
+_CONCLUDES = pattern(r"\b(?:therefore|thus|hence|so|most)\b", re.IGNORECASE)
+_OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
 _LIKELY = pattern(
     r"\b(?:answer|correct|best|closest|likely|appropriate|suitable|therefore|thus|hence|so|must|based on|conclu\w+)\b"
     r"|\bthe\b[^.\n]{0,120}\Z",
@@ -163,6 +166,13 @@ _TAKEN_BACK = pattern(
     r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
     r"|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
 )
+_UNLISTED = pattern(
+    r"\A[\s*_:.\"']*(?:none of|either\b|cannot be|can't be"
+    r"|(?:listed|given|among|provided|included|present|available)\b)"
+    r"|\bnot (?:listed|given|among|in|one of|provided|included|present|available)\b[^.\n]{0,24}"
+    r"\b(?:options|choices|answers)\b",
+    re.IGNORECASE,
+)
 _LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _JOINERS = pattern(
     r"[\s,;/&+()\[\].、]|\b(?:and|or|und|oder|et|ou|not|option|choice|both|either|neither|nor)\b|和|或", re.IGNORECASE
@@ -185,6 +195,9 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     said = _said(text, letters, near)
     if near and ((at := _holding(said)) is None or said[at].start < near + APART):
         said = _said(text, letters, 0, None if said else near)
+    if not said:
+        named = [Said(at, end, letter if letter in letters else None) for at, end, letter in endorsed(text)]
+        said = named[::-1]
     if not said:
         return _only_mention(text, letters)
     at = _holding(said)
@@ -240,8 +253,9 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
     for count, announcement in enumerate(announcements(text, low, start, end)):
         if count >= EVENTS:
             break
-        said = _letter_at(text, announcement.start, announcement.end, letters) or _letter_closing(
-            text, announcement.start, announcement.end, letters
+        place = (announcement.start, announcement.end)
+        said = (
+            _letter_at(text, *place, letters) or _none_of_them(text, *place) or _letter_closing(text, *place, letters)
         )
         if said is not None:
             found |= _with_instead(text, replace(said, denied=True) if announcement.negated else said, letters)
@@ -252,10 +266,6 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
         said = _letter_at(text, at, match.end(), letters)
         if said is not None:
             found.setdefault(said.end, said)
-    for at, _ in descending(low, ENDORSING, EVENTS, start, end):
-        if (match := endorsement(text, at)) is not None:
-            letter = match["letter"].upper() if match["letter"].upper() in letters else None
-            found.setdefault(match.end("letter"), Said(match.start(), match.end("letter"), letter))
     for said in _stated(text, letters, start, len(text) if end is None else end):
         found.setdefault(said.end, said)
     return sorted(found.values(), key=lambda s: (s.end, s.start), reverse=True)
@@ -263,13 +273,18 @@ def _said(text: str, letters: Sequence[str], start: int, end: int | None = None)
 
 def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator[Said]:
     """The letters of options that a sentence states under another noun: "The most likely diagnosis is (D) ..."."""
+    if end == len(text) and (last := _STATED_LAST.search(text, max(0, end - 60))) and last["letter"] in letters:
+        before = text[max(0, text.rfind("\n", 0, last.start()), last.start() - 160) : last.start()]
+        if _CONCLUDES.search(before) and not _DOUBT.search(before):
+            yield Said(last.start(), last.end("letter") + 1, last["letter"])
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
         if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
             continue
         if names_species(match["letter"], text[match.end("letter") : match.end() + 40]):
             continue
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
-        if _LIKELY.search(before) and not _DOUBT.search(before):
+        shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
+        if _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
             yield Said(match.start(), match.end("close"), match["letter"])
 
 
@@ -323,6 +338,13 @@ def _with_instead(text: str, said: Said, letters: Sequence[str]) -> dict[int, Sa
     match = _INSTEAD.match(text, said.end, said.end + READ) if said.denied else None
     instead = None if match is None else _letter_at(text, match.end(), match.end(), letters)
     return {said.end: said} if instead is None else {instead.end: instead, said.end: said}
+
+
+def _none_of_them(text: str, start: int, end: int) -> Said | None:
+    """ "The answer is not listed", "Answer: none of the above", "either A or D": an announcement of no option."""
+    line_end = text.find("\n", end)
+    window = text[end : min(end + READ, line_end if line_end >= 0 else len(text))]
+    return Said(start, end, None) if _UNLISTED.search(window) else None
 
 
 def _letter_closing(text: str, start: int, end: int, letters: Sequence[str]) -> Said | None:

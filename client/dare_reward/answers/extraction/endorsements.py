@@ -1,65 +1,35 @@
-"""Endorsements: an option that the text calls right, letter first: "(C) is the correct answer", "B seems best"."""
+"""Options that a text calls right, letter first: "(C) is the correct answer". They answer where nothing else does."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator
+from itertools import islice
 
 from ..._pattern import pattern
 
-__all__ = ["ENDORSING", "endorsement"]
+__all__ = ["endorsed"]
 
-ENDORSING = (
-    "correct",
-    "better",
-    "right",
-    "best",
-    "closest",
-    "appropriate",
-    "likely",
-    "plausible",
-    "accurate",
-    "suitable",
-    "reasonable",
-    "answer",
+MOST = 64
+
+_ENDORSED = pattern(
+    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?<=ption \()[a-z](?=\)))(?P<close>\))?[*_]*+[.:]?+"
+    r"(?:\s\([^()\n]{1,80}\),?+)?+"
+    r"\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
+    r"(?:(?:therefore|thus|clearly|the|indeed|also|hence|a|to be|single|only|most)\s)*+"
+    r"(?:correct|right|best|better|closest(?! to)|answer|(?<=most )(?:appropriate|likely|plausible|suitable|accurate"
+    r"|reasonable|probable|logical))\b(?![ -](?:approach|way|method|side|hand|angle|formula|direction|if|when"
+    r"|except)\b)"
 )
-_AFFIRM = pattern(
-    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?:(?<=ption \()|(?<=hoice \())[a-z](?=\)))"
-    r"(?P<close>\))?[*_]*+[.:]?+\s(?:is|are|must be|should be|would be"
-    r"|seems|appears to be)\s(?:therefore |thus |clearly |the |indeed |also |hence |a |to be |single |only )*+"
-    r"(?:(?:most )?(?:correct|right|best|better|closest|answer)"
-    r"|(?:most )?(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))"
-    r"(?:\s(?:answer|option|choice|one|match|statement|response))?"
-    r"(?![ -](?:approach|way|method|side|hand|angle|formula|direction))"
-)
-# Called an option, the letter is no symbol, whatever noun follows: "option B is the best approach".
-_AFFIRM_OPTION = pattern(
-    r"\b(?:[Oo]ption|[Cc]hoice)\s\(?(?P<letter>[A-Z])\)?[*_]*+(?:\s\([^()\n]{1,80}\))?,?"
-    r"\s(?:is|seems|appears to be|would be)\s(?:therefore |thus |clearly |indeed |also )?(?:the )?"
-    r"(?:most |single |only )?(?:correct|right|best|closest|appropriate|likely|plausible|suitable|accurate|reasonable"
-    r")\b"
-    r"(?!\s(?:if|when|except|but))"
-)
-_BOTH = pattern(r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z")
-_SUPPOSED = pattern(
-    r"(?:\bif|\bwhether|\bsuppose|\bassum(?:e|ing)|\bunless|\bwhy|\bthat)\s++(?:that\s++)?+(?:option\s|choice\s"
-    r"|answer\s)?\Z",
-    re.IGNORECASE,
+_NOT_ALONE = pattern(
+    r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z"
+    r"|(?:\b[Ii]f|\b[Ww]hether|\b[Ss]uppose|\b[Aa]ssum(?:e|ing)|\b[Uu]nless|\b[Ww]hy|\bthat)\s++(?:that\s++)?+"
+    r"(?:[Oo]ption\s|[Cc]hoice\s|[Aa]nswer\s)?\(?\Z"
 )
 
 
-def endorsement(text: str, at: int) -> re.Match[str] | None:
-    """The match of "(C) is the correct answer" with its `letter`, where one of `ENDORSING` stands at `at`."""
-    match = None
-    for found in _AFFIRM.finditer(text, max(0, at - 50), at + 60):
-        if found.start() > at:
-            break
-        match = found
-    if match is not None and match["open"] and not match["close"]:
-        return None
-    if match is None or match.end() <= at:
-        match = _AFFIRM_OPTION.search(text, max(0, at - 140), at + 20)
-    if match is None or match.end() <= at or _BOTH.search(text, max(0, match.start() - 12), match.start()):
-        return None
-    if _SUPPOSED.search(text, max(0, match.start() - 24), match.start()):
-        return None
-    return match
+def endorsed(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and letter of each, from the first to the last."""
+    for match in islice(_ENDORSED.finditer(text), MOST):
+        alone = _NOT_ALONE.search(text, max(0, match.start() - 30), match.start()) is None
+        if alone and not (match["open"] and not match["close"]):
+            yield match.start(), match.end("letter"), match["letter"].upper()

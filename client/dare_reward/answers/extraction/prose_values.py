@@ -41,7 +41,7 @@ _LAST_LINK = pattern(
 _AGAIN = pattern(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
 _CJK_LIST = pattern(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
 _RATIO = pattern(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
-COPULA = pattern(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)\s*\Z")
+COPULA = pattern(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)[\s.。]*\Z")
 _MONEY = pattern(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
 _MINUS = pattern(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
 _REMARK = pattern(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)

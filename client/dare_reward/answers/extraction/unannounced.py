@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..._pattern import pattern
 from ..choices import choice_letter
 from ..markup import undecorated
+from .prose_values import COPULA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,10 @@ LONE = 60  # characters of a reply in words that is its answer
 LINE = 24  # characters of a last line that is a letter and its dress
 
 _TALKS = pattern(r"\b(?:i|we|let|maybe|perhaps|sorry|answers?)\b|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
+# "(B) No" is an option with its text, "(B) is wrong" none.
+_BRACKETED = pattern(
+    r"\([A-Z]\)\s(?!(?:is|are|was|cannot|wrong|incorrect|excluded|eliminated)\b)\w+(?:\s\w+)?\.?", re.IGNORECASE
+)
 _DRESSED = pattern(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
 _SAYS_MORE = pattern(
     r"\b(?:wrong|incorrect|not|no|false|true|fails?|excluded|eliminated|impossible|cannot|could|might|may|maybe|perhaps"
@@ -65,13 +70,14 @@ _SMALL_LABEL = pattern(r"(?<![\w.'’])\(?([a-h])[).](?=\s)")
 
 def unannounced_letter(text: str, letters: Sequence[str]) -> str | None:
     """The letter of a reply that is one option ("B", "C. 12 m/s"), or of a last line that is a dressed letter."""
-    reply = undecorated(_unfenced(text.strip())).lstrip("✅✔☑→👉\ufe0f ")
+    reply = COPULA.sub("", undecorated(_unfenced(text.strip())).lstrip("✅✔☑→👉\ufe0f "))
     if _SMALL_REPLY.fullmatch(reply):
         return choice_letter(reply, letters)
     if len(reply) <= REPLY and "\n" not in reply:
         if _TWO.search(reply):
             return None
         whole = _LETTER_FIRST.match(reply) is not None and not _SAYS_MORE.search(reply, 1)
+        whole = whole or _BRACKETED.fullmatch(reply) is not None
         return (choice_letter(reply, letters) if whole else None) or _closing(reply, letters)
     if (first := _first_line(reply, letters)) is not None:
         return first
