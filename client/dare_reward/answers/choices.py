@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dare_reward.errors import RequestError
 
 from .._pattern import pattern
+from .languages import alternatives
 from .markup import without_html
 from .species import names_species
 
@@ -31,12 +32,15 @@ _MARKUP = pattern(
     r"|\\[()\[\]{}]|[{}$*_`\"'“”‘’«»「」『』\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
 _SPACE = pattern(r"\\(?:q?quad(?![A-Za-z])|[\\ ,;:!])|~")
+_NAMES, _RIGHTS, _IS = (
+    unicodedata.normalize("NFKC", alternatives(*fields)) for fields in (("answer", "option"), ("correct",), ("copula",))
+)
+_RIGHT = rf"(?:(?:final|correct|best|right|{_RIGHTS})(?![^\W\d_])\s*+){{0,2}}+"
+_NOUN = rf"(?:(?:{_NAMES}|answer|option|choice|letter)\s*+)?+"
 _LEAD = pattern(
-    r"\s*+(?:(?:the|la|le|die|der|el|a(?=\s++(?:resposta|opção|alternativa)))\s++)?+(?:(?:final|correct|best|right|richtige|correcta|bonne)\s++)?+"
-    r"(?:answer|option|choice|letter|antwort|réponse|respuesta|opción|resposta|opção|risposta|opzione|đáp án"
-    r"|ответ|вариант|答案|选项|選項|选择|選擇|選択肢|答え|정답|답)?+\s*+"
-    r"(?:(?:final|correcta|correcte|correta|corretta|certa|giusta|definitiva|đúng)\s++)?+(?:ist|is|are|est|es|é|è|là|是|为|為|は|는|은|:)?+\s*+:?+\s*+"
-    r"(?:(?:the|la|die)\s++)?+(?:(?:option|choice|letter|opción|opção|opzione|letra|选项|選項|选|選)\s*+:?+\s*+)?+",
+    r"\s*+(?:(?:the|la|le|die|der|das|el|het|il|o|a(?=\s++[^\W\d_]{2}))\s++)?+"
+    rf"{_RIGHT}{_NOUN}{_RIGHT}(?:(?:is|are|{_IS})(?![^\W\d_])\s*+|(?:是|为|為|选|選|は|는|은)\s*+)?+:?+\s*+"
+    rf"(?:(?:the|la|die)\s++)?+{_NOUN}:?+\s*+",
     re.IGNORECASE,
 )
 _HEAD = pattern(r"(?P<open>[(\[<【〔]?)\s*+(?P<letter>[A-Za-z])(?![^\W_])(?:[^\S\n]*+(?P<close>[)\]>】〕]))?+")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
 from ..choices import plain
+from ..languages import alternatives, every
 from ..species import names_species
 from .announcements import NEAR, announcements, descending, lowered
 from .endorsements import endorsed
@@ -35,15 +36,13 @@ _IS = (
     r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
 )
 _ES = (
-    r"(?:\s(?:correcta|correcte|correta|corretta|giusta|certa|đúng|đúng nhất|الصحيح|सही|final))?"
-    r"\s*+(?:es|est|ist|è|é|là|هو|は|是|为|[:：—–-])"
+    rf"(?:\s(?:{alternatives('correct')}))?"
+    rf"\s*+(?:{alternatives('copula')}|[:：—–-])"
 )
 _NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
-_OTHER_ASCII = ("opcion", "opcao", "opzione", "alternativa", "variante", "letra", "lettre", "lettera")
-_OTHER_WIDE = (
-    "opción", "opção", "вариант", "варіант", "phương án", "lựa chọn", "विकल्प", "الخيار", "الاختيار",
-    "選択肢", "选项", "選項", "보기", "선택지",
-)  # fmt: skip
+_OPTIONS = every("option")
+_ABROAD_ASCII = tuple(stem for stem in _OPTIONS if stem.isascii() and stem not in _NOUNS)
+_ABROAD = (*_ABROAD_ASCII, *(stem for stem in _OPTIONS if not stem.isascii()))
 _VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for", "choosing", "selecting", "picking")
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
@@ -59,7 +58,7 @@ _GOOD = pattern(
 )
 _TAILS: dict[str, re.Pattern[str]] = (
     {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
-    | {noun: pattern(_ES) for noun in (*_OTHER_ASCII, *_OTHER_WIDE)}
+    | {noun: pattern(_ES) for noun in _ABROAD}
     | {verb: pattern(r"(?:ed)?(?![a-z])") for verb in _VERBS}
     | {word: pattern(r"(?:\s(?:only|us|just|behind|with|me))*+(?![a-z])") for word in _LEFT}
     | {
@@ -72,11 +71,11 @@ _TAILS: dict[str, re.Pattern[str]] = (
         "выбираю": pattern(r"\s"),
     }
 )
-_ASCII_STEMS = (*_NOUNS, *_OTHER_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
+_ASCII_STEMS = (*_NOUNS, *_ABROAD_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
 _MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
 _MENTIONED = (
     *_NOUNS,
-    *_OTHER_ASCII,
+    *_ABROAD_ASCII,
     "answer",
     "antwort",
     "reponse",
@@ -91,9 +90,7 @@ _FILL = (
     r"(?:(?:actually|really|in fact|instead|certainly|surely|obviously"
     r"|most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
     r"|also|the|la|el|die|l'|option|choice|letter"
-    r"|statement|answer|opción|opción|opção|opzione|alternativa|вариант"
-    r"|phương án|विकल्प|الخيار|选项|選項|選択肢|选|選|选择"
-    r"|réponse|respuesta|resposta|risposta|antwort|letra|lettre|lettera|buchstabe|a(?= letra)"
+    rf"|statement|answer|{alternatives('answer', 'option')}|选|選|a(?= letra)"
     r"|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
     r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?"
     r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
@@ -384,7 +381,7 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
 def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
-    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_OTHER_WIDE, "réponse"), EVENTS):
+    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_ABROAD, "réponse"), EVENTS):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..._pattern import pattern
+from ..languages import JOINED, LANGUAGES, every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,57 +38,34 @@ _EN = (
 )
 
 
-def _plain(words: str, adjectives: str = "") -> str:
-    """The tail of an announcement outside English: an adjective, a link word or a colon, a line's end."""
+def _tail(stem: str) -> str:
+    """What follows a word for the answer outside English: right, then a link, a line's end, a value or a letter."""
+    rows = [language for language in LANGUAGES if stem in language.answer]
+    joined = any(row.code in JOINED for row in rows)
+    links = "|".join(sorted({word for row in rows for word in row.copula}, key=len, reverse=True))
+    right = "|".join(sorted({word for row in rows for word in row.correct}, key=len, reverse=True))
+    end = "" if joined else r"(?![^\W\d_])"
+    blank = r"\s*+" if joined else r"\s++"
     return (
-        rf"[*_`\"'}}]{{0,4}}+(?:\s++(?:{adjectives or 'x'})(?![^\W\d_]))?+[*_`\"']{{0,4}}+"
-        rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:{words}))(?![a-zà-ÿ])\s*+[:：]?+"
+        rf"[*_`\"'”」】）)}}]{{0,4}}+(?:{blank}(?:{right}){end})?+[*_`\"']{{0,4}}+"
+        rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:[—–-]|{links}){end}[、,]?+\s*+[:：]?+)"
+        r"|(?P<next>\s++(?=[*(\[-]*+\d|\*{0,2}\$|\*{0,2}\\\()"
+        rf"|(?<=】)(?=\S)|\s++(?=[*(]{{0,3}}[a-j][)*]{{0,3}}(?:['’.,]|\s*+(?:\n|\Z|(?:{links})\s*+(?:[.।]|\n|\Z)))))"
         r"|[^\S\n]*+(?P<equals>[=＝])|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n)))"
     )
 
 
-def _bare(words: str = "x", adjectives: str = "x") -> str:
-    """The same where a number or a lone letter may follow without any link: "Cevap 17'dir"."""
-    return (
-        rf"[*_`\"'}}]{{0,4}}+(?:\s++(?:{adjectives})(?![^\W\d_]))?+[*_`\"']{{0,4}}+(?:[^\S\n]*+(?P<colon>[:：])"
-        rf"|\s*+(?P<is>(?:{words})(?![^\W\d_])\s*+[:：]?+)|(?P<next>\s++(?=[*(\[-]*+\d|\*{{0,2}}\$|\*{{0,2}}\\\(|[*(]{{0,3}}[a-j](?![^\W\d_])))"
-        r"|[^\S\n]*+(?P<equals>[=＝])|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n)))"
-    )
-
-
-def _joined(words: str) -> str:
-    """The same where words follow each other without blanks."""
-    return (
-        rf"[*_`\"'”」】）)]{{0,4}}+[^\S\n]*+(?:(?P<colon>[:：])|\s*+(?P<is>(?:{words})\s*+[:：]?+)"
-        r"|(?P<equals>[=＝])|(?P<heading>[*_#]*+[^\S\n]*+(?=\n))|(?P<next>(?<=】)(?=\S)))"
-    )
-
-
-_TAILS: dict[str, str] = {
+_ENGLISH = {
     "answer": _EN,
     "ans": r"[*_`]{0,3}+(?:\.?+[^\S\n]*+(?P<colon>[:：=])|\.(?P<is>[^\S\n]++(?=[-$(\\]*(?:\d|[a-z]\b)))"
     r"|(?P<next>[^\S\n]++(?=\((?:[a-j]|\d{1,9})\))))",
-    "antwort": _bare(r"ist|lautet|beträgt|wäre|ist also|ist daher", r"auf die frage|lautet also"),
-    "respuesta": _plain(r"es|sería|correcta es", r"final|correcta|definitiva|final correcta"),
-    "jibu": _plain(r"ni", r"sahihi|la mwisho|la mwisho ni"),
     "final result": _EN,
-}
-_WIDE: dict[str, str] = {
-    "réponse": _plain(r"est|serait|vaut", r"finale|correcte|exacte|définitive|à la question"),
-    "lösung": _plain(r"ist|lautet|beträgt"),
-    "ответ": r"а?+" + _plain(r"[—–-]|равен|это|будет|составляет", r"на задачу|на вопрос|задачи"),
-    "答案": _joined(r"(?:应该|應該|应|應|就|便|也)?+(?:是|为|為|选|選|等于)"),
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
-    "答え": _joined(r"(?:は|が)、?+"),
-    "解答": _joined(r"は、?+"),
-    "回答": _joined(r"は、?+"),
-    "উত্তর": r"(?:টি)?+" + _bare(r"হল|হলো|হচ্ছে|হবে"),
-    "คำตอบ": r"(?:ที่ถูกต้อง|สุดท้าย|ที่ถูก|ที่ได้)?+" + _joined(r"คือ|เป็น|เท่ากับ"),
 }
-_TAIL = {stem: pattern(tail) for stem, tail in (_TAILS | _WIDE).items()}
+_TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in every("answer")} | _ENGLISH).items()}
 _MARKS = ("####", "\na:", "\n**a")
-_ASCII_STEMS = (*_TAILS, *_MARKS)
 _ALL_STEMS = (*_TAIL, *_MARKS)
+_ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())
 
 _UNSURE = pattern(
     r"(?:(?<![a-z])(?:if|whether|suppose|supposing|assum(?:e|ing)|unless|verify|check|what|where|when|why|how"
@@ -165,7 +143,7 @@ def announcements(text: str, low: str, start: int = 0, end: int | None = None) -
 
 
 def _word(low: str, at: int, stem: str) -> Announcement | None:
-    if stem.isascii() and at and low[at - 1].isalpha():
+    if at and low[at - 1].isalpha() and (stem.isascii() or stem == "답"):
         return None
     match = _TAIL[stem].match(low, at + len(stem), at + len(stem) + 400)
     before = low[max(0, at - 48) : at]
