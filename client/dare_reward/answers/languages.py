@@ -1,14 +1,14 @@
 """What languages call an answer, an option, right and "is": data, from which the patterns and the tests are made.
 
 A row: code, answer, correct or final, is, option; alternatives between bars, in small letters. `JOINED` languages put
-no blanks between words. English has more forms and rules of its own.
+no blanks between words, `VERB_LAST` the verb behind the value. English has more forms and rules of its own.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["JOINED", "LANGUAGES", "Language", "alternatives", "every"]
+__all__ = ["JOINED", "LANGUAGES", "VERB_LAST", "Language", "alternatives", "every"]
 
 
 class Language(NamedTuple):
@@ -26,7 +26,7 @@ cs; odpověď; správná|konečná|správný; je; možnost
 da; svaret|svar; rigtige|korrekte|endelige; er; mulighed
 de; antwort|lösung; richtige|korrekte|finale|endgültige|auf die frage; ist|lautet|beträgt|wäre; option|buchstabe
 el; απάντηση; σωστή|τελική|ορθή; είναι; επιλογή
-es; respuesta; correcta|final|definitiva|correcto; es|sería|correcta es; opción|opcion|letra
+es; respuesta; correcta|final|definitiva|correcto; es|sería|correcta es; opción|opcion|letra|variante
 fa; پاسخ|جواب; صحیح|درست|نهایی; برابر است با|است; گزینه
 fi; vastaus; oikea|lopullinen; on; vaihtoehto
 fr; réponse|reponse; finale|correcte|exacte|définitive|bonne|à la question; est|serait|vaut; option|lettre
@@ -62,6 +62,7 @@ LANGUAGES = tuple(
     for code, *parts in (line.split(";") for line in _TABLE.strip().splitlines())
 )
 JOINED = frozenset({"ja", "ko", "th", "zh"})
+VERB_LAST = frozenset({"fa", "hi", "ta", "te", "ur"})
 
 
 def every(field: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dare_reward.answers import choice_letter, extract
-from dare_reward.answers.languages import JOINED, LANGUAGES
+from dare_reward.answers.languages import JOINED, LANGUAGES, VERB_LAST
 
 FORMS = {
     "colon": "{Answer}: {value}",
@@ -24,7 +24,6 @@ VALUES = {
     "math": {"18": "18", "$18$": "18", "1,234.5": "1,234.5"},
     "choice": {"B": "B", "(B)": "B", "B)": "B", "**B**": "B"},
 }
-VERB_LAST = frozenset({"hi", "ur", "fa", "ta", "te"})
 # MGSM, MMMLU and the languages of Belebele that have most text
 REQUIRED = set(
     "ar bn cs da de el es fa fi fr he hi hu id it ja ko ms nl no pl pt ro ru sv sw ta te th tr uk ur vi yo zh".split()  # noqa: SIM905

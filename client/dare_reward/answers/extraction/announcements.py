@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..._pattern import pattern
-from ..languages import JOINED, LANGUAGES, every
+from ..languages import JOINED, LANGUAGES, VERB_LAST, every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,12 +45,15 @@ def _tail(stem: str) -> str:
     links = "|".join(sorted({word for row in rows for word in row.copula}, key=len, reverse=True))
     right = "|".join(sorted({word for row in rows for word in row.correct}, key=len, reverse=True))
     end = "" if joined else r"(?![^\W\d_])"
+    then = ""
+    if any(row.code in VERB_LAST for row in rows):
+        then = r"(?=\s*+[:：*(\[$\\\d-]|\s*+[a-j](?![^\W\d_]))"  # else a clause follows
     blank = r"\s*+" if joined else r"\s++"
     return (
         rf"[*_`\"'”」】）)}}]{{0,4}}+(?:{blank}(?:{right}){end})?+[*_`\"']{{0,4}}+"
-        rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:[—–-]|{links}){end}[、,]?+\s*+[:：]?+)"
+        rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:[—–-]|{links}){end}{then}[、,]?+\s*+[:：]?+)"
         r"|(?P<next>\s++(?=[*(\[-]*+\d|\*{0,2}\$|\*{0,2}\\\()"
-        rf"|(?<=】)(?=\S)|\s++(?=[*(]{{0,3}}[a-j][)*]{{0,3}}(?:['’.,]|\s*+(?:\n|\Z|(?:{links})\s*+(?:[.।]|\n|\Z)))))"
+        rf"|(?<=】)(?=\S)|\s++(?=[*(]{{0,3}}[a-j][)*]{{0,3}}(?:['’.,।]|\s*+(?:\n|\Z|(?:{links})\s*+(?:[.।]|\n|\Z)))))"
         r"|[^\S\n]*+(?P<equals>[=＝])|(?P<heading>[^\S\n]*+[*_#]*+[^\S\n]*+(?=\n)))"
     )
 
