@@ -90,11 +90,25 @@ def settings_table() -> Iterator[tuple[str, ...]]:
 
 def url_table() -> Iterator[tuple[str, ...]]:
     """The query parameters of OpenRLHF's URL route."""
-    from dare_service.joins.url_options import URL_SPECS  # noqa: PLC0415
+    from dare_reward.options import OPENRLHF_URL  # noqa: PLC0415
 
     yield "parameter", "accepts", "meaning"
-    for spec in URL_SPECS:
+    for spec in OPENRLHF_URL.values():
         yield f"`{spec.name}`", spec.accepts.removesuffix(" or null"), spec.doc
+
+
+def adapter_table() -> Iterator[tuple[str, ...]]:
+    """The settings of every adapter."""
+    from dare_reward.options import ADAPTER  # noqa: PLC0415
+    from dare_reward.scoring.update import update_specs  # noqa: PLC0415
+
+    yield "setting", "accepts", "default", "meaning"
+    options = {s.name for s in update_specs()}
+    for name, spec in ADAPTER.items():
+        if name in options:  # docs/selection.md has these
+            continue
+        default = "none" if spec.default in (None, ()) else str(spec.default)
+        yield f"`{name}`", spec.accepts.removesuffix(" or null"), default, spec.doc
 
 
 def logs_table(route: Literal["url", "agent"]) -> Iterator[tuple[str, ...]]:
@@ -227,6 +241,7 @@ def schemas() -> str:
 TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "settings": settings_table,
     "url": url_table,
+    "adapter": adapter_table,
     "logs": partial(logs_table, "url"),
     "agent": partial(logs_table, "agent"),
     "shadow": partial(meanings, "dare_reward.scoring.shadow_methods:LOGS", "key", "meaning", form="`shadow_METHOD_{}`"),

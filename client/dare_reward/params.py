@@ -38,7 +38,8 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One parameter: `type` is float, int, bool or str; `choices` are the literal values of a str or int."""
+    """One parameter: `type` is float, int, bool, str or tuple (different names); `choices` are the literal values of a
+    str or int, and `le` is the length of a str at most."""
 
     name: str
     type: type
@@ -63,6 +64,10 @@ class Spec:
             words = "one of " + ", ".join(map(str, self.choices))
         elif self.type is bool:
             words = "true or false"
+        elif self.type is tuple:
+            words = "different names, between commas or blanks"
+        elif self.type is str:
+            words = "a string" if self.le is None else f"a string of at most {self.le} characters"
         else:
             low = (
                 f"{'>' if self.ge is None else '>='} {self.gt if self.ge is None else self.ge:.10g}"
@@ -74,7 +79,7 @@ class Spec:
                 if self.bounded_above
                 else ""
             )
-            noun = {float: "a finite number", int: "an integer", str: "a string"}[self.type]
+            noun = {float: "a finite number", int: "an integer"}[self.type]
             words = " ".join([noun, " and ".join(filter(None, [low, high]))]).strip()
         return words + (" or null" if self.optional else "")
 
@@ -101,7 +106,9 @@ class Spec:
             return None
         try:
             value = (
-                {"true": True, "false": False, "1": True, "0": False}[text.lower()]
+                tuple(text.replace(",", " ").replace("+", " ").split())
+                if self.type is tuple
+                else {"true": True, "false": False, "1": True, "0": False}[text.lower()]
                 if self.type is bool
                 else self.type(text)
             )
@@ -119,9 +126,14 @@ class Spec:
             return False, value
         if self.type is float and isinstance(value, int):
             return True, float(value)
+        if self.type is tuple:
+            good = isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
+            return good and len({*value}) == len(value), tuple(value) if good else value
         return isinstance(value, self.type), value
 
     def _in_range(self, value: Any) -> bool:
+        if isinstance(value, str):
+            return self.le is None or len(value) <= self.le
         if not isinstance(value, int | float):
             return True
         return (
@@ -165,5 +177,5 @@ def _spec(name: str, hint: Any, default: Any) -> Spec:
     if optional:
         hint = next(a for a in get_args(hint) if a is not type(None))
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    kind = type(choices[0]) if choices else hint
+    kind = type(choices[0]) if choices else get_origin(hint) or hint
     return Spec(name, kind, default, choices, optional, param.doc, param.ge, param.gt, param.le, param.lt, param.source)

@@ -15,11 +15,11 @@ from fastapi.staticfiles import StaticFiles
 from dare_reward import __version__, estimate
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.openrlhf import LOGS, keys_of
+from dare_reward.options import OPENRLHF_URL, ROLLOUT_URL
 from dare_reward.params import Spec
 from dare_reward.scoring.update import update_specs
 from dare_reward.stopping.waves import wave_specs
 
-from .joins.url_options import EXPLICIT_SPECS, URL_SPECS
 from .problems import MEDIA_TYPE, TITLES
 from .schema import components
 from .settings import UNSAID, Settings
@@ -251,7 +251,7 @@ OPENRLHF: dict[str, Any] = {
                 {"query": ["1 + 1? So \\boxed{2}"], "prompts": ["1 + 1?"], "labels": [""]},
             ),
         },
-        "parameters": _own(URL_SPECS),
+        "parameters": _own(tuple(OPENRLHF_URL.values())),
     },
 }
 ROLLOUTS: dict[str, Any] = {
@@ -296,7 +296,7 @@ ROLLOUTS: dict[str, Any] = {
                 },
             ),
         },
-        "parameters": _own(EXPLICIT_SPECS),
+        "parameters": _own(tuple(ROLLOUT_URL.values())),
     },
 }
 

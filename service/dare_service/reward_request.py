@@ -14,10 +14,10 @@ from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.methods import find, specs
+from dare_reward.options import QUERY
 from dare_reward.params import Spec
 from dare_reward.scoring.score import scored
-from dare_reward.scoring.shadow_methods import read_names
-from dare_reward.scoring.update import Update, update_specs
+from dare_reward.scoring.update import Update
 from dare_reward.wire import unpack
 
 from .body import Form
@@ -31,14 +31,12 @@ __all__ = [
     "RequestScorer",
     "ScoredRequest",
     "read_body",
+    "read_options",
     "read_params",
-    "read_seed",
     "work",
 ]
 
-UPDATE = {s.name: s for s in update_specs()}
-QUERY_KEYS = ("detail", "token", "method", *UPDATE, "shadow", "seed")
-SEED = Spec("seed", int, None, ge=0, lt=1 << 63)
+URL_KEYS = ("detail", "token", *QUERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +168,16 @@ class RequestOptions:
 
 def _configuration(settings: Settings, content: Mapping[str, Any], query: Mapping[str, str]) -> RequestOptions:
     """Method, parameters and the rest: the URL's, else the body's, else the server's."""
-    method = query.get("method", content.get("method", settings.method))
-    shadow = read_names(query["shadow"]) if "shadow" in query else tuple(content.get("shadow", ()))
-    params = read_params(settings, content, query, method, QUERY_KEYS, shadow=shadow)
-    seed = read_seed(content, query)
-    options = {name: content[name] for name in UPDATE if name in content}
-    options |= {name: spec.parse(query[name], loc=("query",)) for name, spec in UPDATE.items() if name in query}
-    return RequestOptions(method, params, Update.of(options), shadow, seed)
+    named = read_options(QUERY, content, query)
+    method, shadow, seed = named.pop("method", settings.method), named.pop("shadow", ()), named.pop("seed", None)
+    params = read_params(settings, content, query, method, URL_KEYS, shadow=shadow)
+    return RequestOptions(method, params, Update.of(named), tuple(shadow), seed)
+
+
+def read_options(carried: Mapping[str, Spec], content: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that the URL names, and those of the body beside them."""
+    written = {name: spec.parse(query[name], loc=("query",)) for name, spec in carried.items() if name in query}
+    return {name: content[name] for name in carried if name in content} | written
 
 
 def read_params(
@@ -200,8 +201,3 @@ def read_params(
             raise RequestError(message, loc=("query",), code="unknown_parameter")
         params[name] = known[name].parse(text, loc=("query",))
     return params
-
-
-def read_seed(content: Mapping[str, Any], query: Mapping[str, str]) -> int | None:
-    seed: int | None = SEED.parse(query["seed"], loc=("query",)) if "seed" in query else content.get("seed")
-    return seed

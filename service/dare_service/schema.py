@@ -17,10 +17,10 @@ from pydantic_core import from_json
 from typing_extensions import TypedDict
 
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
+from dare_reward.options import BODY
 from dare_reward.params import Spec
 from dare_reward.reply import Reply
 from dare_reward.scoring.request import LIMITS, Limits
-from dare_reward.scoring.update import update_specs
 from dare_reward.stopping.settled import SettledReply
 from dare_reward.stopping.waves import wave_specs
 
@@ -31,32 +31,27 @@ __all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "Parser", "components", "group_model"
 
 # What a request says beside its groups.
 _SETTINGS: dict[str, Any] = {
-    "method": Annotated[str, Rule(description="a name of GET /methods; default: the server's, dare")],
     "params": Annotated[dict[str, Any], Rule(description="parameters of the method, see GET /methods")],
-    "run": Annotated[str | None, StringConstraints(max_length=256), Rule(description="label for logs")],
-    "step": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="label for logs")],
-    "seed": Annotated[int | None, Rule(ge=0, lt=1 << 63, description="for methods that draw")],
-    "shadow": Annotated[list[str], Rule(description="methods to compare with, in the diagnostics")],
     "answers_version": Annotated[str | None, Rule(description="version that extracted the answers")],
     "meta": Annotated[dict[str, Any], Rule(description="your own data, ignored")],
 }
 
 
 def _option(spec: Spec) -> Any:
-    """The model of an option of the update."""
-    kind: Any = Literal[spec.choices] if spec.choices else spec.type
+    """The model of a setting."""
+    kind: Any = Literal[spec.choices] if spec.choices else list[str] if spec.type is tuple else spec.type
     rules: list[Any] = []
-    if spec.type is str and not spec.choices:
-        rules.append(StringConstraints(max_length=64))
+    if spec.type is str and not spec.choices and spec.le is not None:
+        rules.append(StringConstraints(max_length=int(spec.le)))
     elif not spec.choices:
         rules.append(Rule(ge=spec.ge, gt=spec.gt, le=spec.le, lt=spec.lt))
     return Annotated[kind | None if spec.optional else kind, *rules, Rule(description=spec.doc)]
 
 
-_SETTLED = {name: rule for name, rule in _SETTINGS.items() if name != "shadow"}
+_SETTLED = {name: _option(BODY[name]) for name in ("method", "run", "step", "seed")} | _SETTINGS
 _SETTLED |= {spec.name: _option(spec) for spec in wave_specs()}
 _SETTLED["rule_params"] = Annotated[dict[str, Any], Rule(description="parameters of the rule, see docs/stopping.md")]
-_SETTINGS |= {spec.name: _option(spec) for spec in update_specs()}
+_SETTINGS = {name: _option(spec) for name, spec in BODY.items()} | _SETTINGS
 REQUEST_KEYS = frozenset({*_SETTINGS, "groups"})
 SETTLED_KEYS = frozenset({*_SETTLED, "groups"})
 

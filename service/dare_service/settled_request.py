@@ -11,17 +11,18 @@ from pydantic_core import to_json
 
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.answers.effort import Effort
+from dare_reward.options import chosen
 from dare_reward.stopping.settled import SettledReply, decide
 from dare_reward.stopping.waves import Waves, wave_specs
 
-from .reward_request import Call, read_body, read_params, read_seed
+from .reward_request import Call, read_body, read_options, read_params
 from .schema import SETTLED_KEYS, Parser
 from .settings import Settings
 
 __all__ = ["SettledRequest", "SettledScorer", "answer_settled"]
 
 WAVES = {s.name: s for s in wave_specs()}
-QUERY_KEYS = ("token", "method", *WAVES, "seed")
+SETTINGS = WAVES | chosen("method", "seed")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,11 +49,10 @@ def answer_settled(scorer: SettledScorer, call: Call, watch: Callable[[], None])
     begun = time.perf_counter()
     settings, query = scorer.settings, call.query
     content, columns = read_body(settings, call, scorer.parser, SETTLED_KEYS, watch)
-    method = query.get("method", content.get("method", settings.method))
-    params = read_params(settings, content, query, method, QUERY_KEYS)
-    asked = {name: content[name] for name in (*WAVES, "rule_params") if name in content}
-    asked |= {name: spec.parse(query[name], loc=("query",)) for name, spec in WAVES.items() if name in query}
-    waves, seed = Waves.of(asked), read_seed(content, query)
+    named = read_options(SETTINGS, content, query)
+    method, seed = named.pop("method", settings.method), named.pop("seed", None)
+    params = read_params(settings, content, query, method, ("token", *SETTINGS))
+    waves = Waves.of(named | {name: content[name] for name in ("rule_params",) if name in content})
     read = time.perf_counter()
     reply = decide(
         content["groups"],

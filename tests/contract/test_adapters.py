@@ -23,11 +23,12 @@ import dare_reward
 from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.errors import ConfigError, ReplyError, RequestError, UnavailableError
 from dare_reward.openrlhf import AnswerRules
+from dare_reward.options import ADAPTER
 from dare_reward.runs import read_run
 from dare_reward.runs.line import asked_for
 from dare_reward.runs.log import run_log_of
 from dare_reward.scoring.update import update_specs
-from dare_reward.stacks import easyr1, slime, swift, trl, verl, verl_filter
+from dare_reward.stacks import easyr1, report, slime, swift, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
 from dare_reward.stacks.answer_masks import outside_answer
 from dare_reward.stacks.ranks import scored_together
@@ -58,7 +59,7 @@ def service(monkeypatch):
             told = reply.to_json() | {"request_id": request.headers["x-request-id"]}
             return httpx.Response(state.status, json=told)
         state.bodies.append(body)
-        update = {name: body[name] for name in OPTIONS if name in body}
+        update = {name: body[name] for name in (*OPTIONS, "shadow", "seed") if name in body}
         reply = dare_reward.estimate(body["groups"], method=body["method"], **body["params"], **update).to_json()
         reply["request_id"] = request.headers["x-request-id"]
         return httpx.Response(200, content=json.dumps(state.change(json.loads(json.dumps(reply)))))
@@ -95,7 +96,7 @@ def test_one_url_carries_everything():
     )
     assert (scorer.url, scorer.method, scorer.on_error) == ("http://h:1/prefix", "dare", "zero")
     assert dict(scorer.params) == {"alpha": 0.3, "weight": "sqrt"}
-    assert dict(scorer.options) == {"timeout": 9.0, "retries": 2, "fallback": "local", "token": "x"}
+    assert dict(scorer.client) == {"timeout": 9.0, "retries": 2, "fallback": "local", "token": "x"}
     assert common.Scorer.of("http://h?alpha=0.3", alpha=0.5).params == (("alpha", 0.5),)
 
 
@@ -107,9 +108,9 @@ def test_one_url_carries_everything():
         ("http://h?alpha=2", "alpha must be"),
         ("http://h?method=dear", "unknown method. Did you mean dare?"),
         ("http://h?on_error=ignore", "on_error must be one of raise, abstain, zero"),
-        ("http://h?fallback=lokal", "fallback must be local, not 'lokal'"),
-        ("http://h?retries=many", "retries must be an integer, not 'many'"),
-        ("http://h?timeout=long", "timeout must be a number, not 'long'"),
+        ("http://h?fallback=lokal", "fallback must be one of local"),
+        ("http://h?retries=many", "retries must be an integer >= 0"),
+        ("http://h?timeout=long", "timeout must be a finite number > 0"),
     ],
 )
 def test_a_wrong_url_is_one_sentence(url, words):
@@ -255,7 +256,7 @@ def rename(reply):
 @pytest.mark.parametrize(
     ("change", "words"), [(cut, "2 rewards for 3"), (poison, "not a finite"), (rename, "other groups")]
 )
-@pytest.mark.parametrize("on_error", common.ON_ERROR)
+@pytest.mark.parametrize("on_error", ADAPTER["on_error"].choices)
 def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, change, words, on_error):
     service.change = change
     with pytest.raises(ReplyError, match=words):
@@ -511,6 +512,60 @@ def test_easyr1(service):
     assert [r["overall"] for r in found] == [0, 1, 1, 1]
     with pytest.raises(RequestError, match="4 rows for 3 uids"):
         wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a"]}))
+
+
+SHADOWED = f"{URL}?method=dare&missing_entropy=frequency&shadow=ttrl+scrl&seed=7&kind=text"
+
+
+def of_trl(monkeypatch):
+    logged = {}
+    settings = {
+        "method": "dare",
+        "missing_entropy": "frequency",
+        "shadow": ["ttrl", "scrl"],
+        "seed": 7,
+        "kind": "text",
+    }
+    DareReward(URL, num_generations=4, **settings)(["p"] * 4, list("1222"), log_metric=logged.__setitem__)
+    return logged
+
+
+def of_verl(monkeypatch):
+    """What the trainer's step logs, without its queue."""
+    scorer = common.Scorer.of(SHADOWED).certain("verl")
+    groups = [common.group("p", [{"text": text} for text in "1222"])]
+    _, reply = scorer.score(groups)
+    return {f"dare/{name}": value for name, value in verl.numbers(reply, groups).items()}
+
+
+def of_slime_group(monkeypatch):
+    given = [sample(i, text, rollout_log_probs=None) for i, text in enumerate("1222")]
+    asyncio.run(slime.reward(SimpleNamespace(rm_url=SHADOWED), given))
+    return given[0].metadata
+
+
+def of_swift(monkeypatch):
+    monkeypatch.setenv("DARE_URL", SHADOWED)
+    said = []
+    monkeypatch.setattr(report.logger, "info", lambda words, groups, numbers: said.append(numbers))
+    asyncio.run(swift.DareORM()(list("1222"), prompt_id=["p"] * 4, request_id=list("1234")))
+    return {f"dare/{name}": value for name, value in said[0].items()}
+
+
+def of_easyr1(monkeypatch):
+    token = easyr1.UIDS.set(["p"] * 4)
+    rows = [{"response": text, "response_length": 2, "ground_truth": "2"} for text in "1222"]
+    out = easyr1.reward(rows, url=SHADOWED)
+    easyr1.UIDS.reset(token)
+    return out[0]
+
+
+@pytest.mark.parametrize("stack", [of_trl, of_verl, of_slime_group, of_swift, of_easyr1])
+def test_every_adapter_sends_shadow_methods_and_a_seed_and_logs_what_they_say(service, one_rank, monkeypatch, stack):
+    logged = stack(monkeypatch)
+    (body,) = service.bodies
+    assert (body["shadow"], body["seed"], body["groups"][0]["kind"]) == (["ttrl", "scrl"], 7, "text")
+    assert {"dare/shadow_ttrl_flipped", "dare/shadow_scrl_flipped"} <= logged.keys()
 
 
 def test_easyr1_refuses_what_must_keep_its_scale(service):
@@ -1244,7 +1299,7 @@ def test_verl_s_filter_logs_no_group_twice(tmp_path):
     scorer = common.Scorer.of(URL, method="dare", run="r", run_log=str(tmp_path))
     filtering = verl_filter.by_votes(scorer)
     assert filtering.run is None
-    assert "run_log" not in dict(filtering.options)
+    assert "run_log" not in dict(filtering.client)
     assert dict(filtering.params)["missing_entropy"] == "frequency"
 
 

@@ -18,7 +18,7 @@ from dare_reward.runs import read_run
 from dare_trainer.agent.config import parse_setting, read_config
 from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
 from dare_trainer.launch.data import prepare, read_rows
-from dare_trainer.launch.doctor import ROUTE, asked, examine
+from dare_trainer.launch.doctor import asked, examine
 from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
 from dare_trainer.launch.recipes import find_recipe, names, table, tables
 
@@ -339,12 +339,6 @@ def test_the_doctor_takes_the_address_of_openrlhfs_flag(tmp_path):
         asked(config, "http://h:8000?alhpa=1")
     with pytest.raises(ConfigError, match="leave one of them out"):
         asked(config, "http://h:8000?method=ttrl", "dare")
-
-
-def test_the_doctor_knows_every_setting_of_the_route():
-    from dare_service.joins.url_options import URL_SPECS
-
-    assert {s.name for s in URL_SPECS} == ROUTE | {"shadow"}
 
 
 def test_the_doctor_prints_no_token(live, capsys):

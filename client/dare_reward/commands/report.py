@@ -15,6 +15,7 @@ from dare_reward.errors import RequestError
 from dare_reward.files.output import check_free, text_file
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, specs
+from dare_reward.options import OPTIONS
 from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
@@ -80,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 def book_of(arguments: argparse.Namespace) -> RunBook | None:
     """The groups of the file; None, and why, where none could be scored. RequestError if there are none."""
     params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
-    shadow = [n for n in arguments.shadow.replace(",", " ").split() if n]
+    shadow = OPTIONS["shadow"].parse(arguments.shadow)
     lines = read_lines(
         arguments.file,
         method=arguments.method,

@@ -23,7 +23,6 @@ __all__ = [
     "logs",
     "needs",
     "normalised",
-    "read_names",
     "summary",
 ]
 
@@ -106,11 +105,6 @@ def summary(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     if failed := sum("error" in e for e in entries):
         out["errors"] = float(failed)
     return out
-
-
-def read_names(text: str) -> tuple[str, ...]:
-    """The methods that a URL or a variable lists, between commas or blanks."""
-    return tuple(text.replace(",", " ").split())
 
 
 def needs(method: Method) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ from contextvars import ContextVar
 from functools import cache, wraps
 from typing import Any
 
-from dare_reward.answers import Kind
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import AnswerRules, Label
+from dare_reward.stacks.report import shadow_numbers
 from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, silenced, spread
 
 __all__ = ["REWARD_NAME", "REWARD_TYPE", "install", "reward"]
@@ -26,33 +26,32 @@ REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
 
 
-def reward(inputs: Sequence[dict[str, Any]], *, url: str, kind: Kind = "math") -> list[dict[str, float]]:
-    """One {"overall": reward} per row, in the rows' order."""
+def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> list[dict[str, float]]:
+    """One {"overall": reward} per row, in the rows' order, and beside it what shadow methods say, which EasyR1 logs.
+
+    `settings` are those of the URL: reward_function_kwargs may have them too.
+    """
+    scorer = _scorer(url, **{k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()})
     uids = UIDS.get()
     if uids is None:
-        rules = AnswerRules(dict(_scorer(url).params), kind)
+        rules = AnswerRules(dict(scorer.params), scorer.kind)
         return [{"overall": right, "accuracy": right} for right in (_accuracy(rules, row) for row in inputs)]
     if len(uids) != len(inputs):
         raise RequestError(f"EasyR1 passed {len(inputs)} rows for {len(uids)} uids", code="length")
     members = groups_by(uids)
     labels = {u: inputs[at[0]]["ground_truth"] for u, at in members.items()}
-    groups = [
-        group(
-            u,
-            [_rollout(inputs[i]) for i in at],
-            kind=kind,
-            label=labels[u] or None,
-        )
-        for u, at in members.items()
-    ]
-    rewards, reply = _scorer(url).score(groups)
+    groups = [group(u, [_rollout(inputs[i]) for i in at], label=labels[u] or None) for u, at in members.items()]
+    rewards, reply = scorer.score(groups)
     rewards = silenced(rewards, reply, 0.0)
-    return [{"overall": value} for value in certain(spread(rewards, members.values(), len(inputs)))]
+    logged = {f"dare/{name}": value for name, value in shadow_numbers(reply, groups).items()}
+    return [{"overall": value, **logged} for value in certain(spread(rewards, members.values(), len(inputs)))]
 
 
 @cache
-def _scorer(url: str) -> Scorer:
-    scorer = Scorer.of(url).certain("EasyR1").rewards_only("EasyR1").every_token("EasyR1").cannot_stop("EasyR1")
+def _scorer(url: str, **settings: Any) -> Scorer:
+    scorer = (
+        Scorer.of(url, **settings).certain("EasyR1").rewards_only("EasyR1").every_token("EasyR1").cannot_stop("EasyR1")
+    )
     # EasyR1's default, and no setting of it leaves the division out. A reward function is not told the estimator.
     scorer.check_scale("EasyR1's grpo", divides=True, remedy="choose another method, such as ttrl, or another stack")
     return scorer

@@ -14,7 +14,7 @@ from ..reply import Reply, group_json
 from ..runs.line import objects, of_groups
 from ..runs.tracker import COLUMNS, harmless, table_rows, worth_reading
 
-__all__ = ["log_groups", "logger", "numbers", "rollout_columns", "say_once", "watch_answers"]
+__all__ = ["log_groups", "logger", "numbers", "rollout_columns", "say_once", "shadow_numbers", "watch_answers"]
 
 logger = logging.getLogger("dare_reward.stacks")
 
@@ -32,6 +32,11 @@ def numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[st
     told = {k: float(v) for k, v in reply.diagnostics.items() if isinstance(v, int | float)}
     lines = objects(of_groups(groups, reply), 0.0)
     return {"reward": 0.0, **told, **pooled(lines), "abstained": 0.0}
+
+
+def shadow_numbers(reply: Reply | None, groups: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """`numbers` of shadow methods alone, for a stack that takes few."""
+    return {name: value for name, value in numbers(reply, groups).items() if name.startswith("shadow_")}
 
 
 def rollout_columns(reply: Reply | None, sizes: Sequence[int]) -> dict[str, list[Any]]:

@@ -21,6 +21,7 @@ from ..errors import ConfigError, RequestError
 from ..methods import find, require_every_rollout
 from ..stopping import Waves
 from . import slime_votes
+from .report import shadow_numbers
 from .scorer import Scorer, certain, group, groups_by, silenced
 
 __all__ = ["advantages", "dynamic_filter", "reward"]
@@ -46,6 +47,7 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     prompt = scorer.logged_prompt(samples[0].prompt)
     one = group(str(samples[0].group_index), rows, label=_text(samples[0].label), prompt=prompt)
     found, reply = await scorer.score_async([one])
+    told |= {f"dare/{name}": value for name, value in shadow_numbers(reply, [one]).items()}
     (rewards,) = silenced(found, reply, 0.0)
     for sample in samples:
         known = getattr(sample, "metadata", None) or {}

@@ -47,7 +47,6 @@ class DareReward:
     num_generations   only where the trainer does not call it itself (async_grpo): rollouts of a group
     entropy           forward: the trainer's own forward, unless a rollout_func brings entropies; none: votes alone
     label             a dataset column with the true answer, for diagnostics only
-    kind              math, choice, text, exact or literal
 
     With `train_on="reasoning"` the trainer's rollout_func (`VoteRollout`) masks the answers' tokens. With
     `selection="ddrl"` what is not selected has no reward (None), which TRL leaves out of a group's mean and advantages.
@@ -55,12 +54,12 @@ class DareReward:
 
     def __init__(
         self, url: str, *, num_generations: int | None = None, entropy: Literal["forward", "none"] = "forward",
-        label: str | None = None, kind: str | None = None, **settings: Any,
+        label: str | None = None, **settings: Any,
     ) -> None:  # fmt: skip
         if entropy not in (choices := ("forward", "none")):
             raise RequestError(f"entropy must be one of {', '.join(choices)}, not {entropy!r}", code="parameter")
         self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings}).rewards_only("TRL", takes=SELECTS)
-        self.num_generations, self.entropy, self.label, self.kind = num_generations, entropy, label, kind
+        self.num_generations, self.entropy, self.label = num_generations, entropy, label
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
         trainer = self._checked(_trainer(columns))
@@ -161,7 +160,7 @@ class DareReward:
             votes = [{**v, "trained": False} for v in chain.from_iterable(r.get("vote_only") or () for r in own)]
             once = name if seen[name] == 1 else f"{name}-{seen[name]}"
             told = {"label": own[0].get("label"), "prompt": own[0]["prompt"]}
-            out.append(group(once, members + votes, kind=self.kind, **told))
+            out.append(group(once, members + votes, **told))
         return out
 
     def _size(self, trainer: Any) -> int | None:

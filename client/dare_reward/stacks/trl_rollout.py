@@ -32,12 +32,11 @@ class VoteRollout:
     adaptive   votes in waves, and only for prompts that are not settled: auto, or a line such as
                rule=predictive&delta=0.02&wave=4 (docs/stopping.md); on one process
     url        with adaptive: the reward service, as DareReward gets it, with method and parameters; `settings` likewise
-    kind       with adaptive: as DareReward gets it
     """
 
     def __init__(
         self, extra: int = 1, *, entropy: Literal["forward", "logprob"] = "forward", adaptive: str = "",
-        url: str | None = None, kind: str | None = None, **settings: Any,
+        url: str | None = None, **settings: Any,
     ) -> None:  # fmt: skip
         if extra < 0:
             raise RequestError(f"extra={extra}: a number of completions per trained one, 0 or more", code="parameter")
@@ -46,7 +45,7 @@ class VoteRollout:
                 "adaptive needs url, the address of the reward service as DareReward has it, and url needs adaptive",
                 code="parameter",
             )
-        self.extra, self.entropy, self.adaptive, self.kind = extra, entropy, adaptive, kind
+        self.extra, self.entropy, self.adaptive = extra, entropy, adaptive
         self.scorer = None if url is None else Scorer.of(url, **settings)
         if self.scorer is not None:
             waves, method = Waves.read(adaptive), find(self.scorer.method)
@@ -82,7 +81,7 @@ class VoteRollout:
         risk, asked, still = dict.fromkeys(groups, 0.0), size, list(groups)
         while still and asked < waves.votes:
             members = [trained[p * size : (p + 1) * size] + [{**v, "trained": False} for v in votes[p]] for p in still]
-            sent = [group(str(p), rows, kind=self.kind) for p, rows in zip(still, members, strict=True)]
+            sent = [group(str(p), rows) for p, rows in zip(still, members, strict=True)]
             wanted = dict(zip(still, scorer.settled(sent, waves), strict=True))
             risk |= {p: w.risk for p, w in wanted.items() if not w.more}
             still = [p for p in still if wanted[p].more]
@@ -104,9 +103,9 @@ class VoteRollout:
 
     def _check_same(self, trainer: Any, scorer: Scorer) -> None:
         """RequestError if no reward function of the trainer pays what settles the votes, or one chooses among all."""
-        asked = (scorer.method, scorer.params, self.kind)
+        asked = (scorer.method, scorer.params, scorer.kind)
         paying = [f for f in trainer.reward_funcs if isinstance(getattr(f, "scorer", None), Scorer)]
-        if paying and asked not in [(f.scorer.method, f.scorer.params, f.kind) for f in paying]:
+        if paying and asked not in [(f.scorer.method, f.scorer.params, f.scorer.kind) for f in paying]:
             raise RequestError(
                 f"VoteRollout settles votes by {scorer.method} and no reward function pays it: give VoteRollout and "
                 "DareReward the same method, parameters and kind",
@@ -149,7 +148,7 @@ def loss_masks(trainer: Any, completions: Sequence[Sequence[int]]) -> dict[str, 
     asking = [f for f in trainer.reward_funcs if getattr(getattr(f, "scorer", None), "train_on", "all") != "all"]
     if not asking:
         return {}
-    rules = AnswerRules(dict(asking[0].scorer.params), asking[0].kind or "math")
+    rules = AnswerRules(dict(asking[0].scorer.params), asking[0].scorer.kind)
     tokenizer = trainer._tokenizer  # noqa: SLF001
     texts = tokenizer.batch_decode(completions, skip_special_tokens=True)
     found = [

@@ -204,7 +204,7 @@ def mask_answers(scorer: Scorer, trainer: Any, batch: Any, metrics: dict[str, An
         keys=batch.keys, partition_id=batch.partition_id, select_fields=["responses", "response_mask"]
     )
     responses, masks = data["responses"].unbind(), list(data["response_mask"].unbind())
-    rules, lost = AnswerRules(dict(scorer.params)), []
+    rules, lost = AnswerRules(dict(scorer.params), scorer.kind), []
     for i in final_rows(batch.keys, padding_of(batch, masks)).values():
         ids = responses[i].tolist()
         keep, untold = outside_answer(said(trainer, responses[i]), ids, tokenizer=trainer.tokenizer, rules=rules)

@@ -1,7 +1,4 @@
-"""The configuration of a run that rides in a URL's query string: all that `--remote_rm_url` lets a user say.
-
-Parameters are declared once, in the signature of `configure`; parsing, errors and documentation are made from it.
-"""
+"""The configuration of a run that rides in a URL's query string: all that `--remote_rm_url` lets a user say."""
 
 from __future__ import annotations
 
@@ -9,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlencode
 
 from dare_reward.answers import Kind, option_letters
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
-from dare_reward.inputs import Mode, Source
 from dare_reward.methods import (
     find,
     require_every_rollout,
@@ -24,15 +20,15 @@ from dare_reward.methods import (
     settle,
     specs,
 )
-from dare_reward.params import Param, Spec, parameters
-from dare_reward.scoring.shadow_methods import needs, read_names
+from dare_reward.options import OPENRLHF_URL, OPTIONS, ROLLOUT_URL
+from dare_reward.params import Spec
+from dare_reward.scoring.shadow_methods import needs
 
 from ..settings import Settings
 
-__all__ = ["EXPLICIT_SPECS", "TRIES", "URL_SPECS", "Configuration", "differences", "explicit", "openrlhf", "pasteable"]
+__all__ = ["TRIES", "Configuration", "differences", "explicit", "openrlhf", "pasteable"]
 
 TRIES = 5  # of OpenRLHF's client, each followed by a pause of a second
-NAME = 256  # characters of a run's name, as in the bodies that have one
 CARRIED = frozenset({"answer", "mean_entropy", "num_tokens"})
 
 
@@ -60,50 +56,12 @@ class Configuration:
         return hash((self.method, self.run, self.group_size))
 
 
-def configure(
-    *,
-    group_size: Annotated[int | None, Param("rollouts of a prompt, --rollout.n_samples_per_prompt", ge=1)] = None,
-    run: Annotated[str, Param("name, up to 256 characters; without one the client's address tells runs apart")] = "",
-    kind: Annotated[Kind, Param("how answers are compared")] = "math",
-    options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
-    deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
-    on_deadline: Annotated[
-        Literal["score", "neutral"],
-        Param("score: score the group as it is; neutral: give every rollout the same reward"),
-    ] = "score",
-    min_share: Annotated[
-        float | None, Param("score it if more than this share of the group has arrived, else all get 0", ge=0, lt=1)
-    ] = None,
-    extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
-    label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
-    shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl: OpenRLHF splits its flag at commas")] = "",
-) -> dict[str, Any]:  # fmt: skip
-    """The parameters of the URL beside `method`, its parameters and `token`."""
-    return locals()
-
-
-def sources(
-    *,
-    kind: Annotated[Kind, Param("how answers are compared")] = "math",
-    options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
-    entropy_source: Annotated[Source, Param("how entropies were made")] = "exact",
-    entropy_mode: Annotated[Mode, Param("distribution that they are of")] = "unknown",
-    shadow: Annotated[str, Param("methods to compare with, as ttrl+scrl or ttrl,scrl")] = "",
-) -> dict[str, Any]:
-    """The parameters of the explicit join's URL beside `method`, its parameters and `token`."""
-    return locals()
-
-
-URL_SPECS = parameters(configure)
-EXPLICIT_SPECS = parameters(sources)
-
-
 @lru_cache(maxsize=1024)
 def openrlhf(query: str, settings: Settings) -> Configuration:
     """What the query string of an OpenRLHF flag says. Cached: thousands of requests carry the same one."""
-    route = Route("OpenRLHF", URL_SPECS, CARRIED | {"label"}, absent={"missing_entropy": "frequency"})
+    route = Route("OpenRLHF", OPENRLHF_URL, CARRIED | {"label"}, absent={"missing_entropy": "frequency"})
     method, params, rest = _split(query, settings, route)
-    values: dict[str, Any] = configure(**rest)
+    values = {s.name: s.default for s in OPENRLHF_URL.values()} | rest
     longest = TRIES * settings.join_hold
     deadline = settings.join_deadline if values["deadline"] is None else values["deadline"]
     if deadline >= longest:
@@ -116,23 +74,19 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
         raise RequestError(
             f"at most {settings.max_rollouts} (DARE_MAX_ROLLOUTS)", loc=("query", "group_size"), code="parameter"
         )
-    if len(values["run"]) > NAME:  # it is in every line of the log, and the configuration is remembered
-        raise RequestError(f"at most {NAME} characters", loc=("query", "run"), code="parameter")
     if values["min_share"] is None:
         values["min_share"] = settings.join_min_share
-    values.update(
-        deadline=deadline, options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"])
-    )
+    values |= {"deadline": deadline, "run": values["run"] or "", "options": _letters(values["kind"], values["options"])}
     return Configuration(method=method.name, params=params, **values)
 
 
 @lru_cache(maxsize=1024)
 def explicit(query: str, settings: Settings) -> Configuration:
     """The same of the explicit join's URL; run and group size are in its body."""
-    route = Route("a stack that rewards single rollouts", EXPLICIT_SPECS, CARRIED)
+    route = Route("a stack that rewards single rollouts", ROLLOUT_URL, CARRIED)
     method, params, rest = _split(query, settings, route)
-    values: dict[str, Any] = sources(**rest)
-    values.update(options=_letters(values["kind"], values["options"]), shadow=read_names(values["shadow"]))
+    values = {s.name: s.default for s in ROLLOUT_URL.values()} | rest
+    values["options"] = _letters(values["kind"], values["options"])
     return Configuration(method=method.name, params=params, **values)
 
 
@@ -158,7 +112,7 @@ class Route:
     """Who is rewarded, the URL's own parameters, what rollouts carry, and values for what nobody sets."""
 
     consumer: str
-    own: tuple[Spec, ...]
+    own: Mapping[str, Spec]
     carried: frozenset[str]
     absent: Mapping[str, Any] = field(default_factory=dict)
 
@@ -170,9 +124,9 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     require_rewards(method, consumer=route.consumer)
     require_every_rollout(method, consumer=route.consumer)
     _check_inputs(method, method.requires, route.carried)
-    shadow = read_names(given.get("shadow", ""))
+    shadow = OPTIONS["shadow"].parse(given.get("shadow", ""), loc=("query",))
     others = [find(name, loc=("query", "shadow")) for name in shadow]
-    here = {s.name: s for s in route.own}
+    here = route.own
     # A name of both is the route's; the method's is METHOD.NAME.
     theirs = {f"{method.name}.{s.name}" if s.name in here else s.name: s for s in specs(method, shadow=shadow)}
     known = {**here, **theirs}

@@ -8,7 +8,8 @@ import pytest
 
 from dare_reward.errors import RequestError
 from dare_reward.methods import methods
-from dare_service.joins.url_options import EXPLICIT_SPECS, URL_SPECS, explicit, openrlhf, pasteable
+from dare_reward.options import OPENRLHF_URL, ROLLOUT_URL
+from dare_service.joins.url_options import explicit, openrlhf, pasteable
 from dare_service.settings import Settings, SettingsError, from_environment
 from dare_service.single_process import join_refusal
 
@@ -74,7 +75,7 @@ def test_the_token_is_no_part_of_the_configuration():
         ("deadline=850", ["must be below 850"]),
         ("deadline=-1", ["deadline must be a finite number > 0"]),
         ("method=none", ["unknown method. Known: dare"]),
-        ("run=" + "a" * 257, ["query.run: at most 256 characters"]),
+        ("run=" + "a" * 257, ["query.run: run must be a string of at most 256 characters"]),
         ("run=a&run=b", ["'run' is given twice"]),
         ("detail=full", ["unknown parameter 'detail'"]),
     ],
@@ -111,7 +112,7 @@ def test_a_parameter_of_the_urls_own_name_is_the_methods_by_its_name():
     assert (config.group_size, dict(config.params)["group_size"]) == (32, 16)
     assert dict(openrlhf("method=gmae&calibration=none&group_size=32", SETTINGS).params)["group_size"] is None
     assert dict(explicit("method=gmae&calibration=none&group_size=16", SETTINGS).params)["group_size"] == 16
-    own = {s.name for s in (*URL_SPECS, *EXPLICIT_SPECS)} | {"method", "token", "detail"}
+    own = {*OPENRLHF_URL, *ROLLOUT_URL, "method", "token", "detail"}
     both = {(m.name, s.name) for m in methods().values() for s in m.specs if s.name in own}
     assert both == {("gmae", "group_size")}
 

@@ -10,17 +10,20 @@ import json
 import logging
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, RequestError, misspelt_variables, unknown_name
 from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle
+from dare_reward.options import TrainOn
+from dare_reward.params import Param, Spec, parameters
 from dare_reward.runs.line import asked_for
-from dare_reward.scoring.shadow_methods import needs, read_names
+from dare_reward.scoring.shadow_methods import needs
 from dare_reward.stopping import Waves
 
 __all__ = ["CARRIED", "ENVIRONMENT", "FILE", "AgentConfig", "config_text", "parse_setting", "read_config", "with_line"]
@@ -31,23 +34,13 @@ ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 CARRIED: Final = frozenset({"answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label"})
-CHOICES: Final = {
-    "abort": ("never", "settled"),
-    "entropy": ("plugin", "topk", "none"),
-    "entropy_mode": ("temperature", "raw"),
-    "pruned": ("zero", "neutral", "mask"),
-    "kind": get_args(Kind),
-    "send": ("means", "tokens"),
-    "train_on": ("all", "reasoning"),
-    "on_collapse": ("off", "warn"),
-}
 NO_STOP: Final = (
     ": OpenRLHF gives an agent nothing that ends a training with a checkpoint. Set warn, and stop the run yourself "
     "(docs/openrlhf-agent.md)"
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """A field `name` is set by `name` in the file and by `DARE_AGENT_NAME`.
 
@@ -85,13 +78,13 @@ class AgentConfig:
     params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     shadow: tuple[str, ...] = ()
     kind: Kind = "math"
-    votes_per_prompt: int = 0
+    votes_per_prompt: Annotated[int, Param("", ge=0)] = 0
     adaptive: str = ""
     abort: Literal["never", "settled"] = "never"
     entropy: Literal["plugin", "topk", "none"] = "plugin"
     entropy_mode: Literal["temperature", "raw"] = "temperature"
     pruned: Literal["zero", "neutral", "mask"] = "zero"
-    train_on: Literal["all", "reasoning"] = "all"
+    train_on: TrainOn = "all"
     temperature: float = 0.0
     send: Literal["means", "tokens"] = "means"
     timeout: float = 30.0
@@ -103,12 +96,8 @@ class AgentConfig:
     on_collapse: Literal["off", "warn"] = "off"
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            if (value := getattr(self, name)) not in allowed:
-                why = NO_STOP if (name, value) == ("on_collapse", "stop") else ""
-                raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}{why}")
-        if self.votes_per_prompt < 0:
-            raise ConfigError("votes_per_prompt must be 0 or more")
+        for name, spec in _specs().items():
+            _checked(name, getattr(self, name), spec.check)
         try:
             asked_for(self.run_log_texts)
         except RequestError as error:
@@ -217,26 +206,27 @@ def parse_setting(name: str, value: Any) -> Any:
 
 
 def _convert(name: str, value: Any) -> Any:
-    default = getattr(AgentConfig(), name)
-    try:
-        if isinstance(default, Mapping):
+    if name == "params":
+        try:
             value = json.loads(value) if isinstance(value, str) else value
-            if not isinstance(value, dict):
-                raise ValueError  # noqa: TRY004
-            return MappingProxyType(value)
-        if isinstance(default, tuple):
-            value = read_names(value) if isinstance(value, str) else value
-            if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
-                raise ValueError
-            return tuple(value)
-        if isinstance(value, str) or (
-            isinstance(value, int) and isinstance(default, float) and not isinstance(value, bool)
-        ):
-            return type(default)(value)
-    except ValueError:
-        kind = "a JSON object" if isinstance(default, Mapping) else type(default).__name__
-        kind = "a list of names" if isinstance(default, tuple) else kind
-        raise ConfigError(f"{name} must be {kind}, not {value!r}") from None
-    if type(value) is not type(default):
-        raise ConfigError(f"{name} must be of type {type(default).__name__}, not {value!r}")
-    return value
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise ConfigError("params must be a JSON object")
+        return MappingProxyType(value)
+    spec = _specs()[name]
+    return _checked(name, value, spec.parse if isinstance(value, str) else spec.check)
+
+
+def _checked(name: str, value: Any, check: Callable[[Any], Any]) -> Any:
+    try:
+        return check(value)
+    except RequestError as error:
+        why = NO_STOP if (name, value) == ("on_collapse", "stop") else ""
+        raise ConfigError(f"{error.message}{why}") from None
+
+
+@cache
+def _specs() -> Mapping[str, Spec]:
+    """The settings but `params`."""
+    return {s.name: s for s in parameters(AgentConfig, skip=frozenset({"params"}))}

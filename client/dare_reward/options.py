@@ -1,0 +1,114 @@
+"""The settings of a run: name, values, default and meaning of each, once.
+
+A request's body and URL, the URLs of single rollouts, the adapters and the command line name those that they take. What
+they check, explain and list is made of these declarations. A method's own parameters are in its signature
+(`methods.py`), those of reading answers in `answers/rollouts.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
+
+from .answers import Kind
+from .inputs import Mode, Source
+from .params import Param, Spec, parameters
+from .scoring.update import update_specs
+
+__all__ = [
+    "ADAPTER",
+    "BODY",
+    "CLIENT",
+    "OPENRLHF_URL",
+    "OPTIONS",
+    "QUERY",
+    "ROLLOUT_URL",
+    "OnCollapse",
+    "OnError",
+    "TrainOn",
+    "chosen",
+]
+
+
+OnError = Literal["raise", "abstain", "zero"]
+TrainOn = Literal["all", "reasoning"]
+OnCollapse = Literal["off", "warn", "stop"]
+
+
+def _settings(
+    *,
+    method: Annotated[str, Param("the estimator, a name of `dare-reward methods`")] = "dare",
+    run: Annotated[str | None, Param("name of the run, which tells runs apart, in joins and in logs", le=256)] = None,
+    step: Annotated[int | None, Param("step of the training, for logs", ge=0, lt=1 << 63)] = None,
+    seed: Annotated[int | None, Param("for methods that draw", ge=0, lt=1 << 63)] = None,
+    shadow: Annotated[
+        tuple[str, ...], Param("methods to compare with, as ttrl+scrl; they change no reward, and are logged")
+    ] = (),
+    kind: Annotated[Kind, Param("how answers are compared")] = "math",
+    options: Annotated[str | None, Param("kind=choice: the letters (ABCD) or their number")] = None,
+    entropy_source: Annotated[Source, Param("how entropies were made")] = "exact",
+    entropy_mode: Annotated[Mode, Param("distribution that they are of")] = "unknown",
+    on_error: Annotated[
+        OnError,
+        Param(
+            "when the service stays away or cannot score a group: raise ends the run; abstain leaves its rollouts "
+            "without a reward (None), where the stack can; zero gives 0.0"
+        ),
+    ] = "raise",
+    train_on: Annotated[
+        TrainOn,
+        Param("reasoning: the tokens of the final answers are not trained (docs/selection.md)"),
+    ] = "all",
+    on_collapse: Annotated[
+        OnCollapse,
+        Param("warn: say in the log where the run collapses; stop: also end the training (docs/report.md)"),
+    ] = "off",
+    fallback: Annotated[Literal["local"] | None, Param("local: score in process while the service stays away")] = None,
+    timeout: Annotated[float | None, Param("seconds of a try; default: 120", gt=0)] = None,
+    retries: Annotated[int | None, Param("further tries; default: 4", ge=0)] = None,
+    token: Annotated[str | None, Param("the service's bearer token; default: DARE_TOKEN of the environment")] = None,
+    run_log: Annotated[str | None, Param("a folder to which every group is appended (docs/run-log.md)")] = None,
+    run_log_texts: Annotated[
+        str | None, Param("what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all")
+    ] = None,
+    # Of groups that are joined from single rollouts.
+    group_size: Annotated[int | None, Param("rollouts of a prompt, --rollout.n_samples_per_prompt", ge=1)] = None,
+    deadline: Annotated[float | None, Param("seconds after which a group closes with what has arrived", gt=0)] = None,
+    on_deadline: Annotated[
+        Literal["score", "neutral"],
+        Param("score: score the group as it is; neutral: give every rollout the same reward"),
+    ] = "score",
+    min_share: Annotated[
+        float | None, Param("score it if more than this share of the group has arrived, else all get 0", ge=0, lt=1)
+    ] = None,
+    extra_logs: Annotated[Literal["on", "off"], Param("off: none in the reply, for OpenRLHF before 0.9.0")] = "on",
+    label_policy: Annotated[Literal["train", "eval"], Param("what a label that is no object marks")] = "train",
+) -> None: ...
+
+
+OPTIONS: Final[Mapping[str, Spec]] = MappingProxyType({s.name: s for s in (*parameters(_settings), *update_specs())})
+UPDATE: Final = tuple(s.name for s in update_specs())
+
+
+def chosen(*names: str) -> dict[str, Spec]:
+    """Some of the settings, by name, in this order."""
+    return {name: OPTIONS[name] for name in names}
+
+
+# Who takes which. Whatever stands in a URL wins over the body. No method that draws can do with what single rollouts
+# carry, so their URLs have no seed.
+BODY: Final = chosen("method", "run", "step", "seed", "shadow", *UPDATE)
+QUERY: Final = chosen("method", "seed", "shadow", *UPDATE)
+OPENRLHF_URL: Final = chosen(
+    *("group_size", "run", "kind", "options", "deadline", "on_deadline", "min_share", "extra_logs", "label_policy"),
+    "shadow",
+)
+ROLLOUT_URL: Final = chosen("kind", "options", "entropy_source", "entropy_mode", "shadow")
+# An adapter has no place for spans: `train_on` masks the answers' tokens.
+CLIENT: Final = ("timeout", "retries", "fallback", "token", "run_log", "run_log_texts")
+ADAPTER: Final = chosen(
+    *("method", "shadow", "seed", "kind", "run", "on_error", "on_collapse", "train_on"),
+    *CLIENT,
+    *(name for name in UPDATE if name != "spans"),
+)
