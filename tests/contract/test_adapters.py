@@ -514,7 +514,7 @@ def test_easyr1(service):
         wrapped(manager(), SimpleNamespace(non_tensor_batch={"uid": ["a", "b", "a"]}))
 
 
-SHADOWED = f"{URL}?method=dare&missing_entropy=frequency&shadow=ttrl+scrl&seed=7&kind=text"
+SHADOWED = f"{URL}?method=dare&missing_entropy=frequency&shadow=ttrl+empo&seed=7&kind=text"
 
 
 def of_trl(monkeypatch):
@@ -522,7 +522,7 @@ def of_trl(monkeypatch):
     settings = {
         "method": "dare",
         "missing_entropy": "frequency",
-        "shadow": ["ttrl", "scrl"],
+        "shadow": ["ttrl", "empo"],
         "seed": 7,
         "kind": "text",
     }
@@ -547,6 +547,7 @@ def of_slime_group(monkeypatch):
 def of_swift(monkeypatch):
     monkeypatch.setenv("DARE_URL", SHADOWED)
     said = []
+    monkeypatch.setattr(report.logger, "isEnabledFor", lambda level: True)
     monkeypatch.setattr(report.logger, "info", lambda words, groups, numbers: said.append(numbers))
     asyncio.run(swift.DareORM()(list("1222"), prompt_id=["p"] * 4, request_id=list("1234")))
     return {f"dare/{name}": value for name, value in said[0].items()}
@@ -564,8 +565,8 @@ def of_easyr1(monkeypatch):
 def test_every_adapter_sends_shadow_methods_and_a_seed_and_logs_what_they_say(service, one_rank, monkeypatch, stack):
     logged = stack(monkeypatch)
     (body,) = service.bodies
-    assert (body["shadow"], body["seed"], body["groups"][0]["kind"]) == (["ttrl", "scrl"], 7, "text")
-    assert {"dare/shadow_ttrl_flipped", "dare/shadow_scrl_flipped"} <= logged.keys()
+    assert (body["shadow"], body["seed"], body["groups"][0]["kind"]) == (["ttrl", "empo"], 7, "text")
+    assert {"dare/shadow_ttrl_flipped", "dare/shadow_empo_flipped"} <= logged.keys()
 
 
 def test_easyr1_refuses_what_must_keep_its_scale(service):
