@@ -12,13 +12,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from .._outgoing import split_address
+from ..answers import Kind
 from ..errors import (
     ConfigError,
     DareError,
@@ -30,9 +31,11 @@ from ..errors import (
 )
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, scale_unseen, specs
+from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
+from ..params import Spec
 from ..runs.line import asked_for
-from ..scoring.update import Update, update_specs
-from .collapse import ON_COLLAPSE, RunWatch, watch_of
+from ..scoring.update import Update
+from .collapse import RunWatch, watch_of
 from .report import logger, numbers, say_once, watch_answers
 
 if TYPE_CHECKING:
@@ -59,70 +62,63 @@ __all__ = [
 
 JSON = Mapping[str, Any]
 Rewards = list[list[float | None]]
-OPTIONS: Final[Mapping[str, Any]] = {
-    "timeout": float, "retries": int, "fallback": str, "token": str, "run_log": str, "run_log_texts": str,
-}  # fmt: skip
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
-ON_ERROR: Final = ("raise", "abstain", "zero")
-TRAIN_ON: Final = ("all", "reasoning")
 
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
     """Where and how to score: picklable, hashable; a connection belongs to a process (and an event loop), not to it.
 
-    on_error    when the service stays away and no fallback is allowed: raise; abstain (None); zero
-    update      what is asked beside rewards: advantage, selection and the like (`dare_reward.scoring.update`)
-    train_on    all: every generated token; reasoning: not the final answer's (`dare_reward.stacks.answer_masks`)
-    run         name of the run, in the service's log and in a run log
-    on_collapse   off; warn: say in the log where the run collapses; stop: also end the training where it
-                collapses, as the stack ends it (`dare_reward.stacks.collapse`)
+    The settings are those of `dare_reward.options.ADAPTER`.
+
+    params    of the method
+    update    what is asked beside rewards: advantage, selection and the like (`dare_reward.scoring.update`)
+    client    how the client behaves: timeout, retries, fallback, token, run_log, run_log_texts
     """
 
     url: str
     method: str
     params: tuple[tuple[str, Any], ...]
-    options: tuple[tuple[str, Any], ...]
-    on_error: Literal["raise", "abstain", "zero"]
+    client: tuple[tuple[str, Any], ...]
+    on_error: OnError
     update: tuple[tuple[str, Any], ...] = ()
-    train_on: Literal["all", "reasoning"] = "all"
+    train_on: TrainOn = "all"
     run: str | None = None
-    on_collapse: Literal["off", "warn", "stop"] = "off"
+    on_collapse: OnCollapse = "off"
+    shadow: tuple[str, ...] = ()
+    seed: int | None = None
+    kind: Kind = "math"
 
     @classmethod
     def of(cls, url: str, **settings: Any) -> Scorer:
-        """`url` with settings in its query, or as keywords (these win): method, the method's parameters, run,
-        on_error, on_collapse, train_on, and the client's timeout, retries, fallback, token, run_log, run_log_texts."""
+        """`url` with settings in its query, or as keywords, which win: of ADAPTER, and the method's parameters."""
         parts = split_address(url)
-        given = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
-        method, run = given.pop("method", "dare"), given.pop("run", None)
-        on_error = _one_of(ON_ERROR, "on_error", given.pop("on_error", "raise"))
-        train_on = _one_of(TRAIN_ON, "train_on", given.pop("train_on", "all"))
-        on_collapse = _one_of(ON_COLLAPSE, "on_collapse", given.pop("on_collapse", "off"))
-        if "spans" in given:
+        texts = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
+        if "spans" in texts:
             raise RequestError(
                 "an adapter returns no spans: train_on=reasoning masks the answers' tokens", code="parameter"
             )
-        options = {k: _option(k, given.pop(k)) for k in OPTIONS if given.get(k) is not None}
+        own = {name: _value(spec, texts.pop(name)) for name, spec in ADAPTER.items() if name in texts}
+        values = {name: spec.default for name, spec in ADAPTER.items()} | own
+        method = values.pop("method")
         if (output := find(method).output) != "rewards":
             raise ConfigError(f"{method} gives {output}; a reward function can only return rewards")
-        options_ = {s.name: s for s in update_specs()}
-        known = {s.name: s for s in specs(find(method))} | options_
-        parsed = {k: known[k].parse(v) if k in known and isinstance(v, str) else v for k, v in given.items()}
-        update, params = Update.split(parsed)
-        if unknown := parsed.keys() - known.keys():
-            names = [*known, "method", "run", "on_error", "on_collapse", "train_on", *OPTIONS]
-            raise RequestError(unknown_name("setting", min(unknown), names, listed=True), code="unknown_parameter")
+        known = {s.name: s for s in specs(find(method), shadow=values["shadow"])}
+        if unknown := texts.keys() - known.keys():
+            message = unknown_name("setting", min(unknown), [*known, *ADAPTER], listed=True)
+            raise RequestError(message, code="unknown_parameter")
+        params = {name: _value(known[name], value) for name, value in texts.items()}
+        client = {k: v for k in CLIENT if (v := values.pop(k)) is not None}
+        update, rest = Update.split(values)
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         asked = tuple(update.asked().items())
-        kept = tuple(options.items())
-        return cls(base, method, tuple(sorted(params.items())), kept, on_error, asked, train_on, run, on_collapse)
+        return cls(base, method, tuple(sorted(params.items())), tuple(client.items()), update=asked, **rest)
 
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
-            client, params = _client(self, os.getpid()), self._params(groups)
-            reply = client.reward(groups, method=self.method, run=self.run, step=step, **params)
+            client, asked = _client(self, os.getpid()), self._asked(groups)
+            reply = client.reward(self._sent(groups), step=step, **asked)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -130,8 +126,8 @@ class Scorer:
     async def score_async(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """The same, on the running event loop."""
         try:
-            client, params = _async_client(self), self._params(groups)
-            reply = await client.reward(groups, method=self.method, run=self.run, step=step, **params)
+            client, asked = _async_client(self), self._asked(groups)
+            reply = await client.reward(self._sent(groups), step=step, **asked)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -139,9 +135,7 @@ class Scorer:
     def settled(self, groups: Sequence[Group], waves: Waves) -> list[Wanted]:
         """Votes of each group's next wave, and the risk of doing without."""
         try:
-            reply = _client(self, os.getpid()).settled(
-                groups, method=self.method, **waves.asked(), **self._judged(groups)
-            )
+            reply = _client(self, os.getpid()).settled(self._sent(groups), **waves.asked(), **self._judged(groups))
         except DareError as error:
             return _every(groups, waves, error)
         return [_wanted(g, waves) for g in reply.groups]
@@ -149,16 +143,22 @@ class Scorer:
     async def settled_async(self, groups: Sequence[Group], waves: Waves) -> list[Wanted]:
         """The same, on the running event loop."""
         try:
-            client = _async_client(self)
-            reply = await client.settled(groups, method=self.method, **waves.asked(), **self._judged(groups))
+            reply = await _async_client(self).settled(self._sent(groups), **waves.asked(), **self._judged(groups))
         except DareError as error:
             return _every(groups, waves, error)
         return [_wanted(g, waves) for g in reply.groups]
 
+    def _sent(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """The groups, each with the kind of its answers."""
+        return groups if self.kind == "math" else [cast("Group", {"kind": self.kind, **g}) for g in groups]
+
     def _judged(self, groups: Sequence[JSON]) -> dict[str, Any]:
-        """The method's parameters, without what becomes of its rewards."""
-        update = dict(self.update)
-        return {k: v for k, v in self._params(groups).items() if k not in update}
+        """The method, its parameters and its seed: what decides rewards."""
+        return {"method": self.method, "seed": self.seed, **self._params(groups)}
+
+    def _asked(self, groups: Sequence[JSON]) -> dict[str, Any]:
+        """That, and what the reply says beside rewards."""
+        return self._judged(groups) | dict(self.update) | {"shadow": self.shadow, "run": self.run}
 
     def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
         """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
@@ -210,7 +210,7 @@ class Scorer:
 
     def logged_prompt(self, prompt: Any) -> str | None:
         """The text of a prompt, or of its messages, if the client's run log is to hold prompts. It does not travel."""
-        if "prompt" not in asked_for(dict(self.options).get("run_log_texts", "")):
+        if "prompt" not in asked_for(dict(self.client).get("run_log_texts", "")):
             return None
         return prompt if isinstance(prompt, str) else "\n\n".join(content_of(m) for m in prompt)
 
@@ -232,8 +232,8 @@ class Scorer:
         return ((k, v) for k, v in self.params if k in names)
 
     def _params(self, groups: Sequence[JSON]) -> dict[str, Any]:
-        """Parameters and options; votes alone where no entropy came at all and the user did not decide otherwise."""
-        params = dict(self.params) | dict(self.update)
+        """The parameters; votes alone where no entropy came at all and the user did not decide otherwise."""
+        params = dict(self.params)
         takes = any(s.name == "missing_entropy" for s in specs(find(self.method)))
         if takes and "missing_entropy" not in params and not any(_informed(r) for g in groups for r in g["rollouts"]):
             say_once("neither entropies nor log-probabilities came: scoring by votes alone (missing_entropy=frequency)")
@@ -265,21 +265,9 @@ class Scorer:
         return 0.0 if self.on_error == "zero" else None
 
 
-def _option(name: str, given: Any) -> Any:
-    if name == "fallback":
-        return _one_of(("local",), name, given)
-    try:
-        return OPTIONS[name](given)
-    except (TypeError, ValueError):
-        kind = "an integer" if OPTIONS[name] is int else "a number"
-        raise RequestError(f"{name} must be {kind}, not {given!r}", code="parameter") from None
-
-
-def _one_of(choices: Sequence[str], name: str, given: Any) -> Any:
-    if given not in choices:
-        which = f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0]
-        raise RequestError(f"{name} must be {which}, not {given!r}", code="parameter")
-    return given
+def _value(spec: Spec, value: Any) -> Any:
+    """Of a setting, which a URL and an environment write as text."""
+    return spec.parse(value) if isinstance(value, str) else spec.check(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +307,7 @@ def from_environment(stack: str, **defaults: Any) -> Scorer:
 def _client(scorer: Scorer, pid: int) -> Client:
     from ..client import Client
 
-    return Client(scorer.url, **dict(scorer.options))
+    return Client(scorer.url, **dict(scorer.client))
 
 
 _loops: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Scorer, AsyncClient]] = WeakKeyDictionary()
@@ -330,7 +318,7 @@ def _async_client(scorer: Scorer) -> AsyncClient:
 
     clients = _loops.setdefault(asyncio.get_running_loop(), {})
     if scorer not in clients:
-        clients[scorer] = AsyncClient(scorer.url, **dict(scorer.options))
+        clients[scorer] = AsyncClient(scorer.url, **dict(scorer.client))
     return clients[scorer]
 
 
