@@ -21,11 +21,11 @@ import numpy as np
 
 import dare_reward
 from dare_research.simulation.engine import break_even_rows
+from dare_research.stopping_rules import adaptive_consistency, bayesian
 from dare_reward import Groups
 from dare_reward.commands.methods import markdown
 from dare_reward.methods import find
 from dare_reward.stopping import Tally, flip_risk, outlook, tallies
-from dare_reward.stopping.rules import adaptive_consistency, bayesian
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "research" / "docs" / "stopping.md"

@@ -135,7 +135,7 @@ def json_request(rng):
 
 
 def settled_request(rng):
-    options = {"votes": [1, 8, 64, 0, 10**9], "rule": ["predictive", "rewards", "bayesian", "x"], "wave": [1, 8, -1]}
+    options = {"votes": [1, 8, 64, 0, 10**9], "rule": ["predictive", "rewards", "x"], "wave": [1, 8, -1]}
     params = [{"draws": 10}, {"delta": 0.1}, {"draws": 10**6}, {}, []]
     body = {**grouped(rng), **some(rng, {**options, "rule_params": params}, 0.4)}
     body = {name: value for name, value in body.items() if name in SETTLED_KEYS or rng.random() < 0.1}

@@ -57,8 +57,8 @@ def test_both_forms_equal_in_process(service, method):
 
 def test_the_url_wins_over_the_body(service):
     sent = {"method": "dare", "votes": 64, "groups": groups(1)}
-    found = SettledReply.from_json(service.post(sent, f"{ROUTE}?method=ttrl&votes=20&wave=3&rule=bayesian").json())
-    wanted = dare_reward.settled(sent["groups"], method="ttrl", votes=20, wave=3, rule="bayesian")
+    found = SettledReply.from_json(service.post(sent, f"{ROUTE}?method=ttrl&votes=20&wave=3&rule=predictive").json())
+    wanted = dare_reward.settled(sent["groups"], method="ttrl", votes=20, wave=3, rule="predictive")
     assert found.groups == wanted.groups
 
 

@@ -200,7 +200,7 @@ def test_a_member_that_is_cancelled_stops_the_wave(make, who):
 def test_a_wave_that_can_change_nothing_is_cut_short(make):
     """6 to 2 and then 7s: long before the last request of the wave ends, which it never does, 5 cannot win."""
     texts = ["\\boxed{5}"] * 2 + [SAME] * 14
-    settings = {"method": "ttrl", "adaptive": "rule=adaptive_consistency&confidence=0.9999", "abort": "settled"}
+    settings = {"method": "ttrl", "adaptive": "rule=predictive&delta=0.0001", "abort": "settled"}
     engine = Hanging(lambda n: texts[n], 15)
     out = go(make(**settings), engine, n=8)
     assert len(engine.asked) == 16

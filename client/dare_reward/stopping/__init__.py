@@ -9,7 +9,7 @@ settled   groups in, and for each whether it is settled
 from __future__ import annotations
 
 from .futures import Outlook, outlook
-from .rules import Tally, dirichlet_leader, flip_risk, locked, required_lead, sequential_test, tallies
+from .rules import Tally, flip_risk, locked, tallies
 from .settled import GroupSettled, SettledReply, settled
 from .waves import RULES, Waves
 
@@ -20,12 +20,9 @@ __all__ = [
     "SettledReply",
     "Tally",
     "Waves",
-    "dirichlet_leader",
     "flip_risk",
     "locked",
     "outlook",
-    "required_lead",
-    "sequential_test",
     "settled",
     "tallies",
 ]

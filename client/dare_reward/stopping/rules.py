@@ -9,33 +9,23 @@ label at the full number of votes is another one.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 
-from ..analysis.leader import leader_probability
-from ..errors import RequestError
 from ..estimators.method import Ballots
 from ..params import Param
 from ..segments import Bools, Floats, Ints, offsets
 
 __all__ = [
     "Tally",
-    "adaptive_consistency",
-    "bayesian",
-    "dirichlet_leader",
     "flip_risk",
     "locked",
     "predictive",
-    "required_lead",
-    "sequential_test",
     "tallies",
 ]
-
-NODES = 128  # of the quadrature in `dirichlet_leader`: exact to 1e-12 up to a thousand votes
 
 Prior = Annotated[
     float, Param("votes that each answer has before any is cast, one not seen yet included", gt=0, source="Jeffreys")
@@ -81,59 +71,6 @@ def tallies(ballots: Ballots) -> list[Tally]:
 
 
 # --- the rules -------------------------------------------------------------------------------------------------------
-
-
-def adaptive_consistency(
-    tallied: list[Tally],
-    to_come_P: Ints,
-    *,
-    confidence: Annotated[
-        float, Param("probability of the leader from which on a group is settled", gt=0.5, lt=1, source="official code")
-    ] = 0.95,
-    posterior: Annotated[
-        Literal["beta", "dirichlet"],
-        Param("of the leader against the runner-up alone, or against every answer seen", source="official code: beta"),
-    ] = "beta",
-    min_votes: Annotated[int, Param("votes below which no group is settled", ge=1, source="ours")] = 1,
-) -> Bools:
-    """P(the leader is the likeliest answer) >= confidence, by a flat prior (Adaptive-Consistency, arXiv:2305.11860)."""
-    sure = [_leads(t, posterior) >= confidence and t.cast >= min_votes for t in tallied]
-    return np.array(sure, bool) | (to_come_P <= 0)
-
-
-def bayesian(
-    tallied: list[Tally],
-    to_come_P: Ints,
-    *,
-    test: Annotated[
-        Literal["ratio", "posterior", "lead"],
-        Param(
-            "what reaches the threshold: odds of the leader to the runner-up; posterior of the leader among n_answers; "
-            "votes that it is ahead",
-            source="arXiv:2512.02882; lead: ours",
-        ),
-    ] = "ratio",
-    threshold: Annotated[float, Param("see test", gt=0, source="ours: 19 to 1; the paper's was not found")] = 19.0,
-    p_correct: Annotated[
-        float, Param("probability that a vote is right", gt=0, lt=1, source="ours; the paper's was not found")
-    ] = 0.5,
-    n_answers: Annotated[
-        int, Param("answers that there may be; wrong votes fall on each alike", ge=2, le=1 << 20, source="ours")
-    ] = 10,
-    min_votes: Annotated[int, Param("votes below which no group is settled", ge=1, source="ours")] = 2,
-) -> Bools:
-    """The sequential test of OptPO (arXiv:2512.02882) with symmetric errors.
-
-    With q = p_correct (n_answers - 1)/(1 - p_correct), the odds of leader to runner-up are q^(v1 - v2): a fixed lead.
-    RequestError where q <= 1, because every vote would then speak against its answer.
-    """
-    out = []
-    for tally in tallied:
-        odds, probability = sequential_test(tally, p_correct=p_correct, n_answers=n_answers)
-        lead = -math.inf if tally.leader is None else tally.leader - tally.runner_up
-        reached = {"ratio": odds, "posterior": probability, "lead": lead}[test]
-        out.append(tally.leader is not None and reached >= threshold and tally.cast >= min_votes)
-    return np.array(out, bool) | (to_come_P <= 0)
 
 
 def predictive(
@@ -206,68 +143,3 @@ def _log_weights(weight: float, most: int) -> Floats:
     """ln of Gamma(weight + y) / (Gamma(weight) y!) for y = 0..most."""
     y = np.arange(1, most + 1)
     return np.concatenate([[0.0], np.cumsum(np.log((weight + y - 1) / y))])
-
-
-def sequential_test(tally: Tally, *, p_correct: float, n_answers: int) -> tuple[float, float]:
-    """Odds of the leader to the runner-up, and the leader's posterior among all answers that there may be."""
-    log = _log_evidence(p_correct, n_answers)
-    votes = [v for v, _ in tally.rivals] if tally.leader is None else [tally.leader, *(v for v, _ in tally.rivals)]
-    votes = sorted(votes, reverse=True) or [0]
-    unseen = max(n_answers - len(votes), 0)
-    lead = votes[0] - (votes[1] if len(votes) > 1 else 0)
-    weight = sum(math.exp(log * (v - votes[0])) for v in votes) + unseen * math.exp(-log * votes[0])
-    return math.exp(min(log * lead, 700.0)), 1 / weight
-
-
-def required_lead(threshold: float, *, p_correct: float, n_answers: int) -> int:
-    """Votes that the leader must be ahead for odds of `threshold`."""
-    return math.ceil(math.log(threshold) / _log_evidence(p_correct, n_answers) - 1e-12)
-
-
-def _log_evidence(p_correct: float, n_answers: int) -> float:
-    """ln q: what one vote of lead is worth."""
-    q = p_correct * (n_answers - 1) / (1 - p_correct)
-    if q <= 1:
-        raise RequestError(
-            f"with p_correct={p_correct:g} of {n_answers} answers a vote speaks against its answer: p_correct must be "
-            f"greater than 1/n_answers = {1 / n_answers:g}",
-            loc=("rule_params", "p_correct"),
-            code="parameter",
-        )
-    return math.log(q)
-
-
-def _leads(tally: Tally, posterior: str) -> float:
-    if tally.leader is None:
-        return 0.0
-    if posterior == "beta":
-        return leader_probability(tally.leader, tally.runner_up)
-    return dirichlet_leader((tally.leader, *(votes for votes, _ in tally.rivals)))
-
-
-@cache
-def _quadrature() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    return nodes, weights
-
-
-@lru_cache(maxsize=1 << 12)
-def dirichlet_leader(counts: tuple[int, ...]) -> float:
-    """P(the first answer is the likeliest) under Dirichlet(1 + counts); the leader comes first.
-
-    With X_i ~ Gamma(n_i + 1), P(X_1 = max) = int g_1(x) prod_i G_i(x) dx, by Gauss-Legendre. 1 for a single answer.
-    """
-    lead = counts[0]
-    width = 12 * math.sqrt(lead + 1) + 20
-    nodes, weights = _quadrature()
-    low = max(lead + 1 - width, 0.0)
-    x = low + (lead + 1 + width - low) * (nodes + 1) / 2
-    k = np.arange(1, max(counts) + 1)
-    # Poisson probabilities of 0, 1, ... at each node: the density of Gamma(n + 1) is that of n, its tail their sum.
-    logs = np.concatenate([np.zeros((1, NODES)), np.cumsum(np.log(x)[None, :] - np.log(k)[:, None], axis=0)]) - x
-    density = np.exp(logs)
-    below = 1 - np.cumsum(density, axis=0)
-    product = density[lead].copy()
-    for rival in counts[1:]:
-        product *= below[rival]
-    return float((weights * product).sum() * (lead + 1 + width - low) / 2)

@@ -117,7 +117,7 @@ def settled(
 
     groups       as of `estimate`, each with the rollouts of its complete waves; `trained: false` marks votes only
     votes        rollouts of a group that vote in full
-    rule         adaptive_consistency, bayesian, predictive or rewards; default: predictive for a method that pays the
+    rule         predictive or rewards; default: predictive for a method that pays the
                  most voted answer, else rewards
     wave         votes of one further wave: what `more` asks for
     rule_params  parameters of the rule

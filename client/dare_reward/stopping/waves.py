@@ -16,14 +16,12 @@ from ..methods import methods
 from ..params import Param, Spec, parameters, resolve
 from ..segments import Bools
 from .futures import rewards
-from .rules import adaptive_consistency, bayesian, predictive
+from .rules import predictive
 
 __all__ = ["RULES", "RuleName", "Waves", "rule_specs", "wave_specs"]
 
-RuleName = Literal["adaptive_consistency", "bayesian", "predictive", "rewards"]
-VOTE_RULES: Final[Mapping[str, Callable[..., Bools]]] = MappingProxyType(
-    {"adaptive_consistency": adaptive_consistency, "bayesian": bayesian, "predictive": predictive}
-)
+RuleName = Literal["predictive", "rewards"]
+VOTE_RULES: Final[Mapping[str, Callable[..., Bools]]] = MappingProxyType({"predictive": predictive})
 RULES: Final = (*VOTE_RULES, "rewards")
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
