@@ -10,12 +10,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ._version import __version__
 from .commands import completion
 from .commands.command import Command, listing
+from .commands.listed import LISTED
 from .errors import DareError, unknown_name
 from .printable import printable
 
@@ -27,12 +28,13 @@ STUDIES = frozenset({"analyse", "plot", "replay", "study"})
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit codes: 0 done, 1 done but some input could not be scored, 2 wrong use or nothing could be done."""
-    parser, commands = command_line()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
-    if words and not words[0].startswith("-") and words[0] not in commands:
-        parser.error(_unknown(words[0], list(commands)))
+    parser, _ = command_line(words[0] if words else "")
+    names = _entries().keys() | {"completion"}
+    if words and not words[0].startswith("-") and words[0] not in names:
+        parser.error(_unknown(words[0], sorted(names)))
     arguments, rest = parser.parse_known_args(words)
     if arguments.command is None and not rest:
         parser.print_help()
@@ -55,8 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def command_line() -> tuple[argparse.ArgumentParser, dict[str, Command]]:
-    """The parser of the whole command line, and its commands by name."""
+def command_line(only: str | None = None) -> tuple[argparse.ArgumentParser, dict[str, Command]]:
+    """The parser of the whole command line, and its commands by name.
+
+    only   the command that is called: of those that help can list by themselves, no other is loaded. None: all are
+    """
     parser = Command(
         prog="dare-reward",
         usage="dare-reward COMMAND ...",
@@ -66,12 +71,21 @@ def command_line() -> tuple[argparse.ArgumentParser, dict[str, Command]]:
         "-V", "--version", action="version", version=f"dare-reward {__version__}", help="Print the version."
     )
     subparsers: Any = parser.add_subparsers(dest="command", metavar="COMMAND", prog=parser.prog, help=argparse.SUPPRESS)
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
-        entry.load()(subparsers)
+    entries, whole = _entries(), only in {None, "completion"}
+    for name, entry in entries.items():
+        if whole or name == only or (name not in LISTED and only not in entries):
+            entry.load()(subparsers)
     completion.register(subparsers, parser)
     commands: dict[str, Command] = subparsers.choices
-    parser.epilog = f"{listing(commands)}\n\n`dare-reward help COMMAND` explains a command and shows examples."
+    listed = {name: LISTED[name] for name in LISTED.keys() & entries.keys()}
+    listed |= {name: (command.group, command.summary) for name, command in commands.items()}
+    parser.epilog = f"{listing(listed)}\n\n`dare-reward help COMMAND` explains a command and shows examples."
     return parser, commands
+
+
+def _entries() -> dict[str, EntryPoint]:
+    """What installed packages add, by name."""
+    return {entry.name: entry for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
 
 
 def _unknown(word: str, known: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from dare_reward.commands.command import TRAINING, add_command
+from dare_reward.commands.command import add_command
 
 __all__ = ["register"]
 
@@ -19,8 +19,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "serve",
-        "Start the reward service.",
-        group=TRAINING,
         notes="Set it up by the DARE_* variables of docs/operations.md. It needs the extra `service`.",
         examples=(
             "dare-reward serve",

@@ -19,6 +19,7 @@ from dare_reward import cli
 from dare_reward.cli import main
 from dare_reward.commands import closing, compare
 from dare_reward.commands.group_lines import read_groups
+from dare_reward.commands.listed import LISTED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GOOD = {"group_id": "g", "rollouts": [{"answer": "1", "mean_entropy": 0.2}, {"answer": "2", "mean_entropy": 0.4}]}
@@ -567,3 +568,13 @@ def test_a_report_of_rollouts_without_answers_warns(tmp_path, capsys):
     file = write(tmp_path, {"group_id": "a", "rollouts": [{"text": t, "mean_entropy": 0.2} for t in texts]})
     assert main(["report", file, "-o", str(tmp_path / "x.html")]) == 0
     assert "WARNING: 2 of 3 rollouts without an answer (mostly: " in capsys.readouterr().err
+
+
+def test_help_lists_what_the_commands_declare_and_loads_none_of_them():
+    _, commands = cli.command_line()
+    own = {name: (c.group, c.summary) for name, c in commands.items() if name in LISTED}
+    assert own == LISTED
+    code = "import sys; from dare_reward.cli import command_line; command_line('score'); print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "dare_reward.commands.score" in modules
+    assert not {"dare_reward.commands.report", "dare_service.serve", "dare_trainer.launch.commands"} & {*modules}

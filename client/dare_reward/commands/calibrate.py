@@ -40,23 +40,21 @@ exponent in use still fits, 1 if it does not or the labels cannot tell."""
 
 
 def register(subparsers: Any) -> None:
-    words = "Fit the exponent of calibrated_vote on labelled rollouts of 32 to 100 prompts."
-    _register(subparsers, "calibrate", words, report)
+    _register(subparsers, "calibrate", report)
 
 
 def register_preflight(subparsers: Any) -> None:
-    words = "Give one verdict from labelled rollouts: use entropy, use the vote, or undecided."
-    _register(subparsers, "preflight", words, _verdict)
+    _register(subparsers, "preflight", _verdict)
 
 
-def _register(subparsers: Any, name: str, words: str, show: Callable[[Preflight, Screen], str]) -> None:
+def _register(subparsers: Any, name: str, show: Callable[[Preflight, Screen], str]) -> None:
     examples = (
         f"dare-reward {name} rollouts.jsonl",
         f"dare-reward {name} rollouts.jsonl -p eps=0.02 -p unmarked=number",
         f"dare-reward {name} rollouts.jsonl --entropy logprob --json",
         f"dare-reward {name} runs/exp1",
     )
-    parser = add_command(subparsers, name, words, notes=NOTES, examples=examples, exits=EXITS)
+    parser = add_command(subparsers, name, notes=NOTES, examples=examples, exits=EXITS)
     add_file(parser, "A run log, or groups with entropies and `label` or `correct`,")
     add_param(parser, "Set eps, eps_scale or u_floor of the weight, or how to read answers. You may repeat it.")
     parser.add_argument(

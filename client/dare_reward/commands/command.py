@@ -6,17 +6,13 @@ import argparse
 import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 from dare_reward.errors import unknown_name
 
-__all__ = ["AUTHORS", "GROUPS", "LOOKUP", "ROLLOUTS", "TRAINING", "Command", "add_command", "add_seed", "listing"]
+from .listed import AUTHORS, GROUPS, LISTED, LOOKUP, ROLLOUTS, TRAINING
 
-ROLLOUTS: Final = "Score rollouts and understand the rewards"
-TRAINING: Final = "Serve rewards and train with them"
-LOOKUP: Final = "Look things up"
-AUTHORS: Final = "For authors of methods and studies"
-GROUPS: Final = (ROLLOUTS, TRAINING, LOOKUP, AUTHORS)
+__all__ = ["AUTHORS", "GROUPS", "LOOKUP", "ROLLOUTS", "TRAINING", "Command", "add_command", "add_seed", "listing"]
 
 
 class Command(argparse.ArgumentParser):
@@ -51,7 +47,7 @@ class Command(argparse.ArgumentParser):
 def add_command(
     subparsers: Any,
     name: str,
-    summary: str,
+    summary: str = "",
     *,
     examples: Sequence[str],
     group: str = ROLLOUTS,
@@ -60,11 +56,14 @@ def add_command(
 ) -> Command:
     """Declare a subcommand.
 
-    summary    one sentence: the line of `dare-reward --help`, and the first of the command's own
+    summary    one sentence: the line of `dare-reward --help`, and the first of the command's own. `LISTED` has those
+               of this project's commands, with their groups
     examples   command lines that work as they stand
     notes      what else a user has to know before the first use
     exits      the exit codes, if they mean more than success or wrong use
     """
+    if not summary:
+        group, summary = LISTED[name]
     description = "\n\n".join(paragraph(text) for text in (summary, notes) if text)
     made: Command = subparsers.add_parser(
         name, help=summary, description=description, group=group, examples=examples, exits=exits
@@ -83,17 +82,17 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def listing(commands: Mapping[str, Command]) -> str:
-    """All commands under the headings of their groups."""
+def listing(commands: Mapping[str, tuple[str, str]]) -> str:
+    """All commands, each with its group and sentence, under the headings of their groups."""
     width = max(map(len, commands), default=0) + 4
     parts = []
     for group in GROUPS:
         lines = [
             textwrap.fill(
-                f"{name:{width - 4}}  {c.summary}", _columns(), initial_indent="  ", subsequent_indent=" " * width
+                f"{name:{width - 4}}  {sentence}", _columns(), initial_indent="  ", subsequent_indent=" " * width
             )
-            for name, c in sorted(commands.items())
-            if c.group == group
+            for name, (own, sentence) in sorted(commands.items())
+            if own == group
         ]
         parts += ["\n".join([f"{group}:", *lines])] if lines else []
     return "\n\n".join(parts)

@@ -38,7 +38,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "compare",
-        "Compare methods on the same rollouts: winners, accuracy, and where they disagree.",
         examples=(
             "dare-reward compare rollouts.jsonl",
             "dare-reward compare rollouts.jsonl --methods dare,majority,scrl",

@@ -8,7 +8,7 @@ from typing import Any
 
 from dare_reward.errors import ConfigError
 
-from .command import LOOKUP, add_command
+from .command import add_command
 
 __all__ = ["register"]
 
@@ -22,8 +22,6 @@ def register(subparsers: Any, whole: argparse.ArgumentParser) -> None:
     parser = add_command(
         subparsers,
         "completion",
-        "Print a script that completes commands and flags in your shell.",
-        group=LOOKUP,
         notes=NOTES,
         examples=(
             "dare-reward completion bash > ~/.local/share/bash-completion/completions/dare-reward",

@@ -27,7 +27,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "convert",
-        "Write rollouts of other tools as groups, one per line.",
         notes=NOTES,
         examples=(
             "dare-reward convert vllm_dump.jsonl --out rollouts.jsonl",

@@ -45,7 +45,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "explain",
-        "Explain how a group got its rewards, or find the strangest groups of a file.",
         notes="It never calls a service: it runs the same estimator in this process.",
         examples=(
             "dare-reward explain rollouts.jsonl --group aime-7",

@@ -22,7 +22,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "export",
-        "Send a run log to a tracker: scalars, a table of groups per step, traces.",
         notes="""trackio and wandb store the run in their usual place. With WANDB_MODE=offline nothing leaves this
         machine. TensorBoard's files go to tensorboard_log/PROJECT/NAME, or below TENSORBOARD_DIR.""",
         examples=(

@@ -17,7 +17,7 @@ from dare_reward.inputs import GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.methods import EXPERIMENTAL, find, methods
 from dare_reward.params import Spec
 
-from .command import LOOKUP, add_command
+from .command import add_command
 from .tables import add_wide, screen_of, table, wrapped
 
 __all__ = ["markdown", "register"]
@@ -35,8 +35,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "methods",
-        "List the estimators, or the parameters of one.",
-        group=LOOKUP,
         examples=(
             "dare-reward methods",
             "dare-reward methods dare  # its parameters",

@@ -32,7 +32,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "report",
-        "Show a run as one HTML file.",
         notes="The page explains itself. docs/report.md says what each chart means, and which rules give the verdict.",
         examples=(
             "dare-reward report runs/exp1 -o run.html",

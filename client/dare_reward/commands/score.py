@@ -30,7 +30,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "score",
-        "Score groups of rollouts from a file.",
         notes="On a terminal you see a table for each group. In a pipe or a file you get one JSON line per group.",
         examples=(
             "dare-reward score rollouts.jsonl",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.analysis.passk import powers
-from dare_reward.commands.command import AUTHORS, add_command, add_seed
+from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
@@ -37,8 +37,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "evaluate",
-        "Measure pass@k and maj@k of a served model on benchmark files.",
-        group=AUTHORS,
         notes=NOTES,
         examples=(
             "dare-reward evaluate --data aime24=aime.jsonl --url http://127.0.0.1:8000/v1 --model m --out evaluation",

@@ -70,7 +70,6 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "measure",
-        "Sample a model with vLLM and measure what its entropy tells, without training.",
         notes=NOTES,
         examples=(
             "dare-reward measure --model Qwen/Qwen2.5-Math-1.5B --data math-500=math.jsonl --out rollouts.jsonl",

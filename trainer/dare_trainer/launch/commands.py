@@ -27,8 +27,6 @@ def register_train(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "train",
-        "Compose an OpenRLHF training command from a recipe, check it and run it.",
-        group=TRAINING,
         notes="docs/openrlhf-agent.md explains the routes, the agent's settings and the recipes.",
         examples=(
             "dare-reward train --list",
@@ -104,8 +102,6 @@ def register_doctor(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "doctor",
-        "Check this node before a run: service, versions, plugin, limits, labels.",
-        group=TRAINING,
         examples=(
             "dare-reward doctor --reward-url http://HOST:8000",
             "dare-reward doctor --reward-url http://HOST:8000 --data data/aime24.jsonl data/aime24-eval.jsonl",
@@ -135,8 +131,6 @@ def register_data(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "data",
-        "Prepare prompts for OpenRLHF: a benchmark, or your own.",
-        group=TRAINING,
         examples=(prompts,),
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
