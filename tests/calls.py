@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = tuple(str(ROOT / d) + os.sep for d in ("client", "service", "trainer"))
+ROOMS = ("client", "service", "trainer")
 TABLE = Path(__file__).parent / "data" / "calls.json"
 SUSPENDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 INLINED = frozenset({"<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>", "<module>"})
@@ -34,7 +34,8 @@ TEXTS = (
 class Calls:
     """Counts between `begin` and `end`, on every thread that began after it was made."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: Path) -> None:
+        self.sources = tuple(str(tree / room) + os.sep for room in ROOMS)
         self.on, self.files, self.suspended = False, [], []
         threading.setprofile(self._event)
         sys.setprofile(self._event)
@@ -49,7 +50,7 @@ class Calls:
 
     def _event(self, frame, event, _):
         code = frame.f_code
-        if event == "call" and self.on and code.co_filename.startswith(SOURCES) and code.co_name not in INLINED:
+        if event == "call" and self.on and code.co_filename.startswith(self.sources) and code.co_name not in INLINED:
             if code.co_flags & SUSPENDS:
                 self.suspended.append(frame)
             else:
@@ -120,8 +121,8 @@ async def answer(calls: Calls, text: str) -> dict[str, int]:
     return calls.end()
 
 
-async def measured() -> dict[str, dict[str, int]]:
-    calls, app = Calls(), application()
+async def measured(tree: Path, only: str | None) -> dict[str, dict[str, int]]:
+    calls, app = Calls(tree), application()
     import numpy as np
 
     from dare_reward.groups import Ragged
@@ -144,8 +145,9 @@ async def measured() -> dict[str, dict[str, int]]:
     }
     out = {}
     for name, send in requests.items():
-        await send(0)
-        out[name] = await send(1)
+        if only in {None, name}:
+            await send(0)
+            out[name] = await send(1)
     return out
 
 
@@ -154,8 +156,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="Print the counts alone.")
     parser.add_argument("--write", action="store_true", help="Put them into the table.")
     parser.add_argument("--why", help="Why a request calls more than before.")
+    parser.add_argument("--tree", type=Path, default=ROOT, help="The checkout that is imported (default: this one).")
+    parser.add_argument("--only", help="The one request that is counted.")
     asked = parser.parse_args()
-    counts = asyncio.run(measured())
+    os.environ["DARE_LOG"] = "off"
+    counts = asyncio.run(measured(asked.tree, asked.only))
     if asked.json:
         print(json.dumps(counts))
         return 0

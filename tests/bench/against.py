@@ -1,0 +1,197 @@
+"""The costs of a request and of a start, of two checkouts in turns: what a change costs or saves.
+
+    python tests/bench/against.py                      against where this branch left main
+    python tests/bench/against.py --against 008bfc1    against a commit, of which a worktree is made, or a folder
+
+CPU milliseconds of a service of each checkout with its children (a page or a run log may run in one), all threads, the
+best of many requests sent in turns; and of the processes that start. Both run in this interpreter: what one checkout
+needs and the other does not is installed. Calls and modules are of one small request, by this checkout's measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+from conftest import MALLOC, Server, free_port
+
+ROOT = Path(__file__).parents[2]
+JSON, FRAME = {"content-type": "application/json"}, {"content-type": "application/vnd.safetensors"}
+SERVE = "import sys; from dare_reward.cli import main; sys.exit(main(['serve', '--port', sys.argv[1]]))"
+STARTS = {
+    "import dare_reward": "import dare_reward",
+    "dare-reward --help": "from dare_reward.cli import main; main(['--help'])",
+    "import dare_service.app": "import dare_service.app",
+}
+GOALS = {"128 x 64 means": 0.45, "frame 32 x 64 x 1,024": 0.9, "frame 96 MiB": 0.9}
+POSTS = 128  # single rollouts in one measurement
+QUIET = 0.3  # seconds after a request in which what it leaves behind is done
+
+
+def environment(tree: Path) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
+    return {**kept, **MALLOC, "DARE_LOG": "off", "PYTHONPATH": ":".join(str(tree / d) for d in ("client", "service"))}
+
+
+def bare(groups: int, rollouts: int) -> dict:
+    drawn = np.random.default_rng(1).integers(0, 12, (groups, rollouts)).tolist()
+    return {
+        "groups": [{"group_id": f"g{p}", "rollouts": [{"answer": str(a)} for a in row]} for p, row in enumerate(drawn)]
+    }
+
+
+def means() -> bytes:
+    body, rng = bare(128, 64), np.random.default_rng(2)
+    for group in body["groups"]:
+        for rollout in group["rollouts"]:
+            rollout |= {"mean_entropy": float(rng.gamma(2, 0.1)), "num_tokens": 900}
+    return json.dumps(body).encode()
+
+
+def frame(groups: int, rollouts: int, length: int) -> bytes:
+    from dare_reward.groups import Ragged
+    from dare_reward.wire import pack
+
+    values = np.random.default_rng(0).gamma(0.3, 1.0, groups * rollouts * length).astype(np.float32)
+    return bytes(pack(bare(groups, rollouts), {"token_entropies": Ragged(values, np.full(groups * rollouts, length))}))
+
+
+def start_cpu(tree: Path, program: str) -> float:
+    """CPU milliseconds of a process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", program], env=environment(tree), check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+@contextmanager
+def served(tree: Path):
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, port], env=environment(tree), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            try:
+                httpx.get(url + "/health")
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        yield Server(process, url)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def request_cpu(server: Server, client: httpx.Client, content: bytes, headers: dict) -> tuple[float, float]:
+    """CPU milliseconds until the reply, and of all that comes of it, children included."""
+    before, whole = server.cpu(), server.cpu(children=True)
+    reply = client.post(f"{server.url}/v1/reward?detail=rewards", content=content, headers=headers)
+    assert reply.status_code == 200, reply.text[:300]
+    done = server.cpu()
+    time.sleep(QUIET)
+    return 1e3 * (done - before), 1e3 * (server.cpu(children=True) - whole)
+
+
+def rollout_over_health(server: Server, client: httpx.Client, run: int) -> float:
+    """A rollout of a group of one beside `/health`, both on a connection that stays."""
+    before = server.cpu()
+    for n in range(POSTS):
+        prompt = f"{run} {n}: What is 2+2?"
+        sent = {"query": [f"{prompt} It is \\boxed{{4}}."], "prompts": [prompt], "labels": [""]}
+        assert client.post(f"{server.url}/get_reward?group_size=1&run=r{run}", json=sent).status_code == 200
+    between = server.cpu()
+    for _ in range(POSTS):
+        client.get(server.url + "/health")
+    return (between - before) / (server.cpu() - between)
+
+
+def calls(tree: Path) -> str:
+    """Calls and modules of a grouped post, or a dash where this checkout's measure does not fit the other."""
+    measure = [
+        sys.executable,
+        str(ROOT / "tests" / "calls.py"),
+        "--tree",
+        str(tree),
+        "--only",
+        "grouped JSON",
+        "--json",
+    ]
+    done = subprocess.run(measure, env=environment(tree), capture_output=True, text=True, check=False)
+    if done.returncode:
+        return "-"
+    count = json.loads(done.stdout)["grouped JSON"]
+    return f"{count['calls']} / {count['modules']}"
+
+
+def checkout(what: str | None, stack: ExitStack) -> Path:
+    """The folder to compare with; of a commit, a worktree that is removed at the end."""
+    if what and Path(what).is_dir():
+        return Path(what).resolve()
+    git = ["git", "-C", str(ROOT)]
+    commit = (
+        what
+        or subprocess.run(
+            [*git, "merge-base", "HEAD", "main"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+    )
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "tree"
+    subprocess.run([*git, "worktree", "add", "-q", "--detach", str(folder), commit], check=True)
+    stack.callback(subprocess.run, [*git, "worktree", "remove", "--force", str(folder)], check=False)
+    return folder
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--against", help="A folder or a commit (default: the merge base with main).")
+    parser.add_argument("--runs", type=int, default=10, help="Requests of each kind and checkout (default: 10).")
+    asked = parser.parse_args()
+    with ExitStack() as stack:
+        trees = {"other": checkout(asked.against, stack), "this": ROOT}
+        best: dict[tuple[str, str], float] = {}
+
+        def keep(what: str, name: str, value: float) -> None:
+            best[what, name] = min(value, best.get((what, name), float("inf")))
+
+        for _ in range(asked.runs):
+            for what, program in STARTS.items():
+                for name, tree in trees.items():
+                    keep(what, name, start_cpu(tree, program))
+        servers = {name: stack.enter_context(served(tree)) for name, tree in trees.items()}
+        client = stack.enter_context(httpx.Client(timeout=120))
+        bodies = {
+            "128 x 64 means": (means(), JSON),
+            "frame 32 x 64 x 1,024": (frame(32, 64, 1024), FRAME),
+            "frame 96 MiB": (frame(128, 64, 3072), FRAME),
+        }
+        for what, (content, headers) in bodies.items():
+            for n in range(asked.runs + 2):
+                for name, server in servers.items():
+                    until, all_of_it = request_cpu(server, client, content, headers)
+                    if n > 1:
+                        keep(what, name, until)
+                        keep(what + ", and after it, with children", name, all_of_it)
+        for n in range(3):
+            for name, server in servers.items():
+                keep("rollout post / health", name, rollout_over_health(server, client, n))
+        print(f"\n{'CPU ms, best of ' + str(asked.runs):58}{'other':>10}{'this':>10}{'ratio':>8}{'goal':>7}")
+        for what in dict.fromkeys(what for what, _ in best):
+            other, this = best[what, "other"], best[what, "this"]
+            print(f"{what:58}{other:10.2f}{this:10.2f}{this / other:8.2f}{GOALS.get(what, ''):>7}")
+        print(f"{'calls / modules of a grouped post':58}{calls(trees['other']):>10}{calls(ROOT):>10}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
