@@ -11,7 +11,7 @@ from .keys import Key, key_of
 from .kinds import KeyKind, Kind
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 
-__all__ = ["Classes", "classes_of", "classify", "grade", "grades", "one_with"]
+__all__ = ["Classes", "classes_of", "classify", "grade", "grades"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +131,6 @@ def grades(
     wanted = None if label is None else key_of(label, kind, options, rules)
     keys = (None if a is None or wanted is None else key_of(a, kind, options, rules) for a in answers)
     return [key is not None and wanted is not None and _same(key, wanted) for key in keys]
-
-
-def one_with(key: Key, keys: Sequence[Key]) -> list[Key]:
-    """Those of a group's `keys` that `key` would be one answer with if the group held it.
-
-    So 5 is one with 5 cm, but not if 5 m is there too.
-    """
-    homes = _homes([*keys, key])
-    return [other for other in keys if homes[other] == homes[key]]
 
 
 def _same(a: Key, b: Key) -> bool:

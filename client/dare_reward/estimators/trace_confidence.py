@@ -1,4 +1,4 @@
-"""Confidence of a trace from the top-k log-probabilities of its tokens, as deepconf, scope and compass define it."""
+"""Confidence of a trace from the top-k log-probabilities of its tokens, as deepconf and scope define it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ __all__ = [
     "narrow_groups",
     "step_confidence",
     "token_confidence",
-    "top_two",
     "window_confidence",
 ]
 
@@ -44,14 +43,6 @@ def narrow_groups(groups: Groups, topk: Ragged) -> dict[int, GroupError]:
     bad_P = groups.sum_rollouts(topk.lengths) > 0
     message = "topk_logprobs hold fewer than 2 candidates per token: of one, 'confidence' is surprisal, the opposite"
     return {int(p): GroupError("topk", message) for p in np.flatnonzero(bad_P)}
-
-
-def top_two(topk: Ragged) -> tuple[Floats, Floats]:
-    """Probabilities of the likeliest and the second token at each position."""
-    if topk.values.ndim != 2 or topk.values.shape[1] < 2:
-        return np.zeros(len(topk.values)), np.zeros(len(topk.values))
-    best_T = np.partition(topk.values.astype(np.float64), -2, axis=1)[:, -2:]
-    return np.exp(best_T[:, 1]), np.exp(best_T[:, 0])
 
 
 def step_confidence(confidence_T: Floats, lengths_R: Ints, ends: Ragged) -> Floats:

@@ -16,10 +16,10 @@ import numpy as np
 
 from dare_reward.estimators.common import by_answer, share_of
 from dare_reward.estimators.method import Estimate, Method
-from dare_reward.estimators.trace_confidence import narrow_groups, top_two
-from dare_reward.groups import Groups
+from dare_reward.estimators.trace_confidence import narrow_groups
+from dare_reward.groups import Groups, Ragged
 from dare_reward.params import Param
-from dare_reward.segments import segment_means, segment_sums
+from dare_reward.segments import Floats, segment_means, segment_sums
 
 __all__ = ["METHODS", "compass"]
 
@@ -38,7 +38,7 @@ def compass(
 ) -> Estimate:
     """Rewards of rollouts with an answer; 0 without one."""
     topk, entropy = groups.generated("topk_logprobs"), groups.generated("token_entropies")
-    first_T, second_T = top_two(topk)
+    first_T, second_T = _top_two(topk)
     gap_T = first_T - second_T
     mean_R, _ = segment_means(gap_T, topk.lengths)
     square_R, _ = segment_means((gap_T - np.repeat(mean_R, topk.lengths)) ** 2, topk.lengths)
@@ -68,6 +68,14 @@ def compass(
         errors=narrow_groups(groups, topk),
         extra_P={"credibility": credible_P},
     )
+
+
+def _top_two(topk: Ragged) -> tuple[Floats, Floats]:
+    """Probabilities of the likeliest and the second token at each position."""
+    if topk.values.ndim != 2 or topk.values.shape[1] < 2:
+        return np.zeros(len(topk.values)), np.zeros(len(topk.values))
+    best_T = np.partition(topk.values.astype(np.float64), -2, axis=1)[:, -2:]
+    return np.exp(best_T[:, 1]), np.exp(best_T[:, 0])
 
 
 METHODS = (
