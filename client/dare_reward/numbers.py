@@ -189,7 +189,7 @@ class RunNumber:
     better     where it goes in a run that learns what is right; nothing where that is not the case by itself
     reply      it stands in the diagnostics of a group's reply
     openrlhf   it stands in OpenRLHF's log
-    tile       its name on the report's tiles, and `note` below it
+    tile       its name on the report's tiles
     charts     the charts of the report that have it: the curve's name and tone
     """
 
@@ -203,7 +203,6 @@ class RunNumber:
     reply: bool = False
     openrlhf: bool = False
     tile: str = ""
-    note: str = ""
     charts: Mapping[str, tuple[str, Tone]] = field(default_factory=dict)
 
 
@@ -300,8 +299,7 @@ NUMBERS: Final = (
     ),
     RunNumber(
         "entropy_auroc", "chance that, of a right and a wrong answer of one group, the right one has the lower entropy",
-        _over_groups(_auroc), labels=True, better="up", tile="Entropy AUROC",
-        note="chance is .5; dare broke even with the vote at .57", charts={"auroc": ("AUROC", "main")},
+        _over_groups(_auroc), labels=True, better="up", charts={"auroc": ("AUROC", "main")},
     ),
     RunNumber(
         "num_tokens", "mean number of generated tokens of a rollout", _over_rollouts(lambda c: c.num_tokens_R),

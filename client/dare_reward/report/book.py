@@ -17,6 +17,7 @@ from ..answers import Kind, canonical
 from ..numbers import columns_of, sums
 from .picks import Picks
 from .steps import Steps, StepTotals
+from .visits import Visits
 
 __all__ = ["RunBook", "RunTotals"]
 
@@ -49,6 +50,7 @@ class RunTotals:
     first: str = ""
     last: str = ""
     picks: Picks = field(default_factory=Picks)
+    visits: Visits = field(default_factory=Visits)
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
     _steps: Steps = field(default_factory=Steps)
     _waiting: list[tuple[int, Line]] = field(default_factory=list)
@@ -109,6 +111,10 @@ class RunTotals:
         found = sums(columns_of(lines))
         for line in lines:
             self.shadows |= dict.fromkeys((line.get("diagnostics") or {}).get("shadow") or ())
+        right_P, known_P = found["pass@1"] if "pass@1" in found else (np.zeros(0), np.zeros(0))
+        for p in np.flatnonzero(known_P).tolist():
+            if lines[p].get("group_id") is not None and lines[p].get("named") is not False:
+                self.visits.add(hash(lines[p]["group_id"]), places[p], float(right_P[p]))
         for place in dict.fromkeys(places):
             here = np.array([p == place for p in places])
             step = self._steps.at(place)

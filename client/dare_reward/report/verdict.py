@@ -13,12 +13,16 @@ from math import sqrt
 from types import MappingProxyType
 from typing import Final, Literal
 
+from .visits import NEEDED as PROMPTS
+from .visits import Visits
+
 __all__ = [
     "ONE_SET",
     "READING",
     "RULES",
     "Headline",
     "RunVerdict",
+    "accuracy_verdict",
     "entropy_verdict",
     "headline",
     "rules_by_step",
@@ -27,7 +31,18 @@ __all__ = [
 ]
 
 Word = Literal[
-    "fine", "sharpening", "collapsing", "too early", "no run", "tells", "says nothing", "misleads", "unknown"
+    "fine",
+    "sharpening",
+    "collapsing",
+    "too early",
+    "no run",
+    "tells",
+    "says nothing",
+    "misleads",
+    "unknown",
+    "falls",
+    "rises",
+    "no change seen",
 ]
 Column = Sequence[float | None]
 Columns = Mapping[str, Column]
@@ -37,7 +52,6 @@ LOOKS, NEEDED = 5, 3  # a rule fires where it holds in 3 of the last 5 steps
 AT_LEAST: Final = EARLY + LOOKS
 MINIMUM: Final = 8  # groups with right and wrong rollouts, before entropy is judged
 RECENT: Final = 5  # steps that entropy is judged by
-MOVED: Final = 0.05  # of pass@1: less is no rise and no fall
 
 RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -54,6 +68,11 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "auroc-above-half": "the 95% interval of the entropy AUROC lies above .5",
         "auroc-around-half": "the 95% interval of the entropy AUROC holds .5",
         "auroc-below-half": "the 95% interval of the entropy AUROC lies below .5",
+        "accuracy-fell": "later visits of prompts are less often right than earlier ones of the same prompts, by more "
+        "than chance however often one looks",
+        "accuracy-rose": "likewise, more often right",
+        "accuracy-unclear": "later and earlier visits of prompts differ by no more than chance",
+        "too-few-visits": f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id",
         "too-few-mixed-groups": f"fewer than {MINIMUM} groups have right and wrong rollouts with entropies",
     }
 )
@@ -69,6 +88,10 @@ WORDS: Final[Mapping[str, Word]] = MappingProxyType(
         "auroc-around-half": "says nothing",
         "auroc-below-half": "misleads",
         "too-few-mixed-groups": "unknown",
+        "accuracy-fell": "falls",
+        "accuracy-rose": "rises",
+        "accuracy-unclear": "no change seen",
+        "too-few-visits": "unknown",
     }
 )
 
@@ -96,16 +119,12 @@ class Headline:
     since: int | None = None
 
 
-def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, *, stepped: bool) -> Headline:
+def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, accuracy: RunVerdict) -> Headline:
     """By labels where there are any, which `state` does not look at: a fall of accuracy is worse than any rule."""
     if state == READING:
         return Headline("The run log is still being read", "quiet")
-    if stepped and (fall := _fall(columns["pass@1"])) is not None:
-        early, now, since = fall
-        share, share_now = _ends(columns["majority_ratio"])
-        agreed = share is not None and share_now is not None and share_now > share + 0.02
-        more = ", while the rollouts agreed more and more on wrong answers" if agreed else ""
-        return Headline(f"Accuracy fell from {early:.2f} to {now:.2f}{more}", "bad", since)
+    if accuracy.word == "falls":
+        return Headline("Accuracy fell: prompts are right less often than on their earlier visits", "bad")
     words = [None if rule is None else word_of(rule) for rule in rules_by_step(columns)]
     if "collapsing" in words:
         over = "" if state.word == "collapsing" else ", and recovered"
@@ -122,29 +141,6 @@ def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, *, steppe
     return Headline("Nothing bad was found", "good")
 
 
-def _ends(column: Column) -> tuple[float | None, float | None]:
-    """Means of the first and of the last steps that are known."""
-    known = [x for x in column if x is not None]
-    if len(known) < 2 * EARLY:
-        return None, None
-    return sum(known[:EARLY]) / EARLY, sum(known[-EARLY:]) / EARLY
-
-
-def _fall(column: Column) -> tuple[float, float, int] | None:
-    """Early and now, and the step since which the mean of three steps lies below the early one; None if it does not."""
-    early, now = _ends(column)
-    if early is None or now is None or now >= early - MOVED:
-        return None
-    places = [i for i, x in enumerate(column) if x is not None]
-    since = len(places) - 1
-    for last in range(len(places) - 1, EARLY - 1, -1):
-        window = [column[i] or 0.0 for i in places[last - EARLY + 1 : last + 1]]
-        if sum(window) / EARLY >= early - MOVED:
-            break
-        since = last
-    return early, now, places[since]
-
-
 def run_verdict(columns: Columns) -> RunVerdict:
     """The state at the last step."""
     states = rules_by_step(columns)
@@ -155,6 +151,19 @@ def run_verdict(columns: Columns) -> RunVerdict:
     while since > 0 and states[since - 1] == rule:
         since -= 1
     return RunVerdict(word_of(rule), rule, _why(rule, columns), since)
+
+
+def accuracy_verdict(visits: Visits) -> RunVerdict:
+    """Whether prompts are more or less often right than on their earlier visits. It decides no reward."""
+    change = visits.change
+    if change is None:
+        return _said(
+            "too-few-visits", f"{visits.again} such prompt{'s' * (visits.again != 1)} so far, {PROMPTS} needed"
+        )
+    why = f"later visits {change.mean:+.2f}, over {change.pairs:,} pairs of visits of {visits.again:,} prompts"
+    if not change.sure:
+        return _said("accuracy-unclear", why)
+    return _said("accuracy-rose" if change.mean > 0 else "accuracy-fell", why)
 
 
 def _said(rule: str, why: str) -> RunVerdict:

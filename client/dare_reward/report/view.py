@@ -16,6 +16,7 @@ from .verdict import (
     RECENT,
     RULES,
     RunVerdict,
+    accuracy_verdict,
     entropy_verdict,
     headline,
     rules_by_step,
@@ -41,7 +42,7 @@ def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
     share = groups // max(len(runs), 1)
     return {
         "charts": [asdict(c) for c in CHARTS],
-        "tiles": [[n.name, n.tile, n.note] for n in NUMBERS if n.tile],
+        "tiles": [[n.name, n.tile] for n in NUMBERS if n.tile],
         "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
         "rules": {name: {"word": word_of(name), "meaning": meaning} for name, meaning in RULES.items()},
         "runs": [run_view(r, reading=reading) | {"cards": list(_within(r, share))} for r in runs],
@@ -52,8 +53,9 @@ def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
     """One run without its groups: what is counted, columns by step, verdicts, shadow methods."""
     by_step = columns(run)
     state, entropy = ONE_SET if run.one_set else run_verdict(by_step), _entropy(run)
+    accuracy = accuracy_verdict(run.visits)
     if reading:
-        state = entropy = READING
+        state = entropy = accuracy = READING
     return {
         "run": run.name,
         "unit": run.unit,
@@ -70,9 +72,10 @@ def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
         "charts": [asdict(c) for c in shadow_charts(run.shadows)],
         "columns": by_step,
         "states": rules_by_step(by_step),
-        "headline": asdict(headline(by_step, state, entropy, stepped=run.stepped)),
+        "headline": asdict(headline(by_step, state, entropy, accuracy)),
         "verdict": asdict(state),
         "entropy": asdict(entropy),
+        "accuracy": asdict(accuracy),
         "shadows": _shadows(run),
     }
 

@@ -68,6 +68,10 @@ window.dareReport = (() => {
     "auroc-above-half": "Right rollouts have lower entropy than wrong ones.",
     "auroc-around-half": "Right and wrong rollouts cannot be told apart by entropy: a plain vote does as well.",
     "auroc-below-half": "Wrong rollouts are the surer ones. Weighting votes by entropy makes labels worse.",
+    "accuracy-fell": "Prompts are right less often than on their earlier visits.",
+    "accuracy-rose": "Prompts are right more often than on their earlier visits.",
+    "accuracy-unclear": "Prompts are right about as often as on their earlier visits.",
+    "too-few-visits": "Too few labelled prompts were seen twice to tell a rise or a fall from chance.",
     "too-few-mixed-groups": "Too few groups have both right and wrong rollouts.",
   };
 
@@ -82,13 +86,13 @@ window.dareReport = (() => {
 
   function verdicts(run, rules) {
     const since = run.verdict.since;
-    const falls = run.labelled && accuracy(run) < 0;
+    const falls = run.accuracy.word === "falls";
     const first = known(since) && run.verdict.rule !== "no-rule-fires" ? `The rule has fired since ${stepName(run, since)}` : "";
     const other = falls && run.verdict.word !== "collapsing" ? "The labels say worse: accuracy falls." : "";
     const cards = [verdict("The run, without labels", run.verdict, rules, first, other)];
     if (run.labelled) {
       cards.push(verdict(run.verdict.rule === "one-set" ? "Entropy, by the labels" : "Entropy, by the labels, in the last steps", run.entropy, rules));
-      cards.push(truth(run));
+      cards.push(verdict("Accuracy, by the labels", run.accuracy, rules, run.k ? `pass@1 is ${num(ends(run.columns["pass@1"])[1])} now` : ""));
     }
     if (falls) cards.unshift(cards.pop());
     const worst = run.headline;
@@ -97,54 +101,20 @@ window.dareReport = (() => {
       el("div", { class: "verdicts" }, cards));
   }
 
-  /** 1 where pass@1 has risen by more than .05 since the first steps, -1 where it has fallen, else 0. */
-  function accuracy(run) {
-    const [early, now] = ends(run.columns["pass@1"]);
-    if (!run.stepped || run.columns.step.length < 6 || !known(early)) return 0;
-    return now - early > 0.05 ? 1 : now - early < -0.05 ? -1 : 0;
-  }
-
-  /** What the labels say of right and wrong; it decides nothing. */
-  function truth(run) {
-    const [early, now] = ends(run.columns["pass@1"]);
-    const [share, shareNow] = ends(run.columns.majority_ratio);
-    const label = ends(run.columns.label_accuracy)[1];
-    let word = `Accuracy ${num(now)}`;
-    let sentence = "The share of right rollouts (pass@1).";
-    const several = run.stepped && run.columns.step.length > 5, moved = accuracy(run);
-    if (several) {
-      word = moved > 0 ? "Accuracy rises" : moved < 0 ? "Accuracy falls" : "Accuracy stays";
-      sentence = moved < 0 && shareNow > share + 0.02
-        ? "The rollouts agree more and more, on wrong answers."
-        : "The share of right rollouts (pass@1), early and now.";
-    }
-    return el("section", { class: `card verdict ${moved < 0 ? "falls" : "labels"}` },
-      el("h3", { class: "about" }, "The truth, by the labels"),
-      el("p", { class: "word" }, word),
-      el("p", {}, sentence),
-      el("p", { class: "why" }, several
-        ? `pass@1 ${num(early)} early, ${num(now)} now; majority ratio ${num(share)} early, ${num(shareNow)} now; ${num(label)} of the pseudo-labels right now`
-        : `pass@1 ${num(now)}, majority ratio ${num(shareNow)}, ${num(label)} of the pseudo-labels right`),
-      el("p", { class: "rule" }, "Labels are shown. They decide no reward and no verdict on the run."));
-  }
-
   /** Means of the first and of the last three steps that know the measure. */
   function ends(column) {
     const found = column.filter(known);
     return found.length > 5 ? [mean(found.slice(0, 3)), mean(found.slice(-3))] : [found[0], found[found.length - 1]];
   }
 
-  const FEW_MIXED = "too-few-mixed-groups"; // an AUROC of so few groups is no measure
-
   function tiles(run, all) {
     const several = run.columns.step.length > 5;
-    const shown = ([key]) => run.columns[key].some(known) && !(key === "entropy_auroc" && run.entropy.rule === FEW_MIXED);
+    const shown = ([key]) => run.columns[key].some(known);
     const list = el("dl", { class: "tiles", "aria-label": "Measures, early and now" },
-      all.filter(shown).map(([key, name, meaning]) => {
+      all.filter(shown).map(([key, name]) => {
         const [early, now] = ends(run.columns[key]);
         return el("div", { class: "tile" }, el("dt", { class: "name" }, name), el("dd", { class: "now" }, num(now)),
-          several ? el("dd", { class: "then" }, `${num(early)} early`) : null,
-          meaning ? el("dd", { class: "then" }, meaning) : null);
+          several ? el("dd", { class: "then" }, `${num(early)} early`) : null);
       }));
     return several ? [list, el("p", { class: "note" }, "Means over the last 3 steps; early: over the first 3.")] : [list];
   }

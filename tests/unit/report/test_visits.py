@@ -1,0 +1,80 @@
+"""A fall of accuracy is called by each prompt's own earlier visits; `research/scripts/fall_bars.py` has the whole bars."""
+
+import random
+
+import pytest
+
+from dare_reward.report.verdict import accuracy_verdict
+from dare_reward.report.visits import LAGS, NEEDED, Visits
+
+ROLLOUTS = 16
+
+
+def words(seed, *, prompts, pool, labelled=1, steps=60, move=lambda step: 0.0):
+    """The verdict after each step."""
+    rng, visits, found = random.Random(seed), Visits(), []
+    accuracy = [rng.uniform(0.25, 0.75) for _ in range(pool)]
+    for step in range(steps):
+        for place in range(step * prompts, (step + 1) * prompts):
+            prompt = place % pool
+            if prompt % labelled == 0:
+                right = accuracy[prompt] + move(step)
+                visits.add(prompt, step, sum(rng.random() < right for _ in range(ROLLOUTS)) / ROLLOUTS)
+        found.append(accuracy_verdict(visits).word)
+    return found
+
+
+@pytest.mark.parametrize("prompts", [8, 32])
+@pytest.mark.parametrize("labelled", [1, 4])
+def test_where_accuracy_stays_no_step_is_red(prompts, labelled):
+    red = sum("falls" in words(seed, prompts=prompts, pool=4 * prompts, labelled=labelled) for seed in range(12))
+    assert red <= 1
+
+
+@pytest.mark.parametrize("rise", [0.0, 0.2])
+def test_a_fall_of_20_points_over_20_steps_is_found_within_15(rise):
+    begins = 40 if rise else 20
+
+    def move(step):
+        return rise * min(step, begins) / begins - min(max(step - begins + 1, 0), 20) / 100
+
+    late = 0
+    for seed in range(8):
+        found = words(seed, prompts=32, pool=32, steps=begins + 20, move=move)
+        assert "falls" not in found[:begins]
+        late += "falls" not in found[: begins + 15]
+    assert late == 0
+
+
+def test_a_rise_is_no_fall():
+    found = words(1, prompts=32, pool=32, move=lambda step: step / 240)
+    assert (found[-1], "falls" in found) == ("rises", False)
+
+
+def test_too_few_prompts_say_how_many_are_missing():
+    visits = Visits()
+    for step in range(40):
+        for prompt in range(NEEDED - 1):
+            visits.add(prompt, step, float(step < 20))
+    found = accuracy_verdict(visits)
+    assert (found.rule, str(NEEDED - 1) in found.why, str(NEEDED) in found.why) == ("too-few-visits", True, True)
+
+
+def test_other_prompts_are_no_evidence():
+    """Easy prompts first, then hard ones: the mean falls, and no prompt does."""
+    visits = Visits()
+    for step in range(40):
+        for prompt in range(32):
+            visits.add(1000 * (step >= 20) + prompt, step, float(step < 20))
+    assert accuracy_verdict(visits).rule == "accuracy-unclear"
+
+
+def test_each_visit_is_in_one_pair_of_a_lag():
+    """Sums of a lag are over disjoint pairs: else the bound would not hold."""
+    for place, lag in enumerate(LAGS):
+        visits = Visits()
+        for step in range(4 * LAGS[-1]):
+            visits.add(0, step, float(step))
+        sums = visits._sums[0][place]
+        assert sums.pairs == 2 * LAGS[-1]
+        assert sums.total == lag * sums.pairs
