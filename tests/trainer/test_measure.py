@@ -115,7 +115,8 @@ def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, 
         rng = np.random.default_rng(len(group["prompt"]))
         means = [float(np.mean(np.float32((0.2 if i % 8 < 3 else 0.4) + 0.05 * rng.random(5)))) for i in range(16)]
         assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx(means, rel=1e-6)
-        assert {r["num_tokens"] for r in group["rollouts"]} == {5}
+        assert {(r["num_tokens"], r["sum_logprob"]) for r in group["rollouts"]} == {(5, -2.5)}
+        assert group["meta"]["logprobs_mode"] == "raw_logprobs"
 
 
 def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monkeypatch):

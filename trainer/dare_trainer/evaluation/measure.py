@@ -280,7 +280,9 @@ def groups_of(
         else:
             outputs = llm.generate(asked, sampling, use_tqdm=False)
         for problem, output in zip(part, outputs, strict=True):
-            yield _group(problem, output.outputs, plan)
+            group = _group(problem, output.outputs, plan)
+            group["meta"]["logprobs_mode"] = engine.get("logprobs_mode", "raw_logprobs")  # vLLM's default
+            yield group
 
 
 def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasurePlan) -> dict[str, Any]:
@@ -306,14 +308,13 @@ def _rollout(completion: Any, problem: BenchmarkProblem, plan: MeasurePlan) -> d
     entropies = token_entropies(completion)
     entropy = mean(entropies)
     rollout: dict[str, Any] = {"text": completion.text, "finish_reason": completion.finish_reason}
+    logprobs = [min(row[t].logprob, 0.0) for t, row in zip(completion.token_ids, completion.logprobs, strict=True)]
     if plan.tokens and entropy is not None:
         rollout["token_ids"] = list(completion.token_ids)
         rollout["token_entropies"] = [round(float(h), 6) for h in entropies]
-        rollout["token_logprobs"] = [
-            round(min(row[token].logprob, 0.0), 6)
-            for token, row in zip(completion.token_ids, completion.logprobs, strict=True)
-        ]
+        rollout["token_logprobs"] = [round(x, 6) for x in logprobs]
     else:
+        rollout |= {"sum_logprob": math.fsum(logprobs)} if logprobs else {}
         rollout |= {} if entropy is None else {"mean_entropy": entropy}
         rollout["num_tokens"] = len(completion.token_ids)
     if problem.accepted:
