@@ -242,7 +242,7 @@ class _Base:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow"}}
             whole = replace(LIMITS, groups=sys.maxsize)  # what would have travelled in several requests
-            reply = score(groups, params, method=method, limits=whole, update=update, **asked)
+            reply = score(groups, params, method=method, limits=whole, update=update, **asked).reply
             replies, scored = [replace(reply, flags=(*reply.flags, "local_fallback"))], [groups]
         for reply, sent in zip(replies, scored, strict=True):
             self._check_pins(method, params, sent, reply)

@@ -16,7 +16,7 @@ from dare_reward.errors import RequestError, unknown_name
 from dare_reward.methods import find, specs
 from dare_reward.options import QUERY
 from dare_reward.params import Spec
-from dare_reward.scoring.score import scored
+from dare_reward.scoring.score import score
 from dare_reward.scoring.update import Update
 from dare_reward.wire import unpack
 
@@ -84,7 +84,7 @@ def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Scored
     content, columns = read_body(scorer.settings, call, scorer.parser, REQUEST_KEYS, watch)
     asked, limits = _configuration(scorer.settings, content, call.query), scorer.settings.limits
     decoded = time.perf_counter()
-    found = scored(
+    found = score(
         content["groups"],
         asked.params,
         method=asked.method,

@@ -22,7 +22,7 @@ from dare_reward.runs.line import lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import prepare
-from dare_reward.scoring.score import scored
+from dare_reward.scoring.score import score
 from dare_reward.stacks.report import numbers, watch_answers
 from dare_service.keeper.feed import Feed
 from dare_service.metrics import Metrics
@@ -98,7 +98,7 @@ def of_page(scoring):
 
 @pytest.fixture(scope="module")
 def surfaces():
-    scoring = scored(GROUPS, {}, method="dare", shadow=["ttrl"])
+    scoring = score(GROUPS, {}, method="dare", shadow=["ttrl"])
     reply = scoring.reply
     logged = [json.loads(t) for t in lines(of_groups(GROUPS, reply, run="r", step=1), 0.0, encoded)]
     kept, book = Kept(), RunBook()

@@ -191,7 +191,7 @@ def test_each_configuration_is_settled_once(monkeypatch):
 def test_spans_know_of_silent_rollouts_in_columns():
     sent = [{"rollouts": [{"text": "so \\boxed{5}"}, {"text": "so \\boxed{5}"}]}]
     columns = {"num_tokens": np.array([0, 4])}
-    reply = score(sent, {}, method="ttrl", columns=columns, update=Update(spans=True))
+    reply = score(sent, {}, method="ttrl", columns=columns, update=Update(spans=True)).reply
     assert [span is None for span in reply.groups[0].answer_spans] == [True, False]
 
 

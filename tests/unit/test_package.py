@@ -2,6 +2,9 @@
 
 import ast
 import builtins
+import importlib
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -133,3 +136,41 @@ def test_errors_are_of_one_tree_or_private():
 def test_paths_read_like_code():
     assert path(("groups", 0, "rollouts", 3, "text")) == "groups[0].rollouts[3].text"
     assert path(()) == ""
+
+
+# --- what is public --------------------------------------------------------------------------------------------------
+
+
+def resolved(name):
+    """What a dotted name means: a module, or a name in one."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        module, _, last = name.rpartition(".")
+        return getattr(importlib.import_module(module), last)
+
+
+def public():
+    """The names that the Python reference lists; a module stands for the names of its `__all__`."""
+    listed = re.findall(r"^::: (\S+)$", (ROOT / "docs/reference/python.md").read_text(), re.MULTILINE)
+    assert len(set(listed)) == len(listed)
+    for name in listed:
+        found = resolved(name)
+        yield from (f"{name}.{n}" for n in found.__all__) if inspect.ismodule(found) else (name,)
+
+
+def test_the_reference_lists_what_the_package_exports():
+    known = {id(resolved(name)) for name in public()}
+    assert len(known) < 80, "a list that a person reads in two minutes"
+    assert [n for n in dare_reward.__all__ if n != "__version__" and id(getattr(dare_reward, n)) not in known] == []
+
+
+def test_documents_import_what_is_public_alone():
+    known = {id(resolved(name)) for name in public()}
+    seen = 0
+    for file in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")):
+        for module, names in re.findall(r"^\s*from (dare_\w+[\w.]*) import ([\w, ]+)$", file.read_text(), re.MULTILINE):
+            for name in names.split(","):
+                seen += 1
+                assert id(resolved(f"{module}.{name.strip()}")) in known, f"{file.name}: {module}.{name.strip()}"
+    assert seen > 5

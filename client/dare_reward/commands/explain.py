@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _strangest(arguments, params, reader)
     closing = Closing()
     group = _find(reader, arguments.file, arguments.group)
-    reply = score([group], params, method=arguments.method)
+    reply = score([group], params, method=arguments.method).reply
     found = reply.groups[0]
     closing.add_scored(group, found)
     if arguments.json:

@@ -6,7 +6,7 @@ Listed is what to choose from; `--all` adds presets, experimental methods and th
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -65,34 +65,54 @@ def register(subparsers: Any) -> None:
     parser.set_defaults(run=run)
 
 
+Render = Callable[[Sequence[str], Sequence[Sequence[str]]], str]
+
+
 def run(arguments: argparse.Namespace) -> int:
-    render = markdown if arguments.markdown else partial(table, on=screen_of(arguments))
-    listed = [m for m in methods().values() if m.offered or arguments.all]
+    render: Render = markdown if arguments.markdown else partial(table, on=screen_of(arguments))
     if arguments.advantages:
-        own = [_own_advantage(m) for m in methods().values() if m.advantages]
-        print(render(ADVANTAGE_HEAD, [*[_advantage(a) for a in ADVANTAGES.values()], PASS_AT_K, *own]))
-    elif arguments.inputs == "group":
-        print(render(GROUP_INPUT_HEAD, [_input(f) for f in GROUP_FIELDS.values() if f.doc]))
+        text = _advantages(render)
     elif arguments.inputs:
-        print(render(INPUT_HEAD, [[f.name, f.unit, *_input(f)[1:]] for f in ROLLOUT_FIELDS.values()]))
-    elif arguments.choose:
-        print(render(CHOICE_HEAD, [_choice(m) for m in listed]))
-    elif arguments.name is None:
-        print(render(METHOD_HEAD, [_method(m) for m in listed]))
-        if not arguments.all and not arguments.markdown:
-            print(f"\n--all lists {len(methods()) - len(listed)} more")
+        text = _inputs(arguments.inputs, render)
+    elif arguments.name is not None and not arguments.choose:
+        text = _parameters(find(arguments.name), arguments, render)
     else:
-        method = find(arguments.name)
-        paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
-        print(wrapped(f"{method.name}: {method.summary} [{paper}]", screen_of(arguments)) + "\n")
-        presets = [m for m in methods().values() if m.defaults and m.function is method.function and m != method]
-        if presets and not arguments.markdown:
-            print(render(("preset", "what"), [[m.name, m.summary] for m in presets]) + "\n")
-        consent = [EXPERIMENTAL] if method.experimental else []
-        print(render(PARAMETER_HEAD, [_spec(s) for s in [*method.specs, *consent]]))
-        print("\nhow answers are read and compared\n")
-        print(render(PARAMETER_HEAD, [_spec(s) for s in ANSWER_SPECS]))
+        text = _listing(arguments, render)
+    print(text)
     return 0
+
+
+def _advantages(render: Render) -> str:
+    of_methods = [_own_advantage(m) for m in methods().values() if m.advantages]
+    return render(ADVANTAGE_HEAD, [*[_advantage(a) for a in ADVANTAGES.values()], PASS_AT_K, *of_methods])
+
+
+def _inputs(of: str, render: Render) -> str:
+    if of == "group":
+        return render(GROUP_INPUT_HEAD, [_input(f) for f in GROUP_FIELDS.values() if f.doc])
+    return render(INPUT_HEAD, [[f.name, f.unit, *_input(f)[1:]] for f in ROLLOUT_FIELDS.values()])
+
+
+def _listing(arguments: argparse.Namespace, render: Render) -> str:
+    listed = [m for m in methods().values() if m.offered or arguments.all]
+    if arguments.choose:
+        return render(CHOICE_HEAD, [_choice(m) for m in listed])
+    hidden = len(methods()) - len(listed)
+    more = "" if arguments.markdown or not hidden else f"\n\n--all lists {hidden} more"
+    return render(METHOD_HEAD, [_method(m) for m in listed]) + more
+
+
+def _parameters(method: Method, arguments: argparse.Namespace, render: Render) -> str:
+    """Of one method, and of the presets that share its function."""
+    paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
+    parts = [wrapped(f"{method.name}: {method.summary} [{paper}]", screen_of(arguments))]
+    presets = [m for m in methods().values() if m.defaults and m.function is method.function and m != method]
+    if presets and not arguments.markdown:
+        parts.append(render(("preset", "what"), [[m.name, m.summary] for m in presets]))
+    consent = [EXPERIMENTAL] if method.experimental else []
+    parts.append(render(PARAMETER_HEAD, [_spec(s) for s in [*method.specs, *consent]]))
+    parts += ["how answers are read and compared", render(PARAMETER_HEAD, [_spec(s) for s in ANSWER_SPECS])]
+    return "\n\n".join(parts)
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

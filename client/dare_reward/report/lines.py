@@ -15,7 +15,7 @@ from ..files.shapes import is_logged
 from ..runs.line import ASKED, objects, of_scored
 from ..runs.reader import SEGMENT, Skipped, check_version, read_run
 from ..scoring.request import UNLIMITED, prepare
-from ..scoring.score import ScoredGroups, scored
+from ..scoring.score import ScoredGroups, score
 
 __all__ = ["is_run", "lines_of", "read_lines", "run_lines"]
 
@@ -116,7 +116,7 @@ def _scored(
     source = good()
     while batch := list(islice(source, BATCH)):
         own = [{**group, "group_id": str(i)} for i, group in enumerate(batch)]  # a prompt comes back in a later step
-        found = scored(own, params, method=method, shadow=shadow, limits=UNLIMITED)
+        found = score(own, params, method=method, shadow=shadow, limits=UNLIMITED)
         yield from lines_of(found, batch)
     faults.say()
     reader.say(tell)

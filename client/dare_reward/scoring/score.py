@@ -30,7 +30,7 @@ from .reply_writer import Judged, ScoredPart, with_spans, write
 from .request import LIMITS, Limits, Prepared, of_arrays, prepare
 from .update import AS_THEY_ARE, Update
 
-__all__ = ["ScoredGroups", "estimate", "pseudo_label", "score", "scored"]
+__all__ = ["ScoredGroups", "estimate", "pseudo_label", "score"]
 
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})
@@ -76,7 +76,10 @@ def estimate(
     scored carries its own error in the reply.
     """
     update, rest = Update.split({"advantage": advantage, **params})
-    return score(groups, rest, method=method, columns=columns, limits=limits, update=update, shadow=shadow, seed=seed)
+    scoring = score(
+        groups, rest, method=method, columns=columns, limits=limits, update=update, shadow=shadow, seed=seed
+    )
+    return scoring.reply
 
 
 def score(
@@ -90,37 +93,12 @@ def score(
     shadow: Sequence[str] = (),
     seed: int | None = None,
     effort: Effort | None = None,
-) -> Reply:
-    """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours.
+) -> ScoredGroups:
+    """`estimate` with the parameters in a mapping, whatever their names: a caller's cannot collide with ours; and with
+    what the reply was made of, for a run log.
 
     `effort` counts what reading the answers costs, if that is not for this request alone.
     """
-    return scored(
-        groups,
-        params,
-        method=method,
-        columns=columns,
-        limits=limits,
-        update=update,
-        shadow=shadow,
-        seed=seed,
-        effort=effort,
-    ).reply
-
-
-def scored(
-    groups: Sequence[JSON] | Groups,
-    params: Mapping[str, Any],
-    *,
-    method: str,
-    columns: Columns = NO_COLUMNS,
-    limits: Limits = LIMITS,
-    update: Update = AS_THEY_ARE,
-    shadow: Sequence[str] = (),
-    seed: int | None = None,
-    effort: Effort | None = None,
-) -> ScoredGroups:
-    """`score` with what the reply was made of, for a run log."""
     begun = time.perf_counter()
     effort = effort or Effort(limits.steps)
     chosen, values = settle(method, params, shadow=shadow, seed=seed)

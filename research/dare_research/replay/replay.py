@@ -113,7 +113,7 @@ def replay(lines: Iterable[JSON], method: str, params: Mapping[str, Any]) -> Ite
         raise RequestError(f"{reads[0]} reads texts; a replay begins at the answers", loc=("params",), code="parameter")
     scored = (line for line in lines if line.get("answers") is not None)
     for batch in by_step(scored):
-        reply = score([stored_group(line, i) for i, line in enumerate(batch)], params, method=method)
+        reply = score([stored_group(line, i) for i, line in enumerate(batch)], params, method=method).reply
         for line, found in zip(batch, reply.groups, strict=True):
             yield _difference(line, found, reply.output)
 

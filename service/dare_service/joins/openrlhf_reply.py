@@ -12,7 +12,7 @@ from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes
 from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Limits
-from dare_reward.scoring.score import ScoredGroups, scored
+from dare_reward.scoring.score import ScoredGroups, score
 
 from .openrlhf_body import Member
 from .url_options import Configuration
@@ -65,7 +65,7 @@ def score_groups(
     replies: list[GroupReply] = []
     for at in range(0, len(groups), limits.groups):
         bodies = [_body(config, members) for members in groups[at : at + limits.groups]]
-        part = scored(
+        part = score(
             bodies, dict(config.params), method=config.method, limits=limits, shadow=config.shadow, effort=effort
         )
         observe(part, bodies)

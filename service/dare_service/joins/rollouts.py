@@ -25,7 +25,7 @@ from dare_reward.answers.rollouts import READING, read_answers
 from dare_reward.errors import RequestError
 from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Limits, read_numbers
-from dare_reward.scoring.score import scored
+from dare_reward.scoring.score import score
 
 from ..json_size import check_json
 from ..problems import RefusalError
@@ -89,7 +89,7 @@ class Rollouts(JoinRoute):
         waiting: list[ReducedRollout] = [slot.arrival.rollout for slot in group.slots]
         body = {**_shell(config), "group_id": group_id, "rollouts": [r.rollout for r in waiting]}
         limits = self._settings.limits
-        found = scored(
+        found = score(
             [body],
             dict(config.params),
             method=config.method,

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from dare_reward import estimate
-from dare_reward.scoring.score import scored
+from dare_reward.scoring.score import score
 
 pytestmark = pytest.mark.anyio
 MEMBERS = [("4", 0.4), ("5", 0.1), ("4", 0.2), (None, 0.3)]
@@ -100,9 +100,9 @@ async def test_a_group_that_is_still_scored_after_the_hold_misses_nobody(asgi, m
 
     def slow(*given, **named):
         assert go_on.wait(20)
-        return scored(*given, **named)
+        return score(*given, **named)
 
-    monkeypatch.setattr("dare_service.joins.rollouts.scored", slow)
+    monkeypatch.setattr("dare_service.joins.rollouts.score", slow)
     async with asgi(rollouts_hold=0.05) as (client, _):
         reply = await client.post("/v1/rollouts", json=body(0, size=1))
         go_on.set()

@@ -22,7 +22,7 @@ from dare_reward.report.steps import STEPS, Steps
 from dare_reward.report.verdict import AT_LEAST, RULES, entropy_verdict, run_verdict
 from dare_reward.report.view import view
 from dare_reward.runs.reasons import reasons
-from dare_reward.scoring.score import scored
+from dare_reward.scoring.score import score
 
 EXAMPLE = "examples/arithmetic_m64.jsonl"
 
@@ -82,7 +82,7 @@ def test_votes_that_waves_saved_are_seen_beside_those_that_train():
 
 def test_totals_agree_with_the_reply_of_the_file():
     groups = [g for _, g in Reader(EXAMPLE)]
-    scoring = scored(groups, {}, method="dare", shadow=["scrl"])
+    scoring = score(groups, {}, method="dare", shadow=["scrl"])
     reply, found = scoring.reply, only(list(lines_of(scoring, groups)))
     by_name = {k: v[0] for k, v in found["columns"].items() if k != "step"}
     for name in ("majority_ratio", "label_accuracy", "reward_accuracy", "entropy_auroc", "pass@1"):

@@ -13,7 +13,7 @@ from dare_reward.reply import group_json
 from dare_reward.runs import line as module
 from dare_reward.runs.line import ASKED, LINE, asked_for, lines, objects, of_groups, of_scored
 from dare_reward.runs.log import encoded
-from dare_reward.scoring.score import scored
+from dare_reward.scoring.score import score
 
 OPTIONAL = {"truncated", "named", "inputs", *ASKED}
 GROUPS = [
@@ -37,7 +37,7 @@ def read(record):
 
 
 def test_every_line_has_the_declared_keys():
-    found = read(of_scored(scored(GROUPS, {}, method="dare"), GROUPS, run="r", step=3))
+    found = read(of_scored(score(GROUPS, {}, method="dare"), GROUPS, run="r", step=3))
     required = {f.name for f in LINE} - OPTIONAL
     assert [set(line) - {"inputs"} for line in found] == [required, required | {"named"}]
     first, second = found
@@ -62,7 +62,7 @@ def test_fields_of_the_reply_keep_their_names():
 
 def test_a_client_writes_what_the_service_writes():
     """The service has arrays and, mostly, the reply's bytes; a client has its groups and a reply."""
-    found = scored(GROUPS, {}, method="dare")
+    found = score(GROUPS, {}, method="dare")
     asked = asked_for("all")
     ready = [encoded(group_json(g)) for g in found.reply.groups]
     expected = read(of_scored(found, GROUPS, asked=asked))
@@ -87,7 +87,7 @@ def test_a_client_grades_where_lines_are_made(monkeypatch):
 
 
 def test_texts_only_where_asked_for():
-    found = scored(GROUPS, {}, method="dare")
+    found = score(GROUPS, {}, method="dare")
     first, second = read(of_scored(found, GROUPS, asked=asked_for("all")))
     assert first["prompt"] == "1+1?"
     assert first["texts"] == ["so \\boxed{2}", "so \\boxed{2.0}", None, None]
@@ -116,7 +116,7 @@ def test_what_json_cannot_say_is_null():
 
 def test_token_masks_are_not_kept(plugin):
     groups = [{"rollouts": [{"answer": "1", "token_entropies": [0.1, 0.2, 3.0]} for _ in range(4)]}]
-    found = scored(groups, {"allow_experimental": True}, method="guess_tokens")
+    found = score(groups, {"allow_experimental": True}, method="guess_tokens")
     assert found.reply.groups[0].token_mask is not None
     ready = [encoded(group_json(g)) for g in found.reply.groups]
     (line,) = read(of_scored(found, groups, encoded=ready))
@@ -127,7 +127,7 @@ def test_token_masks_are_not_kept(plugin):
 def test_prepared_groups_have_a_line_too():
     groups = dare_reward.Groups.of([["a", "b", "a"]], mean_entropy=[[0.1, 0.2, np.nan]])
     numbers = count()
-    found = scored(groups, {"missing_entropy": "frequency"}, method="dare")
+    found = score(groups, {"missing_entropy": "frequency"}, method="dare")
     (line,) = read(of_scored(found, [{"rollouts": []}], run=str(next(numbers))))
     assert line["mean_entropies"] == [0.1, 0.2, None]
 
@@ -136,18 +136,18 @@ def test_prepared_groups_have_a_line_too():
 def test_what_the_length_limit_cut_off(ends, expected):
     groups = [{"rollouts": [{"answer": "1", **({"finish_reason": e} if e else {})} for e in ends]}]
     for record in (
-        of_scored(scored(groups, {}, method="ttrl"), groups),
+        of_scored(score(groups, {}, method="ttrl"), groups),
         of_groups(groups, dare_reward.estimate(groups)),
     ):
         (line,) = read(record)
         assert line["truncated"] == expected
         assert objects(record, 0.0).__next__()["truncated"] == expected
     bare = [{"rollouts": [{"answer": "1"}]}]
-    assert "truncated" not in read(of_scored(scored(bare, {}, method="ttrl"), bare))[0]
+    assert "truncated" not in read(of_scored(score(bare, {}, method="ttrl"), bare))[0]
 
 
 def test_lines_and_objects_are_the_same():
-    found = scored(GROUPS, {}, method="dare")
+    found = score(GROUPS, {}, method="dare")
     plain = of_scored(found, GROUPS, run="r", step=3, asked=frozenset(ASKED))
     written = plain.written(encoded)
     assert not written.replies

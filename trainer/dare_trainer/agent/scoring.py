@@ -20,7 +20,7 @@ from dare_reward.errors import ConfigError, DareError, ReplyError
 from dare_reward.methods import config_id
 from dare_reward.runs.line import asked_for, of_scored
 from dare_reward.runs.log import run_log_of
-from dare_reward.scoring.score import ScoredGroups, score, scored
+from dare_reward.scoring.score import ScoredGroups, score
 from dare_reward.stacks.collapse import RunWatch
 
 from .config import AgentConfig
@@ -52,7 +52,7 @@ def handshake(config: AgentConfig, *, transport: Any = None) -> Reply:
             f"{config.url} runs dare-reward {remote.version} and scores by {remote.config_id[:12]}; this process is "
             f"{__version__} and would fall back to {here[:12]}. Install the same version on both sides"
         )
-    local = score([group], params, method=config.method, shadow=config.shadow)
+    local = score([group], params, method=config.method, shadow=config.shadow).reply
     if (remote.groups[0].error is None) != (local.groups[0].error is None) or not _agree(
         remote.groups[0], local.groups[0]
     ):
@@ -119,7 +119,7 @@ class Estimation:
             attempts = [self.params, {**self.params, "missing_entropy": "frequency"}]
         for params in attempts:
             try:
-                found = scored([group], params, method=self.config.method, shadow=self.config.shadow)
+                found = score([group], params, method=self.config.method, shadow=self.config.shadow)
                 reply = found.reply.groups[0]
             except Exception:
                 logger.exception("group %s could not be scored in process", group.get("group_id"))
