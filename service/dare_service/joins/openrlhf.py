@@ -53,6 +53,7 @@ from .url_options import TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
 
+RUN = "$(date +%s)-$$"  # what a shell makes of it differs from job to job
 ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
 
 
@@ -171,6 +172,8 @@ class OpenRLHF(JoinRoute):
         size = _group_size(request, config)
         if member.index is not None and member.index >= size:
             raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
+        if not config.run and member.index is None and size > 1:
+            raise _unnamed()
         request.scope["state"]["notes"]["joined"] = True
         with self._runs.live(run, address) as phase:
             arrival = Arrival(
@@ -270,8 +273,9 @@ class OpenRLHF(JoinRoute):
             self._runs.warn(
                 run,
                 "prompt_repeated",
-                f"a prompt filled two groups of group_size={group.size} in one step: group_size is less than "
-                "--rollout.n_samples_per_prompt, or the data holds the prompt twice",
+                f"a prompt filled two groups of group_size={group.size} in one step: two jobs have the same run= and "
+                "get each other's votes; or group_size is less than --rollout.n_samples_per_prompt; or the data holds "
+                "the prompt twice",
             )
         if group.reason != "full":
             self._metrics.join_fates.labels(group.fate).inc()
@@ -319,6 +323,16 @@ class _Told:
             raise RefusalError(409, str(error), code="conflict") from None
         if isinstance(error, RequestError):
             self._runs.say(f"@{self._address}", f"refused {error.code}", str(error))
+
+
+def _unnamed() -> RequestError:
+    """Two jobs on one machine with the same prompts would fill each other's groups, and nothing tells them apart."""
+    return RequestError(
+        f"add &run=NAME to the URL, another NAME for every job, such as run={RUN}: "
+        "else the rollouts of two jobs would fill one group",
+        loc=("query", "run"),
+        code="missing_parameter",
+    )
 
 
 def _group_size(request: Request, config: Configuration) -> int:
