@@ -39,7 +39,10 @@ OnCollapse = Literal["off", "warn", "stop"]
 def _settings(
     *,
     method: Annotated[str, Param("the estimator, a name of `dare-reward methods`")] = "dare",
-    run: Annotated[str | None, Param("name of the run, which tells runs apart, in joins and in logs", le=256)] = None,
+    run: Annotated[
+        str | None,
+        Param("name that no other job has: it tells runs apart in joins, which need it, and in logs", le=256),
+    ] = None,
     step: Annotated[int | None, Param("step of the training, for logs", ge=0, lt=1 << 63)] = None,
     seed: Annotated[int | None, Param("for methods that draw", ge=0, lt=1 << 63)] = None,
     shadow: Annotated[
