@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from .answers import Kind, classify, grade, option_letters
+from .answers.labels import read_label as label_answer
 from .answers.rollouts import READING, read_answers
 from .errors import ConfigError, RequestError
 from .inputs import GROUP_FIELDS
@@ -171,7 +172,8 @@ class AnswerRules:
     def right(self, answer: str | None, label: Label) -> bool | None:
         """Whether it is the label's; None if it is no answer."""
         kind, options = self._kind_and_options(label)
-        given, wanted = classify((answer, label.answer), kind=kind, options=options, **self._comparing).index
+        right = label.answer and label_answer(label.answer, kind=kind, options=options)
+        given, wanted = classify((answer, right), kind=kind, options=options, **self._comparing).index
         return None if given < 0 else given == wanted
 
     def _kind_and_options(self, label: Label) -> tuple[Kind, Sequence[str] | None]:

@@ -20,6 +20,7 @@ from .classes import Classes, classify, grade
 from .extraction.final_answer import Extraction, Unmarked, extract
 from .keys import ANSWERS_VERSION, Key, canonical
 from .kinds import KeyKind, Kind
+from .labels import read_label
 from .spans import Span, answer_span, outside_span, span_tokens
 from .ttrl_strings import official_answer, official_key
 
@@ -42,5 +43,6 @@ __all__ = [
     "official_key",
     "option_letters",
     "outside_span",
+    "read_label",
     "span_tokens",
 ]

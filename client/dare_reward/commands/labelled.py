@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.labels import known_groups
+from dare_reward.answers import read_label
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate
 from dare_reward.files.reader import Faults, Reader
@@ -22,9 +23,12 @@ from dare_reward.segments import Floats
 
 from .closing import Closing
 from .group_lines import warn
-from .tables import number
+from .tables import number, short_answer
 
 __all__ = ["Labelled", "finite", "interval", "read_labelled", "refuse_repeats"]
+
+
+STRANGERS = 8  # prompts with labels and answers of which none are equal: other labels, and no evidence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,10 +81,34 @@ def read_labelled(
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all():
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
+    _check_labels(file, [place for _, place in names], prepared, correct_R)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         closing.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
     return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing)
+
+
+def _check_labels(file: str, places: Sequence[str], prepared: Prepared, correct_R: Floats) -> None:
+    """How many labels hold more than their answer is said; RequestError if none of many equals any answer."""
+    told = [p for p, label in enumerate(prepared.labels) if label is not None]
+    inside = sum(
+        label is not None and read_label(label, kind=prepared.kinds[p], options=prepared.options[p]) != label
+        for p, label in enumerate(prepared.labels)
+    )
+    if inside:
+        warn(f'{file}: read the answer inside {inside} labels (after ####, in a box, behind "the answer is")')
+    group_R = prepared.groups.group_R
+    judged = [p for p in told if (prepared.groups.answer_R[group_R == p] >= 0).any()]
+    if len(judged) < STRANGERS or np.nansum(correct_R[np.isin(group_R, judged)]) > 0:
+        return
+    p = judged[0]
+    said = next(text for text, own in zip(prepared.groups.text_A, prepared.groups.group_A, strict=True) if own == p)
+    raise RequestError(
+        f"{file}: no label equals any answer in {len(judged)} prompts, so that no verdict is given. The first, "
+        f"{places[p]}: label {short_answer(prepared.labels[p] or '')}, answer {short_answer(said)}. Are the labels "
+        "of these prompts, and is `kind` right?",
+        code="unequal_labels",
+    )
 
 
 def _name(group: Mapping[str, Any], reader: Reader) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 import numpy as np
 
-from ..answers import Kind, canonical
+from ..answers import Kind, canonical, read_label
 from ..numbers import columns_of, sums
 from .picks import Picks
 from .steps import Steps, StepTotals
@@ -145,7 +145,7 @@ def _value(line: Line) -> tuple[int, str]:
     """What the pseudo-label says, whatever its spelling (1/2 or 0.5); and its unit or name, which may be left out."""
     label = str(line["pseudo_label"])
     kind: Kind = line["kind"] if line.get("kind") in get_args(Kind) else "math"
-    key = canonical(label, kind=kind)
+    key = canonical(read_label(label, kind=kind), kind=kind)
     return (hash(label), "") if key is None else (hash((key.kind, key.value)), key.tag)
 
 

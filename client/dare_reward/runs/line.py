@@ -14,6 +14,7 @@ import numpy as np
 
 from ..answers import Kind
 from ..answers.classes import grades
+from ..answers.labels import read_label
 from ..answers.rollouts import kind_of, option_tuple
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
@@ -264,6 +265,7 @@ def _right(told: Floats, reply: GroupReply, label: str | None, kind: Kind, optio
     if label is None or reply.answers is None or not np.isnan(told).any():
         return told
     every = [s.answer for s in reply.support or ()]
+    label = read_label(label, kind=kind, options=options)
     right = dict(zip(every, grades(every, label, kind=kind, options=options), strict=True))
     graded = np.array([float(a is not None and bool(right.get(a, False))) for a in reply.answers])
     return np.where(np.isnan(told), graded, told)

@@ -16,6 +16,7 @@ from ..analysis.auroc import group_auroc
 from ..analysis.leader import leader_probabilities
 from ..answers.classes import grades
 from ..answers.effort import Effort
+from ..answers.labels import read_label
 from ..groups import Groups
 from ..numbers import NUMBERS, means, pass_sums
 from ..segments import Bools, Floats, offsets
@@ -46,7 +47,8 @@ def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.
             kind, options = prepared.kinds[p], prepared.options[p]
             if effort is not None:
                 effort.check(("groups", p))
-            right_A[own] = grades(groups.text_A[own], label, kind=kind, options=options)
+            answer = read_label(label, kind=kind, options=options)
+            right_A[own] = grades(groups.text_A[own], answer, kind=kind, options=options)
     known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
     graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)
     return np.where(np.isnan(flagged), graded, flagged)

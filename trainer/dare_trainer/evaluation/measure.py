@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward.analysis.preflight import preflight
-from dare_reward.answers import grade
+from dare_reward.answers import grade, read_label
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.calibrate import report
 from dare_reward.commands.command import add_command, add_seed
@@ -326,7 +326,8 @@ def _is_right(rollout: Mapping[str, Any], problem: BenchmarkProblem) -> bool:
     """Its answer, read as a group's are by default, is the label or a further accepted answer."""
     (extraction,) = read_answers([rollout], silent=[False], kind=problem.kind, options=None)
     answer = extraction.answer
-    return answer is not None and any(grade(answer, a, kind=problem.kind) for a in (problem.label, *problem.accepted))
+    right = (read_label(a, kind=problem.kind) for a in (problem.label, *problem.accepted))
+    return answer is not None and any(grade(answer, a, kind=problem.kind) for a in right)
 
 
 def _unescaped(text: str) -> str:

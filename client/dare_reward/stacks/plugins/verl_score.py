@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dare_reward.answers import extract, grade
+from dare_reward.answers import extract, grade, read_label
 
 __all__ = ["compute_score"]
 
 
 def compute_score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any) -> float:
     """1.0 if the answer in `solution_str` equals `ground_truth`, else 0.0."""
-    return float(grade(extract(solution_str).answer, None if ground_truth is None else str(ground_truth)))
+    return float(grade(extract(solution_str).answer, None if ground_truth is None else read_label(str(ground_truth))))

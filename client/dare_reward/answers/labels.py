@@ -1,0 +1,28 @@
+"""Labels as data sets ship them: a bare answer, or a solution that ends in one. One reader for every route."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .choices import choice_letter
+from .extraction.final_answer import extract
+from .kinds import Kind
+
+__all__ = ["read_label"]
+
+# What a label that is more than its answer holds: GSM8K's last line, a box, a field, an announcement.
+_MARKS = ("####", "boxed{", "nswer", "答", "</")
+
+
+def read_label(label: str, *, kind: Kind = "math", options: Sequence[str] | None = None) -> str:
+    r"""The answer that a label holds, read as a rollout's is; the label itself where it announces none.
+
+    >>> read_label("48/2 = 24\n#### 72"), read_label(r"We get \boxed{1056}."), read_label("3/4")
+    ('72', '1056', '3/4')
+    """
+    if kind in {"exact", "literal"} or not any(mark in label for mark in _MARKS):
+        return label
+    if kind == "choice" and choice_letter(label, options) is not None:
+        return label
+    found = extract(label, kind=kind, options=options, unmarked="none").answer
+    return label if found is None else found
