@@ -3,8 +3,8 @@
     python tests/calls.py            prints the counts beside those of tests/data/calls.json
     python tests/calls.py --write    puts them there; with a count that grew, --why "..." is asked for and kept there
 
-Each request is sent once before, so that caches are warm and what loads late is loaded. A comprehension is no call (it
-is none from Python 3.12 on), a coroutine is one however often it goes on, and what other packages do is not counted.
+Each request is sent once before, so that caches are warm and what loads late is loaded. What Python's versions count
+differently is not counted: comprehensions, generators and coroutines. Nor is what other packages do.
 """
 
 from __future__ import annotations
@@ -36,25 +36,23 @@ class Calls:
 
     def __init__(self, tree: Path) -> None:
         self.sources = tuple(str(tree / room) + os.sep for room in ROOMS)
-        self.on, self.files, self.suspended = False, [], []
+        self.on, self.files = False, []
         threading.setprofile(self._event)
         sys.setprofile(self._event)
 
     def begin(self) -> None:
-        self.files, self.suspended, self.on = [], [], True
+        self.files, self.on = [], True
 
     def end(self) -> dict[str, int]:
         self.on = False
-        files = self.files + [f.f_code.co_filename for f in {id(f): f for f in self.suspended}.values()]
-        return {"calls": len(files), "modules": len(set(files))}
+        return {"calls": len(self.files), "modules": len(set(self.files))}
 
     def _event(self, frame, event, _):
         code = frame.f_code
-        if event == "call" and self.on and code.co_filename.startswith(self.sources) and code.co_name not in INLINED:
-            if code.co_flags & SUSPENDS:
-                self.suspended.append(frame)
-            else:
-                self.files.append(code.co_filename)
+        if event != "call" or not self.on or code.co_flags & SUSPENDS or code.co_name in INLINED:
+            return
+        if code.co_filename.startswith(self.sources):
+            self.files.append(code.co_filename)
 
 
 class Kept:

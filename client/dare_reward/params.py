@@ -162,7 +162,7 @@ def resolve(specs: Sequence[Spec], given: Mapping[str, Any], *, loc: Sequence[st
         if name not in known:
             message = unknown_name("parameter", name, known, listed=True)
             raise RequestError(message, loc=loc, code="unknown_parameter")
-    if missing := [s for s in specs if s.required and s.name not in given]:
+    if missing := [s for s in specs if s.default is REQUIRED and s.name not in given]:
         names, docs = (", ".join(s.name for s in missing), "; ".join(s.doc for s in missing))
         raise RequestError(f"missing: {names} ({docs})", loc=loc, code="missing_parameter")
     return {s.name: s.check(given[s.name], loc=loc) if s.name in given else s.default for s in specs}

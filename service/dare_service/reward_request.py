@@ -149,10 +149,11 @@ def _dump(value: Any) -> bytes:
 def _joined(reply: Mapping[str, Any], groups: Sequence[bytes]) -> bytes:
     """The reply as JSON of groups that are JSON already, one by one: other threads run between two of them."""
 
-    def entry(name: str, value: Any) -> bytes:
-        return _dump(name) + b":" + (b"[" + b",".join(groups) + b"]" if name == "groups" else _dump(value))
-
-    return b"{" + b",".join(entry(name, value) for name, value in reply.items()) + b"}"
+    names = list(reply)
+    at = names.index("groups")
+    parts = [_dump({name: reply[name] for name in some})[1:-1] for some in (names[:at], names[at + 1 :])]
+    parts.insert(1, b'"groups":[' + b",".join(groups) + b"]")
+    return b"{" + b",".join(filter(None, parts)) + b"}"
 
 
 @dataclass(frozen=True, slots=True)

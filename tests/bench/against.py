@@ -14,10 +14,12 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -40,7 +42,21 @@ QUIET = 0.3  # seconds after a request in which what it leaves behind is done
 
 def environment(tree: Path) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
-    return {**kept, **MALLOC, "DARE_LOG": "off", "PYTHONPATH": ":".join(str(tree / d) for d in ("client", "service"))}
+    path = ":".join(str(tree / d) for d in ("client", "service", "trainer", ".entries"))
+    return {**kept, **MALLOC, "DARE_LOG": "off", "PYTHONPATH": path}
+
+
+def copied(tree: Path, folder: Path) -> Path:
+    """The checkout's packages with the commands that its pyproject.toml names, and no other's, in a folder."""
+    for room in ("client", "service", "trainer"):
+        shutil.copytree(tree / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    commands = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["entry-points"]["dare_reward.commands"]
+    lines = [f"{name} = {place}" for name, place in commands.items() if not place.startswith("dare_research")]
+    for name, entries in (("dare_reward", ["[dare_reward.commands]", *lines]), ("dare_reward_research", [])):
+        (described := folder / ".entries" / f"{name}-0.dist-info").mkdir(parents=True)
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0\n")
+        (described / "entry_points.txt").write_text("\n".join(entries))
+    return folder
 
 
 def bare(groups: int, rollouts: int) -> dict:
@@ -158,7 +174,11 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10, help="Requests of each kind and checkout (default: 10).")
     asked = parser.parse_args()
     with ExitStack() as stack:
-        trees = {"other": checkout(asked.against, stack), "this": ROOT}
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        trees = {
+            "other": copied(checkout(asked.against, stack), folder / "other"),
+            "this": copied(ROOT, folder / "this"),
+        }
         best: dict[tuple[str, str], float] = {}
 
         def keep(what: str, name: str, value: float) -> None:
@@ -189,7 +209,7 @@ def main() -> int:
         for what in dict.fromkeys(what for what, _ in best):
             other, this = best[what, "other"], best[what, "this"]
             print(f"{what:58}{other:10.2f}{this:10.2f}{this / other:8.2f}{GOALS.get(what, ''):>7}")
-        print(f"{'calls / modules of a grouped post':58}{calls(trees['other']):>10}{calls(ROOT):>10}")
+        print(f"{'calls / modules of a grouped post':58}{calls(trees['other']):>10}{calls(trees['this']):>10}")
     return 0
 
 
