@@ -64,10 +64,10 @@ class Kept:
 
 def application():
     from dare_service.app import create_app
-    from dare_service.settings import Settings
 
-    app = create_app(Settings(log="off"))
-    app.state.dare.recorder.keeper = Kept()
+    app = create_app()
+    if recorder := getattr(app.state.dare, "recorder", None):
+        recorder.keeper = Kept()
     return app
 
 

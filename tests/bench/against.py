@@ -11,6 +11,7 @@ needs and the other does not is installed. Calls and modules are of one small re
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import resource
@@ -36,7 +37,7 @@ STARTS = {
     "import dare_service.app": "import dare_service.app",
 }
 GOALS = {"128 x 64 means": 0.45, "frame 32 x 64 x 1,024": 0.9, "frame 96 MiB": 0.9}
-POSTS = 128  # single rollouts in one measurement
+POSTS = 64  # rollouts of a group
 QUIET = 0.3  # seconds after a request in which what it leaves behind is done
 
 
@@ -120,17 +121,21 @@ def request_cpu(server: Server, client: httpx.Client, content: bytes, headers: d
     return 1e3 * (done - before), 1e3 * (server.cpu(children=True) - whole)
 
 
-def rollout_over_health(server: Server, client: httpx.Client, run: int) -> float:
-    """A rollout of a group of one beside `/health`, both on a connection that stays."""
-    before = server.cpu()
-    for n in range(POSTS):
-        prompt = f"{run} {n}: What is 2+2?"
-        sent = {"query": [f"{prompt} It is \\boxed{{4}}."], "prompts": [prompt], "labels": [""]}
-        assert client.post(f"{server.url}/get_reward?group_size=1&run=r{run}", json=sent).status_code == 200
-    between = server.cpu()
-    for _ in range(POSTS):
-        client.get(server.url + "/health")
-    return (between - before) / (server.cpu() - between)
+async def rollout_over_health(server: Server, run: int) -> float:
+    """A rollout of a group of `POSTS`, all in flight at once, beside `/health` in the same way."""
+    async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=POSTS)) as client:
+        costs = []
+        for n in range(-1, 4):
+            prompt = f"{run} {n}: What is 2+2?"
+            sent = {"query": [f"{prompt} It is \\boxed{{4}}."], "prompts": [prompt], "labels": [""]}
+            url = f"{server.url}/get_reward?group_size={POSTS}&run=r{run}"
+            begun = server.cpu()
+            replies = await asyncio.gather(*(client.post(url, json=sent) for _ in range(POSTS)))
+            between = server.cpu()
+            await asyncio.gather(*(client.get(server.url + "/health") for _ in range(POSTS)))
+            assert {reply.status_code for reply in replies} == {200}
+            costs.append((between - begun, server.cpu() - between))
+    return min(post for post, _ in costs[1:]) / min(probe for _, probe in costs[1:])
 
 
 def calls(tree: Path) -> str:
@@ -204,7 +209,7 @@ def main() -> int:
                         keep(what + ", and after it, with children", name, all_of_it)
         for n in range(3):
             for name, server in servers.items():
-                keep("rollout post / health", name, rollout_over_health(server, client, n))
+                keep("rollout post / health", name, asyncio.run(rollout_over_health(server, n)))
         print(f"\n{'CPU ms, best of ' + str(asked.runs):58}{'other':>10}{'this':>10}{'ratio':>8}{'goal':>7}")
         for what in dict.fromkeys(what for what, _ in best):
             other, this = best[what, "other"], best[what, "this"]
