@@ -30,6 +30,7 @@ from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
+from .models import MethodEntry, MethodParameter
 from .page import routes as page
 from .problems import STOPPING, response, stopping
 from .request_url import query
@@ -150,17 +151,20 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
         redirect_slashes=False,  # a redirect would repeat the query, token included
     )
     app.state.dare = state
-    add = partial(app.add_api_route, response_model=None, response_class=Response)
-    for route, name in (("/reward", "score_groups"), ("/v1/reward", "score_groups_v1")):
-        add(route, reward, methods=["POST"], operation_id=name, summary="Score groups of rollouts", **openapi.REWARD)
-    add("/v1/settled", settled, methods=["POST"], summary="Say which groups need no further votes", **openapi.SETTLED)
-    add("/get_reward", get_reward, methods=["POST"], summary="Serve OpenRLHF's remote reward model", **openapi.OPENRLHF)
-    add("/v1/rollouts", rollouts, methods=["POST"], summary="Join one rollout with its siblings", **openapi.ROLLOUTS)
-    add("/methods", list_methods, methods=["GET"], summary="List the methods and their parameters", **openapi.METHODS)
-    add("/health", health, methods=["GET"], summary="Liveness probe", **openapi.HEALTH)
-    add("/ready", ready, methods=["GET"], summary="Readiness probe", **openapi.READY)
-    add("/info", info, methods=["GET"], summary="Show versions and effective settings", **openapi.INFO)
-    add("/metrics", metrics, methods=["GET"], summary="Prometheus metrics", **openapi.METRICS)
+    for path, handler, verb, name, summary, described in (
+        ("/reward", reward, "POST", "score_groups", "Score groups of rollouts", openapi.REWARD),
+        ("/v1/reward", reward, "POST", "score_groups_v1", "Score groups of rollouts", openapi.REWARD),
+        ("/v1/settled", settled, "POST", "settled_groups", "Say which groups need no further votes", openapi.SETTLED),
+        ("/get_reward", get_reward, "POST", "score_openrlhf", "Serve OpenRLHF's remote reward model", openapi.OPENRLHF),
+        ("/v1/rollouts", rollouts, "POST", "join_rollout", "Join one rollout with its siblings", openapi.ROLLOUTS),
+        ("/methods", list_methods, "GET", "list_methods", "List the methods and their parameters", openapi.METHODS),
+        ("/health", health, "GET", "health", "Liveness probe", openapi.HEALTH),
+        ("/ready", ready, "GET", "ready", "Readiness probe", openapi.READY),
+        ("/info", info, "GET", "info", "Show versions and effective settings", openapi.INFO),
+        ("/metrics", metrics, "GET", "metrics", "Prometheus metrics", openapi.METRICS),
+    ):
+        named: dict[str, Any] = {"operation_id": name, "summary": summary, "response_model": None}
+        app.add_api_route(path, handler, methods=[verb], response_class=Response, **named, **described)
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_route)
     if settings.page == "on":
@@ -329,33 +333,20 @@ async def list_methods(request: Request) -> Response:
 
 
 def _describe(method: Method) -> dict[str, Any]:
-    parameters = [
-        {
-            "name": s.name,
-            "type": s.type.__name__,
-            "default": None if s.required else s.default,
-            "required": s.required,
-            "accepts": s.accepts,
-            "doc": s.doc,
-            "source": s.source,
-        }
-        for s in specs(method)
-    ]
-    return {
-        "name": method.name,
-        "summary": method.summary,
-        "paper": method.paper,
-        "evidence": method.evidence,
-        "output": method.output,
-        "advantages": method.advantages,
-        "offered": method.offered,
-        "requires": method.requires,
-        "requires_when": [{"input": w.name, "when": w.words} for w in method.when],
-        "optional": method.optional,
-        "cost": method.cost,
-        "unverified": method.unverified,
-        "parameters": parameters,
-    }
+    return _filled(
+        MethodEntry,
+        method,
+        requires_when=[{"input": w.name, "when": w.words} for w in method.when],
+        parameters=[
+            _filled(MethodParameter, s, type=s.type.__name__, default=None if s.required else s.default)
+            for s in specs(method)
+        ],
+    )
+
+
+def _filled(model: type, source: object, **computed: Any) -> dict[str, Any]:
+    """The model's keys, each with what was computed for it, else with the attribute of its name."""
+    return {key: computed[key] if key in computed else getattr(source, key) for key in model.__annotations__}
 
 
 async def health() -> Response:

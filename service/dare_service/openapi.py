@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any, Final
 
@@ -11,18 +10,21 @@ from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
+from pydantic import TypeAdapter
 
 from dare_reward import __version__, estimate
 from dare_reward.answers import ANSWERS_VERSION
-from dare_reward.openrlhf import LOGS, keys_of
 from dare_reward.options import OPENRLHF_URL, ROLLOUT_URL
 from dare_reward.params import Spec
+from dare_reward.reply import Reply
 from dare_reward.scoring.update import update_specs
+from dare_reward.stopping.settled import SettledReply
 from dare_reward.stopping.waves import wave_specs
 
+from .models import BODIES, REPLIES
 from .problems import MEDIA_TYPE, TITLES
-from .schema import components
-from .settings import UNSAID, Settings
+from .schema import described
+from .settings import Settings
 
 __all__ = [
     "DESCRIPTION",
@@ -72,27 +74,6 @@ EXAMPLE: Final[dict[str, Any]] = {
         }
     ],
 }
-PROBLEM = {
-    "type": "object",
-    "description": "RFC 9457; never holds the caller's data",
-    "required": ["type", "title", "status", "detail"],
-    "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
-        "instance": {"type": "string", "description": "the request id"},
-        "errors": {
-            "type": "array",
-            "maxItems": 10,
-            "items": {
-                "type": "object",
-                "required": ["loc", "code", "message"],
-                "properties": {"loc": {"type": "string"}, "code": {"type": "string"}, "message": {"type": "string"}},
-            },
-        },
-    },
-}
 
 
 def _ref(name: str) -> dict[str, Any]:
@@ -124,293 +105,117 @@ def _short(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-REWARD: dict[str, Any] = {
-    "tags": ["Rewards"],
-    "responses": {
-        200: {
-            "description": "Rewards; a frame for those who accept one",
-            "headers": {
-                "Dare-Group-Errors": {
-                    "description": "How many groups have an error instead of rewards; absent if none has",
-                    "schema": {"type": "integer", "minimum": 1},
-                }
-            },
-            "content": {
-                "application/json": {"schema": _ref("Reply"), "example": _scored()},
-                "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
-            },
-        },
-        **{status: _problem(status) for status in (400, 401, 408, 413, 415, 422, 503)},
-    },
-    "openapi_extra": {
-        "security": SECURITY,
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": _ref("RewardRequest"), "example": EXAMPLE},
-                "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
-            },
-        },
-        "parameters": [
-            _parameter("method", "as in the body, and wins over it; so does every parameter of the method"),
-            _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
-            *(_parameter(s.name, f"{s.doc}: {s.accepts}" if s.name != "advantage" else s.doc) for s in update_specs()),
-            _parameter("shadow", "methods to compare with, separated by commas"),
-            _parameter("seed", "for methods that draw", pattern="^[0-9]+$"),
-        ],
-    },
-}
-
-
 VOTES: Final[dict[str, Any]] = {
     "method": "ttrl",
     "votes": 8,
     "wave": 2,
     "groups": [{"group_id": "aime-7", "rollouts": [{"answer": "204"}, {"answer": "204"}, {"answer": "17"}]}],
 }
-SETTLED: dict[str, Any] = {
-    "operation_id": "settled_groups",
-    "tags": ["Rewards"],
-    "responses": {
-        200: {
-            "description": "Which groups need no further votes",
-            "content": {"application/json": {"schema": _ref("SettledReply")}},
-        },
-        **{status: _problem(status) for status in (400, 401, 408, 413, 415, 422, 503)},
-    },
-    "openapi_extra": {
-        "security": SECURITY,
-        "requestBody": {
-            "required": True,
-            "content": {
-                "application/json": {"schema": _ref("SettledRequest"), "example": VOTES},
-                "application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}},
-            },
-        },
-        "parameters": [
-            _parameter("method", "as in the body, and wins over it; so does every parameter of the method"),
-            *(_parameter(s.name, f"{s.doc}: {s.accepts}") for s in wave_specs()),
-            _parameter("seed", "for methods that draw", pattern="^[0-9]+$"),
-        ],
-    },
-}
+FRAME: Final = {"application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}}}
+SEED: Final = _parameter("seed", "for methods that draw", pattern="^[0-9]+$")
+OVER_BODY: Final = _parameter("method", "as in the body, and wins over it; so does every parameter of the method")
+BESIDE: Final = _parameter("method", "see GET /methods; each of its parameters may stand beside it")
+REFUSALS: Final = (400, 401, 408, 413, 415, 422, 503)
 
 
-def _list(doc: str, **items: Any) -> dict[str, Any]:
-    return {"type": "array", "description": doc, "items": items}
+def _options(specs: Iterable[Spec]) -> list[dict[str, Any]]:
+    """The query parameters that a declaration makes."""
+    return [_parameter(s.name, s.doc if s.name == "advantage" else f"{s.doc}: {s.accepts}") for s in specs]
 
 
-def _object(properties: dict[str, Any], required: Sequence[str] | None = None) -> dict[str, Any]:
-    """An object; all of its properties are required unless `required` names them."""
-    return {"type": "object", "required": list(properties if required is None else required), "properties": properties}
+def _json(name: str, example: Any = None) -> dict[str, Any]:
+    return {"application/json": {"schema": _ref(name), **({} if example is None else {"example": example})}}
 
 
-def _json(required: list[str], properties: dict[str, Any], example: Any = None) -> dict[str, Any]:
-    shown = {} if example is None else {"example": example}
-    return {"application/json": {"schema": _object(properties, required), **shown}}
+def _operation(tag: str, reply: dict[str, Any], doc: str, refusals: Iterable[int] = (), **extra: Any) -> dict[str, Any]:
+    responses = {200: {"description": doc, "content": reply}, **{status: _problem(status) for status in refusals}}
+    return {"tags": [tag], "responses": responses, **extra}
 
 
-def _own(specs: Sequence[Spec]) -> list[dict[str, Any]]:
-    """Parameters of a URL; the method and its parameters stand beside them."""
-    own = [_parameter(s.name, f"{s.doc}: {s.accepts}") for s in specs]
-    return [_parameter("method", "see GET /methods; each of its parameters may stand beside it"), *own]
+def _post(
+    tag: str,
+    body: dict[str, Any],
+    reply: dict[str, Any],
+    doc: str,
+    *,
+    parameters: list[dict[str, Any]],
+    refusals: Iterable[int] = REFUSALS,
+) -> dict[str, Any]:
+    request = {"required": True, "content": body}
+    described = {"security": SECURITY, "requestBody": request, "parameters": parameters}
+    return _operation(tag, reply, doc, refusals, openapi_extra=described)
 
 
-NUMBERS = {"type": "number"}
-OPENRLHF: dict[str, Any] = {
-    "operation_id": "score_openrlhf",
-    "tags": ["Single rollouts"],
-    "responses": {
-        200: {
-            "description": "One entry per query",
-            "content": _json(
-                ["rewards", "scores"],
-                {
-                    "rewards": _list("multiples of 2^-16", **NUMBERS),
-                    "scores": _list("1: agrees with the plurality", **NUMBERS),
-                    "extra_logs": {
-                        "type": "object",
-                        "properties": {name: _list(LOGS[name].meaning, **NUMBERS) for name in keys_of("url")},
-                    },
-                },
-            ),
-        },
-        **{status: _problem(status) for status in (400, 401, 408, 409, 413, 415, 422, 503)},
-    },
-    "openapi_extra": {
-        "security": SECURITY,
-        "requestBody": {
-            "required": True,
-            "content": _json(
-                ["query", "prompts"],
-                {
-                    "query": _list("prompt and response, decoded", type="string"),
-                    "prompts": _list("the prompts", type="string"),
-                    "labels": _list("decide whether a rollout is graded: see docs/openrlhf.md"),
-                },
-                {"query": ["1 + 1? So \\boxed{2}"], "prompts": ["1 + 1?"], "labels": [""]},
-            ),
-        },
-        "parameters": _own(tuple(OPENRLHF_URL.values())),
-    },
-}
-ROLLOUTS: dict[str, Any] = {
-    "operation_id": "join_rollout",
-    "tags": ["Single rollouts"],
-    "responses": {
-        200: {
-            "description": "The rollout's reward",
-            "content": _json(
-                ["reward", "valid", "keep", "answer", "flags"],
-                {
-                    "reward": NUMBERS,
-                    "valid": {"type": "boolean"},
-                    "keep": {"type": "boolean"},
-                    "answer": {"type": ["string", "null"]},
-                    "flags": _list("conditions of the group", type="string"),
-                    "shadow": {"type": "object", "description": "by method, if asked for: as in a group's diagnostics"},
-                },
-            ),
-        },
-        **{status: _problem(status) for status in (400, 401, 408, 409, 413, 415, 422, 503, 504)},
-    },
-    "openapi_extra": {
-        "security": SECURITY,
-        "requestBody": {
-            "required": True,
-            "content": _json(
-                ["run", "group_id", "group_size", "index", "rollout"],
-                {
-                    "run": {"type": "string", "minLength": 1, "maxLength": 256},
-                    "group_id": {"type": "string", "minLength": 1, "maxLength": 256},
-                    "group_size": {"type": "integer", "minimum": 1},
-                    "index": {"type": "integer", "minimum": 0},
-                    "rollout": _ref("Rollout"),
-                },
-                {
-                    "run": "exp1",
-                    "group_id": "aime-7",
-                    "group_size": 4,
-                    "index": 0,
-                    "rollout": {"answer": "204", "mean_entropy": 0.21},
-                },
-            ),
-        },
-        "parameters": _own(tuple(ROLLOUT_URL.values())),
-    },
-}
-
-
-def _service(name: str, schema: dict[str, Any], description: str, example: Any = None) -> dict[str, Any]:
-    shown = {} if example is None else {"example": example}
-    content = {"application/json": {"schema": schema, **shown}}
-    return {
-        "operation_id": name,
-        "tags": ["Service"],
-        "responses": {200: {"description": description, "content": content}},
+REWARD = _post(
+    "Rewards",
+    _json("RewardRequest", EXAMPLE) | FRAME,
+    _json("Reply", _scored()) | FRAME,
+    "Rewards; a frame for those who accept one",
+    parameters=[
+        OVER_BODY,
+        _parameter("detail", "rewards: ids, rewards, valid and errors only", enum=["full", "rewards"]),
+        *_options(update_specs()),
+        _parameter("shadow", "methods to compare with, separated by commas"),
+        SEED,
+    ],
+)
+REWARD["responses"][200]["headers"] = {
+    "Dare-Group-Errors": {
+        "description": "How many groups have an error instead of rewards; absent if none has",
+        "schema": {"type": "integer", "minimum": 1},
     }
-
-
-def _state(word: str) -> dict[str, Any]:
-    return _object({"status": {"type": "string", "enum": [word]}})
-
-
-def _settings() -> dict[str, Any]:
-    """The settings that are no secrets, with why each exists."""
-    kinds = {int: "integer", float: "number", str: "string", bool: "boolean"}
-    return _object(
+}
+SETTLED = _post(
+    "Rewards",
+    _json("SettledRequest", VOTES) | FRAME,
+    _json("SettledReply"),
+    "Which groups need no further votes",
+    parameters=[OVER_BODY, *_options(wave_specs()), SEED],
+)
+OPENRLHF = _post(
+    "Single rollouts",
+    _json("OpenRLHFPost", {"query": ["1 + 1? So \\boxed{2}"], "prompts": ["1 + 1?"], "labels": [""]}),
+    _json("OpenRLHFReply"),
+    "One entry per query",
+    parameters=[BESIDE, *_options(OPENRLHF_URL.values())],
+    refusals=(*REFUSALS, 409),
+)
+ROLLOUTS = _post(
+    "Single rollouts",
+    _json(
+        "RolloutPost",
         {
-            f.name: {"type": kinds[type(f.default)], "description": f.metadata["why"]}
-            for f in fields(Settings)
-            if f.name not in UNSAID
-        }
-    )
-
-
-TEXT = {"type": "string"}
-TEXTS = {"type": "array", "items": TEXT}
-HEALTH = _service("health", _state("ok"), "The process runs", {"status": "ok"})
-READY = _service("ready", _state("ready"), "The service takes requests", {"status": "ready"})
-READY["responses"][503] = _problem(503)
-INFO = _service(
-    "info",
-    _object(
+            "run": "exp1",
+            "group_id": "aime-7",
+            "group_size": 4,
+            "index": 0,
+            "rollout": {"answer": "204", "mean_entropy": 0.21},
+        },
+    ),
+    _json("RolloutReply"),
+    "The rollout's reward",
+    parameters=[BESIDE, *_options(ROLLOUT_URL.values())],
+    refusals=(*REFUSALS, 409, 504),
+)
+HEALTH = _operation("Service", _json("Health", {"status": "ok"}), "The process runs")
+READY = _operation("Service", _json("Readiness", {"status": "ready"}), "The service takes requests", [503])
+INFO = _operation(
+    "Service",
+    _json(
+        "Info",
         {
-            "version": {**TEXT, "example": __version__},
-            "answers_version": {"type": ["string", "integer"], "description": "the version of the answer rules"},
-            "auth": {"type": "boolean", "description": "whether a token is needed"},
-            "settings": _settings(),
-            "run_log": {
-                "type": ["object", "null"],
-                "description": "counts of groups of the run log; null: there is none",
-                "additionalProperties": {"type": "integer", "minimum": 0},
-            },
-            "warnings": _list(
-                "what you may not have meant, once each",
-                **_object({"event": TEXT, "why": TEXT, "runs": {"type": "integer", "minimum": 1}}),
-            ),
-        }
+            "version": __version__,
+            "answers_version": ANSWERS_VERSION,
+            "auth": False,
+            "settings": Settings().shown,
+            "warnings": [],
+            "run_log": dict.fromkeys(("flushed", "dropped", "failed", "repeated", "bytes"), 0),
+        },
     ),
     "Versions, effective settings, warnings",
-    {
-        "version": __version__,
-        "answers_version": ANSWERS_VERSION,
-        "auth": False,
-        "settings": Settings().shown,
-        "warnings": [],
-        "run_log": dict.fromkeys(("flushed", "dropped", "failed", "repeated", "bytes"), 0),
-    },
 )
-PARAMETER = _object(
-    {
-        "name": TEXT,
-        "type": TEXT,
-        "default": {"description": "null if it is required or has none"},
-        "required": {"type": "boolean"},
-        "accepts": {**TEXT, "description": "the accepted values in words"},
-        "doc": TEXT,
-        "source": {**TEXT, "description": "equation, paper or our choice"},
-    }
-)
-METHODS = _service(
-    "list_methods",
-    _object(
-        {
-            "default": {**TEXT, "description": "the method of requests that name none"},
-            "methods": _list(
-                "every method",
-                **_object(
-                    {
-                        "name": TEXT,
-                        "summary": TEXT,
-                        "paper": TEXT,
-                        "evidence": {**TEXT, "description": "how well it could be verified"},
-                        "output": {"type": "string", "enum": ["rewards", "advantages"]},
-                        "advantages": {"type": "boolean", "description": "whether it has advantages of its own"},
-                        "offered": {
-                            "type": "boolean",
-                            "description": "false: a preset, experimental, or with references",
-                        },
-                        "requires": {**TEXTS, "description": "inputs of rollouts or groups; a|b is either"},
-                        "requires_when": _list(
-                            "inputs that a parameter makes necessary", **_object({"input": TEXT, "when": TEXT})
-                        ),
-                        "optional": TEXTS,
-                        "cost": TEXT,
-                        "unverified": TEXT,
-                        "parameters": _list("those of the method and of the answers", **PARAMETER),
-                    }
-                ),
-            ),
-        }
-    ),
-    "The methods",
-)
-METRICS: dict[str, Any] = {
-    "operation_id": "metrics",
-    "tags": ["Service"],
-    "responses": {200: {"description": "Exposition format", "content": {"text/plain": {"schema": TEXT}}}},
-}
+METHODS = _operation("Service", _json("MethodList"), "The methods")
+METRICS = _operation("Service", {"text/plain": {"schema": {"type": "string"}}}, "Exposition format")
 ASSETS: Final = "/docs/assets"
 
 
@@ -436,6 +241,17 @@ def _docs_page(app: FastAPI) -> None:
     app.mount(ASSETS, StaticFiles(directory=str(static)), name="docs")
 
 
+def _components() -> dict[str, dict[str, Any]]:
+    """JSON schemas by name: of the bodies and the replies, with what they refer to."""
+    replies = {model.__name__: TypeAdapter(model) for model in (*BODIES, *REPLIES, Reply, SettledReply)}
+    whole: dict[str, dict[str, Any]] = {}
+    for name, adapter in (described() | replies).items():
+        mode: Any = "serialization" if name in {"Reply", "SettledReply"} else "validation"
+        whole[name] = adapter.json_schema(ref_template="#/components/schemas/{model}", mode=mode)
+    whole["Reply"]["required"].remove("answers_version")  # with detail=rewards there is none
+    return {name: part for schema in whole.values() for name, part in schema.pop("$defs", {}).items()} | whole
+
+
 def install(app: FastAPI) -> None:
     """Let `app` describe itself with our components instead of FastAPI's own error model."""
     _docs_page(app)
@@ -445,8 +261,7 @@ def install(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             out = generate()
-            schemas = components() | {"ProblemDocument": PROBLEM}
-            out["components"] = {"schemas": dict(sorted(schemas.items())), "securitySchemes": SCHEMES}
+            out["components"] = {"schemas": dict(sorted(_components().items())), "securitySchemes": SCHEMES}
             app.openapi_schema = out
         return app.openapi_schema
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,17 @@ from starlette.responses import Response
 
 from dare_reward.errors import DareError, RequestError, path
 
-__all__ = ["MAX_ERRORS", "STOPPING", "TITLES", "RefusalError", "from_error", "from_validation", "response", "stopping"]
+__all__ = [
+    "MAX_ERRORS",
+    "STOPPING",
+    "TITLES",
+    "RefusalError",
+    "from_error",
+    "from_validation",
+    "request_id",
+    "response",
+    "stopping",
+]
 
 MAX_ERRORS = 10
 STOPPING = "the service is stopping; try again in a second"
@@ -85,6 +96,11 @@ def response(
     if errors:
         body["errors"] = list(errors)
     return Response(json.dumps(body), status, headers, MEDIA_TYPE)
+
+
+def request_id() -> str:
+    """A new one."""
+    return f"{random.getrandbits(64):016x}"
 
 
 def _entry(loc: Sequence[str | int], code: str, message: str) -> dict[str, Any]:

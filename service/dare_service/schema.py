@@ -19,14 +19,12 @@ from typing_extensions import TypedDict
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.options import BODY
 from dare_reward.params import Spec
-from dare_reward.reply import Reply
 from dare_reward.scoring.request import LIMITS, Limits
-from dare_reward.stopping.settled import SettledReply
 from dare_reward.stopping.waves import wave_specs
 
 from .problems import RefusalError
 
-__all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "Parser", "components", "group_model"]
+__all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "Parser", "described", "group_model", "rollout_model"]
 
 
 # What a request says beside its groups.
@@ -107,9 +105,14 @@ def _dictionary(name: str, keys: dict[str, Any], extra: Literal["allow", "forbid
 Extra = Literal["allow", "forbid"]
 
 
+def rollout_model() -> Any:
+    """Of a rollout that votes and is rewarded."""
+    return _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
+
+
 def group_model() -> Any:
     answered = _dictionary("AnsweredRollout", {f.name: _input(f) for f in ANSWERED_FIELDS.values()}, "forbid")
-    rollout = _dictionary("Rollout", {f.name: _input(f) for f in ROLLOUT_FIELDS.values()}, "forbid")
+    rollout = rollout_model()
     keys = {f.name: _input(f, rollout if f.required else answered) for f in GROUP_FIELDS.values()}
     return _dictionary("Group", keys, "forbid")
 
@@ -146,14 +149,7 @@ def _parsed(text: bytes | bytearray | memoryview) -> Any:
         raise RefusalError(400, f"not JSON: {error}", code="json") from None
 
 
-def components() -> dict[str, dict[str, Any]]:
-    """JSON schemas for OpenAPI, by name: of the request bodies and of the replies (with what they refer to)."""
-    template = "#/components/schemas/{model}"
-    found = {
-        name: _request(group_model(), "forbid", LIMITS, name=name).json_schema(ref_template=template)
-        for name in ("RewardRequest", "SettledRequest")
-    }
-    for reply in (Reply, SettledReply):
-        found[reply.__name__] = TypeAdapter(reply).json_schema(ref_template=template, mode="serialization")
-    found["Reply"]["required"].remove("answers_version")  # with detail=rewards there is none
-    return {name: part for whole in found.values() for name, part in whole.pop("$defs").items()} | found
+def described() -> dict[str, TypeAdapter[dict[str, Any]]]:
+    """The bodies with the rules that the base layer checks, for openapi.json."""
+    group = group_model()
+    return {name: _request(group, "forbid", LIMITS, name=name) for name in ("RewardRequest", "SettledRequest")}

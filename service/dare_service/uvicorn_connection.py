@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from .joins.delivery.receipts import EXTENSION
 from .joins.delivery.tcp import ESTABLISHED, acknowledged, state
-from .problems import response
+from .problems import request_id, response
 from .settings import Settings
 
 __all__ = ["BoundedConnection", "Connection", "Receipt"]
@@ -186,7 +186,8 @@ class BoundedConnection(Connection):
         self._head_arrived()
         if self.transport.is_closing():
             return
-        reply = response(status, detail, headers={"Connection": "close"})
+        name = request_id()
+        reply = response(status, detail, request_id=name, headers={"Connection": "close", "X-Request-Id": name})
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
         lines += [name + b": " + value for name, value in reply.raw_headers]
         self.transport.write(b"\r\n".join([*lines, b"", bytes(reply.body)]))

@@ -307,15 +307,18 @@ def test_openapi_says_how_to_log_in_and_shows_an_example_of_each_body(service):
 @pytest.mark.parametrize("path", ["/info", "/methods", "/health", "/ready"])
 def test_what_runs_is_as_openapi_describes_it(service, path):
     jsonschema = pytest.importorskip("jsonschema_rs")
-    schema = service.get("/openapi.json").json()["paths"][path]["get"]["responses"]["200"]
+    document = service.get("/openapi.json").json()
     reply = service.get(path).json()
-    content = schema["content"]["application/json"]["schema"]
-    assert jsonschema.is_valid(content, reply)
-    assert content["properties"].keys() == reply.keys()
+    content = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    models = document["components"]["schemas"]
+    assert jsonschema.is_valid({**content, "components": document["components"]}, reply)
+    model = content["$ref"].rpartition("/")[2]
+    assert models[model]["properties"].keys() == reply.keys()
     if path == "/info":
-        assert content["properties"]["settings"]["properties"].keys() == reply["settings"].keys()
+        assert models["ShownSettings"]["properties"].keys() == reply["settings"].keys()
+        assert not jsonschema.is_valid({**content, "components": document["components"]}, {**reply, "auth": 1})
     if path == "/methods":
-        assert content["properties"]["methods"]["items"]["properties"].keys() == reply["methods"][0].keys()
+        assert models["MethodEntry"]["properties"].keys() == reply["methods"][0].keys()
 
 
 def test_a_line_of_the_log_has_milliseconds_and_a_zone():
