@@ -21,7 +21,7 @@ from .publish import pack, publish
 from .results import STUDIES, Place, read, write, write_sums
 from .simulation.report import simulation_page
 from .simulation.simulate import FULL, QUICK, in_parallel, scenarios, simulate, trained_scenarios
-from .training.commands import add_out, add_train
+from .train import add_out, add_train
 from .training.records import rounded
 
 __all__ = ["register", "render"]

@@ -9,8 +9,9 @@ from itertools import groupby
 import numpy as np
 import pytest
 
+from dare_research import train as commands
 from dare_research.page.report import WANTED
-from dare_research.training import commands, jobs, runner
+from dare_research.training import jobs, runner
 from dare_research.training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, E1D, FULL, chosen_params
 from dare_research.training.corpus import SPLITS, hard_facts
 from dare_research.training.examine import grade

@@ -12,17 +12,17 @@ from typing import Any, Final
 from dare_reward.commands.command import AUTHORS, add_command
 from dare_reward.errors import ConfigError, RequestError
 
-from ..publish import publish
-from ..results import Place
-from .arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, FULL, chosen_params
-from .corpus import REGIMES
-from .grpo_run import ParamValue
-from .parts import PARTS, STAGE
-from .plan import DEFAULT as DEFAULT_DESIGN
-from .plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
-from .preregistered import registered
-from .records import read_records
-from .runner import run, service
+from .publish import publish
+from .results import Place
+from .training.arms import ARMS, CAMPAIGN, DEFAULT, E1B, E1C, FULL, chosen_params
+from .training.corpus import REGIMES
+from .training.grpo_run import ParamValue
+from .training.parts import PARTS, STAGE
+from .training.plan import DEFAULT as DEFAULT_DESIGN
+from .training.plan import DEVELOP_BASE, SMOKE, Cell, Design, cells, scaled
+from .training.preregistered import registered
+from .training.records import read_records
+from .training.runner import run, service
 
 __all__ = ["add_out", "add_train"]
 
