@@ -66,15 +66,15 @@ def methods() -> Mapping[str, Method]:
         importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)
     ]
     modules.sort(key=lambda module: not module.__name__.endswith(".dare"))
-    found = {m.name: m for module in modules for m in getattr(module, "METHODS", ())}
+    by_name = {m.name: m for module in modules for m in getattr(module, "METHODS", ())}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
         for method in entry.load().METHODS:
-            if method.name in found or method.name in OTHER_NAMES:
+            if method.name in by_name or method.name in OTHER_NAMES:
                 raise ConfigError(
                     f"{entry.value} brings a method {method.name!r}, which is there: uninstall one of both"
                 )
-            found[method.name] = method
-    return MappingProxyType(found)
+            by_name[method.name] = method
+    return MappingProxyType(by_name)
 
 
 def find(name: str, *, loc: tuple[str | int, ...] = ("method",)) -> Method:
@@ -129,16 +129,16 @@ def write_line(method: str, params: Mapping[str, Any]) -> str:
 def read_line(text: str) -> tuple[str, dict[str, Any]]:
     """The method and its parameters, typed and checked, of a line that `write_line` writes; RequestError."""
     pairs = parse_qsl(text.strip(), keep_blank_values=True)
-    given = dict(pairs)
-    if "method" not in given or len(given) < len(pairs):
+    texts = dict(pairs)
+    if "method" not in texts or len(texts) < len(pairs):
         raise RequestError(
             f"{text[:80]!r}: must be method=NAME&PARAMETER=VALUE, each name once, as `dare-reward calibrate` prints it",
             loc=("params",),
             code="line",
         )
-    method = find(given.pop("method"))
-    known = {s.name: s for s in specs(method)}
-    typed = {k: known[k].parse(v, loc=("params",)) if k in known else v for k, v in given.items()}
+    method = find(texts.pop("method"))
+    by_name = {s.name: s for s in specs(method)}
+    typed = {k: by_name[k].parse(v, loc=("params",)) if k in by_name else v for k, v in texts.items()}
     settle(method.name, typed)
     return method.name, typed
 

@@ -83,18 +83,18 @@ def plan_of(
         return Plan((base,))
     if len(groups) > most:  # it will be refused for that, so nothing is settled for it
         return Plan((base,))
-    found: dict[Hashable, int] = {}
+    places: dict[Hashable, int] = {}
     by_id: dict[str, int] = {}
     configured: list[Configured] = []
     at_P = []
     for p, group in enumerate(groups):
         key = _key(group, p) if is_own(group) else None
-        if key not in found:
+        if key not in places:
             one = base if key is None else _settled(group, p, base, params, seed)
-            found[key] = by_id.setdefault(one.id, len(configured))
-            if found[key] == len(configured):
+            places[key] = by_id.setdefault(one.id, len(configured))
+            if places[key] == len(configured):
                 configured.append(one)
-        at_P.append(found[key])
+        at_P.append(places[key])
     return Plan(tuple(configured), tuple(at_P))
 
 
@@ -123,8 +123,8 @@ def _key(group: JSON, p: int) -> Hashable:
 
 
 def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], seed: int | None) -> Configured:
-    own = group.get("params") or {}
-    if answers := sorted(ANSWERS & own.keys()):
+    of_group = group.get("params") or {}
+    if answers := sorted(ANSWERS & of_group.keys()):
         raise RequestError(
             f"{answers[0]} says how answers are read, which is one for the whole request: set it there",
             loc=("groups", p, "params"),
@@ -132,7 +132,7 @@ def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], s
         )
     try:
         name = base.method.name if group.get("method") is None else find(group["method"]).name
-        given = params if name == base.method.name else {k: v for k, v in params.items() if k in ANSWERS}
-        return Configured(*settle(name, {**given, **own}, seed=seed))
+        inherited = params if name == base.method.name else {k: v for k, v in params.items() if k in ANSWERS}
+        return Configured(*settle(name, {**inherited, **of_group}, seed=seed))
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, *error.loc), code=error.code) from None

@@ -75,9 +75,9 @@ def estimate(
     Raises RequestError, with the place and the rule, if the request as a whole is invalid. A group that cannot be
     scored carries its own error in the reply.
     """
-    update, rest = Update.split({"advantage": advantage, **params})
+    update, of_method = Update.split({"advantage": advantage, **params})
     scoring = score(
-        groups, rest, method=method, columns=columns, limits=limits, update=update, shadow=shadow, seed=seed
+        groups, of_method, method=method, columns=columns, limits=limits, update=update, shadow=shadow, seed=seed
     )
     return scoring.reply
 
@@ -113,10 +113,10 @@ def score(
     for configured, where_P in plan.parts(len(prepared.group_ids)):
         part = prepared if where_P.all() else prepared.take(where_P)
         right_R = correct_R if where_P.all() else correct_R[where_P[prepared.groups.group_R]]
-        asked = [configured, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
-        for one in asked:
+        candidates = [configured, *(Configured(find(name), _defaults(name, seed)) for name in shadow)]
+        for one in candidates:
             count_steps(one, part.groups, where_P, effort)
-        own, *others = [_judge(one, part, right_R) for one in asked]
+        own, *others = [_judge(one, part, right_R) for one in candidates]
         parts.append(ScoredPart(where_P, configured.id, part, own, dict(zip(shadow, others, strict=True))))
     reply = write(prepared, parts, correct_R, update=update, base=base)
     if update.spans:
@@ -152,8 +152,8 @@ def _prepared(
 
 def _defaults(name: str, seed: int | None) -> dict[str, Any]:
     method = find(name)
-    given = {"seed": seed} if seed is not None and any(s.name == "seed" for s in method.specs) else {}
-    return method.resolve(given)
+    drawn = {"seed": seed} if seed is not None and any(s.name == "seed" for s in method.specs) else {}
+    return method.resolve(drawn)
 
 
 def count_steps(configured: Configured, groups: Groups, where_P: Bools, effort: Effort, *, times: int = 1) -> None:

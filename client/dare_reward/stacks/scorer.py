@@ -98,21 +98,21 @@ class Scorer:
             raise RequestError(
                 "an adapter returns no spans: train_on=reasoning masks the answers' tokens", code="parameter"
             )
-        own = {name: _value(spec, texts.pop(name)) for name, spec in ADAPTER.items() if name in texts}
-        values = {name: spec.default for name, spec in ADAPTER.items()} | own
+        named = {name: _value(spec, texts.pop(name)) for name, spec in ADAPTER.items() if name in texts}
+        values = {name: spec.default for name, spec in ADAPTER.items()} | named
         method = values.pop("method")
         if (output := find(method).output) != "rewards":
             raise ConfigError(f"{method} gives {output}; a reward function can only return rewards")
-        known = {s.name: s for s in specs(find(method), shadow=values["shadow"])}
-        if unknown := texts.keys() - known.keys():
-            message = unknown_name("setting", min(unknown), [*known, *ADAPTER], listed=True)
+        parameters = {s.name: s for s in specs(find(method), shadow=values["shadow"])}
+        if unknown := texts.keys() - parameters.keys():
+            message = unknown_name("setting", min(unknown), [*parameters, *ADAPTER], listed=True)
             raise RequestError(message, code="unknown_parameter")
-        params = {name: _value(known[name], value) for name, value in texts.items()}
+        params = {name: _value(parameters[name], value) for name, value in texts.items()}
         client = {k: v for k in CLIENT if (v := values.pop(k)) is not None}
-        update, rest = Update.split(values)
+        update, behaviour = Update.split(values)
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
-        asked = tuple(update.asked().items())
-        return cls(base, method, tuple(sorted(params.items())), tuple(client.items()), update=asked, **rest)
+        options = tuple(update.asked().items())
+        return cls(base, method, tuple(sorted(params.items())), tuple(client.items()), update=options, **behaviour)
 
     def score(self, groups: Sequence[Group], *, step: int | None = None) -> tuple[Rewards, Reply | None]:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""

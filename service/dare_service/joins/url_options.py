@@ -60,8 +60,8 @@ class Configuration:
 def openrlhf(query: str, settings: Settings) -> Configuration:
     """What the query string of an OpenRLHF flag says. Cached: thousands of requests carry the same one."""
     route = Route("OpenRLHF", OPENRLHF_URL, CARRIED | {"label"}, absent={"missing_entropy": "frequency"})
-    method, params, rest = _split(query, settings, route)
-    values = {s.name: s.default for s in OPENRLHF_URL.values()} | rest
+    method, params, options = _split(query, settings, route)
+    values = {s.name: s.default for s in OPENRLHF_URL.values()} | options
     longest = TRIES * settings.join_hold
     deadline = settings.join_deadline if values["deadline"] is None else values["deadline"]
     if deadline >= longest:
@@ -84,8 +84,8 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
 def explicit(query: str, settings: Settings) -> Configuration:
     """The same of the explicit join's URL; run and group size are in its body."""
     route = Route("a stack that rewards single rollouts", ROLLOUT_URL, CARRIED)
-    method, params, rest = _split(query, settings, route)
-    values = {s.name: s.default for s in ROLLOUT_URL.values()} | rest
+    method, params, options = _split(query, settings, route)
+    values = {s.name: s.default for s in ROLLOUT_URL.values()} | options
     values["options"] = _letters(values["kind"], values["options"])
     return Configuration(method=method.name, params=params, **values)
 
@@ -103,8 +103,8 @@ def differences(one: Configuration, other: Configuration) -> list[str]:
 def pasteable(url: str, query: str, *, token: bool) -> str:
     """`url` with a group size and a run: what to paste behind the flag. `token`: with a place for it."""
     place = {"token": "TOKEN"} if token else {}
-    given = dict(parse_qsl(query, keep_blank_values=True))
-    return f"{url}?{urlencode({'group_size': 8, 'run': 'my-run', **given, **place}, safe='/:')}"
+    texts = dict(parse_qsl(query, keep_blank_values=True))
+    return f"{url}?{urlencode({'group_size': 8, 'run': 'my-run', **texts, **place}, safe='/:')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,12 @@ class Route:
 
 def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[tuple[str, Any], ...], dict[str, Any]]:
     """The method, its parameters' values, and what the query says of the route's own parameters."""
-    given = _pairs(query)
-    method = find(given.pop("method", settings.method))
+    texts = _pairs(query)
+    method = find(texts.pop("method", settings.method))
     require_rewards(method, consumer=route.consumer)
     require_every_rollout(method, consumer=route.consumer)
     _check_inputs(method, method.requires, route.carried)
-    shadow = OPTIONS["shadow"].parse(given.get("shadow", ""), loc=("query",))
+    shadow = OPTIONS["shadow"].parse(texts.get("shadow", ""), loc=("query",))
     others = [find(name, loc=("query", "shadow")) for name in shadow]
     here = route.own
     # A name of both is the route's; the method's is METHOD.NAME.
@@ -132,17 +132,17 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
     known = {**here, **theirs}
     params = {k: v for k, v in route.absent.items() if k in theirs}
     params.update(settings.default_params if method.name == settings.method else {})
-    rest: dict[str, Any] = {}
-    for name, text in given.items():
+    options: dict[str, Any] = {}
+    for name, text in texts.items():
         if name not in known:
             raise _unknown(name, known)
-        (rest if name in here else params)[known[name].name] = known[name].parse(text, loc=("query",))
+        (options if name in here else params)[known[name].name] = known[name].parse(text, loc=("query",))
     _, values = settle(method.name, params, shadow=shadow)
     require_steps(method, values, consumer=route.consumer)
     _check_inputs(method, (w.name for w in method.when if w.holds(values)), route.carried)
     for other in others:  # one that could never be computed here
         _check_inputs(other, needs(other), route.carried, loc="shadow")
-    return method, tuple(sorted(values.items())), rest
+    return method, tuple(sorted(values.items())), options
 
 
 def _pairs(query: str) -> dict[str, str]:
