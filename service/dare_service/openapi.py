@@ -112,7 +112,7 @@ VOTES: Final[dict[str, Any]] = {
     "groups": [{"group_id": "aime-7", "rollouts": [{"answer": "204"}, {"answer": "204"}, {"answer": "17"}]}],
 }
 FRAME: Final = {"application/vnd.safetensors": {"schema": {"type": "string", "format": "binary"}}}
-SEED: Final = _parameter("seed", "for methods that draw", pattern="^[0-9]+$")
+SEED: Final = _parameter("seed", "for methods that draw", pattern="^([0-9]+|[Nn][Uu][Ll][Ll]|[Nn][Oo][Nn][Ee])$")
 OVER_BODY: Final = _parameter("method", "as in the body, and wins over it; so does every parameter of the method")
 BESIDE: Final = _parameter("method", "see GET /methods; each of its parameters may stand beside it")
 REFUSALS: Final = (400, 401, 408, 413, 415, 422, 503)
