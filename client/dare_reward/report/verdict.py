@@ -60,7 +60,7 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "nothing-left-to-learn": "more than .8 of the groups have equal rewards, and fewer than .02 of the prompts "
         "that were seen again change their label",
         "agreement-rises": "the distinct answers within a prompt are below half of their early value, and the majority "
-        "share is more than .15 above its own",
+        "ratio is more than .15 above its own",
         "no-rule-fires": "none of the rules above holds",
         "too-few-steps": f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
         "one-set": "the file names no steps, so it is one set of rollouts",

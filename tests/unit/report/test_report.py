@@ -153,6 +153,12 @@ def test_a_long_run_that_collapses_is_called_collapsing():
     assert 1500 <= found["columns"]["step"][found["verdict"]["since"]] <= 1600
 
 
+@pytest.mark.parametrize("keys", [{"rewards": ["a"] * 4}, {"mean_entropies": [[]] * 4}])
+def test_a_line_that_cannot_be_added_up_costs_itself_alone(keys):
+    found = only([line(0, "a"), line(0, "b", **keys), line(0, "c")])
+    assert (found["columns"]["groups"], found["groups"], found["errors"]) == ([2], 3, 1)
+
+
 def test_runs_are_bounded():
     book = book_of(line(run=f"r{i}") for i in range(40))
     assert list(book.runs) == [f"r{i}" for i in range(24, 40)]
