@@ -7,14 +7,14 @@ of steps (`Steps`).
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 import numpy as np
 
 from ..answers import Kind, canonical, read_label
-from ..numbers import columns_of, sums
+from ..numbers import Sums, columns_of, sums
 from .picks import Picks
 from .steps import Steps, StepTotals
 from .visits import Visits
@@ -120,10 +120,7 @@ class RunTotals:
             return
         for line in lines:
             self.shadows |= dict.fromkeys((line.get("diagnostics") or {}).get("shadow") or ())
-        right_P, known_P = found["pass@1"] if "pass@1" in found else (np.zeros(0), np.zeros(0))
-        for p in np.flatnonzero(known_P).tolist():
-            if lines[p].get("group_id") is not None and lines[p].get("named") is not False:
-                self.visits.add(hash(lines[p]["group_id"]), places[p], float(right_P[p]))
+        self._visit(places, lines, found)
         for place in dict.fromkeys(places):
             here = np.array([p == place for p in places])
             step = self._steps.at(place)
@@ -132,6 +129,13 @@ class RunTotals:
                 if weight := float(weights_P[here].sum()):
                     step.add(name, float(values_P[here].sum()), weight)
             step.auroc_squares += float((found["entropy_auroc"][0][here] ** 2).sum())
+
+    def _visit(self, places: Sequence[int], lines: Sequence[Line], found: Mapping[str, Sums]) -> None:
+        """Of prompts with names and labels: the share of their rollouts that are right."""
+        right_P, known_P = found["pass@1"] if "pass@1" in found else (np.zeros(0), np.zeros(0))
+        for p in np.flatnonzero(known_P).tolist():
+            if lines[p].get("group_id") is not None and lines[p].get("named") is not False:
+                self.visits.add(hash(lines[p]["group_id"]), places[p], float(right_P[p]))
 
     def _label(self, step: StepTotals, place: int, line: Line) -> None:
         """Count the pseudo-label, and whether it differs from the one that this prompt had before."""
