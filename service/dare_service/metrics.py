@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -13,6 +15,21 @@ __all__ = ["Metrics"]
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 100)
 BYTES = tuple(4.0**n for n in range(5, 14))
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+
+# Label values that are known before they occur. A series that begins with its first event has no increase: what happens
+# once would raise no alert. Codes of pydantic's own are not among them; `missing_entropy` is what a group lacks.
+EVENTS: Final = (
+    *("group_unfilled", "no_token", "page_failed", "prompt_repeated", "run_log_failed", "run_log_full"),
+    *("run_log_unwritable", "setting_ignored", "token_ignored", "missing_entropy"),
+)
+REASONS: Final = (
+    *("body", "busy", "conflict", "content_length", "deadline", "draining", "encoding", "groups", "held", "host"),
+    *("incomplete", "json", "media_type", "memory", "method", "missing_parameter", "parameter", "rollouts", "steps"),
+    *("text", "token", "total", "type", "unknown_field", "unknown_parameter", "value", "workers"),
+)
+GROUP_ERRORS: Final = ("missing_entropy", "missing_input", "shape", "text", "value")
+CODES: Final = (200, 400, 401, 403, 408, 409, 413, 415, 422, 500, 503, 504)
 
 
 class Metrics:
@@ -77,6 +94,11 @@ class Metrics:
             ["event"],
             registry=r,
         )
+        known = ((self.warnings, EVENTS), (self.rejected, REASONS), (self.group_errors, GROUP_ERRORS))
+        fates = ((self.join_fates, ("scored", "recalled", "neutral")), (self.join_addresses, ("run", "group")))
+        for counter, values in (*known, *fates, (self.join_groups, ("full", "deadline", "patience", "expired"))):
+            for value in values:
+                counter.labels(value)
         Gauge("dare_build_info", "Always 1", ["version"], registry=r).labels(__version__).set(1)
 
     def observe_groups(self, reply: Reply) -> None:

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from itertools import product
 from typing import Any
 
 from prometheus_client import Counter, Histogram
@@ -16,7 +17,7 @@ from dare_reward import DareError, __version__
 from .auth import Hosts
 from .body import Disconnected
 from .log import logger
-from .metrics import Metrics
+from .metrics import CODES, Metrics
 from .problems import RefusalError, from_error, from_validation, request_id, response
 
 __all__ = ["Observe"]
@@ -43,6 +44,8 @@ class Observe:
         self.metrics = metrics
         self.routes = routes
         self._counters: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        for route, code in product((*sorted(routes), "other"), CODES):
+            metrics.requests.labels(route, code)
 
     def count(self, route: str, status: int, seconds: float) -> None:
         """Looking up a metric by its labels costs more than counting does."""

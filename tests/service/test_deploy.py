@@ -18,6 +18,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from dare_service.keeper.link import CLOSING
+from dare_service.metrics import EVENTS
 from dare_service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -277,7 +278,7 @@ def test_alerts_and_panels_use_metrics_and_labels_that_the_service_exports(name,
     assert metrics
     assert metrics <= set(exported)
     labels = {label for inner in re.findall(r"by \(([^)]*)\)", expression) for label in re.split(r",\s*", inner)}
-    labels |= set(re.findall(r"\{(\w+)=", expression))
+    labels |= set(re.findall(r"\bdare_\w+\{(\w+)=", expression))
     for metric in metrics:
         assert labels <= exported[metric], f"{metric} has {sorted(exported[metric])}"
 
@@ -307,6 +308,75 @@ def test_every_metric_is_in_a_panel(exported):
 def test_prometheus_reads_the_alerts():
     done = subprocess.run(["promtool", "check", "rules", str(DEPLOY / "prometheus-alerts.yml")], capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+UP = 'up{job="dare-reward",instance="%s"}'
+# The series of each alert's cause as it happens once, after half an hour at what the service exports from its start.
+CAUSES = {
+    "DareRewardDown": [(UP % "b", "1x30 0x30")],
+    "DareServerErrors": [('dare_requests_total{route="/reward",code="500"}', "0x30 1x30")],
+    "DareRequestsRefused": [('dare_rejected_total{reason="token"}', "0x30 15x30")],
+    "DareGroupsNotScored": [('dare_group_errors_total{code="missing_entropy"}', "0x30 3x30")],
+    "DareGroupsCloseEarly": [('dare_join_early_total{fate="neutral"}', "0x30 4x30")],
+    "DareJoinMemory": [('dare_join_bytes{route="openrlhf"}', "0x30 240000000x30")],
+    "DareBodiesInFlight": [("dare_inflight_bytes", "0x30 500000000x30")],
+    "DareWarnings": [('dare_warnings_total{event="prompt_repeated"}', "0x30 1x30")],
+    "DareMajorityCollapse": [("dare_majority_ratio_sum", "0+99x60"), ("dare_majority_ratio_count", "0+100x60")],
+}
+HEALTHY = {
+    "dare_build_info": "1x60",
+    UP % "a": "1x60",
+    UP % "b": "1x60",
+    'dare_requests_total{route="/reward",code="200"}': "0+60x60",
+    "dare_majority_ratio_sum": "0+60x60",
+    "dare_majority_ratio_count": "0+100x60",
+    **{series: "0x60" for (series, _), *_ in CAUSES.values() if not series.startswith(("up", "dare_majority"))},
+}
+
+
+@needs["promtool"]
+def test_each_alert_fires_on_its_cause_and_none_on_an_hour_of_healthy_traffic(tmp_path, exported):
+    rules = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
+    assert {r["alert"] for r in rules} == set(CAUSES)
+    minutes = [f"{m}m" for m in range(5, 60, 5)]
+    cases = []
+    for cause in (None, *CAUSES):
+        series = HEALTHY | dict(CAUSES.get(cause, []))
+        quiet = [{"eval_time": m, "alertname": a, "exp_alerts": []} for m in minutes for a in CAUSES if a != cause]
+        fires = [{"expr": f'sum(max_over_time(ALERTS{{alertname="{cause}",alertstate="firing"}}[1h]) > bool 0) > bool 0',
+                  "eval_time": "60m", "exp_samples": [{"labels": "{}", "value": 1}]}] if cause else []  # fmt: skip
+        cases.append(
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "alert_rule_test": quiet,
+                "promql_expr_test": fires,
+            }
+        )
+    (tmp_path / "tests.yml").write_text(
+        yaml.safe_dump(
+            {"rule_files": [str(DEPLOY / "prometheus-alerts.yml")], "evaluation_interval": "1m", "tests": cases}
+        )
+    )
+    done = subprocess.run(["promtool", "test", "rules", str(tmp_path / "tests.yml")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_series_of_what_happens_once_are_exported_from_the_start(make_service):
+    text = make_service().get("/metrics").text
+    for series, _ in (cause for causes in CAUSES.values() for cause in causes):
+        name, _, labels = series.rstrip("}").partition("{")
+        if name.startswith("dare_") and labels:
+            pairs = set(labels.split(","))
+            lines = [x for x in text.splitlines() if x.startswith(name + "{")]
+            assert any(pairs <= set(x.partition("{")[2].partition("}")[0].split(",")) for x in lines), series
+
+
+def test_every_warning_event_is_known_before_it_happens():
+    source = "".join(f.read_text() for f in (ROOT / "service").rglob("*.py"))
+    found = set(re.findall(r"\bwarn\(\s*(?:[\w.]+|\"\"),\s*\"(\w+)\"", source))
+    assert len(found) > 5
+    assert found <= set(EVENTS)
 
 
 def test_the_alerts_thresholds_are_below_the_limits_they_warn_of():
