@@ -12,13 +12,13 @@ __all__ = ["endorsed"]
 MOST = 64
 
 _ENDORSED = pattern(
-    r"(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?<=ption \()[a-z](?=\)))(?P<close>\))?[*_]*+[.:]?+"
-    r"(?:\s\([^()\n]{1,80}\),?+)?+"
+    r"(?P<named>\b(?:[Oo]ption|[Cc]hoice)\s)?+(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?<=ption \()[a-z](?=\)))"
+    r"(?P<close>\))?[*_]*+[.:]?+(?:\s\([^()\n]{1,80}\),?+)?+"
     r"\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
     r"(?:(?:therefore|thus|clearly|the|indeed|also|hence|a|to be|single|only|most)\s)*+"
-    r"(?:correct|right|best|better|closest(?! to)|answer|(?<=most )(?:appropriate|likely|plausible|suitable|accurate"
-    r"|reasonable|probable|logical))\b(?![ -](?:approach|way|method|side|hand|angle|formula|direction|if|when"
-    r"|except)\b)"
+    r"(?:correct|right|best|better|(?:(?<=the )closest|closest(?! to))|answer"
+    r"|(?<=most )(?:appropriate|likely|plausible|suitable|accurate|reasonable|probable|logical))\b"
+    r"(?![ -](?:if|when|except)\b)(?(named)|(?![ -](?:approach|way|method|side|hand|angle|formula|direction)\b))"
 )
 _NOT_ALONE = pattern(
     r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z"
