@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -18,7 +19,7 @@ from .auth import Hosts
 from .body import Disconnected
 from .log import logger
 from .metrics import CODES, Metrics
-from .problems import RefusalError, from_error, from_validation, request_id, response
+from .problems import RefusalError, from_error, from_validation, response
 
 __all__ = ["Observe"]
 
@@ -136,4 +137,4 @@ def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and REQUEST_ID.fullmatch(value.decode("latin-1")):
             return str(value.decode("latin-1"))
-    return request_id()
+    return f"{random.getrandbits(64):016x}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ __all__ = [
     "RefusalError",
     "from_error",
     "from_validation",
-    "request_id",
     "response",
     "stopping",
 ]
@@ -96,11 +94,6 @@ def response(
     if errors:
         body["errors"] = list(errors)
     return Response(json.dumps(body), status, headers, MEDIA_TYPE)
-
-
-def request_id() -> str:
-    """A new one."""
-    return f"{random.getrandbits(64):016x}"
 
 
 def _entry(loc: Sequence[str | int], code: str, message: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ waited for, as otherwise there would be none to judge by.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from .joins.delivery.receipts import EXTENSION
 from .joins.delivery.tcp import ESTABLISHED, acknowledged, state
-from .problems import request_id, response
+from .problems import response
 from .settings import Settings
 
 __all__ = ["BoundedConnection", "Connection", "Receipt"]
@@ -186,7 +187,7 @@ class BoundedConnection(Connection):
         self._head_arrived()
         if self.transport.is_closing():
             return
-        name = request_id()
+        name = f"{random.getrandbits(64):016x}"
         reply = response(status, detail, request_id=name, headers={"Connection": "close", "X-Request-Id": name})
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}".encode()]
         lines += [name + b": " + value for name, value in reply.raw_headers]
