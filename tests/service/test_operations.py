@@ -124,7 +124,7 @@ def test_the_log_has_one_line_a_request_and_no_body(make_service, caplog):
     assert records[0].fields["run"] == "exp7"
     assert records[0].fields["step"] == 3
     assert records[0].fields["rollouts"] == 1
-    assert records[1].fields["refused"] == "greater_than_equal"
+    assert records[1].fields["refused"] == "value"
     assert secret not in str([r.__dict__ for r in records])
     assert "hush" not in str([r.__dict__ for r in records])
 
@@ -135,7 +135,7 @@ def test_a_bug_is_a_500_without_a_trace(make_service, monkeypatch):
     def broken(*_, **__):
         raise ZeroDivisionError("inner secret")
 
-    monkeypatch.setattr("dare_service.reward_request.scored", broken)
+    monkeypatch.setattr("dare_service.reward_request.score", broken)
     response = service.post(GOOD)
     assert response.status_code == 500
     assert "secret" not in response.text

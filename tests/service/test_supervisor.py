@@ -172,7 +172,8 @@ def lines(path):
 def wait_for(condition):
     end = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < end
+        if time.monotonic() > end:
+            raise TimeoutError
         time.sleep(0.02)
 
 

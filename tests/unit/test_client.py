@@ -1202,7 +1202,7 @@ def test_groups_with_a_method_of_their_own_are_pinned_one_by_one():
         assert len(c._pins) == 4
         renamed = c.reward(step({}, {"method": "majority"}), method="majority_vote")
         assert [g.rewards for g in renamed.groups] == [(1.0, 1.0, 0.0, 0.0)] * 2
-        with pytest.raises(RefusedError, match="params"):
+        with pytest.raises(RequestError, match="params"):
             c.reward(step({}, {}, {"params": "tie=all"}), method="ttrl")
 
 

@@ -59,7 +59,7 @@ async def test_two_thousand_waiters(live, until):
     assert not any(t.done() for t in tasks)
     last.set()
     replies = await asyncio.gather(*tasks)
-    assert {r["extra_logs"]["members"][0] for r in replies} == {64.0}
+    assert {r["extra_logs"]["votes"][0] for r in replies} == {64.0}
     assert service.state.openrlhf.join.waiting == 0
     async with asyncio.timeout(60):
         while not all(s.delivered for g in list(service.state.openrlhf.join.groups) for s in g.slots):  # noqa: ASYNC110
@@ -72,7 +72,7 @@ async def test_eight_prompts_of_sixty_four_with_duplicates(live):
     names = ["same", "same", *"abcdef"]
     texts = [body(i % 3, f"{name}\n") for name in names for i in range(64)]
     replies = await asyncio.gather(*(client(url, t, start=(i * 31 % 512) / 1024) for i, t in enumerate(texts)))
-    assert Counter(r["extra_logs"]["members"][0] for r in replies) == {64.0: 512}
+    assert Counter(r["extra_logs"]["votes"][0] for r in replies) == {64.0: 512}
     assert {r["extra_logs"]["partial"][0] for r in replies} == {0.0}
 
 
@@ -88,15 +88,15 @@ async def test_broken_connections_keep_their_votes(live, until):
     await asyncio.sleep(0.2)
     assert not any(t.done() for t in tasks), "a vote was counted twice"
     replies = [await client(url, body(2)), *(await asyncio.gather(*tasks))]
-    assert [r["extra_logs"]["members"][0] for r in replies] == [4.0] * 4
+    assert [r["extra_logs"]["votes"][0] for r in replies] == [4.0] * 4
 
 
 async def test_a_reward_waits_for_a_client_whose_connection_broke(live, until):
     service = live()
     url = f"{service.url}/reward?group_size=2&run=r"
     await post(url, body(1), drop=until(lambda: service.state.openrlhf.join.waiting == 1))
-    assert (await client(url, body(2)))["extra_logs"]["members"] == [2.0]
-    assert (await asyncio.wait_for(client(url, body(1)), 60))["extra_logs"]["members"] == [2.0]
+    assert (await client(url, body(2)))["extra_logs"]["votes"] == [2.0]
+    assert (await asyncio.wait_for(client(url, body(1)), 60))["extra_logs"]["votes"] == [2.0]
 
 
 async def relay(url: str, losses: int) -> tuple[asyncio.Server, str]:
@@ -153,7 +153,7 @@ async def test_a_reply_that_is_lost_on_its_way_is_given_again(live, lost, by):
         tries = (client(through if i in lost else url, t, gap=0.1) for i, t in enumerate(texts))
         replies = await asyncio.wait_for(asyncio.gather(*tries), 10)
         server.close()
-    found = [(r["rewards"][0], r["extra_logs"]["members"][0], r["extra_logs"]["neutral"][0]) for r in replies]
+    found = [(r["rewards"][0], r["extra_logs"]["votes"][0], r["extra_logs"]["neutral"][0]) for r in replies]
     assert found == [(0.774993896484375, 4.0, 0.0)] * 3 + [(0.3249969482421875, 4.0, 0.0)]
 
 
@@ -167,7 +167,7 @@ async def test_a_leftover_after_a_kill_is_neutral_and_says_so(live):
     just_started(service)
     reply = await client(f"{service.url}/reward?group_size=4&run=r", body(5))
     told = reply["extra_logs"]
-    assert (reply["rewards"], told["neutral"], told["partial"], told["members"]) == ([0.0], [1.0], [1.0], [1.0])
+    assert (reply["rewards"], told["neutral"], told["partial"], told["votes"]) == ([0.0], [1.0], [1.0], [1.0])
 
 
 async def test_a_retry_beside_its_open_first_try_leaves_no_sibling_scored_alone(live):
@@ -224,7 +224,7 @@ async def test_small_storms_across_the_filling_of_groups(live):
             )
         ]
         assert [r["rewards"][0] for r in replies] == wanted
-        assert {r["extra_logs"]["members"][0] for r in replies} == {8.0}
+        assert {r["extra_logs"]["votes"][0] for r in replies} == {8.0}
 
 
 async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer_than_the_deadline(live):
@@ -234,7 +234,7 @@ async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer
     lost = asyncio.ensure_future(post(url, body(9), drop=asyncio.sleep(0.5)))
     replies = await asyncio.gather(*(client(url, body(a), gap=0.01) for a in (1, 1, 2)))
     await lost
-    assert [r["extra_logs"]["members"][0] for r in replies] == [3.0] * 3
+    assert [r["extra_logs"]["votes"][0] for r in replies] == [3.0] * 3
     assert [r["extra_logs"]["partial"][0] for r in replies] == [1.0] * 3
 
 

@@ -76,7 +76,7 @@ def test_the_adapters_take_it_from_their_address(tmp_path, monkeypatch):
         f"http://127.0.0.1:9?run=exp1&run_log={tmp_path}&run_log_texts=texts&fallback=local&retries=0&timeout=1"
     )
     assert scorer.run == "exp1"
-    assert dict(scorer.options)["run_log"] == str(tmp_path)
+    assert dict(scorer.client)["run_log"] == str(tmp_path)
     scorer.score(GROUPS, step=2)
     (line,) = lines(tmp_path, frozenset({"texts"}))
     assert (line["run"], line["step"], line["texts"]) == ("exp1", 2, ["\\boxed{1}", None])
