@@ -387,7 +387,8 @@ async def metrics(request: Request) -> Response:
 
 async def _no_route(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    detail = "no such route; GET /docs lists them" if status == 404 else "method not allowed"
+    problem = "no such route" if status == 404 else "method not allowed"
+    detail = f"{problem}: rewards are at POST /reward, without a slash at the end; GET /docs lists all routes"
     return response(
         status, detail, request_id=request.scope["state"]["request_id"], headers=getattr(error, "headers", None)
     )

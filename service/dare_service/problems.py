@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from dare_reward.errors import DareError, RequestError, path
 
 __all__ = [
     "MAX_ERRORS",
+    "REASON",
     "STOPPING",
     "TITLES",
     "RefusalError",
@@ -25,6 +29,8 @@ __all__ = [
 MAX_ERRORS = 10
 STOPPING = "the service is stopping; try again in a second"
 MEDIA_TYPE = "application/problem+json"
+MAX_REASON = 200
+REASON = "dare.reason"  # the extension of a server that can write a reason phrase
 TITLES = {
     400: "The body is not JSON or not a frame",
     401: "Not authorised",
@@ -74,6 +80,17 @@ def from_validation(error: ValidationError) -> tuple[int, str, Sequence[dict[str
     return status, f"{entries[0]['loc']}: {entries[0]['message']}", entries
 
 
+class _Problem(Response):
+    """A problem document. Its sentence is the reason phrase too: OpenRLHF's clients log that, and read no body."""
+
+    reason = b""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if server := scope.get("extensions", {}).get(REASON):
+            server.phrase(self.reason)
+        await super().__call__(scope, receive, send)
+
+
 def response(
     status: int,
     detail: str,
@@ -93,7 +110,17 @@ def response(
         body["instance"] = request_id
     if errors:
         body["errors"] = list(errors)
-    return Response(json.dumps(body), status, headers, MEDIA_TYPE)
+    problem = _Problem(json.dumps(body), status, headers, MEDIA_TYPE)
+    problem.reason = _reason(detail)
+    return problem
+
+
+def _reason(detail: str) -> bytes:
+    """One line of printable ASCII, cut between words; a token that stands in the wrong place of a URL is left out."""
+    line = re.sub(r"[^ -~]", "?", " ".join(detail[: 4 * MAX_REASON].split()))
+    line = re.sub(r"(?i)(token(=|%3d))\S+", r"\1...", line)
+    words = textwrap.shorten(line, MAX_REASON, placeholder=" ...", break_long_words=False, break_on_hyphens=False)
+    return words.encode()
 
 
 def _entry(loc: Sequence[str | int], code: str, message: str) -> dict[str, Any]:

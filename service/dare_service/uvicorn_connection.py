@@ -1,8 +1,8 @@
 """uvicorn's HTTP connection from inside: the one module that knows how uvicorn's protocol works.
 
-`Connection` leaves the receipt of each request in its scope (`joins/delivery/receipts.py`); `BoundedConnection` also
-bounds a request's head. A request with `Connection: close` is answered and half closed, and the client's own end is
-waited for, as otherwise there would be none to judge by.
+`Connection` leaves the receipt of each request in its scope (`joins/delivery/receipts.py`), which also takes an error's
+reason phrase (`problems.py`); `BoundedConnection` also bounds a request's head. A request with `Connection: close` is
+answered and half closed, and the client's own end is waited for, as otherwise there would be none to judge by.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from .joins.delivery.receipts import EXTENSION
 from .joins.delivery.tcp import ESTABLISHED, acknowledged, state
-from .problems import response
+from .problems import REASON, response
 from .settings import Settings
 
 __all__ = ["BoundedConnection", "Connection", "Receipt"]
@@ -47,6 +47,10 @@ class Receipt:
         if not self._cycle.keep_alive:
             self._cycle.transport = _HalfClosing(self._connection)  # type: ignore[assignment]
 
+    def phrase(self, reason: bytes) -> None:
+        """Write `reason`, printable ASCII, into the status line: uvicorn writes the standard's phrases only."""
+        self._cycle.transport = _Phrased(self._cycle, reason)  # type: ignore[assignment]
+
     @property
     def answered(self) -> bool:
         """The whole reply was written."""
@@ -74,7 +78,8 @@ class Connection(HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
-            extensions: dict[str, Any] = {EXTENSION: Receipt(self, self.cycle)}
+            receipt = Receipt(self, self.cycle)
+            extensions: dict[str, Any] = {EXTENSION: receipt, REASON: receipt}
             self.scope["extensions"] = extensions
 
     def data_received(self, data: bytes) -> None:
@@ -99,7 +104,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         if self.cycle is not None:  # no circle of references: collections are rare
             self.cycle.transport = self.transport
-            self.scope.get("extensions", {}).pop(EXTENSION, None)
+            self.scope.get("extensions", {}).clear()
 
     def _settle(self, *, delivered: bool, of: Sequence[Receipt]) -> None:
         self.watched = [r for r in self.watched if r not in of]
@@ -123,6 +128,23 @@ class _HalfClosing:
         self._connection.half_closed = True
         if not self._transport.is_closing():
             self._transport.write_eof()
+
+
+class _Phrased:
+    """The transport of a reply until its head is written."""
+
+    def __init__(self, cycle: RequestResponseCycle, reason: bytes) -> None:
+        self._cycle = cycle
+        self._transport = cycle.transport
+        self._reason = reason
+        self.is_closing = cycle.transport.is_closing
+        self.close = cycle.transport.close
+
+    def write(self, head: bytes) -> None:
+        self._cycle.transport = self._transport
+        line, end, fields = head.partition(b"\r\n")
+        version, status, _ = line.split(b" ", 2)
+        self._transport.write(b" ".join((version, status, self._reason)) + end + fields)
 
 
 class BoundedConnection(Connection):

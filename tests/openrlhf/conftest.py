@@ -27,6 +27,7 @@ import uvicorn
 
 from dare_service.app import create_app
 from dare_service.settings import Settings
+from dare_service.uvicorn_connection import Connection
 
 HEAVY = (
     "ray",
@@ -170,7 +171,7 @@ class Live:
         self.app = create_app(self.settings)
         listener = socket.create_server(("127.0.0.1", self.port), backlog=4096)
         self.port = listener.getsockname()[1]
-        config = uvicorn.Config(self.app, http="httptools", log_config=None, access_log=False, lifespan="off")
+        config = uvicorn.Config(self.app, http=Connection, log_config=None, access_log=False, lifespan="off")
         self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=lambda: asyncio.run(self.server.serve(sockets=[listener])))
         self.thread.start()

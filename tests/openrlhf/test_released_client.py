@@ -171,6 +171,25 @@ async def test_a_broken_connection_does_not_vote_twice(live, step):
     assert {r["extra_logs"]["votes"][0] for r in responses} == {8.0}
 
 
+MISTAKES = {  # in the URL, and what the log then says
+    "/reward?token=hush&run=r": "message='query.group_size: add group_size, the value of --rollout.n_samples_per_prompt",
+    "/reward?token=hush&group_size=8": "message='query.run: add &run=NAME to the URL",
+    "/reward?token=hush&group_size=8&run=r&alhpa=0.1": "unknown parameter 'alhpa' of the URL. Did you mean alpha",
+    "/reward?token=wrong&group_size=8&run=r": "the token is wrong: it is not the service's DARE_TOKEN",
+    "/reward/?token=hush&group_size=8&run=r": "rewards are at POST /reward, without a slash at the end",
+}
+
+
+async def test_the_training_log_says_what_is_wrong(live, release, execute, monkeypatch):
+    address, lines = live(token="hush").url.removesuffix("/reward"), []
+    monkeypatch.setattr(release.agent, "logger", types.SimpleNamespace(info=lines.append))
+    executors = [release.agent.SingleTurnAgentExecutor([address + mistake]) for mistake in MISTAKES]
+    calls = (execute(executor, "p\n", "", lambda _: ("\\boxed{1}", 0.0)) for executor in executors)
+    await asyncio.gather(*calls, return_exceptions=True)  # releases differ in what they make of a lost reward
+    tries = [line for line in lines if line.startswith("Request error, please check: ")]
+    assert [sum(sentence in line for line in tries) for sentence in MISTAKES.values()] == [5] * len(MISTAKES), lines
+
+
 async def test_a_lost_member_leaves_its_siblings_a_reward(live, release, execute):
     service = live()
     calls = iter(range(8))

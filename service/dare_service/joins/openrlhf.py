@@ -306,7 +306,7 @@ def _weight(member: Member) -> int:
 
 
 class _Told:
-    """Refusals are told to our log too: the client logs no more than their status."""
+    """Refusals are told to our log too: the client logs no more than their reason phrase, which a proxy may drop."""
 
     __slots__ = ("_address", "_runs")
 
@@ -340,8 +340,8 @@ def _group_size(request: Request, config: Configuration) -> int:
         return config.group_size
     paste = pasteable(address(request), query_string(request), token="token" in request.scope["state"])
     raise RequestError(
-        "the rollouts of a prompt come one by one, and their number is unknown: add group_size, the value of "
-        f"--rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt). For 8 the flag is "
+        "add group_size, the value of --rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt): the "
+        "rollouts of a prompt come one by one, and their number is unknown. For 8 the flag is "
         f"--reward.remote_url '{paste}' (before 0.10.2: --remote_rm_url)",
         loc=("query", "group_size"),
         code="missing_parameter",
