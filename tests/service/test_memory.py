@@ -4,6 +4,7 @@ Each body is scored in a process of its own, a fork of one that has loaded every
 compared with that before. As a script this prints the figures: python tests/service/test_memory.py all
 """
 
+import importlib
 import json
 import os
 import resource
@@ -181,7 +182,8 @@ def test_what_is_refused_says_the_figure_and_the_parameter(service):
 def main(names):
     scorer = RequestScorer.of(Settings(), RunRecorder(Settings(), None))
     kind = form({"content-type": "application/json"}, Settings())
-    for method in methods():  # loads what is loaded once
+    importlib.import_module("scipy.optimize")  # as is what the methods load at their first use
+    for method in methods():
         asked = dict(pair.split("=") for pair in asked_for(method).split("&"))
         work(
             scorer,

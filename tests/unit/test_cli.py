@@ -526,7 +526,7 @@ def test_commands_of_users_and_authors_stand_apart(capsys):
     users, authors = out.split("For authors of methods and studies:")
     for command in ("score", "compare", "explain", "preflight", "serve", "train", "doctor", "data"):
         assert f"  {command} " in users
-    for command in ("analyse", "evaluate"):
+    for command in ("evaluate",):
         assert f"  {command} " in authors
 
 

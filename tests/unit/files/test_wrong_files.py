@@ -136,7 +136,7 @@ def test_there_are_sixty():
     assert len({name for name, _, _ in WRONG}) == len(WRONG)
 
 
-READERS = ("score", "convert", "analyse", "compare", "calibrate", "explain")
+READERS = ("score", "convert", "compare", "calibrate", "explain")
 
 
 @pytest.mark.parametrize("command", sorted(set(READERS) - {"calibrate"}))

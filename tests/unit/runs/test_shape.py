@@ -65,13 +65,11 @@ FIT = [
 ]
 COMMANDS = [
     ["report", "-o", "r.html", "--force"],
-    ["plot", "-o", "f.svg", "--force"],
     ["calibrate"],
     ["preflight"],
     ["explain"],
     ["compare", "--methods", "ttrl,empo"],
     ["score", "--method", "ttrl"],
-    ["analyse"],
     ["convert", "--out", "c.jsonl", "--force"],
 ]
 
