@@ -1,0 +1,90 @@
+"""Which prompts are worth a label: ranked from answers and entropies alone, before anybody has labelled one.
+
+With n(y) the votes of an answer, u(y) its mean entropy and p(y) = n(y) / sum n the votes as probabilities, under which
+E and Var are taken:
+
+    information   Var ln(u(y) + eps)       what a label says about the exponent b of n / (u + eps)^b at b = 0: the
+                                           variance of the score d/db ln p_b(y*), up to its sign
+    contested     p of the second answer   where the two leading answers hold half of the votes or more, else 0: here a
+                                           label, as a reward, can turn a prompt
+    direction     Q = sum U^2 / sum V      over labelled groups with right and wrong answers, U = E ln(u + eps) less the
+                                           same mean over the right answers, V their information. Above 1 where entropy
+                                           is informative, in one direction or in several: compare it with its value
+                                           under permuted kinds, as votes that are not calibrated move it too
+
+A group without two distinct answers has no information and is not contested. `tests/golden/labels.json` holds values of
+another implementation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..groups import Groups
+from ..segments import Bools, Floats
+from .labels import known_groups, right_answers
+
+__all__ = ["EPS", "Direction", "contested", "direction", "information", "most"]
+
+EPS = 0.05  # of the weight, as in `calibrated_vote`
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Direction:
+    """Of each group: U and V, NaN unless its right answer is known and it has wrong ones too; `q`, NaN without any."""
+
+    score_P: Floats
+    variance_P: Floats
+
+    @property
+    def q(self) -> float:
+        known_P = ~np.isnan(self.score_P)
+        total = float(self.variance_P[known_P].sum())
+        return float((self.score_P[known_P] ** 2).sum()) / total if total else float("nan")
+
+
+def information(groups: Groups, *, eps: float = EPS) -> Floats:
+    """Var ln(u(y) + eps) under the votes, of each group, nats squared; NaN where an answered rollout lacks an entropy."""
+    share_A, log_A = _shares(groups), _log_uncertainty(groups, eps)
+    mean_P = groups.sum_by_group(share_A * log_A)
+    variance_P = groups.sum_by_group(share_A * (log_A - mean_P[groups.group_A]) ** 2)
+    return np.where(groups.support_P > 1, variance_P, 0.0)
+
+
+def contested(groups: Groups) -> Floats:
+    """The second answer's share of the votes where the first two hold at least half of them, else 0."""
+    order = np.lexsort((-groups.votes_A, groups.group_A))
+    place_A = np.empty(len(order), np.int64)
+    place_A[order] = np.arange(len(order)) - (np.cumsum(groups.support_P) - groups.support_P)[groups.group_A]
+    first_P, second_P = (groups.sum_by_group(_shares(groups) * (place_A == k)) for k in (0, 1))
+    return np.where(first_P + second_P >= 0.5, second_P, 0.0)
+
+
+def direction(groups: Groups, correct_R: Floats, *, eps: float = EPS) -> Direction:
+    """U and V of each labelled group. `correct_R`: 1 right, 0 wrong, NaN unknown, per rollout."""
+    log_A, share_A = _log_uncertainty(groups, eps), _shares(groups)
+    right_A = share_A * (right_answers(groups, correct_R) > 0.5)
+    share_P = groups.sum_by_group(right_A)
+    mixed_P = known_groups(groups, correct_R) & (share_P > 0) & (groups.sum_by_group(share_A - right_A) > 0)
+    right_P = groups.sum_by_group(right_A * log_A) / np.where(mixed_P, share_P, 1.0)
+    score_P = groups.sum_by_group(share_A * log_A) - right_P
+    return Direction(np.where(mixed_P, score_P, np.nan), np.where(mixed_P, information(groups, eps=eps), np.nan))
+
+
+def most(worth_P: Floats, count: int) -> Bools:
+    """The `count` groups that are worth most, the first of equals first; fewer where fewer are worth more than 0."""
+    order = np.argsort(-np.nan_to_num(worth_P), kind="stable")[:count]
+    chosen_P = np.zeros(len(worth_P), bool)
+    chosen_P[order] = np.nan_to_num(worth_P)[order] > 0
+    return chosen_P
+
+
+def _shares(groups: Groups) -> Floats:
+    return groups.votes_A / np.maximum(groups.sum_by_group(groups.votes_A), 1)[groups.group_A]
+
+
+def _log_uncertainty(groups: Groups, eps: float) -> Floats:
+    """ln(u(y) + eps), NaN where a rollout of the answer lacks an entropy."""
+    return np.log(groups.sum_by_answer(groups.column("mean_entropy")) / np.maximum(groups.votes_A, 1) + eps)
