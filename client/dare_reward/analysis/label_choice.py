@@ -46,7 +46,7 @@ class Direction:
 
 
 def information(groups: Groups, *, eps: float = EPS) -> Floats:
-    """Var ln(u(y) + eps) under the votes, of each group, nats squared; NaN where an answered rollout lacks an entropy."""
+    """Var ln(u(y) + eps) under the votes, of each group, nats^2; NaN where an answered rollout lacks an entropy."""
     share_A, log_A = _shares(groups), _log_uncertainty(groups, eps)
     mean_P = groups.sum_by_group(share_A * log_A)
     variance_P = groups.sum_by_group(share_A * (log_A - mean_P[groups.group_A]) ** 2)
