@@ -196,8 +196,6 @@ def test_an_alarm_that_breaks_ends_no_training(monkeypatch):
 
 
 def test_who_cannot_stop_says_so(monkeypatch):
-    with pytest.raises(ConfigError, match="neither warns nor stops"):
-        common.Scorer.of("http://h", on_collapse="stop").cannot_stop("slime")
     with pytest.raises(dare_reward.RequestError, match="on_collapse must be one of off, warn, stop"):
         common.Scorer.of("http://h", on_collapse="yes")
     with pytest.raises(ConfigError, match="on_collapse must be one of off, warn"):

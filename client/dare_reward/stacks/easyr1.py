@@ -49,9 +49,7 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> li
 
 @cache
 def _scorer(url: str, **settings: Any) -> Scorer:
-    scorer = (
-        Scorer.of(url, **settings).certain("EasyR1").rewards_only("EasyR1").every_token("EasyR1").cannot_stop("EasyR1")
-    )
+    scorer = Scorer.of(url, **settings).within("EasyR1", lacks={"gaps", "masks", "end"}, takes={"settled"})
     # EasyR1's default, and no setting of it leaves the division out. A reward function is not told the estimator.
     scorer.check_scale("EasyR1's grpo", divides=True, remedy="choose another method, such as ttrl, or another stack")
     return scorer

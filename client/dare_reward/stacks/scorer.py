@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from urllib.parse import parse_qsl, urlunsplit
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -61,6 +63,8 @@ __all__ = [
 ]
 
 JSON = Mapping[str, Any]
+# What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training.
+Ability = Literal["gaps", "masks", "end"]
 Rewards = list[list[float | None]]
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 
@@ -90,10 +94,13 @@ class Scorer:
     kind: Kind = "math"
 
     @classmethod
-    def of(cls, url: str, **settings: Any) -> Scorer:
-        """`url` with settings in its query, or as keywords, which win: of ADAPTER, and the method's parameters."""
+    def of(cls, url: str, *, defaults: Mapping[str, Any] = MappingProxyType({}), **settings: Any) -> Scorer:
+        """`url` with settings in its query, or as keywords, which win: of ADAPTER, and the method's parameters.
+
+        `defaults` are those of a stack, where they are others than ADAPTER's.
+        """
         parts = split_address(url)
-        texts = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
+        texts = {**defaults, **dict(parse_qsl(parts.query, keep_blank_values=True)), **settings}
         if "spans" in texts:
             raise RequestError(
                 "an adapter returns no spans: train_on=reasoning masks the answers' tokens", code="parameter"
@@ -172,30 +179,25 @@ class Scorer:
             say_once(f"the state of the run is not known: {type(error).__name__}: {error}")
         return watch
 
-    def cannot_stop(self, stack: str) -> Scorer:
-        """This, for a stack whose adapter reaches nothing that ends the training."""
-        if self.on_collapse != "off":
-            raise ConfigError(
-                f"{stack}: this adapter neither warns nor stops: leave out on_collapse, and read the report"
-            )
-        return self
+    def within(
+        self, stack: str, *, lacks: AbstractSet[Ability] = frozenset(), takes: AbstractSet[str] | None = None
+    ) -> Scorer:
+        """This, if no setting asks for what the stack's adapter `lacks`; an error otherwise.
 
-    def certain(self, stack: str) -> Scorer:
-        """This, for a stack that has no way to leave a rollout without a reward."""
-        if self.on_error == "abstain":
+        `takes`: for a stack that computes advantages itself, of every rollout: what it takes beside rewards.
+        """
+        if "gaps" in lacks and self.on_error == "abstain":
             raise RequestError(
                 f"{stack} needs a number for every rollout: on_error is raise or zero, not abstain", code="parameter"
             )
-        return self
-
-    def every_token(self, stack: str) -> Scorer:
-        """This, for a stack whose adapter masks no tokens."""
-        if self.train_on != "all":
+        if "masks" in lacks and self.train_on != "all":
             raise ConfigError(f"{stack}: this adapter masks no tokens: leave out train_on={self.train_on}")
-        return self
-
-    def rewards_only(self, stack: str, *, takes: frozenset[str] = frozenset({"settled"})) -> Scorer:
-        """This, for a stack that makes the advantages itself and trains on every rollout."""
+        if "end" in lacks and self.on_collapse != "off":
+            raise ConfigError(
+                f"{stack}: this adapter neither warns nor stops: leave out on_collapse, and read the report"
+            )
+        if takes is None:
+            return self
         if refused := [name for name, _ in self.update if name not in takes]:
             raise ConfigError(
                 f"{stack} computes advantages itself, of every rollout, from rewards: leave out {', '.join(refused)}"
@@ -300,7 +302,7 @@ def from_environment(stack: str, **defaults: Any) -> Scorer:
             f"{stack}: set DARE_URL to the address of the reward service, such as "
             f"http://127.0.0.1:8000?method=dare{hints}"
         )
-    return Scorer.of(url, **{k: v for k, v in defaults.items() if k not in dict(parse_qsl(urlsplit(url).query))})
+    return Scorer.of(url, defaults=defaults)
 
 
 @cache

@@ -162,7 +162,7 @@ def _whole_url(args: Any) -> str:
 
 @cache
 def _scorer(url: str) -> Scorer:
-    return Scorer.of(url).certain("slime").every_token("slime").cannot_stop("slime")
+    return Scorer.of(url).within("slime", lacks={"gaps", "masks", "end"})
 
 
 def _rollout(sample: Any) -> dict[str, Any]:

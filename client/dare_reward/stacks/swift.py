@@ -26,12 +26,8 @@ class DareORM:
 
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
-        self.scorer: Scorer = (
-            from_environment("ms-swift", on_error="abstain")
-            .rewards_only("ms-swift")
-            .every_token("ms-swift")
-            .cannot_stop("ms-swift")
-        )
+        scorer = from_environment("ms-swift", on_error="abstain")
+        self.scorer: Scorer = scorer.within("ms-swift", lacks={"masks", "end"}, takes={"settled"})
         scaled = getattr(args, "scale_rewards", None)  # ms-swift sets it; None: it did not hand over its arguments
         divides = None if scaled is None else scaled in DIVIDE
         self.scorer.check_scale("ms-swift", divides=divides, remedy="pass --scale_rewards batch (or none)")

@@ -58,7 +58,7 @@ class DareReward:
     ) -> None:  # fmt: skip
         if entropy not in (choices := ("forward", "none")):
             raise RequestError(f"entropy must be one of {', '.join(choices)}, not {entropy!r}", code="parameter")
-        self.scorer = Scorer.of(url, **{"on_error": "abstain", **settings}).rewards_only("TRL", takes=SELECTS)
+        self.scorer = Scorer.of(url, defaults={"on_error": "abstain"}, **settings).within("TRL", takes=SELECTS)
         self.num_generations, self.entropy, self.label = num_generations, entropy, label
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:

@@ -273,7 +273,7 @@ def _load() -> None:
     if os.environ.get("DARE_URL") and "verl" in sys.modules:
         try:
             trained = os.environ.get("DARE_TRAINED")
-            install(from_environment("verl").certain("verl"), int(trained) if trained else None)
+            install(from_environment("verl").within("verl", lacks={"gaps"}), int(trained) if trained else None)
         except (ConfigError, ValueError, ImportError, AttributeError) as error:
             raise SystemExit(f"dare-reward: {error}") from error
 
