@@ -15,7 +15,20 @@ from dare_reward.methods import find
 
 from .sampling import SampledRollout
 
-__all__ = ["ALL_ARMS", "ARMS", "CAMPAIGN", "DEFAULT", "E1B", "E1C", "E1D", "FULL", "Arm", "chosen_params"]
+__all__ = [
+    "ALL_ARMS",
+    "ARMS",
+    "CAMPAIGN",
+    "DEFAULT",
+    "E1B",
+    "E1C",
+    "E1D",
+    "E10",
+    "E10_DOSES",
+    "FULL",
+    "Arm",
+    "chosen_params",
+]
 
 Fields = list[dict[str, Any]]
 Tell = Callable[[Sequence[SampledRollout], Random], Fields]
@@ -55,7 +68,10 @@ class Arm:
     compared    its first step is compared with the vote's on every base, before training
     contender   a label-free method that may pass the bar; the others are controls
     retired     the method has left dare-reward: its results stay, it cannot be run again
-    labels      labelled prompts of the probe split on which the exponent is fitted before the run, with the base
+    labels      labelled prompts on which the exponent is fitted before the run, with the base: the first of the probe
+                split, or, with `choice`, as many of `pool` of them
+    choice      which: random (by the run's seed), information (`analysis.label_choice`), or contested
+    half        they are adapted prompts instead, and half of each step: their true label is the reward
     by_family   each family has an exponent of its own, from its own labelled prompts
     share       of the adapted prompts that it trains on
     supervised  share of the adapted prompts whose true label is the reward, instead of the method's
@@ -78,6 +94,9 @@ class Arm:
     contender: bool = True
     retired: bool = False
     labels: int = 0
+    pool: int = 0
+    choice: str = ""
+    half: bool = False
     by_family: bool = False
     share: float = 1.0
     supervised: float = 0.0
@@ -87,6 +106,11 @@ class Arm:
     waves: str = ""
     train_on: str = "all"
     stages: tuple[str, ...] = ("confirm",)
+
+    @property
+    def fits(self) -> bool:
+        """Its labelled prompts decide its exponent."""
+        return bool(self.labels) and self.method == "calibrated_vote"
 
 
 BOTH: Final = ("confirm", "campaign")
@@ -137,6 +161,11 @@ _DECLARED: Final = (
     Arm(
         "calibrated_by_family", "calibrated_vote", {"exponent": 0.0}, labels=32, by_family=True, stages=("campaign-e4",)
     ),
+    Arm("calibrated_32", "calibrated_vote", labels=32, pool=64, choice="random", stages=("campaign-e10",)),
+    Arm("calibrated_chosen", "calibrated_vote", labels=16, pool=64, choice="information", stages=("campaign-e10",)),
+    Arm("labels_half", "ttrl", labels=32, choice="random", half=True, contender=False, stages=("campaign-e10",)),
+    Arm("both_random", "calibrated_vote", labels=32, choice="random", half=True, stages=("campaign-e10",)),
+    Arm("both_contested", "calibrated_vote", labels=32, choice="contested", half=True, stages=("campaign-e10",)),
 )
 ALL_ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED})
 ARMS: Final[Mapping[str, Arm]] = MappingProxyType({a.name: a for a in _DECLARED if not a.retired})
@@ -147,6 +176,8 @@ CAMPAIGN: Final = tuple(a.name for a in ARMS.values() if "campaign" in a.stages)
 E1B: Final = tuple(a.name for a in ARMS.values() if "campaign-e1b" in a.stages)
 E1C: Final = tuple(a.name for a in ARMS.values() if "campaign-e1c" in a.stages)
 E1D: Final = tuple(a.name for a in ARMS.values() if "campaign-e1d" in a.stages)
+E10: Final = ("ttrl", *(a.name for a in ARMS.values() if "campaign-e10" in a.stages))
+E10_DOSES: Final = ("ttrl", *(name for name in E10 if name.startswith("calibrated_")))
 
 
 def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:
@@ -164,7 +195,7 @@ def chosen_params(arm: Arm, given: Mapping[str, str]) -> dict[str, Any]:
     known = {s.name: s for s in method.specs}
     try:
         values = {n: known[n].parse(text) if n in known else text for n, text in given.items()}
-        method.resolve({**arm.params, **({"exponent": 0.0} if arm.labels else {}), **values})
+        method.resolve({**arm.params, **({"exponent": 0.0} if arm.fits else {}), **values})
     except RequestError as error:
         raise RequestError(f"arm {arm.name}: {error.message}", code=error.code) from None
     return values

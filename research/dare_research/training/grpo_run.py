@@ -159,10 +159,12 @@ def train(
     evaluate: Evaluate = lambda _model, _step: None,
     at: Sequence[int] = (),
     asked: Mapping[str, Mapping[str, Any]] = NOTHING,
+    in_order: bool = False,
 ) -> dict[str, Any]:
     """Train `model` in place; `evaluate(model, step)` is called after the steps in `at`. Returns the run's figures.
 
     `asked`: by prompt, what its group asks for instead of the arm's method and parameters.
+    `in_order`: the problems are those of all steps, one after the other; else they are shuffled and come again.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     import torch
@@ -194,7 +196,7 @@ def train(
             model=model,
             processing_class=tokenizer,
             reward_funcs=reward,
-            args=_config(arm, settings, seed, Path(folder)),
+            args=_config(arm, settings, seed, Path(folder), shuffled=not in_order),
             train_dataset=Dataset.from_list(
                 [{"prompt": p.prompt, "gold": p.answer, ASKED: json.dumps(asked.get(p.prompt, {}))} for p in problems]
             ),
@@ -234,7 +236,7 @@ def _reward(arm: Arm, settings: RunSettings, url: str, seed: int, *, by_prompt: 
     return reward
 
 
-def _config(arm: Arm, settings: RunSettings, seed: int, folder: Path) -> Any:
+def _config(arm: Arm, settings: RunSettings, seed: int, folder: Path, *, shuffled: bool) -> Any:
     from trl import GRPOConfig
 
     return GRPOConfig(
@@ -245,6 +247,7 @@ def _config(arm: Arm, settings: RunSettings, seed: int, folder: Path) -> Any:
         num_generations=settings.trained,
         max_completion_length=LONGEST,
         max_steps=settings.steps,
+        shuffle_dataset=shuffled,
         learning_rate=settings.lr,
         lr_scheduler_type="linear",
         max_grad_norm=1.0,

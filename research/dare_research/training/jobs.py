@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
+import numpy as np
+
 from dare_reward.analysis.calibrate import calibrate
+from dare_reward.analysis.label_choice import contested, direction, information, most
+from dare_reward.groups import Groups
+from dare_reward.segments import Bools, Floats
 
 from .arms import ARMS, Arm
 from .examine import examine, preflights, summary, treatments
-from .families import FAMILIES
-from .grpo_run import train
+from .families import FAMILIES, Exercise
+from .grpo_run import RunSettings, train
 from .kept import kept_file, load_kept
 from .plan import Cell, Design, Exercises, corpus_of, labelled_of, problems_of
 from .pretrain import finish, grow, solved
 
-__all__ = ["EXAMINED", "digest", "grow_base", "load", "make_base", "make_trunk", "run_cell", "saved", "trunk_name"]
+__all__ = [
+    "EXAMINED",
+    "choose",
+    "digest",
+    "grow_base",
+    "half_labelled",
+    "load",
+    "make_base",
+    "make_trunk",
+    "run_cell",
+    "saved",
+    "trunk_name",
+]
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -101,10 +119,14 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     model, tokenizer = load(folder)
     problems = problems_of(design, cell.stage, cell.base)
     arm = ARMS[cell.arm]
-    labelled = labelled_of(design, cell.stage, cell.base, arm.labels) if arm.labels else ()
-    arm, calibration, asked = _calibrated(
-        arm, labelled, problems["adapted"], partial(_fit, design, cell, model, tokenizer)
-    )
+    if arm.choice:
+        arm, calibration, labelled = _chosen(design, cell, problems["adapted"], model, tokenizer)
+        asked = {problems["adapted"][at][1].prompt: {"method": "gt"} for at in labelled}
+    else:
+        first = labelled_of(design, cell.stage, cell.base, arm.labels) if arm.labels else ()
+        arm, calibration, asked = _calibrated(
+            arm, first, problems["adapted"], partial(_fit, design, cell, model, tokenizer)
+        )
     evaluations: list[JSON] = []
 
     def evaluate(model: Any, step: int) -> None:
@@ -123,7 +145,9 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
     figures = train(
         model,
         tokenizer,
-        _spread(adapted, arm.share, least=least),
+        half_labelled(adapted, labelled, cell.settings, seed=cell.seed)
+        if arm.half
+        else _spread(adapted, arm.share, least=least),
         arm,
         cell.settings,
         seed=cell.seed,
@@ -131,10 +155,65 @@ def run_cell(design: Design, cell: Cell, root: Path, url: str) -> list[JSON]:
         evaluate=evaluate,
         at=design.evaluated(cell.settings.steps),
         asked=asked,
+        in_order=arm.half,
     )
     identity = {k: getattr(cell, k) for k in ("id", "stage", "regime", "base", "arm", "seed")}
     begun = {"lr": cell.settings.lr, "weights": digest(folder), **calibration}
     return [{"record": "run", **identity, **begun, **figures, "evaluations": evaluations}]
+
+
+def _chosen(
+    design: Design, cell: Cell, adapted: Exercises, model: Any, tokenizer: Any
+) -> tuple[Arm, JSON, Sequence[int]]:
+    """The arm with the exponent that its chosen prompts say, what the record keeps of that, and which adapted prompts
+    have labels as rewards. Prompts are chosen from rollouts of the base, without labels."""
+    arm = ARMS[cell.arm]
+    pool = adapted if arm.half else labelled_of(design, cell.stage, cell.base, arm.pool)
+    graded = examine(model, tokenizer, pool, each=design.each, seed=CALIBRATED + cell.base)
+    chosen_P = choose(graded.groups, arm, Random(f"labels/{cell.seed}"))
+    labelled = np.flatnonzero(chosen_P).tolist() if arm.half else []
+    if not arm.fits:
+        return arm, {"labelled": labelled}, labelled
+    correct_R = graded.correct_R[chosen_P[graded.groups.group_R]]
+    fit = _figures(graded.groups.take(chosen_P), correct_R)
+    record = {"calibration": fit, "labelled": labelled, "asked": np.flatnonzero(chosen_P).tolist()}
+    return replace(arm, params={**arm.params, "exponent": fit["exponent"]}), record, labelled
+
+
+def choose(groups: Groups, arm: Arm, random: Random) -> Bools:
+    """The prompts that the arm has labels of: `arm.labels` of them, but no more than half, by `arm.choice`."""
+    prompts = len(groups.sizes_P)
+    count = min(arm.labels, prompts // 2)
+    if arm.choice == "random":
+        return np.isin(np.arange(prompts), random.sample(range(prompts), count))
+    worth = {"information": information, "contested": contested}[arm.choice]
+    return most(worth(groups), count)
+
+
+def half_labelled(
+    adapted: Sequence[Exercise], labelled: Sequence[int], settings: RunSettings, *, seed: int
+) -> list[Exercise]:
+    """The prompts of all steps in order: half of each are labelled ones in turn, the others unlabelled ones in turn."""
+    known = {*labelled}
+    parts = ([p for i, p in enumerate(adapted) if (i in known) is side] for side in (True, False))
+    count = settings.prompts // 2
+    takers = [
+        _turns(part, each, Random(f"half/{seed}/{each}"))
+        for part, each in zip(parts, (count, settings.prompts - count), strict=True)
+    ]
+    return [p for _ in range(settings.steps) for taker in takers for p in next(taker)]
+
+
+def _turns(items: Sequence[T], each: int, random: Random) -> Iterator[list[T]]:
+    """`each` of the items at a time, in rounds: all of them before any comes again, and none twice at a time."""
+    left: list[T] = []
+    while True:
+        if len(left) < each:
+            following = [item for item in items if item not in left]
+            random.shuffle(following)
+            left = [*left, *following, *left]
+        yield left[:each]
+        left = left[each:]
 
 
 def _calibrated(
@@ -156,9 +235,14 @@ def _calibrated(
 def _fit(design: Design, cell: Cell, model: Any, tokenizer: Any, labelled: Exercises) -> JSON:
     """What `calibrate` says of labelled prompts, from rollouts of the base."""
     graded = examine(model, tokenizer, labelled, each=design.each, seed=CALIBRATED + cell.base)
-    found = calibrate(graded.groups, graded.correct_R)
+    return _figures(graded.groups, graded.correct_R)
+
+
+def _figures(groups: Groups, correct_R: Floats) -> JSON:
+    found = calibrate(groups, correct_R)
     kept = ("exponent", "fitted", "statistic", "vetoed", "prompts", "mixed")
-    return {"labels": len(labelled), **{name: getattr(found, name) for name in kept}}
+    q = direction(groups, correct_R).q
+    return {"labels": len(groups.sizes_P), **{name: getattr(found, name) for name in kept}, "q": round(q, 6)}
 
 
 def digest(folder: Path) -> str:

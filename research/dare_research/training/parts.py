@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from .arms import CAMPAIGN, E1B, E1C, E1D
+from .arms import CAMPAIGN, E1B, E1C, E1D, E10, E10_DOSES
 from .corpus import REGIMES
 from .plan import DEFAULT, DOSES, HALVES, Cell, cells
 
@@ -29,6 +29,7 @@ class PlannedPart:
     regimes: tuple[str, ...] = REGIMES
     bases: tuple[int, ...] = (0, 1, 2, 3)
     seeds: int = 2
+    first_seed: int = 0
     steps: int = DEFAULT.settings.steps
     lr: float = DEFAULT.settings.lr
     stage: str = STAGE
@@ -40,7 +41,7 @@ class PlannedPart:
             regimes=self.regimes,
             bases=self.bases,
             arms=(*self.arms, *others),
-            seeds=range(self.seeds),
+            seeds=range(self.first_seed, self.first_seed + self.seeds),
             settings=[replace(DEFAULT.settings, steps=self.steps, lr=self.lr)],
         )
 
@@ -63,5 +64,7 @@ PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
         "e5": PlannedPart("campaign-e5", ("ttrl", "dare", "rent", "calibrated_vote"), seeds=1, steps=96),
         "e6": PlannedPart("campaign-e6", ("ttrl", "calibrated_vote", "gt"), regimes=("informative",), stage=HALVES),
         "e7": PlannedPart("campaign-e7", ("ttrl", "dare", "rent"), seeds=1, steps=64, lr=3e-3),
+        "e10": PlannedPart("campaign-e10", E10, first_seed=10),
+        "e10_doses": PlannedPart("campaign-e10", E10_DOSES, regimes=("plain", *DOSES), bases=(200, 300), first_seed=10),
     }
 )

@@ -1,0 +1,72 @@
+"""The arms of E10: which prompts get a label, and what half of each step is."""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dare_research.training.arms import ARMS, E10
+from dare_research.training.corpus import REGIMES
+from dare_research.training.grpo_run import RunSettings
+from dare_research.training.jobs import choose, half_labelled
+from dare_research.training.parts import PARTS
+from dare_research.training.plan import DOSES
+from dare_reward.groups import Groups
+
+SETTINGS = RunSettings()
+
+
+def groups(count=64, seed=0):
+    rng = np.random.default_rng(seed)
+    answers = [[str(x) for x in rng.integers(0, 1 + k % 5, 16)] for k in range(count)]
+    return Groups.of(answers, mean_entropy=[rng.random(16).tolist() for _ in answers])
+
+
+def problems(count):
+    return [SimpleNamespace(prompt=f"p{i}") for i in range(count)]
+
+
+def test_the_runs_are_those_of_the_page():
+    e1, doses = PARTS["e10"], PARTS["e10_doses"]
+    assert len(e1.ids()) == 6 * len(REGIMES) * 4 * 2 == 144
+    assert len(doses.ids()) == 3 * (1 + len(DOSES)) * 2 * 2 == 60
+    assert {cell.seed for part in (e1, doses) for cell in part.cells()} == {10, 11}
+    assert not {*e1.ids()} & {i for name, part in PARTS.items() if name != "e10" for i in part.ids()}
+
+
+@pytest.mark.parametrize("name", [name for name in E10 if ARMS[name].choice])
+def test_as_many_prompts_are_chosen_as_the_arm_has_labels(name):
+    arm = ARMS[name]
+    chosen = choose(groups(2 * arm.labels), arm, Random(1))
+    assert chosen.sum() == arm.labels
+    again = choose(groups(2 * arm.labels), arm, Random(2))
+    assert (chosen == again).all() == (arm.choice != "random")
+
+
+def test_random_labels_are_those_of_the_seed_whatever_the_arm():
+    both, half = (choose(groups(128), ARMS[name], Random("labels/10")) for name in ("both_random", "labels_half"))
+    assert (both == half).all()
+
+
+@pytest.mark.parametrize(("labelled", "others"), [(32, 96), (51, 461), (3, 5)])
+def test_half_of_each_step_are_labelled_prompts_in_turn(labelled, others):
+    adapted, known = problems(labelled + others), set(range(labelled))
+    order = half_labelled(adapted, sorted(known), replace(SETTINGS, prompts=6, steps=40), seed=3)
+    steps = [order[i : i + 6] for i in range(0, len(order), 6)]
+    assert len(steps) == 40
+    for step in steps:
+        names = [p.prompt for p in step]
+        assert len(set(names)) == 6
+        assert sum(int(name[1:]) in known for name in names) == 3
+    for side in (True, False):
+        visits = Counter(p.prompt for p in order if (int(p.prompt[1:]) in known) is side)
+        assert max(visits.values()) - min(visits.values()) <= 1 or len(visits) < (labelled if side else others)
+
+
+def test_the_order_is_the_seeds():
+    adapted = problems(16)
+    one, again, other = (half_labelled(adapted, range(4), SETTINGS, seed=s) for s in (1, 1, 2))
+    assert one == again != other
