@@ -110,6 +110,8 @@ class _Exchange:
         reason = getattr(error, "code", None) or (entries[0]["code"] if entries else "json")
         self.outer.metrics.rejected.labels(reason).inc()
         self.notes["refused"] = reason
+        if status == 401 and self.scope.get("client"):
+            self.notes["client"] = self.scope["client"][0]  # who still has the old token
         answer = response(status, detail, entries, request_id=self.id, headers=headers)
         await answer(self.scope, receive, self.send)
 

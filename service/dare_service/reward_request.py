@@ -75,7 +75,7 @@ class RequestScorer:
 
     @classmethod
     def of(cls, settings: Settings, recorder: RunRecorder) -> RequestScorer:
-        return cls(settings, Parser.of(settings.limits), recorder)
+        return cls(settings, Parser.of(), recorder)
 
 
 def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> ScoredRequest:

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.options import BODY
 from dare_reward.params import Spec
-from dare_reward.scoring.request import LIMITS, Limits
+from dare_reward.scoring.request import LIMITS
 from dare_reward.stopping.waves import wave_specs
 
 from .problems import RefusalError
@@ -117,21 +117,23 @@ def group_model() -> Any:
     return _dictionary("Group", keys, "forbid")
 
 
-def _request(group: Any, extra: Extra, limits: Limits, *, name: str = "RewardRequest") -> TypeAdapter[dict[str, Any]]:
-    groups = Required[Annotated[_list(group), Rule(max_length=limits.groups), FailFast()]]
+def _request(
+    group: Any, extra: Extra, *, most: int | None = None, name: str = "RewardRequest"
+) -> TypeAdapter[dict[str, Any]]:
+    groups = Required[Annotated[_list(group), Rule(max_length=most), FailFast()]]
     settings = {"RewardRequest": _SETTINGS, "SettledRequest": _SETTLED}[name]
     return TypeAdapter(_dictionary(name, {**settings, "groups": groups}, extra))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parser:
-    """What reads a body. Lengths are limited here too, so that a long list is refused before it is checked."""
+    """What reads a body."""
 
     request: TypeAdapter[dict[str, Any]]
 
     @classmethod
-    def of(cls, limits: Limits, *, name: str = "RewardRequest") -> Parser:
-        return cls(_request(Any, "allow", limits, name=name))
+    def of(cls, name: str = "RewardRequest") -> Parser:
+        return cls(_request(Any, "allow", name=name))
 
     def read(self, text: bytes | bytearray | memoryview) -> dict[str, Any]:
         """The request. RefusalError 400 for what is no JSON, ValidationError for what does not fit the model."""
@@ -152,4 +154,5 @@ def _parsed(text: bytes | bytearray | memoryview) -> Any:
 def described() -> dict[str, TypeAdapter[dict[str, Any]]]:
     """The bodies with the rules that the base layer checks, for openapi.json."""
     group = group_model()
-    return {name: _request(group, "forbid", LIMITS, name=name) for name in ("RewardRequest", "SettledRequest")}
+    names = "RewardRequest", "SettledRequest"
+    return {name: _request(group, "forbid", most=LIMITS.groups, name=name) for name in names}

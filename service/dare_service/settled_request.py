@@ -32,7 +32,7 @@ class SettledScorer:
 
     @classmethod
     def of(cls, settings: Settings) -> SettledScorer:
-        return cls(settings, Parser.of(settings.limits, name="SettledRequest"))
+        return cls(settings, Parser.of("SettledRequest"))
 
 
 @dataclass(frozen=True, slots=True)

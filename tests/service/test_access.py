@@ -5,11 +5,13 @@ import threading
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
+from dare_service.app import create_app
 from dare_service.auth import Hosts, hide_token
 from dare_service.log import logger
 from dare_service.problems import RefusalError
-from dare_service.server import _backlog
+from dare_service.server import _backlog, configured
 from dare_service.settings import Settings
 
 GOOD = {"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.2}]}]}
@@ -101,6 +103,20 @@ def test_several_tokens_are_accepted_while_one_is_rotated(make_service):
         assert service.post(GOOD, headers={"authorization": f"Bearer {given}"}).status_code == status
     assert service.post(GOOD, "/reward?token=old").status_code == 200
     assert service.post(GOOD, "/reward?token=old&token=old").status_code == 401
+
+
+@pytest.mark.parametrize(("proxies", "shown"), [("", "127.0.0.1"), ("127.0.0.1", "10.1.2.3")])
+def test_a_refused_token_s_line_has_the_client_s_address_also_behind_a_trusted_proxy(proxies, shown, caplog):
+    config = configured(create_app(Settings(token="new", trusted_proxies=proxies, page="off"), alone=True))
+    config.load()
+    with caplog.at_level("INFO", logger="dare_service"):
+        client = TestClient(config.loaded_app, client=("127.0.0.1", 5000))
+        for token in ("old", "new"):
+            headers = {"authorization": f"Bearer {token}", "x-forwarded-for": "10.1.2.3"}
+            client.post("/reward", json=GOOD, headers=headers)
+    refused, served = (r.fields for r in caplog.records if r.message == "request")
+    assert (refused["status"], refused["client"]) == (401, shown)
+    assert (served["status"], "client" in served) == (200, False)
 
 
 def test_a_slash_too_many_is_no_redirect(make_service):

@@ -315,8 +315,11 @@ def test_charset_parameters_are_fine(service):
 def test_limits_of_a_small_server(make_service):
     service = make_service(max_body_bytes=600, max_json_bytes=400, max_groups=2, max_rollouts=3, max_text=20)
     assert "DARE_MAX_JSON_BYTES" in check(service.post(GOOD | {"meta": {"x": "y" * 400}}), 413)["detail"]
-    check(service.post({"groups": [{"rollouts": [{"answer": "1"}]}] * 3}), 413)
-    check(service.post({"groups": [{"rollouts": [{"answer": "1"}] * 4}]}), 413)
+    for groups, variable in (
+        ([{"rollouts": [{"answer": "1"}]}] * 3, "GROUPS"),
+        ([{"rollouts": [{"answer": "1"}] * 4}], "ROLLOUTS"),
+    ):
+        assert f"DARE_MAX_{variable}" in check(service.post({"groups": groups}), 413)["detail"]
     check(service.post(one(answer="x" * 21)), 413)
     check(service.post(bytes(601), headers=FRAME), 413)
     assert service.post(GOOD).status_code == 200

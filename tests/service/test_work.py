@@ -14,7 +14,6 @@ from pydantic_core import to_json
 
 from dare_reward import estimate
 from dare_reward.answers.classes import key_of
-from dare_reward.scoring.request import LIMITS
 from dare_service.app import create_app
 from dare_service.body import Disconnected
 from dare_service.joins import openrlhf_body
@@ -248,4 +247,4 @@ def test_single_rollouts_have_a_line_a_group(make_service, caplog, name):
 def test_groups_are_left_to_the_base_layer():
     """Nothing else runs while a model is checked: it is the envelope's."""
     content = {"groups": [{"rollouts": [{"answer": 1, "token_entropies": ["x"]}]}, 3]}
-    assert Parser.of(LIMITS).read(to_json(content)) == content
+    assert Parser.of().read(to_json(content)) == content

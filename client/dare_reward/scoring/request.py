@@ -79,6 +79,24 @@ class Limits:
     steps: int = sys.maxsize  # of reading its answers
     total: int = sys.maxsize  # rollouts of all groups together
 
+    def check_groups(self, groups: int) -> None:
+        """LimitError for a request of too many groups."""
+        if groups > self.groups:
+            raise LimitError(
+                f"{groups} groups; at most {self.groups} in one request (DARE_MAX_GROUPS): split it",
+                loc=("groups",),
+                code="groups",
+            )
+
+    def check_rollouts(self, rollouts: int, loc: Sequence[str | int]) -> None:
+        """LimitError for a group of too many rollouts."""
+        if rollouts > self.rollouts:
+            raise LimitError(
+                f"{rollouts} rollouts; at most {self.rollouts} in one group (DARE_MAX_ROLLOUTS)",
+                loc=loc,
+                code="rollouts",
+            )
+
     def check_text(self, length: int, loc: Sequence[str | int]) -> None:
         """LimitError for a text, an answer, a label, a reference or a prompt that is too long."""
         if length > self.text:
@@ -255,10 +273,7 @@ def check_shape(groups: Sequence[JSON], *, limits: Limits | None = None) -> list
 def _check_groups(groups: Any, limits: Limits) -> None:
     if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence):
         raise RequestError("must be a list of groups", loc=("groups",), code="type")
-    if len(groups) > limits.groups:
-        raise LimitError(
-            f"{len(groups)} groups; at most {limits.groups} in one request", loc=("groups",), code="groups"
-        )
+    limits.check_groups(len(groups))
     seen: dict[str, int] = {}
     for p, group in enumerate(groups):
         loc = ("groups", p)
@@ -266,12 +281,7 @@ def _check_groups(groups: Any, limits: Limits) -> None:
         rollouts = group.get("rollouts")
         if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
             raise RequestError("must be a list of at least one rollout", loc=(*loc, "rollouts"), code="empty_group")
-        if len(rollouts) > limits.rollouts:
-            raise LimitError(
-                f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group",
-                loc=(*loc, "rollouts"),
-                code="rollouts",
-            )
+        limits.check_rollouts(len(rollouts), (*loc, "rollouts"))
         name = group.get("group_id", str(p))
         if not isinstance(name, str) or not 1 <= len(name) <= 256:
             raise RequestError("must be a string of 1 to 256 characters", loc=(*loc, "group_id"), code="value")
@@ -322,8 +332,7 @@ def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> No
     """A second group: a list of rollouts of which only the answers count."""
     if not isinstance(rollouts, Sequence) or isinstance(rollouts, str | bytes) or not rollouts:
         raise RequestError("must be a list of at least one rollout, or null", loc=loc, code="empty_group")
-    if len(rollouts) > limits.rollouts:
-        raise LimitError(f"{len(rollouts)} rollouts; at most {limits.rollouts} in one group", loc=loc, code="rollouts")
+    limits.check_rollouts(len(rollouts), loc)
     for i, rollout in enumerate(rollouts):
         _check_keys(rollout, ANSWERED_FIELDS, (*loc, i))
     _check_contents(rollouts, frozenset().union(*rollouts), limits, lambda i: (*loc, i))

@@ -114,7 +114,7 @@ def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings,
     content = _content(body)
     size, index = content["group_size"], content["index"]
     if not 1 <= size <= limits.rollouts:
-        raise RequestError(f"must be 1 to {limits.rollouts}", loc=("group_size",), code="value")
+        raise RequestError(f"must be 1 to {limits.rollouts} (DARE_MAX_ROLLOUTS)", loc=("group_size",), code="value")
     if not 0 <= index < size:
         raise RequestError(f"must be 0 to group_size - 1, {size - 1}", loc=("index",), code="value")
     identity = hashlib.blake2b(repr(content["rollout"]).encode("utf-8", "surrogatepass"), digest_size=16).digest()
