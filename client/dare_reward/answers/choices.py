@@ -32,17 +32,13 @@ _MARKUP = pattern(
     r"|\\[()\[\]{}]|[{}$*_`\"'“”‘’«»「」『』\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
 )
 _SPACE = pattern(r"\\(?:q?quad(?![A-Za-z])|[\\ ,;:!])|~")
-_NAMES, _RIGHTS, _IS = (
-    unicodedata.normalize("NFKC", alternatives(*fields)) for fields in (("answer", "option"), ("correct",), ("copula",))
+_NAMES, _RIGHTS, _IS, _ARTICLES, _OR = (
+    unicodedata.normalize("NFKC", alternatives(*fields))
+    for fields in (("answer", "option"), ("correct",), ("is", "choose"), ("article",), ("or",))
 )
-_RIGHT = rf"(?:(?:final|correct|best|right|{_RIGHTS})(?![^\W\d_])\s*+){{0,2}}+"
-_NOUN = rf"(?:(?:{_NAMES}|answer|option|choice|letter)\s*+)?+"
-_LEAD = pattern(
-    r"\s*+(?:(?:the|la|le|die|der|das|el|het|il|o|a(?=\s++[^\W\d_]{2}))\s++)?+"
-    rf"{_RIGHT}{_NOUN}{_RIGHT}(?:(?:is|are|{_IS})(?![^\W\d_])\s*+|(?:是|为|為|选|選|は|는|은)\s*+)?+:?+\s*+"
-    rf"(?:(?:the|la|die)\s++)?+{_NOUN}:?+\s*+",
-    re.IGNORECASE,
-)
+_RIGHT = rf"(?:(?:{_RIGHTS})\s*+){{0,2}}+"
+_NOUN = rf"(?:(?:{_ARTICLES})(?:(?<=[^\W\d_]{{2}})|(?=\s++[^\W\d_]{{2}}))\s++)?+{_RIGHT}(?:(?:{_NAMES})\s*+)?+{_RIGHT}"
+_LEAD = pattern(rf"\s*+{_NOUN}(?:(?:{_IS})\s*+)?+:?+\s*+{_NOUN}:?+\s*+", re.IGNORECASE)
 _HEAD = pattern(r"(?P<open>[(\[<【〔]?)\s*+(?P<letter>[A-Za-z])(?![^\W_])(?:[^\S\n]*+(?P<close>[)\]>】〕]))?+")
 _SEPARATOR = pattern(
     r"\s*+[.:,;、。]|\s++[-–—]\s|\s*+[–—]|[^\S\n]*+\n|\s*+\((?=..)|\s++is\s++(?:the\s|correct|right|best)"
@@ -50,7 +46,7 @@ _SEPARATOR = pattern(
 _JUNK = " \t\r\n\f\v.,:;!?、。)]>】"
 # "A, B", "A or B", "A/B", "I, II": more than one letter is said. "C) A good fit" and "C) F = ma" say one.
 _SECOND = pattern(
-    r"[\s,;.:]*+(?:(?P<joined>[/&+|]|(?:and|or|und|oder|et|ou|y|o|e|и|или|和|或|と|및)\s|[IVX]{2,}+\b)"
+    rf"[\s,;.:]*+(?:(?P<joined>[/&+|]|(?i:{_OR})\s*+\(?(?:[A-Z]\b|[IVX]{{2,}})|[IVX]{{2,}}+\b)"
     r"|\(?(?![AI]\s++(?!and\b|or\b)[a-z])(?P<letter>[A-Z])\b(?!\s*+[=^<>'’]))"
 )
 _CLOSING = pattern(r"(?<=[\s,;=])\((?P<letter>[A-Z])\)\Z")

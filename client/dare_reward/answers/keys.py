@@ -31,7 +31,7 @@ from .unreadable import Unreadable
 
 __all__ = ["ANSWERS_VERSION", "Key", "canonical", "key_of"]
 
-ANSWERS_VERSION = "5"
+ANSWERS_VERSION = "6"
 
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB

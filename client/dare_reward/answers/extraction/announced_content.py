@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
+from ..languages import alternatives, every
 from ..markup import undecorated
 from .fields import is_placeholder
 from .math_spans import Span, display, spans
@@ -26,19 +27,15 @@ _DRESS = pattern(
 )
 _BULLET = pattern(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FILLER = pattern(
-    r"(?:approximately|approx\.?|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now"
-    r"|clearly|probably|likely|given by|equal to|equals|that|option|choice|actually|ungefähr|environ|approximativement"
-    r"|aproximadamente|donc|daher|somit|folglich|por tanto|portanto|quindi|dunque|è|est|es|é|là|是|为|為|선택지"
-    r"|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
+    rf"(?:(?:{alternatives('adverb', 'so', 'option')})\.?|(?:{alternatives('is')})(?=\s*+[-−$\\(\d*])"
+    r"|given by|equal to|equals|that|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
     re.IGNORECASE,
 )
-_NOT = pattern(
-    r"(?:definitely |certainly |simply )?(?:not|never|no longer|nicht|nie|pas|no es|não é|non è)\b\s*+", re.IGNORECASE
-)
+_NOT = pattern(rf"(?:definitely |certainly |simply )?(?:no longer\b|{alternatives('not')})\s*+", re.IGNORECASE)
 _NOT_SO = pattern(r"(?:defined|possible|real|a real|enough|determin|finite|solvable)", re.IGNORECASE)
 _UNABLE = pattern(r"(?:determin|calculat|comput|found|given)", re.IGNORECASE)
 _INSTEAD = pattern(
-    r"(?:[\s,;](?:but(?: rather)?|sondern|sino|mais)|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
+    rf"(?:[\s,;](?:but rather|{alternatives('but')})|[,;.:—–]\s*(?:it is|it's|rather|instead))\s+(?=[-−($\\\d*])",
     re.IGNORECASE,
 )
 # "The answer is **Lima**, the capital of Peru": the dress before it is off already.
@@ -52,9 +49,7 @@ _VALUE = pattern(r"[-−+($\\\d]|[a-z]\b")
 _LEFT_SIDE = pattern(r"[^\W\d_]\s*=|[-−+]|\w\s*\\?in")
 _NAME = pattern(r"[A-Za-z]")
 _EQUALS = pattern(r"\s*+=\s*+")
-_JOINTS = frozenset(
-    {",", "and", "or", ", and", ", or", "und", "oder", "et", "ou", "y", "o", "e", "и", "или", "和", "或", "、", "と"}
-)
+_JOINTS = frozenset({",", ", and", ", or", "、", *every("or")})
 _REPEATING = pattern(r"[-−]?\d*+\.\d{2,}+(?:\.\.\.|…)(?!\w)")
 _ABOUT = pattern(r"\b(?:form|(?:in terms|a multiple|a function|independent) of|divisible by|depend(?:s|ent) on)\Z")
 # "Final answer. The area is" before a displayed formula.

@@ -35,10 +35,7 @@ _IS = (
     r"|[^.\n:;!?()]{0,60}?\s(?:is|are|would be|must be|should be|will be|ist|est)(?![a-z'’])"
     r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
 )
-_ES = (
-    rf"(?:\s(?:{alternatives('correct')}))?"
-    rf"\s*+(?:{alternatives('copula')}|[:：—–-])"
-)
+_ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：—–-])"
 _NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
 _OPTIONS = every("option")
 _ABROAD_ASCII = tuple(stem for stem in _OPTIONS if stem.isascii() and stem not in _NOUNS)
@@ -65,42 +62,33 @@ _TAILS: dict[str, re.Pattern[str]] = (
         "closest": pattern(_IS),
         "response": pattern(r"[*_\"']*+[:：]|\s(?:is|would be)(?![a-z'’])"),
         "one ": pattern(r"(?:is|would be)(?![a-z'’])"),
-        "选": pattern(r"(?:择|項|项)?\s*+[:：]?"),
-        "選": pattern(r"(?:択|擇|項|ぶ)?\s*+[:：]?"),
-        "chọn": pattern(r"(?: đáp án)?\s"),
-        "выбираю": pattern(r"\s"),
     }
+    | {word: pattern(rf"{_ES}|\s++" if word[0].islower() else rf"{_ES}|\s*+[:：]?") for word in every("choose")}
 )
 _ASCII_STEMS = (*_NOUNS, *_ABROAD_ASCII, *_VERBS, *_LEFT, "closest", "response", "one ")
 _MENTION = pattern(r"\s*+(?=[*_`\"'$\\({\[]*+[a-zA-Z](?![a-zA-Z]))")
 _MENTIONED = (
     *_NOUNS,
     *_ABROAD_ASCII,
-    "answer",
-    "antwort",
-    "reponse",
-    "respuesta",
-    "resposta",
-    "risposta",
+    *(word for word in every("answer") if word.isascii()),
     "matches",
     "corresponds to",
 )
 _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
-    r"(?:(?:actually|really|in fact|instead|certainly|surely|obviously"
-    r"|most likely|most probably|likely|probably|therefore|clearly|definitely|simply|thus|indeed|now|then"
-    r"|also|the|la|el|die|l'|option|choice|letter"
-    rf"|statement|answer|{alternatives('answer', 'option')}|选|選|a(?= letra)"
-    r"|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
+    rf"(?:(?:really|in fact|instead|certainly|surely|obviously|most likely|most probably|definitely|statement"
+    rf"|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
+    rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
+    r"|a(?= letra)|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
     r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?"
-    r"|number|given by|just|donc|daher|somit|por tanto|portanto|quindi|therefore|则)(?![a-zà-ÿ])[\s:：*_]*+)"
+    r"|number|given by)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
     r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
     r"|```[a-z]*\n|\{(?=\\)|\}(?=\s))"
 )
 _AT = pattern(
-    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:not|never|nicht|neither|nor)\s++(?:(?i:option"
+    rf"{_DRESS}*+(?:(?i:{_FILL}){_DRESS}*+){{0,4}}+(?P<no>(?i:{alternatives('not')})\s++(?:(?i:option"
     rf"|choice)\s++)?+)?{_DRESS}*+"
     r"(?P<open>[(\[{（【<「『]?)[\s*_$]*+(?P<letter>[A-Za-zＡ-Ｊ])"
     r"(?![^\W_\u0590-\u0eff\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|['’](?!(?:d|t)[ıiuü]r(?![a-z]))[A-Za-z])[*_$}]*+"
@@ -126,8 +114,7 @@ _FORMULA = pattern(
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = pattern(
-    r"[*_$`\"'}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:\b(?:and|or|und|oder|et|ou|y|o|e|и|или|또는|và|hoặc)\b|和|或|および|または|と"
-    r"|,|/|&|、|;)(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
+    rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|,|/|&|、|;)(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
 _QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
@@ -151,8 +138,8 @@ _DENIED_BEFORE = pattern(
     re.IGNORECASE,
 )
 _INSTEAD = pattern(
-    r"[*_\"'`$)}\]\s.,;:—–-]{0,8}+(?:(?:but(?: rather)?|rather|instead|sondern|sino|mais|it is|it's|it must be|es ist)"
-    r"(?![a-z])[,\s]*+){1,3}+",
+    rf"[*_\"'`$)}}\]\s.,;:—–-]{{0,8}}+(?:(?:{alternatives('but')}|it is|it's|it must be|es ist)(?![a-z])[,\s]*+)"
+    r"{1,3}+",
     re.IGNORECASE,
 )
 _TAKEN_BACK = pattern(
@@ -161,10 +148,10 @@ _TAKEN_BACK = pattern(
     r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
     r"|\btrap\b|\btempt|\bincorrect|\bwrong\b"
     r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
-    r"|错|更正|重新|因此|所以|最终|nein|sondern|doch|aber"
+    rf"|最终|{alternatives('but')}|{'|'.join(word for word in every('so') if not word.isascii())}"
 )
 _UNLISTED = pattern(
-    r"\A[\s*_:.\"']*(?:none of|either\b|cannot be|can't be"
+    rf"\A[\s*_:.\"']*(?:none of|cannot be|can't be|{alternatives('undecided')}"
     r"|(?:listed|given|among|provided|included|present|available)\b)"
     r"|\bnot (?:listed|given|among|in|one of|provided|included|present|available)\b[^.\n]{0,24}"
     r"\b(?:options|choices|answers)\b",
@@ -172,7 +159,7 @@ _UNLISTED = pattern(
 )
 _LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _JOINERS = pattern(
-    r"[\s,;/&+()\[\].、]|\b(?:and|or|und|oder|et|ou|not|option|choice|both|either|neither|nor)\b|和|或", re.IGNORECASE
+    rf"[\s,;/&+()\[\].、]|\b(?:{alternatives('or', 'not')}|option\b|choice\b|both\b|either\b)", re.IGNORECASE
 )
 
 
@@ -381,7 +368,13 @@ def _only_mention(text: str, letters: Sequence[str]) -> str | None:
 def _mentions(text: str, low: str, letters: Sequence[str]) -> list[Said]:
     """ "option (E)", "вариант B": options called by name, last first."""
     found = []
-    for at, stem in descending(low, _MENTIONED if text.isascii() else (*_MENTIONED, *_ABROAD, "réponse"), EVENTS):
+    for at, stem in descending(
+        low,
+        _MENTIONED
+        if text.isascii()
+        else (*_MENTIONED, *_ABROAD, *(word for word in every("answer") if not word.isascii())),
+        EVENTS,
+    ):
         match = _MENTION.match(text, at + len(stem))
         if match is None or (stem in _BRACKETED and text[match.end()] != "("):
             continue

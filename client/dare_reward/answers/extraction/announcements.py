@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..._pattern import pattern
-from ..languages import JOINED, LANGUAGES, VERB_LAST, every
+from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, every
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,13 +40,15 @@ _EN = (
 
 def _tail(stem: str) -> str:
     """What follows a word for the answer outside English: right, then a link, a line's end, a value or a letter."""
-    rows = [language for language in LANGUAGES if stem in language.answer]
-    joined = any(row.code in JOINED for row in rows)
-    links = "|".join(sorted({word for row in rows for word in row.copula}, key=len, reverse=True))
-    right = "|".join(sorted({word for row in rows for word in row.correct}, key=len, reverse=True))
+    codes = [code for code, language in LANGUAGES.items() if stem in language["answer"]]
+    joined = not JOINED.isdisjoint(codes)
+    links, right = (
+        "|".join(sorted({word for code in codes for word in LANGUAGES[code][field]}, key=len, reverse=True))
+        for field in ("is", "correct")
+    )
     end = "" if joined else r"(?![^\W\d_])"
     then = ""
-    if any(row.code in VERB_LAST for row in rows):
+    if not VERB_LAST.isdisjoint(codes):
         then = r"(?=\s*+[:：*(\[$\\\d-]|\s*+[a-j](?![^\W\d_]))"  # else a clause follows
     blank = r"\s*+" if joined else r"\s++"
     return (
@@ -78,8 +80,8 @@ _UNSURE = pattern(
 )
 _HEAD = pattern(
     r"(?:[\s#*_>\-=|]|\d++[.)]|step\s++\d++[:.]?+|\\(?:textbf|text|boldsymbol|mathbf|section|subsection)\*?\{"
-    r"|\\\[|the\s|la\s|le\s|die\s|el\s|my\s"
-    r"|final[\s_]|doğru\s|সঠিক\s|চূড়ান্ত\s|সুতরাং,?\s|finale\s|short\s|correct\s|exact\s|numerical\s|最终|最終的な|最終|正确|正確|标准|参考|最終の|최종\s?|【|「|câu\s)*+"
+    r"|\\\["
+    rf"|(?:my|short|exact|numerical|{alternatives('article', 'correct', 'so')})[\s,_]*+|【|「)*+"
 )
 # `e.g., "answer": "C"` and "The output should be "The answer is (A)"" say how to answer.
 _QUOTED = pattern(

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..._pattern import pattern
+from ..languages import alternatives
 
-__all__ = ["Mark", "is_placeholder", "last_heading", "last_key", "last_tag", "without_stray_tags"]
+__all__ = ["Mark", "is_placeholder", "is_undecided", "last_heading", "last_key", "last_tag", "without_stray_tags"]
 
 WINDOW = 32_000  # characters of a value
 TRIES = 8  # keys that are looked at, from the end
@@ -50,6 +51,11 @@ _PLACEHOLDER = pattern(
 _TEMPLATE = pattern(r"\{\{[A-Za-z_]\w++(?:\([^(){}]*+\))?\}\}")
 
 
+_UNDECIDED = pattern(rf"(?<![^\W\d_])(?:{alternatives('undecided')})")
+_SAID = pattern(r"\\[A-Za-z]++|[{}*$\"“”`\\]|\A[\s(]++")
+DIGITS = frozenset("0123456789-")
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A marked answer: its content (None: it never closes), what marks it, and where it ends."""
@@ -63,9 +69,18 @@ def is_placeholder(content: str) -> bool:
     """Nothing, dots, a question mark, blanks to fill, "your answer", the field of a template: no answer itself."""
     return not content or (
         len(content) < 80
-        and content[0] not in "0123456789-"
+        and content[0] not in DIGITS
         and (_PLACEHOLDER.fullmatch(content) is not None or _TEMPLATE.fullmatch(content) is not None)
     )
+
+
+def is_undecided(content: str) -> bool:
+    """Whether a box, field or sentence says that there is no answer: "cannot be determined", "either A or D"."""
+    if content[:1] in DIGITS:
+        return False  # by far the most common
+    said = _SAID.sub("", content).lower()
+    found = _UNDECIDED.search(said)
+    return found is not None and (not found.start() or not any(c.isdigit() or c == "=" for c in said))
 
 
 def last_key(text: str) -> Mark | None:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final, Literal
 from ..._pattern import pattern
 from ..choices import choice_letter, option_letters
 from ..cleanup import peel
+from ..languages import alternatives
 from ..markup import without_html
 from .announced_content import Phrase, exact_phrase, math_phrase, text_phrase
 from .announced_letters import announced_letter, last_letter, names_several
 from .announcements import NEAR, announcements, lowered
 from .boxes import boxes, last_mark, listed
-from .fields import Mark
+from .fields import Mark, is_undecided
 from .final_turn import final_turn, questions
 from .program_output import announced_literal, marked_literal
 from .prose_values import plain_content
@@ -42,7 +43,7 @@ _READERS = {"math": math_phrase, "text": text_phrase, "exact": exact_phrase}
 _NUMBER = pattern(r"[-−]?(?:\d[\d,]*+(?:\.\d++)?|\.\d++)")
 _SPAN = pattern(r"\$\$?+([^$]+)\$\$?+|\\\(((?:[^\\]|\\[^)])*+)\\\)|\\\[((?:[^\\]|\\[^\]])*+)\\\]")
 
-_OR = pattern(r"\}[\s$*.,)]{0,6}+(?:or|and|oder|und|ou|et|o|y|或|和|или)[\s$*(]{0,6}+\\f?box")
+_OR = pattern(rf"\}}[\s$*.,)]{{0,6}}+(?:{alternatives('or')})[\s$*(]{{0,6}}+\\f?box")
 
 EMPTY: Final = "empty"
 WHY_NONE: Final[Mapping[str, str]] = {
@@ -51,7 +52,7 @@ WHY_NONE: Final[Mapping[str, str]] = {
     "thinking": "its thinking never ends",
     "cut_off": "its last box or tag never closes",
     "length": "it hit its length limit before it closed a box",
-    "unclear": "it names no single option",
+    "unclear": "it names no single option or value",
     "blank": "what it announces is blank",
 }
 
@@ -119,7 +120,7 @@ def extract(
         if found.answer is not None:
             return found
         start = end
-    if closed_only or unmarked == "none" or (found is _CUT_OFF and unmarked == "sentence"):
+    if closed_only or unmarked == "none" or (unmarked == "sentence" and (found is _CUT_OFF or found is _UNCLEAR)):
         return found
     return _unmarked(turn, kind, letters, unmarked) or found
 
@@ -132,13 +133,17 @@ def _read(text: str, kind: Kind, letters: tuple[str, ...], *, closed_only: bool)
         content = _marked(text, mark, kind)
         if content is None:
             return _CUT_OFF
+        if kind == "math" and is_undecided(content):
+            return _UNCLEAR
         return Extraction(content, "box" if mark.source == "box" else "tag") if content else _NONE
     if closed_only:
         return _LIMITED
     phrase = announced_literal(text) if kind == "literal" else _phrase(text, kind)
     if phrase is None and kind == "math":
         phrase = unannounced_value(text)
-    return _NONE if phrase is None else Extraction(phrase, "phrase")
+    if phrase is None:
+        return _NONE
+    return _UNCLEAR if kind == "math" and is_undecided(phrase) else Extraction(phrase, "phrase")
 
 
 def _marked(text: str, mark: Mark, kind: Kind) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..._pattern import pattern
+from ..languages import every
 from .fields import without_stray_tags
 
 __all__ = ["final_turn", "questions"]
@@ -40,8 +41,7 @@ _THINK = (
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # A base model that has answered often goes on with the next question of an imagined list.
 _QUESTION = pattern(
-    r"\n[ \t]*+[#*>]*+[ \t]*+(?:Question|Q|Problem|Exercise|Human|User|Instruction|Input"
-    r"|问题|题目|Frage|Pregunta|Вопрос)"
+    rf"\n[ \t]*+[#*>]*+[ \t]*+(?:{'|'.join(word.capitalize() for word in every('question'))})"
     r"[ \t]*+\d*+[ \t]*+\**+[ \t]*+[:：]"
     r"|\n(?:#{1,6}[ \t]|\*\*)(?:Problem|Question|Exercise|Example)[ \t]++\d++\.?\**+[ \t]*+(?=\n)"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
+from ..languages import JOINED, LANGUAGES, every
 from ..markup import undecorated
 
 __all__ = ["COPULA", "NUMBER", "TAIL_JUNK", "WORDS", "last_side", "plain_content", "tail_link", "unit_after"]
@@ -39,9 +40,11 @@ _LAST_LINK = pattern(
     r"(?:\bis\b|\bare\b|\bequals\b|=|\bgives\b|\bof\b)\s*+(?:approximately |about |exactly )?", re.IGNORECASE
 )
 _AGAIN = pattern(r",\s+(?:or|i\.e\.?|that is|that's|meaning|namely|which equals),?\s")
-_CJK_LIST = pattern(r"(?<=[\d)])\s?(?:或|和|与|、|또는|または)\s?(?=[-−(]?\d)")
+_LIST = pattern(
+    rf"(?<=[\d)])\s?(?:{'|'.join(word for code in JOINED for word in LANGUAGES[code]['or'])}|、)\s?(?=[-−(]?\d)"
+)
 _RATIO = pattern(r"\d+\s(?:out of|to|in)\s\d+(?![\d,.]*\s[a-z])")
-COPULA = pattern(r"\s*+(?:입니다|이다|이에요|です|である|だ|となります|になります|है|हैं)[\s.。]*\Z")
+COPULA = pattern(rf"\s*+(?:{'|'.join(every('closing'))})[\s.。]*\Z")
 _MONEY = pattern(r"\A\\?[$€£¥]\s?(?=[\d.])|\A(?:US|USD|Rs\.?|INR|EUR)\s?\\?\$?\s?(?=\d)")
 _MINUS = pattern(r"\A(?:minus|negative)\s(?=[\d.])", re.IGNORECASE)
 _REMARK = pattern(r"\s\((?:=|≈|i\.e|e\.g|or|that is|since|because|see)(?![a-z]).*\Z", re.DOTALL)
@@ -57,7 +60,7 @@ def plain_content(sentence: str, *, strict: bool = True) -> str | None:
     sentence = sentence.strip().strip('*_`"“”«»').strip()
     if sentence.startswith(("\\(", "\\[")) or (sentence.startswith("$") and not re.match(r"\$\s?[\d.]", sentence)):
         return None  # a span that never closes is cut off
-    sentence = _MINUS.sub("-", _REMARK.sub("", _CJK_LIST.sub(", ", _MONEY.sub("", sentence))))
+    sentence = _MINUS.sub("-", _REMARK.sub("", _LIST.sub(", ", _MONEY.sub("", sentence))))
     other = _AGAIN.search(sentence)
     if other is not None and "," not in sentence[: other.start()]:
         sentence = sentence[: other.start()]  # "0.5, or 1/2": the same thing twice
