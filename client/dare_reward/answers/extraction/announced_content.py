@@ -28,7 +28,8 @@ _DRESS = pattern(
 _BULLET = pattern(r"(?:[-*•>]|1\.)[^\S\n]++")
 _FILLER = pattern(
     rf"(?:(?:{alternatives('adverb', 'so', 'option')})\.?|(?:{alternatives('is')})(?=\s*+[-−$\\(\d*])"
-    r"|given by|equal to|equals|that|≈|~|=|:|：|,|an?(?=\s\d)|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
+    r"|given by|equal to|equals|that|≈|~|=|:|：|,|an?(?=\s\d)"
+    r"|a total of|the (?:number|value|integer|fraction)(?=\s[-\d$\\]))(?![^\W\d_])\s*+",
     re.IGNORECASE,
 )
 _NOT = pattern(rf"(?:definitely |certainly |simply )?(?:no longer\b|{alternatives('not')})\s*+", re.IGNORECASE)
