@@ -20,7 +20,7 @@ from .errors import RequestError
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
-from .scoring.array_inputs import Columns, full_mask, read_columns
+from .scoring.array_inputs import Columns, Table, full_mask, read_columns
 from .scoring.request import VIEWS, check_shape
 from .wire import MEDIA_TYPES, pack
 
@@ -181,7 +181,9 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         for target, rollout in zip(out, rollouts, strict=True):
             if rollout.get(name) is not None:
                 target[name] = rollout[name]
-    _put_derived(out, rollouts, wanted, read_columns(rollouts, {}, lambda i: ("groups", index, "rollouts", i)))
+    _put_derived(
+        out, rollouts, wanted, read_columns(Table.of(rollouts), {}, lambda i: ("groups", index, "rollouts", i))
+    )
     arrays = {
         name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
     }

@@ -7,7 +7,7 @@ gets a column `label`: 1 for right rollouts.)
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from types import MappingProxyType
@@ -56,6 +56,7 @@ class Groups:
     trained_R   false: the rollout only votes
     views       pooled with a second group, by the name of the request's field
     columns_P   inputs of whole groups by name: float64 [P] with NaN where missing; 1 for a text that is there
+    checked     whoever makes it has checked shapes and ranges
     """
 
     sizes_P: Ints
@@ -66,6 +67,7 @@ class Groups:
     trained_R: Bools | None = None
     views: Mapping[str, View] = field(default_factory=lambda: MappingProxyType({}))
     columns_P: Mapping[str, Floats] = field(default_factory=lambda: MappingProxyType({}))
+    checked: InitVar[bool] = False
 
     @classmethod
     def of(cls, answers: Sequence[Sequence[Hashable | None]], **columns: Sequence[Sequence[float | None]]) -> Groups:
@@ -82,7 +84,9 @@ class Groups:
         flat = {name: np.array([x for g in rows for x in g], np.float64) for name, rows in columns.items()}
         return cls(sizes, np.array(index, np.int64), np.array(support, np.int64), tuple(text), flat)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, checked: bool) -> None:
+        if checked:
+            return
         rollouts, answers = int(self.sizes_P.sum()), int(self.support_P.sum())
         if len(self.answer_R) != rollouts or len(self.text_A) != answers or len(self.support_P) != len(self.sizes_P):
             raise RequestError("sizes_P, support_P, answer_R and text_A disagree", loc=("groups",), code="shape")
@@ -234,6 +238,7 @@ class Groups:
                 for name, view in self.views.items()
             },
             {name: column[where_P] for name, column in self.columns_P.items()},
+            checked=True,
         )
 
     def with_column(self, name: str, column: NDArray[Any] | Ragged) -> Groups:

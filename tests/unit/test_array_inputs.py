@@ -7,7 +7,7 @@ import dare_reward
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups, Ragged
 from dare_reward.inputs import FIELDS
-from dare_reward.scoring.array_inputs import read_columns
+from dare_reward.scoring.array_inputs import Table, read_columns
 
 
 def where(i):
@@ -15,7 +15,7 @@ def where(i):
 
 
 def read(*rollouts, **tensors):
-    return read_columns(list(rollouts), tensors, where)
+    return read_columns(Table.of(list(rollouts)), tensors, where)
 
 
 def refuse(*rollouts, **tensors):

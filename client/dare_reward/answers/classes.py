@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -60,25 +60,38 @@ def classes_of(
     options: Sequence[str] | None,
     rules: Rules,
     *,
+    known: dict[str, Key | None] | None = None,
     after_each: Callable[[], None] = lambda: None,
 ) -> Classes:
-    """`classify` with the rules gathered. `after_each` is called after each answer, and may raise to end the work."""
-    keys: dict[str, Key | None] = {}
+    """`classify` with the rules gathered.
+
+    known       the keys that other groups of the same kind and options have asked for; those of this one are added
+    after_each  is called after each answer that is read, and may raise to end the work
+    """
+    known = {} if known is None else known
+    spellings: dict[Key, list[str]] = {}
     for raw in dict.fromkeys(raws):
-        if raw is not None:
-            keys[raw] = key_of(raw, kind, options, rules)
+        if raw is None:
+            continue
+        if raw not in known:
+            known[raw] = key_of(raw, kind, options, rules)
             after_each()
-    homes = _homes(key for key in keys.values() if key is not None)
-    numbers: dict[Key, int] = {}
-    place: dict[str | None, int] = {None: -1}
-    for raw, key in keys.items():
-        place[raw] = -1 if key is None else numbers.setdefault(homes[key], len(numbers))
-    spellings: list[list[str]] = [[] for _ in numbers]
-    for raw in keys:
-        if place[raw] >= 0:
-            spellings[place[raw]].append(raw)
-    answers = tuple(s[0] if len(s) == 1 else min(s, key=_plainness) for s in spellings)
-    return Classes(tuple([place[raw] for raw in raws]), answers, tuple(numbers), _apart(list(numbers)))
+        if (key := known[raw]) is not None:
+            spellings.setdefault(key, []).append(raw)
+    if any(key.tag for key in spellings):
+        spellings = _joined(spellings)
+    place: dict[str | None, int] = {raw: n for n, same in enumerate(spellings.values()) for raw in same}
+    answers = tuple([same[0] if len(same) == 1 else min(same, key=_plainness) for same in spellings.values()])
+    return Classes(tuple([place.get(raw, -1) for raw in raws]), answers, tuple(spellings), _apart(list(spellings)))
+
+
+def _joined(spellings: Mapping[Key, Sequence[str]]) -> dict[Key, list[str]]:
+    """The spellings of each home, in the order in which they were first seen."""
+    homes = _homes(spellings)
+    out: dict[Key, list[str]] = {}
+    for key, same in spellings.items():
+        out.setdefault(homes[key], []).extend(same)
+    return out
 
 
 def _apart(homes: Sequence[Key]) -> tuple[tuple[int, int], ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 from .._pattern import pattern
 from .algebra.numbers import BUDGET, start_budget, work
@@ -61,9 +61,11 @@ _EMPTY = frozenset({"empty set", "the empty set", "null set"})
 _HEXADECIMAL = pattern(r"0x([0-9A-Fa-f]{1,40})|0b([01]{1,40})")
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """Two answers of a group are the same if `kind` and `value` are, and the group rule joins their tags."""
+class Key(NamedTuple):
+    """Two answers of a group are the same if `kind` and `value` are, and the group rule joins their tags.
+
+    A tuple, because it is hashed for each answer of each group.
+    """
 
     kind: KeyKind
     value: str

@@ -18,7 +18,6 @@ from .ttrl_strings import official_answer
 __all__ = [
     "ANSWER_SPECS",
     "READING",
-    "given_answers",
     "kind_of",
     "option_tuple",
     "read_answers",
@@ -99,19 +98,6 @@ def read_answers(
         )
 
     return [read(r, quiet) for r, quiet in zip(rollouts, silent, strict=True)]
-
-
-def given_answers(
-    rollouts: Sequence[JSON], silent: Sequence[bool], *, truncated: str = "boxed", **_: Any
-) -> list[str | None] | None:
-    """`read_answers` where each rollout brings its answer, without an object for each; None where one does not."""
-    if truncated == "invalid":
-        return None
-    try:
-        answers = [r["answer"] for r in rollouts]
-    except KeyError:
-        return None
-    return [None if quiet else a for a, quiet in zip(answers, silent, strict=True)] if True in silent else answers
 
 
 def why_none(answer: str | None) -> str:

@@ -20,7 +20,7 @@ from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS
 from ..reply import GroupReply, Reply, group_json
-from ..scoring.array_inputs import read_columns
+from ..scoring.array_inputs import Table, read_columns
 from ..scoring.score import ScoredGroups
 from ..segments import Bools, Floats, Ints, offsets
 
@@ -236,7 +236,7 @@ def of_groups(
     """Of groups that a service scored: the answers are those of its reply. They are graded where lines are made."""
     sizes = [len(g["rollouts"]) for g in groups]
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
-    arrays = read_columns(rollouts, {}, lambda i: ("rollouts", i))
+    arrays = read_columns(Table.of(rollouts), {}, lambda i: ("rollouts", i))
     told = [r.get("correct") for g in groups for r in g["rollouts"]]
     return RunRecord(
         run=run,

@@ -1,4 +1,4 @@
-"""The array inputs of a request, from rollouts and from tensors, as checked arrays.
+"""Rollouts as columns, and the array inputs of a request, from rollouts and from tensors, as checked arrays.
 
 Columns are checked as columns: one pass over a set of types or an array, and only a failure looks for its place.
 """
@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -17,67 +21,95 @@ from numpy.typing import NDArray
 
 from ..errors import RequestError, unknown_name
 from ..groups import Ragged
-from ..inputs import FIELDS, Field
+from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
 from ..segments import Ints, blocks, offsets, segment_means, segment_sums
 
-__all__ = ["Columns", "Where", "check_types", "full_mask", "read_columns"]
+__all__ = ["Columns", "Table", "Where", "check_types", "full_mask", "read_columns"]
 
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
 PIECE = 1 << 14  # entries that become an array in one go, while other threads wait
 LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
+SCALARS: Mapping[str, set[type]] = MappingProxyType({k: {*types, type(None)} for k, types in LIST_TYPES.items()})
+DEFAULTS = {"trained": True}  # of an input without which a rollout is as if it had this one
 
 
-def read_columns(rollouts: Sequence[JSON], given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rollouts as columns: for each input that any of them has, its value in each; None, or the default, without one.
+
+    whole    the inputs that all of them have
+    unknown  some of them has a key that is no input
+    """
+
+    size: int
+    columns: Mapping[str, list[Any]]
+    whole: frozenset[str]
+    unknown: bool = False
+
+    @classmethod
+    def of(cls, rollouts: Sequence[JSON]) -> Table:
+        keys = frozenset(rollouts[0] if rollouts else ())
+        if keys <= ROLLOUT_FIELDS.keys() and set(map(len, rollouts)) <= {len(keys)}:
+            with suppress(KeyError):  # all rollouts have the same keys, as a rule
+                return cls(len(rollouts), {key: [*map(itemgetter(key), rollouts)] for key in keys}, keys)
+        keys = frozenset().union(*rollouts)
+        known = keys & ROLLOUT_FIELDS.keys()
+        columns = {key: [r.get(key, DEFAULTS.get(key)) for r in rollouts] for key in known}
+        whole = frozenset(key for key in known if all(key in r for r in rollouts))
+        return cls(len(rollouts), columns, whole, unknown=len(known) < len(keys))
+
+
+def read_columns(table: Table, given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
     """Every array input, checked; what follows from per-token inputs (means, sums, token counts) is added.
 
     `given` came beside the JSON; `where` is the path of a rollout by its number.
     """
-    present = set().union(*rollouts) & FIELDS.keys()
+    present = table.columns.keys() & FIELDS.keys()
     if both := present & given.keys():
         raise RequestError(f"{min(both)} is given as a tensor and in a rollout", loc=("groups",), code="conflict")
     arrays: dict[str, NDArray[Any] | Ragged] = {}
     for name, column in given.items():
         if name not in FIELDS:
             raise RequestError(unknown_name("tensor", name, [*FIELDS, "lengths"]), code="tensor")
-        arrays[name] = _check_tensor(FIELDS[name], column, len(rollouts), where)
+        arrays[name] = _check_tensor(FIELDS[name], column, table.size, where)
     for name in sorted(present):
         field = FIELDS[name]
         build = _scalar if field.shape == "scalar" else _vector if field.shape == "vector" else _ragged
-        arrays[name] = build(field, [r.get(name) for r in rollouts], where)
-    _derive(arrays, len(rollouts), where)
+        arrays[name] = build(field, table.columns[name], where)
+    _derive(arrays, table.size, where)
     return arrays
 
 
-def check_types(column: Sequence[Any], types: set[type], words: str, key: str, where: Where) -> None:
+def check_types(field: Field, column: Sequence[Any], types: AbstractSet[type], where: Where) -> None:
+    """RequestError for the first entry of another type."""
     if not set(map(type, column)) <= types:
         i = next(i for i, x in enumerate(column) if type(x) not in types)
-        raise RequestError(f"must be {words}", loc=(*where(i), key), code="type")
+        raise RequestError(
+            f"must be {field.rule}{' or null' * field.nullable}", loc=(*where(i), field.name), code="type"
+        )
 
 
 # --- from rollouts ---------------------------------------------------------------------------------------------------
 
 
 def _scalar(field: Field, column: Sequence[Any], where: Where) -> NDArray[Any]:
-    allowed = {type(None)} | ({int} if field.type == "int" else {int, float})
-    check_types(column, allowed | _numpy_types(column, field), f"{field.rule} or null", field.name, where)
+    types = set(map(type, column))
+    if not types <= SCALARS[field.type]:
+        # NumPy's scalars too, so that a mean straight from an array is welcome in process.
+        base = np.integer if field.type == "int" else (np.integer, np.floating)
+        check_types(field, column, SCALARS[field.type] | {t for t in types if issubclass(t, base)}, where)
     try:
         values = np.array(column, np.float64)  # None becomes NaN
     except OverflowError:
         values = np.array([np.nan if x is None else max(-1e308, min(x, 1e308)) for x in column], np.float64)
-    if None not in column:
+    if type(None) not in types:
         _check_range(field, values, lambda i: (*where(i), field.name))
         return values
     missing = np.array([x is None for x in column], bool)
     _check_range(field, np.where(missing, max(field.ge or 0.0, 0.0), values), lambda i: (*where(i), field.name))
     return values
-
-
-def _numpy_types(column: Sequence[Any], field: Field) -> set[type]:
-    """NumPy's scalar types, so that a mean straight from an array is welcome in process."""
-    base = np.integer if field.type == "int" else (np.integer, np.floating)
-    return {t for t in set(map(type, column)) if issubclass(t, base)}
 
 
 def _ragged(field: Field, column: Sequence[Any], where: Where) -> Ragged:

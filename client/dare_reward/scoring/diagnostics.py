@@ -35,7 +35,7 @@ LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confiden
 
 def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.float64]:
     """1 right, 0 wrong, NaN unknown, per rollout: the `correct` flag, else the answer's class against the label."""
-    flagged = np.array([np.nan if c is None else float(c) for c in prepared.correct_R], np.float64)
+    flagged = prepared.correct_R
     if not any(label is not None for label in prepared.labels):
         return flagged
     groups = prepared.groups

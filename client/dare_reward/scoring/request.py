@@ -25,13 +25,13 @@ from ..answers import (
 )
 from ..answers.classes import classes_of
 from ..answers.effort import Effort
-from ..answers.rollouts import READING, given_answers, kind_of, option_tuple, read_answers, why_none
+from ..answers.rollouts import READING, option_tuple, read_answers, why_none
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..groups import Groups, Ragged, View
 from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field, unknown_field
 from ..segments import Bools, Floats, Ints, offsets
-from .array_inputs import Columns, Where, check_types, read_columns
+from .array_inputs import Columns, Table, Where, check_types, read_columns
 
 __all__ = [
     "LIMITS",
@@ -58,7 +58,6 @@ CHECKED: Final = tuple(
     if f.type == kind and f.nullable
 )
 NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
-ROLLOUT_KEYS: Final = frozenset(ROLLOUT_FIELDS)  # compared with each rollout's keys
 # Inputs of rollouts that are no columns of numbers, and what they may be.
 CONTENTS: Final[Mapping[str, set[type]]] = MappingProxyType(
     {
@@ -130,7 +129,7 @@ class Prepared:
     kinds: tuple[Kind, ...]
     options: tuple[tuple[str, ...] | None, ...]
     labels: tuple[str | None, ...]
-    correct_R: tuple[bool | None, ...]
+    correct_R: Floats  # as it was sent: 1 right, 0 wrong, NaN unknown
     guessed_P: Bools
     apart_P: Bools
     unread: tuple[Mapping[str, int], ...]  # rollouts without an answer, by the reasons of `WHY_NONE`
@@ -146,7 +145,7 @@ class Prepared:
             kinds=tuple(compress(self.kinds, where_P)),
             options=tuple(compress(self.options, where_P)),
             labels=tuple(compress(self.labels, where_P)),
-            correct_R=tuple(compress(self.correct_R, where_P[groups.group_R])),
+            correct_R=self.correct_R[where_P[groups.group_R]],
             guessed_P=self.guessed_P[where_P],
             apart_P=self.apart_P[where_P],
             unread=tuple(compress(self.unread, where_P)),
@@ -167,56 +166,48 @@ def prepare(
     `columns` are arrays over all rollouts that came beside the JSON (the frame's tensors); `params` are values of
     `ANSWER_SPECS`.
     """
-    rollouts = check_shape(groups, limits=limits)
-    present = frozenset().union(*rollouts)
+    table = check_shape(groups, limits=limits)
     effort = effort or Effort(limits.steps)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
-    where = _locator(sizes_P)
-    arrays = read_columns(rollouts, columns, where)
-    options = tuple(_options(g, p) for p, g in enumerate(groups))
-    silent_R = _silent(arrays, len(rollouts))
+    arrays = read_columns(table, columns, _locator(sizes_P))
+    options = tuple([_options(g, p) if g.get("kind") == "choice" else None for p, g in enumerate(groups)])
+    count = arrays.get("num_tokens")
+    silent_R = count == 0 if isinstance(count, np.ndarray) else np.zeros(table.size, bool)  # no token: no answer
     if "sum_logprob" in arrays:
-        arrays["path"] = _paths(rollouts, arrays.get("token_ids"), sizes_P)
-    classes, guessed_P, unread = _classify(groups, silent_R, options, params, effort)
+        arrays["path"] = _paths(table, arrays.get("token_ids"), sizes_P)
+    reading = _Reading.of(params, options, effort)
+    read = reading.classes(groups, table, silent_R)
+    trained, correct = table.columns.get("trained"), table.columns.get("correct")
+    seconds = [name for name in VIEWS if any(g.get(name) for g in groups)]
     return Prepared(
         groups=Groups(
             sizes_P,
-            _flat_index(classes),
-            np.array([len(c.answers) for c in classes], np.int64),
-            tuple(chain.from_iterable(c.answers for c in classes)),
-            arrays,
-            np.array(_column(rollouts, present, "trained", True), bool),
-            {
-                name: _view(groups, name, silent_R, options, params, effort=effort)
-                for name in VIEWS
-                if any(g.get(name) for g in groups)
-            },
-            {f.name: _column_P(f, groups) for f in SEEN if any(g.get(f.name) is not None for g in groups)},
+            *read.arrays(sizes_P),
+            columns=arrays,
+            trained_R=None if trained is None else np.array(trained, bool),
+            views={name: _view(groups, name, silent_R, reading) for name in seconds},
+            columns_P={f.name: _column_P(f, groups) for f in SEEN if any(g.get(f.name) is not None for g in groups)},
+            checked=True,
         ),
-        group_ids=tuple(g.get("group_id", str(p)) for p, g in enumerate(groups)),
-        keys_A=tuple(chain.from_iterable(c.kinds for c in classes)),
-        sources=tuple(g.get("entropy_source") or "exact" for g in groups),
-        kinds=tuple(map(kind_of, groups)),
+        group_ids=tuple([g.get("group_id", str(p)) for p, g in enumerate(groups)]),
+        keys_A=tuple([key.kind for classes in read.classes for key in classes.keys]),
+        sources=tuple([g.get("entropy_source") or "exact" for g in groups]),
+        kinds=tuple([g.get("kind") or "math" for g in groups]),
         options=options,
-        labels=tuple(g.get("label") for g in groups),
-        correct_R=tuple(_column(rollouts, present, "correct", None)),
-        guessed_P=guessed_P,
-        apart_P=np.array([bool(c.apart) for c in classes], bool),
-        unread=unread,
+        labels=tuple([g.get("label") for g in groups]),
+        correct_R=np.full(table.size, np.nan) if correct is None else np.array(correct, np.float64),
+        guessed_P=np.array(read.guessed, bool),
+        apart_P=np.array([bool(classes.apart) for classes in read.classes], bool),
+        unread=tuple(read.unread),
     )
-
-
-def _column(rollouts: Sequence[JSON], present: Collection[str], key: str, default: Any) -> list[Any]:
-    """What each rollout has under a key; `present` are the keys that any has."""
-    return [r.get(key, default) for r in rollouts] if key in present else [default] * len(rollouts)
 
 
 def read_numbers(group: JSON, names: Collection[str], *, limits: Limits = LIMITS) -> list[dict[str, float]]:
     """A group is checked, and of each rollout those of its numbers that are there: what costs no look at its answer."""
-    rollouts = check_shape([group], limits=limits)
-    arrays = read_columns(rollouts, {}, _locator(np.array([len(rollouts)])))
+    table = check_shape([group], limits=limits)
+    arrays = read_columns(table, {}, _locator(np.array([table.size])))
     columns = {name: found for name in names if isinstance(found := arrays.get(name), np.ndarray)}
-    return [{n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])} for i in range(len(rollouts))]
+    return [{n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])} for i in range(table.size)]
 
 
 def of_arrays(groups: Groups) -> Prepared:
@@ -231,7 +222,7 @@ def of_arrays(groups: Groups) -> Prepared:
         kinds=(exact,) * count,
         options=(None,) * count,
         labels=(None,) * count,
-        correct_R=(None,) * len(groups.answer_R),
+        correct_R=np.full(len(groups.answer_R), np.nan),
         guessed_P=np.zeros(count, bool),
         apart_P=np.zeros(count, bool),
         unread=({},) * count,
@@ -259,15 +250,24 @@ def _locator(sizes_P: Ints) -> Where:
     return where
 
 
-def check_shape(groups: Sequence[JSON], *, limits: Limits | None = None) -> list[JSON]:
+def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> Table:
     """Objects, lists, names and strings are what they must be; returns all rollouts. Numbers are checked as columns."""
-    _check_groups(groups, limits or UNLIMITED)
-    (limits or UNLIMITED).check_total(sum(len(g["rollouts"]) for g in groups), ("groups",))
-    rollouts = list(chain.from_iterable(g["rollouts"] for g in groups))
-    _check_rollouts(
-        groups, rollouts, _locator(np.array([len(g["rollouts"]) for g in groups], np.int64)), limits or UNLIMITED
-    )
-    return rollouts
+    _check_groups(groups, limits)
+    sizes = [len(g["rollouts"]) for g in groups]
+    limits.check_total(sum(sizes), ("groups",))
+    where = _locator(np.array(sizes, np.int64))
+    rollouts = list(chain.from_iterable([g["rollouts"] for g in groups]))
+    table = None
+    if set(map(type, rollouts)) <= {dict}:
+        table = Table.of(rollouts)
+    if table is None or table.unknown:
+        for i, rollout in enumerate(rollouts):
+            _check_keys(rollout, ROLLOUT_FIELDS, where(i))
+        table = Table.of(rollouts)
+    _check_contents(table, limits, where)
+    if ids := table.columns.get("id"):
+        _check_ids(ids, sizes)
+    return table
 
 
 def _check_groups(groups: Any, limits: Limits) -> None:
@@ -335,22 +335,21 @@ def _check_view(rollouts: Any, limits: Limits, loc: tuple[str | int, ...]) -> No
     limits.check_rollouts(len(rollouts), loc)
     for i, rollout in enumerate(rollouts):
         _check_keys(rollout, ANSWERED_FIELDS, (*loc, i))
-    _check_contents(rollouts, frozenset().union(*rollouts), limits, lambda i: (*loc, i))
+    _check_contents(Table.of(rollouts), limits, lambda i: (*loc, i))
 
 
-def _check_contents(rollouts: Sequence[JSON], present: Collection[str], limits: Limits, where: Where) -> None:
-    """What is no column of numbers, of the keys that some rollout has."""
+def _check_contents(table: Table, limits: Limits, where: Where) -> None:
+    """What is no column of numbers."""
     for key, types in CONTENTS.items():
-        if key not in present:
+        if (column := table.columns.get(key)) is None:
             continue
         field = ROLLOUT_FIELDS[key]
-        column = [r.get(key, None if field.nullable else True) for r in rollouts]
         if field.type == "object":
             column = [{} if isinstance(x, Mapping) else x for x in column]
-        check_types(column, types, f"{field.rule}{' or null' * field.nullable}", key, where)
+        check_types(field, column, types, where)
         if field.type == "text" and max(map(len, filter(None, column)), default=0) > limits.text:
             long = next(i for i, x in enumerate(column) if x is not None and len(x) > limits.text)
-            limits.check_text(len(column[long] or ""), (*where(long), key))
+            limits.check_text(len(column[long]), (*where(long), key))
 
 
 def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) -> None:
@@ -363,24 +362,17 @@ def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) 
         raise RequestError(f"{said}{end} Put your own data into meta.", loc=loc, code="unknown_field")
 
 
-def _check_rollouts(groups: Sequence[JSON], rollouts: Sequence[Any], where: Where, limits: Limits) -> None:
-    plain = set(map(type, rollouts)) == {dict}
-    present = frozenset().union(*rollouts) if plain else ROLLOUT_KEYS
-    if not (plain and present <= ROLLOUT_KEYS):
-        for i, rollout in enumerate(rollouts):
-            if not isinstance(rollout, Mapping) or not rollout.keys() <= ROLLOUT_KEYS:
-                _check_keys(rollout, ROLLOUT_FIELDS, where(i))
-    _check_contents(rollouts, present, limits, where)
-    if "id" not in present:
-        return
-    for p, group in enumerate(groups):
-        ids = [r.get("id") for r in group["rollouts"]]
-        named = [x for x in ids if x is not None]
+def _check_ids(ids: Sequence[str | None], sizes: Sequence[int]) -> None:
+    at = 0
+    for p, size in enumerate(sizes):
+        of_group = ids[at : at + size]
+        named = [x for x in of_group if x is not None]
         if len(set(named)) < len(named):
-            j = next(j for j, x in enumerate(ids) if x is not None and x in ids[:j])
+            j = next(j for j, x in enumerate(of_group) if x is not None and x in of_group[:j])
             raise RequestError(
                 "is the id of another rollout too", loc=("groups", p, "rollouts", j, "id"), code="duplicate_id"
             )
+        at += size
 
 
 def _options(group: JSON, p: int) -> tuple[str, ...] | None:
@@ -390,18 +382,19 @@ def _options(group: JSON, p: int) -> tuple[str, ...] | None:
         raise RequestError(error.message, loc=("groups", p, "options"), code=error.code) from None
 
 
-def _paths(rollouts: Sequence[JSON], ids: Any, sizes_P: Ints) -> Floats:
+def _paths(table: Table, ids: Any, sizes_P: Ints) -> Floats:
     """The place of each rollout's path among the different ones of its group; NaN where nothing tells it. Shape [R]."""
     ends = offsets(ids.lengths).tolist() if isinstance(ids, Ragged) else None
-    out = np.full(len(rollouts), np.nan)
-    starts = offsets(sizes_P).tolist()
-    for low, high in pairwise(starts):
+    nothing = [None] * table.size
+    paths, texts = table.columns.get("path", nothing), table.columns.get("text", nothing)
+    out = np.full(table.size, np.nan)
+    for low, high in pairwise(offsets(sizes_P).tolist()):
         places: dict[str | bytes, int] = {}
         for i in range(low, high):
-            path = rollouts[i].get("path")
+            path = paths[i]
             if path is None and ends is not None and ends[i] < ends[i + 1]:
                 path = ids.values[ends[i] : ends[i + 1]].tobytes()
-            path = path or rollouts[i].get("text")
+            path = path or texts[i]
             if path:
                 out[i] = places.setdefault(path, len(places))
     return out
@@ -410,75 +403,77 @@ def _paths(rollouts: Sequence[JSON], ids: Any, sizes_P: Ints) -> Floats:
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _silent(arrays: Columns, rollouts: int) -> Bools:
-    """No generated token, hence no answer."""
-    count = arrays.get("num_tokens")
-    return count == 0 if isinstance(count, np.ndarray) else np.zeros(rollouts, bool)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answers:
+    """Of each group: the classes of its answers, whether one was guessed, and why rollouts have none."""
+
+    classes: list[Classes]
+    guessed: list[bool]
+    unread: list[Mapping[str, int]]
+
+    def arrays(self, sizes_P: Ints) -> tuple[Ints, Ints, tuple[str, ...]]:
+        """What `Groups` has of them: answer_R, support_P and text_A."""
+        support_P = np.array([len(c.answers) for c in self.classes], np.int64)
+        index_R = np.array([*chain.from_iterable([c.index for c in self.classes])], np.int64)
+        answer_R = np.where(index_R >= 0, index_R + np.repeat(offsets(support_P)[:-1], sizes_P), -1)
+        return answer_R, support_P, tuple(chain.from_iterable([c.answers for c in self.classes]))
 
 
-def _classify(
-    groups: Sequence[JSON],
-    silent_R: Bools,
-    options: Sequence[tuple[str, ...] | None],
-    params: Mapping[str, Any],
-    effort: Effort,
-) -> tuple[list[Classes], Bools, tuple[Mapping[str, int], ...]]:
-    """The classes of each group, which groups have an answer that was guessed, and why rollouts have none."""
-    reading = {k: v for k, v in params.items() if k in READING}
-    rules = Rules(**{k: v for k, v in params.items() if k not in READING})
-    strings = reading.get("mode") == "ttrl_official"
-    classes, guessed, unread, at = [], [], [], 0
-    for p, (group, letters) in enumerate(zip(groups, options, strict=True)):
-        rollouts, kind = group["rollouts"], kind_of(group)
-        silent = silent_R[at : at + len(rollouts)].tolist()
-        at += len(rollouts)
-        given = given_answers(rollouts, silent, **reading)
-        found = [] if given is not None else read_answers(rollouts, silent, kind=kind, options=letters, **reading)
-        raws = [e.answer for e in found] if given is None else given
-        if strings:
-            classes.append(classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact"))
-        else:
-            asked = partial(effort.check, ("groups", p))
-            classes.append(classes_of(raws, kind, letters, rules, after_each=asked))
-        guessed.append(any(e.source == "fallback" for e in found))
-        index = classes[-1].index
-        if min(index) >= 0:
-            unread.append(NONE_UNREAD)
-        else:
-            reasons = [e.reason for e in found] if given is None else map(why_none, given)
-            unread.append(Counter(reason for reason, k in zip(reasons, index, strict=True) if k < 0))
-    return classes, np.array(guessed, bool), tuple(unread)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Reading:
+    """How the answers of a request are read and compared; each distinct one is read once."""
+
+    params: Mapping[str, Any]
+    rules: Rules
+    options: Sequence[tuple[str, ...] | None]
+    effort: Effort
+    known: dict[Any, dict[str, Any]]  # keys by kind and options
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any], options: Sequence[tuple[str, ...] | None], effort: Effort) -> _Reading:
+        rules = Rules(**{k: v for k, v in params.items() if k not in READING})
+        return cls({k: v for k, v in params.items() if k in READING}, rules, options, effort, {})
+
+    def classes(self, groups: Sequence[JSON], table: Table, silent_R: Bools) -> _Answers:
+        """The classes of each group."""
+        out, silent = _Answers([], [], []), silent_R.tolist()
+        given: list[str | None] = []  # what all rollouts bring, where they do
+        if "answer" in table.whole and self.params.get("truncated") != "invalid":
+            given = table.columns["answer"]
+            if True in silent:
+                given = [None if quiet else answer for answer, quiet in zip(given, silent, strict=True)]
+        end = 0
+        for p, group in enumerate(groups):
+            begin, end = end, end + len(group["rollouts"])
+            kind: Kind = group.get("kind") or "math"
+            letters, texts, raws = self.options[p], None, given[begin:end]
+            if not given:
+                quiet = silent[begin:end]
+                texts = read_answers(group["rollouts"], quiet, kind=kind, options=letters, **self.params)
+                raws = [e.answer for e in texts]
+            classes = self._compared(p, raws, kind, letters)
+            out.classes.append(classes)
+            out.guessed.append(texts is not None and any(e.source == "fallback" for e in texts))
+            out.unread.append(NONE_UNREAD)
+            if -1 in classes.index:
+                reasons = map(why_none, raws) if texts is None else [e.reason for e in texts]
+                out.unread[p] = Counter(why for why, k in zip(reasons, classes.index, strict=True) if k < 0)
+        return out
+
+    def _compared(self, p: int, raws: Sequence[str | None], kind: Kind, letters: tuple[str, ...] | None) -> Classes:
+        if self.params.get("mode") == "ttrl_official":
+            return classify([official_key(r, kind=kind) if r else None for r in raws], kind="exact")
+        known = self.known.setdefault((kind, letters), {})
+        asked = partial(self.effort.check, ("groups", p))
+        return classes_of(raws, kind, letters, self.rules, known=known, after_each=asked)
 
 
-def _view(
-    groups: Sequence[JSON],
-    name: str,
-    silent_R: Bools,
-    options: Sequence[tuple[str, ...] | None],
-    params: Mapping[str, Any],
-    *,
-    effort: Effort,
-) -> View:
+def _view(groups: Sequence[JSON], name: str, silent_R: Bools, reading: _Reading) -> View:
     """Each group pooled with its second one; the answers of both are compared with each other."""
-    sizes = [(len(g["rollouts"]), len(g.get(name) or ())) for g in groups]
     pooled = [{**g, "rollouts": [*g["rollouts"], *(g.get(name) or ())]} for g in groups]
-    own_R = np.array([own for m, n in sizes for own in [True] * m + [False] * n], bool)
+    sizes_P = np.array([len(g["rollouts"]) for g in pooled], np.int64)
+    own_R = np.array([i < len(g["rollouts"]) for g, n in zip(groups, sizes_P, strict=True) for i in range(n)], bool)
     silent = np.zeros(len(own_R), bool)
     silent[own_R] = silent_R
-    classes, *_ = _classify(pooled, silent, options, params, effort)
-    flat = Groups(
-        np.array([m + n for m, n in sizes], np.int64),
-        _flat_index(classes),
-        np.array([len(c.answers) for c in classes], np.int64),
-        tuple(chain.from_iterable(c.answers for c in classes)),
-    )
-    return View(flat, own_R)
-
-
-def _flat_index(classes: Sequence[Classes]) -> Ints:
-    start, parts = 0, [np.zeros(0, np.int64)]
-    for c in classes:
-        index = np.array(c.index, np.int64)
-        parts.append(np.where(index >= 0, index + start, -1))
-        start += len(c.answers)
-    return np.concatenate(parts)
+    table = Table.of([*chain.from_iterable(g["rollouts"] for g in pooled)])
+    return View(Groups(sizes_P, *reading.classes(pooled, table, silent).arrays(sizes_P), checked=True), own_R)
