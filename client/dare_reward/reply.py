@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,7 @@ class Problem:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Support:
+class Support(NamedTuple):
     """One distinct answer of a group. What the method does not define is None.
 
     key           how sure the merge of its spellings is: exact, structured, fingerprint, text or opaque
@@ -46,7 +45,7 @@ class Support:
 
     answer: str
     key: str
-    count: int
+    count: int  # type: ignore[assignment]  # in place of the method of tuples
     uncertainty: float | None
     p_hat: float | None
     p: float | None
@@ -176,7 +175,6 @@ class Reply:
 
 
 GROUP_FIELDS = tuple(GroupReply.__slots__)
-SUPPORT_FIELDS = tuple(Support.__slots__)
 TUPLES = ("rewards", "keep", "valid", "answers", "advantages", "select", "second_rewards", "second_advantages", "flags")
 
 
@@ -194,20 +192,20 @@ def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...
     return tuple(out)
 
 
+ASKED_FIELDS = ("advantages", "select", "drop", "second_rewards", "second_advantages")
+
+
 def _short(group: GroupReply) -> dict[str, Any]:
     error = None if group.error is None else asdict(group.error)
     short = {"group_id": group.group_id, "rewards": group.rewards, "valid": group.valid, "error": error}
-    asked = {
-        name: getattr(group, name) for name in ("advantages", "select", "drop", "second_rewards", "second_advantages")
-    }
-    return short | {name: value for name, value in asked.items() if value is not None}
+    return short | {name: value for name in ASKED_FIELDS if (value := getattr(group, name)) is not None}
 
 
 def group_json(group: GroupReply) -> dict[str, Any]:
     """The JSON object of one group."""
     out = {name: getattr(group, name) for name in GROUP_FIELDS}
     if group.support is not None:
-        out["support"] = [{name: getattr(s, name) for name in SUPPORT_FIELDS} for s in group.support]
+        out["support"] = [s._asdict() for s in group.support]
     if group.error is not None:
         out["error"] = asdict(group.error)
     return out

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress, pairwise
-from typing import Any
+from itertools import accumulate, compress, pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from .update import Update, Updated, second_sizes, update_groups
 
 __all__ = ["Judged", "ScoredPart", "with_spans", "write"]
 
+T = TypeVar("T")
 JSON = Mapping[str, Any]
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")
 
@@ -94,7 +95,7 @@ def _entries(part: ScoredPart) -> list[dict[str, Any]]:
     """The diagnostics of each group."""
     groups, main, out = part.prepared.groups, part.main, part.main.entries
     for name, column in main.result.extra_P.items():
-        for entry, value in zip(out, _numbers(column, len(out)), strict=True):
+        for entry, value in zip(out, _numbers(column), strict=True):
             entry[name] = value
     if not part.shadows:
         return out
@@ -128,48 +129,44 @@ def _group_replies(
 ) -> list[GroupReply]:
     prepared, main = part.prepared, part.main
     groups, result = prepared.groups, main.result
-    rollout, answer = offsets(groups.sizes_P).tolist(), offsets(groups.support_P).tolist()
-    rewards = result.rewards_R.tolist() if main.method.output == "rewards" else None
-    gains = None if updated.advantages_R is None else _numbers(updated.advantages_R, len(groups.answer_R))
-    keep, valid = result.keep_R.tolist(), groups.valid_R.tolist()
-    names = [groups.text_A[a] if a >= 0 else None for a in groups.answer_R.tolist()]
-    support = _support(prepared, result)
-    flags = _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R)
-    second = None if result.second_R is None else result.second_R.tolist()
-    second_gains = None if updated.second_R is None else updated.second_R.tolist()
-    seconds = offsets(second_sizes(groups)).tolist()
-    masks = None if result.token_mask is None else _masks(result.token_mask)
-    places = None if updated.place_R is None else updated.place_R.tolist()
-    replies = []
-    for p, group_id in enumerate(prepared.group_ids):
-        if p in failed:
-            error = failed[p]
-            replies.append(GroupReply(group_id, error=Problem(error.code, error.message)))
-            continue
-        r, a, s = (slice(at[p], at[p + 1]) for at in (rollout, answer, seconds))
-        replies.append(
-            GroupReply(
-                group_id=group_id,
-                method=main.method.name,
-                config_id=part.config_id,
-                rewards=_part(rewards, r),
-                keep=tuple(keep[r]),
-                valid=tuple(valid[r]),
-                answers=tuple(names[r]),
-                advantages=_part(gains, r),
-                select=None if places is None else _selected(places[r]),
-                drop=updated.drop_P[p],
-                pseudo_label=main.labels_P[p],
-                entropy_source=prepared.sources[p] if result.used_entropy_P[p] else "none",
-                support=tuple(support[a]),
-                second_rewards=_part(second, s),
-                second_advantages=_part(second_gains, s),
-                token_mask=_part(masks, r),
-                flags=tuple(name for name, at in flags.items() if at[p]),
-                diagnostics=entries[p],
-            )
-        )
+    sizes, text_A = groups.sizes_P.tolist(), (*groups.text_A, None)  # the last is where no answer points to
+    gains = None if updated.advantages_R is None else _numbers(updated.advantages_R)
+    places = None if updated.place_R is None else _split(updated.place_R.tolist(), sizes)
+    seconds = second_sizes(groups).tolist()
+    masks = None if result.token_mask is None else _split(_masks(result.token_mask), sizes)
+    sources = zip(prepared.sources, result.used_entropy_P.tolist(), strict=True)
+    columns: dict[str, Sequence[Any] | None] = {
+        "rewards": _split(result.rewards_R.tolist(), sizes) if main.method.output == "rewards" else None,
+        "keep": _split(result.keep_R.tolist(), sizes),
+        "valid": _split(groups.valid_R.tolist(), sizes),
+        "answers": _split([*map(text_A.__getitem__, groups.answer_R.tolist())], sizes),
+        "advantages": None if gains is None else _split(gains, sizes),
+        "select": None if places is None else [_selected(of_group) for of_group in places],
+        "drop": updated.drop_P,
+        "pseudo_label": main.labels_P,
+        "entropy_source": [source if used else "none" for source, used in sources],
+        "support": _split(_support(prepared, result), groups.support_P.tolist()),
+        "second_rewards": None if result.second_R is None else _split(result.second_R.tolist(), seconds),
+        "second_advantages": None if updated.second_R is None else _split(updated.second_R.tolist(), seconds),
+        "token_mask": masks,
+        "flags": _flags(prepared, {**result.flags_P, **updated.flags_P}, result.rewards_R),
+        "diagnostics": entries,
+    }
+    there = {name: column for name, column in columns.items() if column is not None}
+    name = main.method.name
+    replies = [
+        GroupReply(group_id, name, part.config_id, **dict(zip(there, row, strict=True)))
+        for group_id, row in zip(prepared.group_ids, zip(*there.values(), strict=True), strict=True)
+    ]
+    for p, error in failed.items():
+        replies[p] = GroupReply(prepared.group_ids[p], error=Problem(error.code, error.message))
     return replies
+
+
+def _split(values: Sequence[T], sizes: Sequence[int]) -> list[tuple[T, ...]]:
+    """The values of each group, of which each has so many."""
+    flat, starts = tuple(values), (0, *accumulate(sizes))
+    return [flat[a:b] for a, b in pairwise(starts)]
 
 
 def _selected(places: Sequence[int]) -> tuple[int, ...]:
@@ -177,30 +174,27 @@ def _selected(places: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted((i for i, place in enumerate(places) if place >= 0), key=lambda i: places[i]))
 
 
-def _part(values: list[Any] | None, part: slice) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values[part])
-
-
 def _masks(mask: Ragged) -> list[tuple[bool, ...] | None]:
-    starts, flat = offsets(mask.lengths).tolist(), mask.values.tolist()
-    return [tuple(flat[a:b]) if b > a else None for a, b in pairwise(starts)]
+    return [rows or None for rows in _split(mask.values.tolist(), mask.lengths.tolist())]
 
 
 def _support(prepared: Prepared, result: Estimate) -> list[Support]:
     groups = prepared.groups
-    columns = [_numbers(result.support_A.get(name), len(groups.text_A)) for name in SUPPORT_COLUMNS]
+    nothing = [None] * len(groups.text_A)
+    columns = [_numbers(result.support_A[n]) if n in result.support_A else nothing for n in SUPPORT_COLUMNS]
     counts = groups.votes_A.astype(int).tolist()
     kept = result.support_A["kept"].tolist()
-    return [Support(*row) for row in zip(groups.text_A, prepared.keys_A, counts, *columns, kept, strict=True)]
+    return [*map(Support, groups.text_A, prepared.keys_A, counts, *columns, kept)]
 
 
-def _numbers(column: NDArray[Any] | None, length: int) -> list[float | None]:
-    if column is None:
-        return [None] * length
-    return [None if x != x else x for x in column.tolist()]  # noqa: PLR0124  (NaN is what differs from itself)
+def _numbers(column: NDArray[Any]) -> list[float | None]:
+    values: list[float | None] = column.tolist()
+    if not np.isnan(column).any():
+        return values
+    return [None if x != x else x for x in values]  # noqa: PLR0124  (NaN is what differs from itself)
 
 
-def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> dict[str, list[bool]]:
+def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> list[tuple[str, ...]]:
     groups = prepared.groups
     votes_A = groups.votes_A
     tied_P = groups.sum_by_group(votes_A == groups.max_by_group(votes_A)[groups.group_A]) > 1
@@ -215,7 +209,11 @@ def _flags(prepared: Prepared, own: Mapping[str, Bools], rewards_R: Floats) -> d
         "guessed_answer": prepared.guessed_P,
         "same_value_apart": prepared.apart_P,
     }
-    return {name: at.tolist() for name, at in {**common, **own}.items()}
+    out: list[tuple[str, ...]] = [()] * len(groups.sizes_P)
+    for name, at_P in {**common, **own}.items():
+        for p in np.flatnonzero(at_P).tolist():
+            out[p] = (*out[p], name)
+    return out
 
 
 def _constant(groups: Groups, rewards_R: Floats) -> Bools:
