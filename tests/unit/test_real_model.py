@@ -1,11 +1,13 @@
 """examples/real_model/run.py: what it asks, what it refuses, and that a cut run goes on. No network, no model."""
 
+import argparse
 import importlib.util
 import io
 import json
 import sys
 import types
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -125,7 +127,7 @@ def test_a_cut_run_goes_on_where_it_was(example, index, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         done.append(step)
 
-    monkeypatch.setattr(example, "run", run)
+    monkeypatch.setattr(example, "call", run)
     for _ in range(5):
         with pytest.raises(KeyboardInterrupt):
             example.main()
@@ -141,3 +143,89 @@ def test_an_unknown_form_is_named(example, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run.py", "--forms", "bare,loud"])
     with pytest.raises(SystemExit, match="loud"):
         example.main()
+
+
+@pytest.fixture
+def training(example, monkeypatch, tmp_path):
+    """`--train` where a run is a record that a stand-in for train.py writes."""
+    done = []
+
+    @contextmanager
+    def service(python):
+        yield "http://127.0.0.1:1"
+
+    def run(words, **_):
+        task = json.loads(Path(words[-1]).read_text())
+        if training.cut == (task["arm"], task["seed"]):
+            training.cut = None
+            return types.SimpleNamespace(returncode=1)
+        done.append((task["form"], task["arm"], task["seed"]))
+        after = {f"q{k}": k % 3 + (task["arm"] == "dare") for k in range(12)}
+        record = {
+            "form": task["form"],
+            "arm": task["arm"],
+            "seed": task["seed"],
+            "evaluated": 4,
+            "unseen": ["q0", "q1"],
+        }
+        Path(task["record"]).write_text(json.dumps(record | {"before": dict.fromkeys(after, 1), "after": after}))
+        return types.SimpleNamespace(returncode=0)
+
+    def arguments(**changed):
+        default = {
+            "forms": "bare",
+            "seeds": "0,1",
+            "arms": "ttrl,dare",
+            "steps": 3,
+            "group": None,
+            "workers": 1,
+            "blind": True,
+            "index": "",
+        }
+        return argparse.Namespace(**(default | changed))
+
+    monkeypatch.setattr(example, "environment", lambda folder, plan, fill: Path(sys.executable))
+    monkeypatch.setattr(example, "service", service)
+    monkeypatch.setattr(example.subprocess, "run", run)
+    training = types.SimpleNamespace(
+        done=done, cut=None, go=lambda **changed: example.train(Path("m"), tmp_path, PLAN, arguments(**changed))
+    )
+    return training
+
+
+def test_all_arms_of_a_seed_come_before_the_next(training):
+    training.go()
+    assert training.done == [("bare", arm, seed) for seed in (0, 1) for arm in ("ttrl", "dare")]
+
+
+def test_a_finished_run_is_not_run_again(training):
+    training.cut = ("ttrl", 1)
+    with pytest.raises(SystemExit, match="bare-16-ttrl-1"):
+        training.go()
+    training.go()
+    assert sorted(training.done) == sorted(("bare", arm, seed) for seed in (0, 1) for arm in ("ttrl", "dare"))
+
+
+def test_a_blind_run_reads_no_result(training, example, monkeypatch, capsys):
+    read = []
+    monkeypatch.setattr(example, "call", lambda *words, **_: read.append(str(words[1])))
+    training.go()
+    assert not read
+    assert "%" not in capsys.readouterr().out
+    training.go(blind=False)
+    assert [Path(name).name for name in read] == ["learnt.py"]
+
+
+def test_what_was_learnt_is_paired_by_question(training, tmp_path, monkeypatch):
+    training.go(arms="ttrl,dare")
+    spec = importlib.util.spec_from_file_location("learnt", ROOT / "examples" / "real_model" / "learnt.py")
+    learnt = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(learnt)
+    records = [json.loads(path.read_text()) for path in sorted((tmp_path / "runs").glob("bare-*.json"), reverse=True)]
+    lines = learnt.table(records).splitlines()
+    assert [line.split()[:2] for line in lines[1:5]] == [
+        [p, a] for p in ("adapted", "unseen") for a in ("ttrl", "dare")
+    ]
+    # Each question of `dare` has one right rollout of four more than with `ttrl`: 25 points, whichever are drawn.
+    assert [line.rstrip().endswith("+25.0 (25.0 to 25.0)") for line in lines[1:5]] == [False, True, False, True]
+    assert lines[1].split()[2:4] == ["25.0%", "27.5%"]

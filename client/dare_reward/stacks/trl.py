@@ -28,7 +28,7 @@ __all__ = ["AsyncDareReward", "DareReward"]
 # What a rollout_func may bring. A dataset column of one of these names would be taken for it.
 EXTRAS = (
     "token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs",
-    "token_self_certainty", "vote_only",
+    "token_self_certainty", "vote_only", "finish_reason",
 )  # fmt: skip
 SCALE = 'set scale_rewards="batch" (or "none") in GRPOConfig'
 EACH = "normalize_then_sum"  # multi_objective_aggregation: each function's rewards by their group's deviation

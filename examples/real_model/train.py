@@ -1,0 +1,411 @@
+"""One training run of `run.py --train`: TRL's GRPOTrainer with LoRA, its rewards from the running service.
+
+    python train.py TASK.json
+
+TASK.json is written by `run.py`; what it holds is `Task`. The record of the run goes to `task.record` once the run has
+ended; a cut run goes on from the last checkpoint in `task.folder`. One process, one thread.
+
+A question's rollouts share its prompt of some hundred tokens and end after ten. So the sampler and the trainer's
+forward compute each prompt once: the same numbers as TRL's own forward (tests/stacks/test_trl_real_model.py) in a
+fraction of the time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.update(HF_HUB_OFFLINE="1", TRL_EXPERIMENTAL_SILENCE="1", CUDA_VISIBLE_DEVICES="", PYTHONWARNINGS="ignore")
+
+import torch
+from datasets import Dataset
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, PrinterCallback, TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
+from trl import GRPOConfig, GRPOTrainer
+
+from dare_reward.analysis.calibrate import calibrate
+from dare_reward.answers import grade, read_label
+from dare_reward.answers.rollouts import read_answers
+from dare_reward.commands.labelled import read_labelled
+from dare_reward.stacks.trl import DareReward
+
+Row = dict[str, Any]
+UNSEEN = 15  # questions of a family that no run trains on
+LABELLED = 60  # questions whose labels are rewards, in the arms that have some
+FITTED = 32  # questions whose labels choose the exponent of `calibrated_vote`
+ASKED = "asked"  # the dataset's column of what a question's group asks for, in JSON
+RECORDED = ("form", "arm", "seed", "steps", "prompts", "size", "evaluated", "rate", "rank")
+KEPT = ("reward", "reward_std", "loss", "grad_norm", "entropy", "completions/mean_length", "step_time")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one run does.
+
+    arm         a method, `gt_quarter` (labels as rewards), or `both` (labels, and `calibrated_vote` for the others)
+    questions   rows of `run.py`, with what the model is sent (`asked`)
+    rollouts    the untrained model's, from which `calibrate` chooses an exponent; None if there are none
+    before      right rollouts of the untrained model, shared by the runs of a form
+    size        rollouts of a question in training; `evaluated`: in the evaluations
+    """
+
+    form: str
+    arm: str
+    seed: int
+    model: str
+    questions: str
+    rollouts: str | None
+    stop: Sequence[str]
+    max_tokens: int
+    url: str
+    folder: str
+    record: str
+    before: str
+    steps: int = 30
+    prompts: int = 8
+    size: int = 16
+    evaluated: int = 16
+    rate: float = 1e-4
+    rank: int = 16
+    unseen: int = UNSEEN
+
+
+# --- which questions, and what is asked for each ---------------------------------------------------------------------
+
+
+def split(rows: Iterable[Row], unseen: int = UNSEEN) -> tuple[list[Row], list[Row]]:
+    """Adapted and unseen questions: of each family the `unseen` with the lowest SHA-256 of `e8:` and the id."""
+    families: dict[str, list[Row]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: hashlib.sha256(f"e8:{row['id']}".encode()).hexdigest()):
+        families[row["family"]].append(row)
+    return (
+        [row for family in families.values() for row in family[unseen:]],
+        [row for family in families.values() for row in family[:unseen]],
+    )
+
+
+def labelled(adapted: Sequence[Row], seed: int) -> list[Row]:
+    """The questions of a seed whose labels may be used, in random order."""
+    return random.Random(f"labels:{seed}").sample(list(adapted), min(LABELLED, len(adapted)))  # noqa: S311
+
+
+def schedule(task: Task, adapted: Sequence[Row], exponent: float | None) -> list[tuple[Row, dict[str, Any]]]:
+    """Each step's questions in turn, with what their groups ask for."""
+    count, rng = task.steps * task.prompts, random.Random(f"order:{task.seed}")  # noqa: S311
+    known = labelled(adapted, task.seed)
+    truth = {"method": "gt"}
+    if task.arm == "gt_quarter":
+        return [(row, truth) for row in passes(known, count, rng)]
+    if task.arm == "both":
+        ids = {row["id"] for row in known}
+        others = passes([row for row in adapted if row["id"] not in ids], count - count // 2, rng)
+        vote = {"method": "calibrated_vote", "params": {"exponent": exponent}}
+        pairs = zip(others, passes(known, count // 2, rng), strict=False)
+        return [each for other, row in pairs for each in ((other, vote), (row, truth))]
+    how: dict[str, Any] = {"method": task.arm}
+    if task.arm == "calibrated_vote":
+        how["params"] = {"exponent": exponent}
+    return [(row, how) for row in passes(adapted, count, rng)]
+
+
+def passes(rows: Sequence[Row], count: int, rng: random.Random) -> list[Row]:
+    """`count` rows: whole passes in an order of their own, the last one cut."""
+    out: list[Row] = []
+    while len(out) < count:
+        out += rng.sample(list(rows), len(rows))
+    return out[:count]
+
+
+def chosen_exponent(task: Task, adapted: Sequence[Row]) -> float | None:
+    """What `calibrate` chooses by the labels of this seed on the untrained model's rollouts; None without need."""
+    if task.arm not in {"calibrated_vote", "both"}:
+        return None
+    if task.rollouts is None:
+        raise SystemExit(f"error: {task.arm} needs the untrained model's rollouts: run without --train first")
+    known = labelled(adapted, task.seed)
+    names = {row["id"] for row in (known if task.arm == "both" else known[:FITTED])}
+    data = read_labelled(task.rollouts, only=names)
+    return float(calibrate(data.groups, data.correct_R).exponent)
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def cut(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string, which is all that the sampling engine returns."""
+    return text[: min((at for s in stop if (at := text.find(s)) >= 0), default=len(text))]
+
+
+def right(rollout: Mapping[str, Any], row: Row) -> bool:
+    """Its answer, read as the service reads it, is one of the accepted spellings."""
+    (found,) = read_answers([rollout], [False], kind=row["kind"])
+    spellings = (read_label(a, kind=row["kind"]) for a in row["accepted"])
+    return found.answer is not None and any(grade(found.answer, a, kind=row["kind"]) for a in spellings)
+
+
+class Reward(DareReward):
+    """The adapter, with what each question asks for: its kind, method, parameters, label. Texts end at the stop string.
+
+    `correct` is a diagnostic, and what the method `gt` pays.
+    """
+
+    def __init__(self, url: str, *, stop: Sequence[str], **settings: Any) -> None:
+        super().__init__(url, **settings)
+        self.stop = stop
+
+    def _rows(self, trainer: Any, prompts: Any, completions: Any, columns: Mapping[str, Any]) -> list[Row]:
+        rows = super()._rows(trainer, prompts, completions, columns)
+        for row, asked in zip(rows, columns[ASKED], strict=True):
+            row["text"] = cut(row["text"], self.stop)
+            row[ASKED] = asked
+        return rows
+
+    def _groups(self, trainer: Any, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        groups = super()._groups(trainer, [{k: v for k, v in row.items() if k != ASKED} for row in rows])
+        for group, asked in zip(groups, [row[ASKED] for row in rows][:: len(rows) // len(groups)], strict=True):
+            question, how = json.loads(asked)
+            group |= {"kind": question["kind"], "label": question["label"], **how}
+            for rollout in group["rollouts"]:
+                rollout["correct"] = right(rollout, question)
+        return groups
+
+
+# --- the model: each prompt is computed once -------------------------------------------------------------------------
+
+
+@dataclass
+class Sampled:
+    ids: list[int]
+    entropies: list[float]
+    logprobs: list[float]
+    finish_reason: str
+
+
+class Sampler:
+    """Rollouts at temperature 1 with the entropy of every token in nats, full vocabulary; they end as the form says."""
+
+    def __init__(self, tokenizer: Any, stop: Sequence[str], longest: int) -> None:
+        self.tokenizer, self.stop, self.longest = tokenizer, stop, longest
+
+    def __call__(self, model: Any, prompts: Sequence[Sequence[int]], each: int) -> list[list[Sampled]]:
+        """`each` rollouts of every prompt. Prompts are padded on the left."""
+        end, width, device = self.tokenizer.eos_token_id, max(map(len, prompts)), model.device
+        ids = torch.tensor([[end] * (width - len(p)) + list(p) for p in prompts], device=device)
+        mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+        cache = DynamicCache(config=model.config)
+        rows = [Sampled([], [], [], "length") for _ in prompts for _ in range(each)]
+        with torch.no_grad():
+            place = (mask.cumsum(1) - 1).clamp(min=0)
+            shared: Any = {"past_key_values": cache, "use_cache": True, "logits_to_keep": 1}
+            logits = model(input_ids=ids, attention_mask=mask, position_ids=place, **shared).logits[:, -1]
+            cache.batch_repeat_interleave(each)
+            logits, mask = logits.repeat_interleave(each, 0), mask.repeat_interleave(each, 0)
+            place, live = place[:, -1:].repeat_interleave(each, 0), list(range(len(rows)))
+            for length in range(1, self.longest + 1):
+                logp = logits.float().log_softmax(-1)
+                chosen = torch.multinomial(logp.exp(), 1)
+                entropy, gains = -(logp.exp() * logp).sum(-1), logp.gather(1, chosen)[:, 0]
+                keep = []
+                for k, (row, token, h, gain) in enumerate(
+                    zip(live, chosen[:, 0].tolist(), entropy.tolist(), gains.tolist(), strict=True)
+                ):
+                    own = rows[row]
+                    own.ids.append(token)
+                    own.entropies.append(max(h, 0.0))
+                    own.logprobs.append(min(gain, 0.0))
+                    if token == end or any(s in self.tokenizer.decode(own.ids) for s in self.stop):
+                        own.finish_reason = "stop"
+                    else:
+                        keep.append(k)
+                if not keep or length == self.longest:
+                    break
+                if len(keep) < len(live):
+                    left = torch.tensor(keep, device=device)
+                    cache.batch_select_indices(left)
+                    chosen, mask, place, live = chosen[left], mask[left], place[left], [live[k] for k in keep]
+                mask, place = torch.cat([mask, mask.new_ones(len(mask), 1)], 1), place + 1
+                logits = model(input_ids=chosen, attention_mask=mask, position_ids=place, **shared).logits[:, -1]
+        return [rows[start : start + each] for start in range(0, len(rows), each)]
+
+    def text(self, rollout: Sampled) -> str:
+        return cut(self.tokenizer.decode(rollout.ids, skip_special_tokens=True), self.stop)
+
+
+class SharedPrompts(GRPOTrainer):  # type: ignore[misc]
+    """GRPOTrainer whose forward computes each prompt of a batch once, for all of its rows."""
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *_: Any, **__: Any
+    ) -> tuple[Any, Any, None]:
+        prompts: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for row, (ids, mask) in enumerate(zip(input_ids, attention_mask, strict=True)):
+            prompts[tuple(ids[:-logits_to_keep][mask[:-logits_to_keep] > 0].tolist())].append(row)
+        logps, entropies = torch.zeros(2, len(input_ids), logits_to_keep).unbind()
+        for prompt, rows in prompts.items():
+            found = torch.utils.checkpoint.checkpoint(
+                completion_logps, model, torch.tensor(prompt), input_ids[rows, -logits_to_keep:], use_reentrant=False
+            )
+            logps, entropies = (
+                old.index_copy(0, torch.tensor(rows), new) for old, new in zip((logps, entropies), found, strict=True)
+            )
+        return logps, entropies.detach(), None
+
+
+def completion_logps(model: Any, prompt: Any, completions: Any) -> tuple[Any, Any]:
+    """Log-probability and entropy of each token of the completions [R, T] of one prompt [P]."""
+    cache = DynamicCache(config=model.config)
+    model(input_ids=prompt[None, :-1], past_key_values=cache, use_cache=True, logits_to_keep=1)
+    cache.batch_repeat_interleave(len(completions))
+    before = torch.cat([prompt[-1:].expand(len(completions), 1), completions[:, :-1]], 1)
+    logp = model(input_ids=before, past_key_values=cache, use_cache=True).logits.float().log_softmax(-1)
+    return logp.gather(2, completions[..., None])[..., 0], -(logp.exp() * logp).sum(-1)
+
+
+# --- the run ---------------------------------------------------------------------------------------------------------
+
+
+def evaluate(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what: str) -> dict[str, int]:
+    """Right rollouts of each question, of `task.evaluated`."""
+    torch.manual_seed(task.seed)
+    found, begun = {}, time.monotonic()
+    for start in range(0, len(rows), task.prompts):
+        part = rows[start : start + task.prompts]
+        groups = sampler(model, [sampler.tokenizer(row["asked"])["input_ids"] for row in part], task.evaluated)
+        for row, group in zip(part, groups, strict=True):
+            rollouts = [{"text": sampler.text(r), "finish_reason": r.finish_reason} for r in group]
+            found[row["id"]] = sum(right(r, row) for r in rollouts)
+        done = start + len(part)
+        progress(f"{what}: {done} of {len(rows)} questions", begun, done / len(rows))
+    return found
+
+
+def progress(what: str, begun: float, share: float) -> None:
+    left = (time.monotonic() - begun) * (1 - share) / share / 60
+    print(f"{what}, about {left:.0f} min left", flush=True)
+
+
+def trained(model: Any, sampler: Sampler, plan: Sequence[tuple[Row, Row]], task: Task) -> list[dict[str, float]]:
+    """Train `model` with LoRA in place of its linear layers; TRL's log of every step."""
+    begun = time.monotonic()
+
+    class Progress(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, _args: Any, state: Any, _control: Any, **_: Any) -> None:
+            share = (state.global_step - first) / (task.steps - first)
+            progress(f"step {state.global_step} of {task.steps}", begun, share)
+
+    def rollouts(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        ids = sampler.tokenizer(list(prompts))["input_ids"]
+        groups = sampler(trainer.accelerator.unwrap_model(trainer.model), ids[:: task.size], task.size)
+        flat = [r for group in groups for r in group]
+        return {
+            "prompt_ids": ids,
+            "completion_ids": [r.ids for r in flat],
+            "logprobs": None,
+            "token_entropies": [r.entropies for r in flat],
+            "finish_reason": [r.finish_reason for r in flat],
+        }
+
+    folder = Path(task.folder)
+    config = GRPOConfig(
+        output_dir=str(folder / "checkpoints"),
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=task.prompts * task.size,
+        num_generations=task.size,
+        max_completion_length=task.max_tokens,
+        max_steps=task.steps,
+        learning_rate=task.rate,
+        lr_scheduler_type="linear",
+        beta=0.0,
+        temperature=1.0,
+        gradient_checkpointing=False,
+        shuffle_dataset=False,
+        logging_steps=1,
+        save_strategy="steps",
+        save_steps=5,
+        save_total_limit=1,
+        report_to=[],
+        disable_tqdm=True,
+        seed=task.seed,
+    )
+    trainer = SharedPrompts(
+        model=model,
+        processing_class=sampler.tokenizer,
+        reward_funcs=Reward(
+            task.url,
+            stop=task.stop,
+            method="ttrl",  # each group says its own
+            run=folder.name,
+            run_log=str(folder / "log"),
+            run_log_texts="prompt,texts",
+            on_error="raise",
+            retries=10,
+        ),
+        args=config,
+        train_dataset=Dataset.from_list(
+            [
+                {"prompt": row["asked"], ASKED: json.dumps([{k: row[k] for k in ("kind", "label", "accepted")}, how])}
+                for row, how in plan
+            ]
+        ),
+        peft_config=LoraConfig(
+            r=task.rank, lora_alpha=2 * task.rank, target_modules="all-linear", task_type="CAUSAL_LM"
+        ),
+        rollout_func=rollouts,
+        callbacks=[Progress()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    last = get_last_checkpoint(config.output_dir) if Path(config.output_dir).is_dir() else None
+    first = int(last.rsplit("-", 1)[1]) if last else 0
+    trainer.train(resume_from_checkpoint=last)
+    log = [entry for entry in trainer.state.log_history if "loss" in entry]
+    return [{k: round(float(e[k]), 6) for k in e if k in KEPT or k.startswith("dare/")} for e in log]
+
+
+def main(task: Task) -> None:
+    torch.set_num_threads(1)
+    with Path(task.questions).open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    adapted, unseen = split(rows, task.unseen)
+    tokenizer = AutoTokenizer.from_pretrained(task.model)
+    model = AutoModelForCausalLM.from_pretrained(task.model, dtype=torch.float32)
+    sampler = Sampler(tokenizer, task.stop, task.max_tokens)
+    before = Path(task.before)
+    if not before.is_file():
+        found = evaluate(model.eval(), sampler, adapted + unseen, task, "before training")
+        write(before, found)
+    exponent = chosen_exponent(task, adapted)
+    begun = time.monotonic()
+    steps = trained(model, sampler, schedule(task, adapted, exponent), task)
+    record = {
+        **{name: getattr(task, name) for name in RECORDED},
+        "exponent": exponent,
+        "unseen": [row["id"] for row in unseen],
+        "before": json.loads(before.read_text(encoding="utf-8")),
+        "after": evaluate(model.eval(), sampler, adapted + unseen, task, "after training"),
+        "log": steps,
+        "seconds": round(time.monotonic() - begun),
+    }
+    write(Path(task.record), record)
+    shutil.rmtree(Path(task.folder) / "checkpoints", ignore_errors=True)
+
+
+def write(path: Path, content: Any) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content), encoding="utf-8")
+    part.replace(path)
+
+
+if __name__ == "__main__":
+    main(Task(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))

@@ -1,0 +1,195 @@
+"""examples/real_model/train.py with a tiny model and the real TRL: its numbers, its arms, a cut run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import servers
+
+pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("default")]
+EXAMPLE = Path(__file__).parents[2] / "examples" / "real_model" / "train.py"
+FAMILIES = ("sum", "more")
+
+
+@pytest.fixture(scope="module")
+def example():
+    pytest.importorskip("trl", reason="needs trl (python scripts/test_stack.py trl)")
+    pytest.importorskip("peft", reason="needs peft (python scripts/test_stack.py trl)")
+    spec = importlib.util.spec_from_file_location("real_model_train", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    pytest.importorskip("trl")
+    import tiny
+
+    return tiny.make(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def task(example, model, tmp_path):
+    rows = [
+        {
+            "id": f"{f}-{i}",
+            "family": f,
+            "kind": "math",
+            "prompt": "?",
+            "asked": f"{i}+{k}?",
+            "label": "3",
+            "accepted": ["3"],
+        }
+        for k, f in enumerate(FAMILIES)
+        for i in range(6)
+    ]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {
+        "form": "bare", "arm": "ttrl", "seed": 1, "model": str(model), "questions": str(tmp_path / "q.jsonl"), "rollouts": None,
+        "stop": ["\n"], "max_tokens": 12, "folder": str(tmp_path / "run"), "record": str(tmp_path / "run.json"),
+        "before": str(tmp_path / "before.json"), "steps": 6, "prompts": 2, "size": 4, "evaluated": 4, "unseen": 2, "url": "",
+    }  # fmt: skip
+
+
+def loaded(model):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    return AutoModelForCausalLM.from_pretrained(model, dtype="float32"), AutoTokenizer.from_pretrained(model)
+
+
+def test_the_shared_prompt_changes_no_number(example, model, tmp_path):
+    """Log-probabilities, entropies and gradients are those of TRL's own forward."""
+    import torch
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    net, tokenizer = loaded(model)
+    config = GRPOConfig(
+        str(tmp_path), use_cpu=True, bf16=False, num_generations=2, per_device_train_batch_size=2, report_to=[]
+    )
+    trainer = example.SharedPrompts(
+        net, lambda completions, **_: [0.0] * len(completions), config, Dataset.from_list([{"prompt": "1+1?"}]),
+        processing_class=tokenizer,
+    )  # fmt: skip
+    prompts = [tokenizer(text)["input_ids"] for text in ("1+1?", "1+1?", "what is 1+2?", "1+1?")]
+    completions = [tokenizer(text)["input_ids"] for text in ("so 2\n", "3", "abc", "2\n")]
+    width, length = max(map(len, prompts)), max(map(len, completions))
+    pad = tokenizer.pad_token_id
+    ids = torch.tensor(
+        [
+            [pad] * (width - len(p)) + p + c + [pad] * (length - len(c))
+            for p, c in zip(prompts, completions, strict=True)
+        ]
+    )
+    mask = torch.tensor(
+        [
+            [0] * (width - len(p)) + [1] * (len(p) + len(c)) + [0] * (length - len(c))
+            for p, c in zip(prompts, completions, strict=True)
+        ]
+    )
+    used = mask[:, -length:] > 0
+    found = []
+    for forward in (example.SharedPrompts, GRPOTrainer):
+        net.zero_grad()
+        logps, entropies, _ = forward._get_per_token_logps_and_entropies(
+            trainer, trainer.model, ids, mask, length, compute_entropy=True
+        )
+        (logps[used] * torch.arange(1.0, used.sum() + 1)).sum().backward()
+        found.append((logps[used], entropies[used], [p.grad.clone() for p in net.parameters() if p.grad is not None]))
+    ours, theirs = found
+    assert torch.allclose(ours[0], theirs[0], atol=1e-5)
+    assert torch.allclose(ours[1], theirs[1], atol=1e-5)
+    assert len(ours[2]) == len(theirs[2]) > 10
+    assert all(torch.allclose(a, b, atol=1e-4, rtol=1e-4) for a, b in zip(ours[2], theirs[2], strict=True))
+
+
+def test_the_sampler_tells_what_it_drew(example, model):
+    """Entropies and log-probabilities of a plain forward; the end at the first stop string, the cut elsewhere."""
+    import torch
+
+    net, tokenizer = loaded(model)
+    sampler = example.Sampler(tokenizer, ["7"], 8)
+    prompts = [tokenizer(text)["input_ids"] for text in ("1+1?", "a longer one: 2+2?")]
+    torch.manual_seed(0)
+    groups = sampler(net.eval(), prompts, 16)
+    ends = set()
+    for prompt, group in zip(prompts, groups, strict=True):
+        for rollout in group:
+            with torch.no_grad():
+                logp = net(torch.tensor([[*prompt, *rollout.ids]])).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+            own = logp.gather(1, torch.tensor(rollout.ids)[:, None])[:, 0]
+            assert torch.allclose(own, torch.tensor(rollout.logprobs), atol=1e-4)
+            assert torch.allclose(-(logp.exp() * logp).sum(1), torch.tensor(rollout.entropies), atol=1e-4)
+            text = tokenizer.decode(rollout.ids)
+            ended = rollout.ids[-1] == tokenizer.eos_token_id or "7" in text
+            assert (rollout.finish_reason == "stop") == ended
+            assert ended or len(rollout.ids) == 8
+            assert "7" not in text[:-1]
+            assert sampler.text(rollout) == text.replace("7", "").replace(tokenizer.eos_token, "")
+            ends.add(rollout.finish_reason)
+    assert ends == {"stop", "length"}
+
+
+def test_arms_ask_for_what_the_plan_says(example, task):
+    rows = [json.loads(line) for line in Path(task["questions"]).read_text().splitlines()]
+    adapted, unseen = example.split(rows, 2)
+    assert (len(adapted), len(unseen)) == (8, 4)
+    assert not {r["id"] for r in adapted} & {r["id"] for r in unseen}
+    ids = [r["id"] for r in adapted]
+
+    def plan(arm, exponent=None):
+        return example.schedule(example.Task(**{**task, "arm": arm}), adapted, exponent)
+
+    votes = plan("ttrl")
+    assert sorted(row["id"] for row, _ in votes[:8]) == sorted(ids)
+    assert [row["id"] for row, _ in votes] == [row["id"] for row, _ in plan("dare")]
+    assert plan("calibrated_vote", 2.0)[0][1] == {"method": "calibrated_vote", "params": {"exponent": 2.0}}
+    example.LABELLED = 3
+    try:
+        known = {row["id"] for row in example.labelled(adapted, 1)}
+        assert {row["id"] for row, _ in plan("gt_quarter")} == known
+        both = plan("both", 1.0)
+        for row, how in both:
+            assert (how["method"] == "gt") == (row["id"] in known)
+        assert [how["method"] for _, how in both] == ["calibrated_vote", "gt"] * 6
+    finally:
+        example.LABELLED = 60
+
+
+def test_a_cut_run_goes_on_from_its_checkpoint(example, task, monkeypatch, capsys):
+    """Labels reach no method but `gt`; the record has every question; the log has every step, also those before the cut."""
+    with servers.live() as server:
+        task = example.Task(**{**task, "url": server.url})
+        step = example.SharedPrompts.training_step
+        calls = []
+
+        def cut(self, *words):
+            calls.append(self.state.global_step)
+            if len(calls) == 6:
+                raise KeyboardInterrupt
+            return step(self, *words)
+
+        monkeypatch.setattr(example.SharedPrompts, "training_step", cut)
+        with pytest.raises(KeyboardInterrupt):
+            example.main(task)
+        assert not Path(task.record).exists()
+        example.main(task)
+    record = json.loads(Path(task.record).read_text())
+    assert calls == [0, 1, 2, 3, 4, 5, 5]
+    assert len(record["log"]) == 6
+    assert set(record["before"]) == set(record["after"])
+    assert len(record["before"]) == 12
+    assert len(record["unseen"]) == 4
+    assert all(0 <= n <= 4 for n in record["after"].values())
+    assert all("dare/label_accuracy" in step for step in record["log"])
+    assert "min left" in capsys.readouterr().out
+    assert not (Path(task.folder) / "checkpoints").exists()
+    assert list((Path(task.folder) / "log").rglob("*.jsonl.gz"))
