@@ -178,6 +178,8 @@ def task(model: Path, folder: Path, plan: dict[str, Any], run: Run, *, url: str,
         "record": str(folder / "runs" / f"{run.name}.json"),
         "before": str(folder / "runs" / f"before-{form}.json"),
         "steps": steps,
+        # After a thought the answer is what follows "Answer:"; a lone sentence is none.
+        "unmarked": "sentence" if form == "bare" else "none",
     }
 
 

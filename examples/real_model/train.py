@@ -57,6 +57,7 @@ class Task:
     questions   rows of `run.py`, with what the model is sent (`asked`)
     rollouts    the untrained model's, from which `calibrate` chooses an exponent; None if there are none
     before      right rollouts of the untrained model, shared by the runs of a form
+    unmarked    whether a text that announces no answer has one, as in `dare_reward`
     size        rollouts of a question in training; `evaluated`: in the evaluations
     """
 
@@ -79,6 +80,7 @@ class Task:
     rate: float = 1e-4
     rank: int = 16
     unseen: int = UNSEEN
+    unmarked: str = "sentence"
 
 
 # --- which questions, and what is asked for each ---------------------------------------------------------------------
@@ -135,7 +137,7 @@ def chosen_exponent(task: Task, adapted: Sequence[Row]) -> float | None:
         raise SystemExit(f"error: {task.arm} needs the untrained model's rollouts: run without --train first")
     known = labelled(adapted, task.seed)
     names = {row["id"] for row in (known if task.arm == "both" else known[:FITTED])}
-    data = read_labelled(task.rollouts, only=names)
+    data = read_labelled(task.rollouts, only=names, reading={"unmarked": task.unmarked})
     return float(calibrate(data.groups, data.correct_R).exponent)
 
 
@@ -147,9 +149,9 @@ def cut(text: str, stop: Sequence[str]) -> str:
     return text[: min((at for s in stop if (at := text.find(s)) >= 0), default=len(text))]
 
 
-def right(rollout: Mapping[str, Any], row: Row) -> bool:
+def right(rollout: Mapping[str, Any], row: Row, unmarked: str) -> bool:
     """Its answer, read as the service reads it, is one of the accepted spellings."""
-    (found,) = read_answers([rollout], [False], kind=row["kind"])
+    (found,) = read_answers([rollout], [False], kind=row["kind"], unmarked=unmarked)
     spellings = (read_label(a, kind=row["kind"]) for a in row["accepted"])
     return found.answer is not None and any(grade(found.answer, a, kind=row["kind"]) for a in spellings)
 
@@ -162,7 +164,7 @@ class Reward(DareReward):
 
     def __init__(self, url: str, *, stop: Sequence[str], **settings: Any) -> None:
         super().__init__(url, **settings)
-        self.stop = stop
+        self.stop, self.unmarked = stop, settings["unmarked"]
 
     def _rows(self, trainer: Any, prompts: Any, completions: Any, columns: Mapping[str, Any]) -> list[Row]:
         rows = super()._rows(trainer, prompts, completions, columns)
@@ -177,7 +179,7 @@ class Reward(DareReward):
             question, how = json.loads(asked)
             group |= {"kind": question["kind"], "label": question["label"], **how}
             for rollout in group["rollouts"]:
-                rollout["correct"] = right(rollout, question)
+                rollout["correct"] = right(rollout, question, self.unmarked)
         return groups
 
 
@@ -284,7 +286,7 @@ def evaluate(model: Any, sampler: Sampler, rows: Sequence[Row], task: Task, what
         groups = sampler(model, [sampler.tokenizer(row["asked"])["input_ids"] for row in part], task.evaluated)
         for row, group in zip(part, groups, strict=True):
             rollouts = [{"text": sampler.text(r), "finish_reason": r.finish_reason} for r in group]
-            found[row["id"]] = sum(right(r, row) for r in rollouts)
+            found[row["id"]] = sum(right(r, row, task.unmarked) for r in rollouts)
         done = start + len(part)
         progress(f"{what}: {done} of {len(rows)} questions", begun, done / len(rows))
     return found
@@ -346,6 +348,7 @@ def trained(model: Any, sampler: Sampler, plan: Sequence[tuple[Row, Row]], task:
             task.url,
             stop=task.stop,
             method="ttrl",  # each group says its own
+            unmarked=task.unmarked,
             run=folder.name,
             run_log=str(folder / "log"),
             run_log_texts="prompt,texts",

@@ -1,0 +1,1 @@
+"""The real model: what its sampled rollouts say of certainties and labels."""

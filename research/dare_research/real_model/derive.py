@@ -1,0 +1,278 @@
+"""Every figure that the plans of E8 and E9 (a) name for labels, from the sampled rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dare_reward.analysis.calibrate import GRID, fit_exponent
+from dare_reward.analysis.label_choice import information, most
+from dare_reward.groups import Groups
+from dare_reward.segments import Floats, Ints
+
+from ..statistics.contrasts import holm
+from .bootstrap import Estimate, draws, estimate
+from .sample import Question
+from .weights import WEIGHTS, heaviest, label_right, masses
+
+__all__ = ["CERTAINTIES", "SIZES", "bars", "derive", "screened"]
+
+SIZES = (4, 8, 16, 32, 64)
+LOWEST, HIGHEST = 0.03, 0.97  # of a family's pass@1, for its form's pooled figures
+DRAWN = 200
+RANDOM, CHOSEN = 32, 16  # labels of a draw
+LOSS = 0.005
+
+# What a right rollout is expected to have less of.
+CERTAINTIES: Mapping[str, Callable[[Mapping[str, Floats]], Floats]] = {
+    "entropy, all tokens": lambda c: c["entropy"],
+    "entropy, answer": lambda c: c["closed_entropy"],
+    "entropy, answer without the end": lambda c: c["open_entropy"],
+    "entropy, answer's first token": lambda c: c["first_entropy"],
+    "log-probability, mean": lambda c: -c["logprob"] / c["tokens"],
+    "log-probability, sum": lambda c: -c["logprob"],
+}
+EQUALLY_LONG = ("entropy, all tokens", "entropy, answer")
+Values = dict[str, Floats]
+
+
+def screened(questions: Sequence[Question]) -> dict[str, float]:
+    """pass@1 of each family."""
+    families = sorted({q.family for q in questions})
+    return {f: float(np.mean([q.right_M.mean() for q in questions if q.family == f])) for f in families}
+
+
+def derive(questions: Sequence[Question], *, weights: Sequence[str] = tuple(WEIGHTS)) -> dict[str, Any]:
+    """All figures of one form."""
+    passed = screened(questions)
+    kept = [q for q in questions if LOWEST <= passed[q.family] <= HIGHEST]
+    drawn = draws([q.family for q in kept])
+    values = {size: {**aurocs(kept, size), **labels(kept, size, weights)} for size in SIZES}
+    return {
+        "questions": len(questions),
+        "rollouts": len(questions[0].answer_M),
+        "pass@1": {f: round(p, 5) for f, p in passed.items()},
+        "left_out": sorted(f for f, p in passed.items() if not LOWEST <= p <= HIGHEST),
+        "answered": share(questions, lambda q: q.answer_M >= 0),
+        "with_span": share(questions, lambda q: q.columns["span"][q.answer_M >= 0] > 0),
+        "distinct_paths": round(float(np.mean([len(set(q.columns["path"])) for q in questions])), 2),
+        "tokens": round(float(np.mean([q.columns["tokens"].mean() for q in questions])), 2),
+        "sizes": {str(size): sized(values[size], kept, drawn) for size in SIZES},
+        "draws": {str(size): labelled_draws(kept, size) for size in SIZES},
+        "flips": flips(questions),
+        "bars": {name: found.record() for name, found in contrasts(values, drawn).items()},
+    }
+
+
+def share(questions: Sequence[Question], of: Callable[[Question], Any]) -> float:
+    return round(float(np.concatenate([of(q) for q in questions]).mean()), 5)
+
+
+# --- each question's figures ----------------------------------------------------------------------------------------
+
+
+def aurocs(questions: Sequence[Question], size: int) -> Values:
+    """`auroc: CERTAINTY` and, among rollouts with equally many answer tokens, `equally long: CERTAINTY`."""
+    found = {f"auroc: {name}": np.array([_auroc(q, of, size) for q in questions]) for name, of in CERTAINTIES.items()}
+    for name in EQUALLY_LONG:
+        found[f"equally long: {name}"] = np.array([_auroc(q, CERTAINTIES[name], size, equal=True) for q in questions])
+    return found
+
+
+def _auroc(
+    question: Question, of: Callable[[Mapping[str, Floats]], Floats], size: int, *, equal: bool = False
+) -> float:
+    """Mean over the groups that have right and wrong rollouts; NaN without one."""
+    score, right, answered = of(question.columns), question.right_M > 0, question.answer_M >= 0
+    found = []
+    for start in range(0, len(score), size):
+        part = slice(start, start + size)
+        good, bad = right[part] & answered[part], ~right[part] & answered[part]
+        gap = score[part][good][:, None] - score[part][bad]
+        usable = np.ones(gap.shape, bool)
+        if equal:
+            length = question.columns["span"][part]
+            usable = length[good][:, None] == length[bad]
+        if usable.any():
+            found.append(float(((gap < 0) + 0.5 * (gap == 0))[usable].mean()))
+    return float(np.mean(found)) if found else np.nan
+
+
+def labels(questions: Sequence[Question], size: int, weights: Sequence[str]) -> Values:
+    """`label: WEIGHT`: how often the heaviest answer is right."""
+    return {f"label: {name}": np.array([label_right(q, name, size) for q in questions]) for name in weights}
+
+
+# --- over questions -------------------------------------------------------------------------------------------------
+
+
+def sized(values: Values, questions: Sequence[Question], drawn: Ints) -> dict[str, Any]:
+    """Each figure over all questions and, without interval, by family; weights also as points above the vote."""
+    out: dict[str, Any] = {}
+    families = np.array([q.family for q in questions])
+    for name, found in values.items():
+        out[name] = _row(found, families, drawn)
+        if name.startswith("label: ") and name != "label: vote":
+            out[name.replace("label", "gain")] = _row(found - values["label: vote"], families, drawn)
+    return out
+
+
+def _row(values: Floats, families: Any, drawn: Ints) -> dict[str, Any]:
+    means = {f: values[(families == f) & np.isfinite(values)] for f in sorted(set(families))}
+    by_family = {f: round(float(own.mean()), 5) if len(own) else None for f, own in means.items()}
+    return estimate(values, drawn).record() | {"families": by_family}
+
+
+def contrasts(values: Mapping[int, Values], drawn: Ints) -> dict[str, Estimate]:
+    """What the bars of both plans are about, by name; a form has bars on some of them."""
+
+    def label(name: str, size: int) -> Floats:
+        return values[size][f"label: {name}"]
+
+    trace, answer = (values[64][f"auroc: entropy, {where}"] for where in ("all tokens", "answer"))
+    found = {
+        "auroc above .5": trace - 0.5,
+        "auroc, answer minus all": answer - trace,
+        "64: trace minus vote": label("trace^1", 64) - label("vote", 64),
+        "8: trace minus vote": label("trace^1", 8) - label("vote", 8),
+        "8: answer minus trace": label("answer^1", 8) - label("trace^1", 8),
+        "8: answer minus tie": label("answer^1", 8) - label("tie", 8),
+        "32: answer minus vote": label("answer^1", 32) - label("vote", 32),
+        "8: ppc minus vote": label("ppc", 8) - label("vote", 8),
+        "ppc at 8 minus vote at 32": label("ppc", 8) - label("vote", 32),
+        "16: ppc minus vote": label("ppc", 16) - label("vote", 16),
+    }
+    return {name: estimate(each, drawn) for name, each in found.items()}
+
+
+# --- what labels decide ---------------------------------------------------------------------------------------------
+
+
+def labelled_draws(questions: Sequence[Question], size: int) -> dict[str, Any]:
+    """What 32 random labels, and 16 chosen from a random half by the variance of ln u, would have done to the others.
+
+    Labels are of each question's first group of `size`. The gain is over the vote, on all other questions and groups.
+    """
+    rng, count = np.random.default_rng(0), len(questions)
+    worth = information(_groups(questions, size))
+    vote = np.array([label_right(q, "vote", size) for q in questions])
+    gains = {b: np.array([label_right(q, f"trace^{b:g}", size) for q in questions]) - vote for b in GRID if b}
+    gains[0.0] = np.zeros(count)
+    out = {}
+    for how in ("random", "chosen"):
+        exponents, changes = [], []
+        for _ in range(DRAWN):
+            if how == "random":
+                taken = rng.permutation(count)[:RANDOM]
+            else:
+                half = rng.permutation(count)[: count // 2]
+                taken = half[most(worth[half], CHOSEN)]
+            own = [questions[k] for k in taken]
+            exponent = fit_exponent(_groups(own, size), np.concatenate([q.right_M[:size] for q in own]))
+            others = np.setdiff1d(np.arange(count), taken)
+            exponents.append(exponent)
+            changes.append(float(gains[exponent][others].mean()))
+        used = np.array(exponents) != 0
+        change = np.array(changes)
+        out[how] = {
+            "labels": RANDOM if how == "random" else CHOSEN,
+            "use": round(float(used.mean()), 4),
+            "exponents": {f"{b:g}": int(n) for b, n in zip(*np.unique(exponents, return_counts=True), strict=True)},
+            "gain": round(float(change.mean()), 5),
+            "gain_where_used": round(float(change[used].mean()), 5) if used.any() else None,
+            "losing": round(float((change < -LOSS).mean()), 4),
+        }
+    return out
+
+
+def _groups(questions: Sequence[Question], size: int) -> Groups:
+    """Each question's first group."""
+    answers = [[None if a < 0 else q.names_A[a] for a in q.answer_M[:size]] for q in questions]
+    return Groups.of(answers, mean_entropy=[q.columns["entropy"][:size].tolist() for q in questions])
+
+
+def flips(questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """Every label that exponent 1 changes at 64, with the answers that have at least a twentieth of the votes."""
+    out = []
+    for q in questions:
+        everything = slice(None)
+        votes, weights = masses(q, "vote", everything), masses(q, "trace^1", everything)
+        before, after = heaviest(votes), heaviest(weights)
+        if set(before) == set(after):
+            continue
+        order = np.argsort(-votes, kind="stable")
+        shown = [a for a in order if votes[a] >= 0.05 * votes.sum() or a in before or a in after]
+        answers = [
+            {
+                "answer": q.names_A[a],
+                "votes": int(votes[a]),
+                "entropy": round(float(q.columns["entropy"][q.answer_M == a].mean()), 4),
+                "right": bool(q.right_A[a]),
+                "label": [w for w, top in (("vote", before), ("weight", after)) if a in top],
+            }
+            for a in shown
+        ]
+        change = float(q.right_A[after].mean() - q.right_A[before].mean())
+        out.append({"id": q.id, "prompt": q.prompt, "right": q.label, "change": round(change, 4), "answers": answers})
+    return out
+
+
+# --- bars -----------------------------------------------------------------------------------------------------------
+
+E8 = (
+    (1, "bare", "auroc above .5", "above", 0.0),
+    (2, "reasoned", "auroc above .5", "above", 0.0),
+    (3, "reasoned", "auroc, answer minus all", "above", 0.0),
+    (4, "bare", "64: trace minus vote", "within", 0.02),
+    (5, "reasoned", "8: trace minus vote", "above", 0.0),
+)
+E9 = (
+    (1, "reasoned", "8: answer minus trace", "above", 0.0),
+    (2, "reasoned", "8: answer minus tie", "above", 0.0),
+    (3, "reasoned", "32: answer minus vote", "above", 0.0),
+    (4, "bare", "8: ppc minus vote", "above", 0.0),
+    (5, "bare", "ppc at 8 minus vote at 32", "not below", -0.02),
+    (6, "reasoned", "16: ppc minus vote", "within", 0.04),
+)
+
+
+def bars(forms: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Each bar of both plans with its fate: met, else open (the estimate is on its side), else missed.
+
+    above       the 95% interval lies above, and Holm's p over the plan's bars of this kind is below .05
+    within      the 90% interval lies within
+    not below   the 95% interval lies above
+    """
+    out: list[dict[str, Any]] = []
+    for plan, listed in (("E8", E8), ("E9", E9)):
+        rows = [
+            {"plan": plan, "bar": n, "form": f, "contrast": c, "kind": k, "than": t, **forms[f]["bars"][c]}
+            for n, f, c, k, t in listed
+        ]
+        corrected = [row for row in rows if row["kind"] == "above"]
+        for row, p in zip(corrected, holm([row["p"] for row in corrected]), strict=True):
+            row["holm"] = round(p, 5)
+        out += [row | {"fate": _fate(row), "null": _null(row, plan)} for row in rows]
+    losing = forms["bare"]["draws"]["64"]["chosen"]["losing"]
+    fate = "met" if losing <= 0.05 else "missed"
+    chosen = "64: draws of 16 chosen labels that lose"
+    shown = {"kind": "at most", "than": 0.05, "estimate": losing, "fate": fate}
+    out.insert(5, {"plan": "E8", "bar": 6, "form": "bare", "contrast": chosen, **shown})
+    return out
+
+
+def _fate(row: Mapping[str, Any]) -> str:
+    than, value = row["than"], row["estimate"]
+    if row["kind"] == "within":
+        met, side = -than < row["low90"] and row["high90"] < than, abs(value) < than
+    else:
+        met, side = row["low"] > than and row.get("holm", 0.0) < 0.05, value > than
+    return "met" if met else "open" if side else "missed"
+
+
+def _null(row: Mapping[str, Any], plan: str) -> bool:
+    """A contrast of labels whose 90% interval lies within 2 points."""
+    labels = "auroc" not in row["contrast"]
+    return labels and plan == "E9" and row["low90"] > -0.02 and row["high90"] < 0.02

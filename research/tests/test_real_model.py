@@ -1,0 +1,215 @@
+"""The real model's labels: weights against a second implementation, spans, fates of bars, and what the pages say."""
+
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dare_research.real_model import derive as derived
+from dare_research.real_model.bootstrap import draws, estimate
+from dare_research.real_model.page import evidence, page
+from dare_research.real_model.sample import COLUMNS, Question, compact
+from dare_research.real_model.weights import WEIGHTS, label_right
+
+RESEARCH = Path(__file__).parents[1]
+SUMMARY = RESEARCH / "results" / "real-model.summary.json"
+
+
+def question(seed, *, size=64, answers=4, family="f"):
+    rng = np.random.default_rng(seed)
+    paths = [(int(rng.integers(-1, answers)), int(rng.integers(1, 5))) for _ in range(12)]
+    chosen = rng.integers(0, len(paths), size)
+    columns = {name: rng.exponential(1.0, len(paths))[chosen] for name in COLUMNS}
+    columns |= {name: -columns[name] for name in COLUMNS if name.endswith("logprob")}
+    columns |= {"path": chosen.astype(float), "tokens": np.array([n for _, n in paths], float)[chosen]}
+    columns |= {"span": np.maximum(columns["tokens"] - 1, 1)}
+    return Question(
+        f"q{seed}", family, "?", "0", ("",) * size, np.array([a for a, _ in paths])[chosen],
+        (np.arange(answers) == 0).astype(np.int64), tuple(map(str, range(answers))), columns,
+    )  # fmt: skip
+
+
+# --- a second implementation, in plain Python, group by group ---------------------------------------------------------
+
+
+def plain_mass(q, weight, group):
+    """What each answer of the rollouts `group` weighs."""
+    by = defaultdict(list)
+    for m in group:
+        if q.answer_M[m] >= 0:
+            by[int(q.answer_M[m])].append(m)
+    c = q.columns
+    out = {}
+    for answer, own in by.items():
+        name, _, power = weight.partition("^")
+        if name in {"trace", "answer", "answer_open"}:
+            column = {"trace": "entropy", "answer": "closed_entropy", "answer_open": "open_entropy"}[name]
+            out[answer] = len(own) / (math.fsum(c[column][m] for m in own) / len(own) + 0.05) ** float(power)
+        elif weight == "ppc":
+            once = {int(c["path"][m]): m for m in reversed(own)}
+            out[answer] = math.fsum(math.exp(c["logprob"][m]) for m in once.values())
+        elif weight.startswith("p_answer"):
+            column = "open_logprob" if weight.endswith("open") else "closed_logprob"
+            out[answer] = math.fsum(math.exp(c[column][m]) for m in own)
+        elif weight == "tie":
+            out[answer] = (len(own), -math.fsum(c["entropy"][m] for m in own) / len(own))
+        else:
+            out[answer] = len(own)
+    return out
+
+
+def plain_label(q, weight, size):
+    found = []
+    for start in range(0, len(q.answer_M), size):
+        mass = plain_mass(q, weight, range(start, start + size))
+        most = max(mass.values(), default=None)
+        if isinstance(most, tuple):
+            top = [a for a, w in mass.items() if w == most]
+        else:
+            top = [a for a, w in mass.items() if w >= most * (1 - 1e-12)]
+        found.append(sum(bool(q.right_A[a]) for a in top) / len(top) if top else 0.0)
+    return sum(found) / len(found)
+
+
+def plain_auroc(q, score):
+    right = [score[m] for m in range(len(score)) if q.answer_M[m] >= 0 and q.right_A[q.answer_M[m]]]
+    wrong = [score[m] for m in range(len(score)) if q.answer_M[m] >= 0 and not q.right_A[q.answer_M[m]]]
+    pairs = [(a < b) + 0.5 * (a == b) for a in right for b in wrong]
+    return sum(pairs) / len(pairs) if pairs else math.nan
+
+
+@pytest.mark.parametrize("weight", [name for name in WEIGHTS if name != "rpc"])
+def test_labels_agree_with_a_second_implementation(weight):
+    for seed in range(12):
+        for size in (4, 16, 64):
+            q = question(seed)
+            assert label_right(q, weight, size) == pytest.approx(plain_label(q, weight, size), abs=1e-12)
+
+
+def test_aurocs_agree_with_a_second_implementation():
+    questions = [question(seed) for seed in range(8)]
+    found = derived.aurocs(questions, 64)
+    for name, of in derived.CERTAINTIES.items():
+        expected = [plain_auroc(q, of(q.columns)) for q in questions]
+        assert found[f"auroc: {name}"].tolist() == pytest.approx(expected, nan_ok=True)
+
+
+def test_rpc_is_that_of_the_product():
+    q = question(3)
+    assert 0 <= label_right(q, "rpc", 16) <= 1
+
+
+# --- the small form ---------------------------------------------------------------------------------------------------
+
+
+def test_the_small_form_tells_the_answers_tokens():
+    """One token a character here. The answer's are `Rome`, the line break ends it; the rest is the thought."""
+
+    def rollout(text, end="\n\n"):
+        ids = [ord(c) for c in text + end]
+        entropies = [1.0] * len(ids)
+        if "Rome" in text:
+            at = text.index("Rome")
+            entropies[at : at + 5] = [0.1, 0.2, 0.3, 0.4, 0.5]
+        logprobs = [-h for h in entropies]
+        return {
+            "text": text,
+            "finish_reason": "stop",
+            "token_ids": ids,
+            "token_entropies": entropies,
+            "token_logprobs": logprobs,
+        }
+
+    texts = [
+        " In Italy.\nAnswer: Rome",
+        " In Italy.\nAnswer: Rome",
+        " Hm, it is hard to say, and I do not know it at all, so I do not answer.",
+        " It is Oslo.\nAnswer: Oslo",
+        " Oslo",
+    ]
+    group = {
+        "group_id": "x", "kind": "text", "prompt": "?", "label": "Roma",
+        "meta": {"family": "capital", "accepted": ["Rome"]}, "rollouts": [rollout(t) for t in texts],
+    }  # fmt: skip
+    line = compact(group, lambda ids: "".join(map(chr, ids)), {"unmarked": "none"})
+    assert line["answer"] == [0, 0, -1, 1, -1]
+    assert line["answers"] == ("Rome", "Oslo")
+    assert line["right"] == [1, 0]
+    assert line["path"] == [0, 0, 1, 2, 3]
+    assert line["span"] == [4, 4, 0, 4, 0]
+    assert line["closed_entropy"][:3] == [0.3, 0.3, 1.0]
+    assert line["open_entropy"][0] == 0.25
+    assert line["first_entropy"][0] == 0.1
+    assert line["open_logprob"][0] == -1.0
+    assert line["closed_logprob"][0] == -1.5
+    assert line["logprob"][0] == pytest.approx(-(len(texts[0]) + 2 - 5) - 1.5)
+
+
+# --- intervals and bars -----------------------------------------------------------------------------------------------
+
+
+def test_draws_keep_each_familys_number():
+    drawn = draws(["a", "b", "a", "a"], count=50)
+    assert (drawn[:, [0, 2, 3]].sum(axis=1) == 3).all()
+    assert (drawn[:, 1] == 1).all()
+    assert len({tuple(row) for row in drawn.tolist()}) > 5
+
+
+def test_an_interval_covers_its_mean_and_leaves_out_what_is_no_number():
+    values = np.array([1.0, 2.0, 3.0, np.nan] * 10)
+    found = estimate(values, draws(["a"] * 40))
+    assert found.questions == 30
+    assert found.low < found.low90 < found.estimate == 2.0 < found.high90 < found.high
+    assert found.p < 0.001
+
+
+@pytest.mark.parametrize(
+    ("kind", "than", "row", "fate"),
+    [
+        ("above", 0.0, (0.01, 0.005, 0.02, 0.004), "met"),
+        ("above", 0.0, (0.01, 0.005, 0.02, 0.06), "open"),
+        ("above", 0.0, (0.01, -0.005, 0.02, 0.004), "open"),
+        ("above", 0.0, (-0.01, -0.02, 0.02, 0.5), "missed"),
+        ("within", 0.02, (0.01, 0.0, 0.019, 1.0), "met"),
+        ("within", 0.02, (0.01, 0.0, 0.03, 1.0), "open"),
+        ("within", 0.02, (0.03, 0.0, 0.06, 1.0), "missed"),
+        ("not below", -0.02, (0.0, -0.019, 0.02, 1.0), "met"),
+        ("not below", -0.02, (0.0, -0.03, 0.02, 1.0), "open"),
+        ("not below", -0.02, (-0.03, -0.05, 0.02, 1.0), "missed"),
+    ],
+)
+def test_the_fate_of_a_bar(kind, than, row, fate):
+    value, low, high, p = row
+    found = {"kind": kind, "than": than, "estimate": value, "low": low, "high": high, "low90": low, "high90": high}
+    assert derived._fate(found | ({"holm": p} if kind == "above" else {})) == fate
+
+
+# --- from rollouts to pages -------------------------------------------------------------------------------------------
+
+
+def test_all_figures_and_pages_come_of_the_questions(monkeypatch):
+    """A form whose right answers have less entropy meets the bars that say so; a family that nobody solves is left out."""
+    monkeypatch.setattr(derived, "DRAWN", 4)
+    questions = []
+    for seed in range(48):
+        q = question(seed, family="ab"[seed % 2])
+        q.columns["entropy"][:] = np.where(q.right_M > 0, 0.1, 0.9) + q.columns["entropy"] / 10
+        questions.append(q)
+    hopeless = question(99, family="hopeless")
+    hopeless.right_A[:] = 0
+    names = [n for n in WEIGHTS if n != "rpc"]
+    form = derived.derive([*questions, hopeless], weights=names)
+    assert form["left_out"] == ["hopeless"]
+    assert form["sizes"]["64"]["label: vote"]["questions"] == 48
+    both = {"forms": {"bare": form, "reasoned": form}}
+    both["bars"] = derived.bars(both["forms"])
+    assert [b["bar"] for b in both["bars"]] == [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]
+    assert both["bars"][0]["fate"] == "met"
+    json.dumps(both, allow_nan=False)
+    text = page(json.loads(json.dumps(both)))
+    assert all(f"E8 {n}" in text and f"E9 {n}" in text for n in range(1, 7))
+    assert evidence(both).count("\n") == 11
+    assert len(form["flips"]) == text.count("\n* ") / 2
