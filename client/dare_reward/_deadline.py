@@ -12,8 +12,6 @@ from typing import Any, Self
 
 import httpx
 
-__all__ = ["Deadline", "install"]
-
 PIECE = 64 << 10
 
 

@@ -24,8 +24,6 @@ from .scoring.array_inputs import Columns, Table, full_mask, read_columns
 from .scoring.request import VIEWS, check_shape
 from .wire import MEDIA_TYPES, pack
 
-__all__ = ["Part", "Sending", "parts", "plain", "service_address", "split_address"]
-
 JSON = Mapping[str, Any]
 
 

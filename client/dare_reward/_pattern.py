@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any, AnyStr, Final, cast
 
-__all__ = ["pattern"]
-
 METHODS: Final = ("match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split")
 
 

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from .errors import ReplyError
 
-__all__ = ["COLUMNS", "FACTS", "SECOND", "check_types", "read_json"]
-
 JSON = Mapping[str, Any]
 
 # A 64-bit integer has at most 20 characters. What is longer is no count, and float() of it may overflow.

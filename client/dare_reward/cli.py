@@ -20,8 +20,6 @@ from .commands.listed import LISTED
 from .errors import DareError, unknown_name
 from .printable import printable
 
-__all__ = ["main"]
-
 GROUP = "dare_reward.commands"
 STUDIES = frozenset({"analyse", "plot", "replay", "study"})
 

@@ -20,8 +20,6 @@ from .errors import RequestError
 from .inputs import FIELDS, GROUP_FIELDS, Field
 from .segments import Bools, Floats, Ints, offsets, segment_sums
 
-__all__ = ["Groups", "Ragged", "View"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged:

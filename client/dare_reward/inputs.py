@@ -26,23 +26,6 @@ from numpy.typing import NDArray
 from .answers import Kind
 from .errors import unknown_name
 
-__all__ = [
-    "ANSWERED_FIELDS",
-    "FIELDS",
-    "GROUP_FIELDS",
-    "KINDS",
-    "MAX_ENTROPY",
-    "ROLLOUT_FIELDS",
-    "AnsweredRollout",
-    "Field",
-    "Group",
-    "Mode",
-    "Rollout",
-    "Shape",
-    "Source",
-    "unknown_field",
-]
-
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
 Type = Literal["float", "int", "bool", "text", "choice", "object", "rollouts", "options"]
 

@@ -25,22 +25,6 @@ from .errors import ConfigError, RequestError, unknown_value
 from .estimators.method import Method
 from .params import Spec, resolve
 
-__all__ = [
-    "EXPERIMENTAL",
-    "config_id",
-    "find",
-    "methods",
-    "read_line",
-    "require_every_rollout",
-    "require_rewards",
-    "require_scale",
-    "require_steps",
-    "scale_unseen",
-    "settle",
-    "specs",
-    "write_line",
-]
-
 EXPERIMENTAL = Spec(
     "allow_experimental",
     bool,

@@ -22,27 +22,6 @@ from .analysis.auroc import group_auroc
 from .analysis.passk import pass_at_k
 from .segments import Bools, Floats, Ints
 
-__all__ = [
-    "BY_NAME",
-    "CHARTS",
-    "LABELLED",
-    "NUMBERS",
-    "SHADOW",
-    "Chart",
-    "Columns",
-    "Curve",
-    "RunNumber",
-    "Sums",
-    "columns_of",
-    "means",
-    "of_group",
-    "pass_sums",
-    "pooled",
-    "shadow_charts",
-    "shadow_sums",
-    "sums",
-]
-
 Line = Mapping[str, Any]  # of a run log, or a group of a reply as JSON
 Sums = tuple[Floats, Floats]  # of a number's values and of their weights, a group each
 Tone = Literal["main", "other", "good", "bad", "warn", "quiet"]

@@ -16,21 +16,6 @@ from .inputs import Mode, Source
 from .params import Param, Spec, parameters
 from .scoring.update import update_specs
 
-__all__ = [
-    "ADAPTER",
-    "BODY",
-    "CLIENT",
-    "OPENRLHF_URL",
-    "OPTIONS",
-    "QUERY",
-    "ROLLOUT_URL",
-    "OnCollapse",
-    "OnError",
-    "TrainOn",
-    "chosen",
-]
-
-
 OnError = Literal["raise", "abstain", "zero"]
 TrainOn = Literal["all", "reasoning"]
 OnCollapse = Literal["off", "warn", "stop"]

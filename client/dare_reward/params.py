@@ -19,8 +19,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from .errors import RequestError, unknown_name
 
-__all__ = ["REQUIRED", "Param", "Spec", "parameters", "resolve"]
-
 REQUIRED: Any = inspect.Parameter.empty
 
 

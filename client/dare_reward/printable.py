@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
-
 
 def printable(text: str, *, keep: str = "") -> str:
     """The text with what clears a screen, colours, turns or hides text written out, as `\\x1b`.

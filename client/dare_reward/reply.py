@@ -19,8 +19,6 @@ from .methods import OTHER_NAMES
 from .segments import offsets
 from .wire import pack, unpack
 
-__all__ = ["Asked", "GroupReply", "Problem", "Reply", "Support", "check_fit", "group_json", "with_reasons"]
-
 JSON = Mapping[str, Any]
 NOTHING: JSON = MappingProxyType({})
 

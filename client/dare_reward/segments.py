@@ -13,19 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "BLOCK",
-    "Bools",
-    "Floats",
-    "Ints",
-    "blocks",
-    "offsets",
-    "segment_means",
-    "segment_quantiles",
-    "segment_sort",
-    "segment_sums",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Bounds", "bounds", "completion_bounds"]
-
 Floats = NDArray[np.float64]
 TINY = 1e-300
 ROUNDING = 1e-3

@@ -33,8 +33,6 @@ from .errors import FrameError, unknown_name
 from .groups import Ragged
 from .inputs import FIELDS
 
-__all__ = ["MAX_HEADER", "MEDIA_TYPES", "Frame", "pack", "unpack"]
-
 MAX_HEADER: Final = 8 << 20
 MAX_ROW: Final = 1 << 20  # numbers in a row that nothing is sent of: more than any vocabulary and any embedding
 MEDIA_TYPES: Final = ("application/vnd.safetensors", "application/octet-stream")

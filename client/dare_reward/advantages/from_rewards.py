@@ -20,24 +20,6 @@ import numpy as np
 from ..errors import RequestError, unknown_value
 from ..segments import Bools, Floats, Ints
 
-__all__ = [
-    "ADVANTAGES",
-    "Advantage",
-    "advantages",
-    "dr_grpo",
-    "find_advantage",
-    "fixed",
-    "grpo_openrlhf",
-    "grpo_population",
-    "grpo_verl",
-    "pass_at_k_advantage",
-    "pass_at_k_pair",
-    "reinforce",
-    "reinforce_pp",
-    "reinforce_pp_baseline",
-    "rloo",
-]
-
 LEAST_VARIANCE = 1e-8  # OpenRLHF's clamp in the normalisation over a batch
 
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from ..segments import Bools, Floats, Ints
 
-__all__ = ["ear"]
-
 
 def ear(
     advantages_R: Floats,

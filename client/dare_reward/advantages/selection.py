@@ -7,8 +7,6 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Bools, Ints, offsets
 
-__all__ = ["ddrl_flags", "select_ddrl", "training_size"]
-
 
 def training_size(groups: Groups, n_train: int | None) -> Ints:
     """K of each group: `n_train`, else the rollouts sent as trained where some only vote, else half; at most all."""

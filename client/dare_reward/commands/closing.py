@@ -10,8 +10,6 @@ from ..answers.unanswered import Unanswered
 from ..reply import GroupReply
 from .group_lines import warn
 
-__all__ = ["Closing"]
-
 
 class Closing:
     """Counts groups while a command works, and says so on standard error at its end."""

@@ -24,8 +24,6 @@ from .group_lines import MISSING, add_file, add_out, add_param, chosen_params, r
 from .labelled import finite
 from .scoring import add_where, check_variables, score_all, scorer
 
-__all__ = ["comparison", "register"]
-
 SHOWN = 20
 METHODS = "dare,ttrl"
 EACH = ("method", "scored", "winner", "label right", "reward right", "all equal")

@@ -10,8 +10,6 @@ from dare_reward.errors import ConfigError
 
 from .command import add_command
 
-__all__ = ["register"]
-
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 NOTES = """It needs the extra `cli`. Write the script again after an update, because it holds the commands and flags of
 one version."""

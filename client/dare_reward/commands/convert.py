@@ -17,8 +17,6 @@ from .closing import Closing
 from .command import add_command
 from .group_lines import add_file, add_out, read_groups, warn
 
-__all__ = ["register"]
-
 NOTES = """It reads dumps of vLLM and verl, replies and batches of OpenAI, completions tables of TRL, and files of one
 rollout or one group a line."""
 

@@ -15,8 +15,6 @@ from .command import add_command
 from .group_lines import warn
 from .tables import short_answer
 
-__all__ = ["register"]
-
 
 def register(subparsers: Any) -> None:
     parser = add_command(

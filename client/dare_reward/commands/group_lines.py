@@ -17,20 +17,6 @@ from dare_reward.params import Spec
 from dare_reward.printable import printable
 from dare_reward.reply import Problem
 
-__all__ = [
-    "MISSING",
-    "add_file",
-    "add_method",
-    "add_out",
-    "add_param",
-    "chosen_params",
-    "own_params",
-    "read_groups",
-    "remedies",
-    "unscored",
-    "warn",
-]
-
 MISSING = "missing_entropy"
 
 

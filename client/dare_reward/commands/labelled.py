@@ -25,9 +25,6 @@ from .closing import Closing
 from .group_lines import warn
 from .tables import number, short_answer
 
-__all__ = ["Labelled", "finite", "interval", "read_labelled", "refuse_repeats"]
-
-
 STRANGERS = 8  # prompts with labels and answers of which none are equal: other labels, and no evidence
 
 

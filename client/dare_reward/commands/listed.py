@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["AUTHORS", "GROUPS", "LISTED", "LOOKUP", "ROLLOUTS", "TRAINING"]
-
 ROLLOUTS: Final = "Score rollouts and understand the rewards"
 TRAINING: Final = "Serve rewards and train with them"
 LOOKUP: Final = "Look things up"

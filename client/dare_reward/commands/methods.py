@@ -20,9 +20,6 @@ from dare_reward.params import Spec
 from .command import add_command
 from .tables import add_wide, screen_of, table, wrapped
 
-__all__ = ["markdown", "register"]
-
-
 METHOD_HEAD = ("method", "what", "needs", "paper", "evidence")
 CHOICE_HEAD = ("method", "needs", "what that costs", "gives", "evidence", "not verified")
 PARAMETER_HEAD = ("parameter", "default", "accepts", "meaning", "source")

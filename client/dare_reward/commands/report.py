@@ -25,8 +25,6 @@ from dare_reward.report.view import view
 from .command import add_command
 from .group_lines import MISSING, add_file, add_method, chosen_params, missing_entropies, remedies, unscored, warn
 
-__all__ = ["add_run", "book_of", "register"]
-
 
 def register(subparsers: Any) -> None:
     parser = add_command(

@@ -23,8 +23,6 @@ from .command import add_command
 from .group_lines import MISSING, add_file, add_method, add_out, chosen_params, read_groups, remedies, unscored, warn
 from .scoring import BATCH, add_where, check_variables, score_all, scorer
 
-__all__ = ["register"]
-
 
 def register(subparsers: Any) -> None:
     parser = add_command(

@@ -16,8 +16,6 @@ from dare_reward.scoring.score import estimate
 
 from .group_lines import warn
 
-__all__ = ["BATCH", "Scored", "Scorer", "add_where", "check_variables", "score_all", "scorer"]
-
 BATCH = 64
 BLAMELESS = frozenset({401, 403, 404, 405})  # a refusal of the caller or of the address
 

@@ -10,8 +10,6 @@ from dare_reward.reply import GroupReply
 
 from .tables import short_answer
 
-__all__ = ["FLAGS", "signs", "strangest"]
-
 SCATTERED = 0.2  # the most voted answer has a smaller share of the rollouts
 FLAGS: Final[Mapping[str, str]] = {
     "all_invalid": "no rollout has an answer: all rewards are 0",

@@ -16,19 +16,6 @@ from typing import Final
 from ..printable import printable
 from ..reply import GroupReply, Support
 
-__all__ = [
-    "PAPER",
-    "Screen",
-    "add_wide",
-    "counted",
-    "group_table",
-    "number",
-    "screen_of",
-    "short_answer",
-    "table",
-    "wrapped",
-]
-
 COLUMNS = ("answer", "votes", "u", "p-hat", "kept", "p", "bonus", "reward")
 WIDTH = 32
 NARROWEST = 24  # a column is not wrapped below this; the last columns are left out instead

@@ -19,8 +19,6 @@ from typing import IO, Any, Final, cast
 from ..errors import RequestError
 from .names import RUN_LOG_COMMANDS
 
-__all__ = ["GZIP", "SWOLLEN", "Values", "line_count", "open_values", "swollen"]
-
 GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 LONGEST: Final = 256 << 20  # characters of a line
 SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become

@@ -16,8 +16,6 @@ from ..errors import RequestError
 from ..inputs import Source
 from ..topk_entropy import bounds
 
-__all__ = ["EntropyEstimate", "estimate_of", "fill"]
-
 ROUNDING: Final = 1e-3
 
 

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from ..inputs import GROUP_FIELDS, ROLLOUT_FIELDS
 
-__all__ = ["GROUPING", "GROUP_NAMES", "ROLLOUT_NAMES", "RUN_LOG_COMMANDS", "named"]
-
 RUN_LOG_COMMANDS: Final = "calibrate, preflight, report or export"  # all others read rollouts
 
 GROUP_NAMES, ROLLOUT_NAMES = (

@@ -19,8 +19,6 @@ from typing import IO, NoReturn
 
 from ..errors import RequestError
 
-__all__ = ["check_free", "text_file", "whole_file", "write_files"]
-
 
 def check_free(path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
     """The real path of the target.

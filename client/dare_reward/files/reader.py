@@ -16,8 +16,6 @@ from .content import Values, open_values
 from .entropy_estimates import EntropyEstimate, fill
 from .shapes import Loose, Notes, shaped
 
-__all__ = ["Faults", "Reader"]
-
 KINDS = 10  # of mistakes, after which a file is given up
 Item = tuple[int, "dict[str, Any] | RequestError"]
 

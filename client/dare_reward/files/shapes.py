@@ -26,8 +26,6 @@ from ..inputs import ROLLOUT_FIELDS
 from .entropy_estimates import EntropyEstimate, fill
 from .names import GROUP_NAMES, GROUPING, ROLLOUT_NAMES, RUN_LOG_COMMANDS, named
 
-__all__ = ["Loose", "Notes", "is_logged", "shaped"]
-
 JSON = Mapping[str, Any]
 GLANCE = 16  # tokens that tell whether an engine lists candidates
 SEEN = "candidates of an engine"  # no name of a field: a file's own topk_logprobs stay

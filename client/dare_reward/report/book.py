@@ -19,8 +19,6 @@ from .picks import Picks
 from .steps import Steps, StepTotals
 from .visits import Visits
 
-__all__ = ["RunBook", "RunTotals"]
-
 TOGETHER: Final = 64  # groups whose numbers are computed at once
 BLOCK: Final = 64  # groups that count as a step where none is named
 PROMPTS: Final = 1 << 14  # prompts whose last label is remembered

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from ..runs.log import finite
 
-__all__ = ["ASSETS", "asset", "document", "embedded", "shell"]
-
 ASSETS: Final = {
     "uplot.css": "text/css; charset=utf-8",
     "report.css": "text/css; charset=utf-8",

@@ -17,8 +17,6 @@ from ..runs.reader import SEGMENT, Skipped, check_version, read_run
 from ..scoring.request import UNLIMITED, prepare
 from ..scoring.score import ScoredGroups, score
 
-__all__ = ["is_run", "lines_of", "read_lines", "run_lines"]
-
 Line = dict[str, Any]
 Group = Mapping[str, Any]
 BATCH: Final = 64

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from ..runs.reasons import REASONS, reasons
 
-__all__ = ["Card", "Picks"]
-
 EACH: Final = 8  # groups of a reason
 SAMPLE: Final = 32  # groups of the even sample; half of them go when it is full
 RECENT: Final = 16

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["FIRST", "STEPS", "StepTotals", "Steps"]
-
 STEPS: Final = 512  # points of a chart; where there are twice as many, blocks become twice as wide
 FIRST: Final = 3  # steps that stay apart: a run is compared with them
 LABELS: Final = 1 << 12  # distinct pseudo-labels that are counted in a step

@@ -16,20 +16,6 @@ from typing import Final, Literal
 from .visits import NEEDED as PROMPTS
 from .visits import Visits
 
-__all__ = [
-    "ONE_SET",
-    "READING",
-    "RULES",
-    "Headline",
-    "RunVerdict",
-    "accuracy_verdict",
-    "entropy_verdict",
-    "headline",
-    "rules_by_step",
-    "run_verdict",
-    "word_of",
-]
-
 Word = Literal[
     "fine",
     "sharpening",

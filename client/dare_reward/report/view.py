@@ -24,8 +24,6 @@ from .verdict import (
     word_of,
 )
 
-__all__ = ["columns", "run_view", "view"]
-
 BYTES: Final = 3 << 20  # of the groups of all runs in a file
 DIGITS: Final = 5
 HEAVY: Final = ("token_entropies", "texts")

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from math import log, sqrt
 from typing import Final
 
-__all__ = ["NEEDED", "Change", "Visits"]
-
 LAGS: Final = (1, 2, 4, 8, 16, 32)
 FIRST_AGAIN: Final = 32  # steps until sums begin anew
 ERROR: Final = 0.05

@@ -20,8 +20,6 @@ from ..scoring.diagnostics import correctness
 from ..scoring.request import UNLIMITED, prepare
 from .stored import by_step, stored_group
 
-__all__ = ["Window", "exponent_of", "fits", "last_window"]
-
 JSON = Mapping[str, Any]
 Key = tuple[Any, Any]
 WEIGHT: Final = ("weight", "eps", "eps_scale", "u_floor")

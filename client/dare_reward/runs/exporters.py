@@ -14,8 +14,6 @@ from ..errors import RequestError
 from ..numbers import pooled
 from .tracker import COLUMNS, messages, table_rows, worth_reading
 
-__all__ = ["EXPORTERS", "Exporter", "export", "steps"]
-
 JSON = Mapping[str, Any]
 TABLE: Final = "dare/table"  # dare/groups is how many there are
 TRACES: Final = "dare/traces"

@@ -24,19 +24,6 @@ from ..scoring.array_inputs import Table, read_columns
 from ..scoring.score import ScoredGroups
 from ..segments import Bools, Floats, Ints, offsets
 
-__all__ = [
-    "ASKED",
-    "LINE",
-    "VERSION",
-    "LineField",
-    "RunRecord",
-    "asked_for",
-    "lines",
-    "objects",
-    "of_groups",
-    "of_scored",
-]
-
 JSON = Mapping[str, Any]
 VERSION: Final = 1
 

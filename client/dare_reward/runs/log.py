@@ -30,8 +30,6 @@ from urllib.parse import quote
 
 from .line import RunRecord, lines
 
-__all__ = ["RunLog", "encoded", "folder_of", "run_log_of"]
-
 logger = logging.getLogger("dare_reward")
 
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread; more are dropped and counted

@@ -21,8 +21,6 @@ from ..files.content import SWOLLEN, swollen
 from .line import VERSION
 from .shape import fault
 
-__all__ = ["SEGMENT", "Skipped", "check_version", "count_lines", "read_run", "read_segments", "segments"]
-
 # The process (when it began, its number, and chance, because two containers have the same numbers) and the segment.
 SEGMENT: Final = pattern(r"(?P<process>\d{8}T\d{9}Z-\d+-[0-9a-f]{8})-(?P<number>\d{6})\.jsonl\.gz")
 CHUNK: Final = 1 << 18

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["REASONS", "Reason", "reasons"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reason:

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from .line import LINE
 
-__all__ = ["fault"]
-
 LARGEST: Final = float(1 << 63)
 # Numbers of a group that hold further numbers by name, and those that hold such objects by name.
 NESTED: Final = MappingProxyType({"no_answer": 1, "shadow": 2})

@@ -9,8 +9,6 @@ from typing import Any, Final
 from ..inputs import FIELDS
 from ..scoring.request import LIMITS
 
-__all__ = ["by_step", "stored_group"]
-
 JSON = Mapping[str, Any]
 SOURCES: Final = ("exact", "topk", "logprob")
 OPEN: Final = 8  # steps, of all runs, whose groups may still come

@@ -14,15 +14,6 @@ from .._pattern import pattern
 from ..printable import printable
 from .reasons import REASONS, reasons
 
-__all__ = [
-    "COLUMNS",
-    "MOST_GROUPS",
-    "harmless",
-    "messages",
-    "table_rows",
-    "worth_reading",
-]
-
 JSON = Mapping[str, Any]
 MOST_GROUPS: Final = 16
 WIDTH: Final = 200  # characters of a cell

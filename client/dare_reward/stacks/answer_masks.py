@@ -9,8 +9,6 @@ from typing import Any
 from ..answers import Span, answer_span, outside_span, span_tokens
 from ..openrlhf import AnswerRules, Label
 
-__all__ = ["outside_answer"]
-
 NO_LABEL = Label()
 
 

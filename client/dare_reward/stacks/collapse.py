@@ -20,8 +20,6 @@ from ..report.verdict import run_verdict
 from ..report.view import columns
 from .report import logger
 
-__all__ = ["RunWatch", "watch_of"]
-
 # `dare/run_state` in a tracker; there is none while it is too early to say.
 STATES: Final[Mapping[str, int]] = MappingProxyType({"fine": 0, "sharpening": 1, "collapsing": 2})
 

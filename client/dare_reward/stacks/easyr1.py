@@ -20,8 +20,6 @@ from dare_reward.openrlhf import AnswerRules, Label
 from dare_reward.stacks.report import shadow_numbers
 from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, silenced, spread
 
-__all__ = ["REWARD_NAME", "REWARD_TYPE", "install", "reward"]
-
 REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
 

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from ..errors import ServiceError
 
-__all__ = ["scored_together"]
-
 Row = TypeVar("Row")
 Found = TypeVar("Found")
 

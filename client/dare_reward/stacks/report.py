@@ -14,8 +14,6 @@ from ..reply import Reply, group_json
 from ..runs.line import objects, of_groups
 from ..runs.tracker import COLUMNS, harmless, table_rows, worth_reading
 
-__all__ = ["log_groups", "logger", "numbers", "rollout_columns", "say_once", "shadow_numbers", "watch_answers"]
-
 logger = logging.getLogger("dare_reward.stacks")
 
 _seen: dict[Hashable, tuple[Unanswered, int]] = {}

@@ -24,8 +24,6 @@ from . import slime_votes
 from .report import shadow_numbers
 from .scorer import Scorer, certain, group, groups_by, silenced
 
-__all__ = ["advantages", "dynamic_filter", "reward"]
-
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
 DROP: Final = "dare_drop"  # in a sample's metadata
 

@@ -15,8 +15,6 @@ from ..stopping import Waves
 from .report import logger
 from .scorer import Scorer, group
 
-__all__ = ["votes"]
-
 Post = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 

@@ -13,8 +13,6 @@ from ..errors import RequestError
 from .ranks import scored_together
 from .scorer import Scorer, from_environment, group, groups_by, silenced, spread
 
-__all__ = ["DareORM", "register"]
-
 DIVIDE = (True, "group", "gdpo")  # values of scale_rewards by which a group's deviation divides; gdpo: of each function
 
 

@@ -23,8 +23,6 @@ from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_
 if TYPE_CHECKING:
     from ..reply import Reply
 
-__all__ = ["AsyncDareReward", "DareReward"]
-
 # What a rollout_func may bring. A dataset column of one of these names would be taken for it.
 EXTRAS = (
     "token_entropies", "mean_entropy", "sampled_logprobs", "token_mask", "topk_logprobs",

@@ -13,8 +13,6 @@ from ..stopping import Waves
 from .answer_masks import outside_answer
 from .scorer import Scorer, content_of, group
 
-__all__ = ["FIELD", "VoteRollout", "forward_entropies", "loss_masks", "prompt_ids_of", "rollout", "text_of"]
-
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
 FIELD: Final = {"sampled_logprobs": "logprobs"}
 

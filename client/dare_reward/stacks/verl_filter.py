@@ -10,8 +10,6 @@ from ..methods import find, specs
 from .scorer import Scorer, group, groups_by, silenced
 from .verl_rows import final_rows, number_of, said, uid_of
 
-__all__ = ["METRIC", "by_votes", "filter_groups", "filters"]
-
 METRIC: Final = "dare"
 
 

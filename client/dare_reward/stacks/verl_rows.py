@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["final_rows", "number_of", "padding_of", "said", "session_of", "uid_of"]
-
 
 def final_rows(keys: Sequence[str], padding: Sequence[bool]) -> dict[str, int]:
     """The row of the last output of each session; keys are {uid}_{session}_{index}, padding rows are no session.

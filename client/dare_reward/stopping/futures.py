@@ -22,8 +22,6 @@ from ..scoring.score import pseudo_label
 from ..segments import Bools, Floats, Ints, offsets
 from .rules import Prior
 
-__all__ = ["Outlook", "outlook", "rewards"]
-
 Judge = Callable[[Groups], Estimate]
 
 ROWS = 1 << 16  # rollouts that are judged at a time

@@ -19,14 +19,6 @@ from ..estimators.method import Ballots
 from ..params import Param
 from ..segments import Bools, Floats, Ints, offsets
 
-__all__ = [
-    "Tally",
-    "flip_risk",
-    "locked",
-    "predictive",
-    "tallies",
-]
-
 Prior = Annotated[
     float, Param("votes that each answer has before any is cast, one not seen yet included", gt=0, source="Jeffreys")
 ]

@@ -27,8 +27,6 @@ from .futures import outlook, rewards
 from .rules import flip_risk, locked, tallies
 from .waves import VOTE_RULES, RuleName, Waves
 
-__all__ = ["GroupSettled", "SettledReply", "certain", "decide", "settled", "totals"]
-
 JSON = Mapping[str, Any]
 NOTHING: Final[JSON] = MappingProxyType({})
 # Of a request's steps, the votes to come take one for so many: squares of their number, rollouts that are drawn.

@@ -18,8 +18,6 @@ from ..segments import Bools
 from .futures import rewards
 from .rules import predictive
 
-__all__ = ["RULES", "RuleName", "Waves", "rule_specs", "wave_specs"]
-
 RuleName = Literal["predictive", "rewards"]
 VOTE_RULES: Final[Mapping[str, Callable[..., Bools]]] = MappingProxyType({"predictive": predictive})
 RULES: Final = (*VOTE_RULES, "rewards")

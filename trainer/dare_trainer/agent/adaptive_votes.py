@@ -18,8 +18,6 @@ from dare_reward.stopping.settled import certain, decide
 from .config import AgentConfig
 from .rollout_reader import ReadRollout
 
-__all__ = ["AdaptiveVotes", "Spent"]
-
 logger = logging.getLogger("dare_trainer")
 
 Group = Any  # as `POST /v1/reward` takes it

@@ -26,8 +26,6 @@ from dare_reward.runs.line import asked_for
 from dare_reward.scoring.shadow_methods import needs
 from dare_reward.stopping import Waves
 
-__all__ = ["CARRIED", "ENVIRONMENT", "FILE", "AgentConfig", "config_text", "parse_setting", "read_config", "with_line"]
-
 logger = logging.getLogger("dare_trainer")
 
 ENVIRONMENT: Final = "DARE_AGENT_"

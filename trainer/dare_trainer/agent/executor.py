@@ -40,8 +40,6 @@ from .openrlhf_io import fit, generated_text, response, tokenize
 from .rollout_reader import ReadRollout, RolloutReader
 from .scoring import Estimation, handshake
 
-__all__ = ["Executor"]
-
 logger = logging.getLogger("dare_trainer")
 
 TOPK = 20

@@ -17,8 +17,6 @@ from typing import Any, Generic, TypeVar
 
 from dare_reward.errors import DareError
 
-__all__ = ["SiblingError", "Siblings", "together"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Tokenized", "fit", "generated_text", "response", "tokenize"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokenized:

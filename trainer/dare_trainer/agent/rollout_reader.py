@@ -19,8 +19,6 @@ from dare_reward.segments import segment_means
 
 from .config import AgentConfig
 
-__all__ = ["ReadRollout", "RolloutReader"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadRollout:

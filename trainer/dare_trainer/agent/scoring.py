@@ -25,8 +25,6 @@ from dare_reward.stacks.collapse import RunWatch
 
 from .config import AgentConfig
 
-__all__ = ["Estimation", "handshake", "synthetic_group"]
-
 logger = logging.getLogger("dare_trainer")
 
 Group = Any  # `dare_reward.Group`, which the executor builds key by key

@@ -36,8 +36,6 @@ from urllib.parse import parse_qs, urlsplit
 from ..vllm import plugin
 from ..vllm.token_entropy import SWITCH, EntropyError, Mode, mean, token_entropies
 
-__all__ = ["patch_class", "register", "wanted_by_url"]
-
 logger = logging.getLogger("dare_trainer.agent.url_route_patch")
 
 MODULE: Final = "openrlhf.utils.agent"

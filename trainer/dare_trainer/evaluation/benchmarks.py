@@ -16,8 +16,6 @@ from dare_reward.inputs import KINDS
 
 from ..launch.data import letter_of, read_rows
 
-__all__ = ["BENCHMARKS", "Benchmark", "BenchmarkProblem", "load", "load_own", "prompt"]
-
 MATH_SUFFIX = "\n\nPlease reason step by step, and put your final answer within \\boxed{}."
 CHOICE_SUFFIX = "\n\nPlease reason step by step, and put the letter of your final answer within \\boxed{}."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -26,8 +26,6 @@ from .completions import Cache, Sampling, collect
 from .paper import Row, models, rows
 from .scores import score
 
-__all__ = ["register", "report"]
-
 SHOWN = ("Raw model", "CoT", "GRPO", "TTRL", "DARE")
 NOTES = """It keeps completions in OUT/BENCHMARK.completions.jsonl as they come, so you can run the same command again
 to resume. It reads and grades answers by the rules of docs/answers.md. Set $OPENAI_API_KEY to the server's token."""

@@ -16,8 +16,6 @@ from dare_reward.errors import ConfigError, RefusedError, ReplyError, Unavailabl
 
 from .benchmarks import BenchmarkProblem, prompt
 
-__all__ = ["Cache", "Completion", "Sampling", "collect"]
-
 TRIES = 5
 PAUSE = 1.0  # seconds before the second try; doubles
 OPENING = b'{"sampling": '

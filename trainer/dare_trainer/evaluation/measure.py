@@ -30,8 +30,6 @@ from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import mean, token_entropies
 from .benchmarks import BENCHMARKS, BenchmarkProblem, load, load_own, prompt
 
-__all__ = ["MeasurePlan", "groups_of", "register", "written"]
-
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
 NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
 does not sample again what the file already holds. It refuses a file that was sampled from other data or with other

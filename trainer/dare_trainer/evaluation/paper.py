@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["Row", "models", "rows"]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

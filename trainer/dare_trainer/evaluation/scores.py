@@ -15,8 +15,6 @@ from dare_reward.scoring.request import UNLIMITED, prepare
 from .benchmarks import BenchmarkProblem
 from .completions import Completion
 
-__all__ = ["score"]
-
 
 def score(
     problems: Sequence[BenchmarkProblem], completions: Sequence[Sequence[Completion]], *, ks: Sequence[int]

@@ -18,8 +18,6 @@ from dare_reward.commands.group_lines import warn
 from dare_reward.commands.tables import table
 from dare_reward.errors import ConfigError, DareError
 
-__all__ = ["register_data", "register_doctor", "register_train"]
-
 PLACE = "TOKEN"  # stands for the token where a command is printed
 
 

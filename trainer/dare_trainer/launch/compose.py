@@ -19,8 +19,6 @@ from ..agent.config import FILE, AgentConfig, config_text
 from .flags import RELEASE, arguments, translate
 from .recipes import Recipe
 
-__all__ = ["Launch", "command", "plan", "prepare_folder", "shell"]
-
 MODULE: Final = "openrlhf.cli.train_ppo_ray"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 COMPOSED: Final = frozenset({"reward.remote_url", "train.agent_func_path"})

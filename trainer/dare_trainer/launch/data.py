@@ -33,8 +33,6 @@ from dare_reward.openrlhf import Label, read_label, write_label
 
 from .recipes import benchmark_facts, recipe_file
 
-__all__ = ["LabelledQuestion", "check_labels", "is_benchmark", "letter_of", "prepare", "read_questions", "read_rows"]
-
 INSTRUCTIONS: Final = {
     "math": "{question}\nPlease reason step by step, and put your final answer within \\boxed{{}}.",
     "choice": "{question}\nPlease reason step by step, and put the letter of your choice within \\boxed{{}}.",

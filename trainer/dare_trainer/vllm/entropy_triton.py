@@ -9,8 +9,6 @@ import os
 from importlib import import_module
 from typing import Any
 
-__all__ = ["INTERPRETED", "entropy"]
-
 torch: Any = import_module("torch")
 triton: Any = import_module("triton")
 tl: Any = import_module("triton.language")  # Triton resolves the name `tl` in a kernel's globals

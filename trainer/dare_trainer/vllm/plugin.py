@@ -25,8 +25,6 @@ from typing import Any, Final, cast
 
 from .token_entropy import MODES, SWITCH, Mode
 
-__all__ = ["FIRST", "LAST", "PluginError", "mode", "patch", "register", "switch_on", "turn_on"]
-
 logger = logging.getLogger("dare_trainer.vllm")
 
 FIRST: Final = (0, 27)  # samplers and log-probability tensors have the same shape from here on

@@ -9,8 +9,6 @@ from typing import Any
 
 from dare_reward.answers import extract, grade, read_label
 
-__all__ = ["compute_score"]
-
 
 def compute_score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any) -> float:
     """1.0 if the answer in `solution_str` equals `ground_truth`, else 0.0."""
