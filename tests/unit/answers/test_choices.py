@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rows import each
 
 from dare_reward.answers.choices import choice_letter, option_letters
+from dare_reward.answers.species import names_species
 from dare_reward.errors import RequestError
 
 C = [
@@ -78,3 +79,10 @@ def test_any_text_gives_an_option_or_none(raw):
 def test_dress_does_not_change_the_letter(letter, dress):
     assert choice_letter(dress.format(letter)) == letter
     assert choice_letter(dress.format(letter), [x for x in "ABCDEFGHIJ" if x != letter]) is None
+
+
+def test_species_have_an_epithet_in_small_letters():
+    assert not names_species("E", ". coliform")
+    assert not names_species("E", ". Coli")
+    assert not names_species("K", ". coli")
+    assert names_species("E", ". coli cells")

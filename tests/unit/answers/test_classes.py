@@ -223,3 +223,15 @@ def test_a_label_is_read_once_however_many_answers_it_is_compared_with(monkeypat
     found = grades(answers, label)
     assert read.count(label) <= 1 + answers.count(label)
     assert found == [grade(a, label) for a in answers]
+
+
+def test_the_plainest_spelling_stands_for_a_class_in_any_order():
+    spellings = [r"\text{1560}", "1,560", "1560.0", "x = 1560", "1560", r"\text{1560}", r"\text{1560}"]
+    for turn in range(len(spellings)):
+        assert classify(spellings[turn:] + spellings[:turn]).answers == ("1560",)
+    assert classify([r"\frac{1}{2}", "0.5"]).answers == ("0.5",)
+
+
+def test_classes_say_what_stayed_apart():
+    assert classify(["5 cm", "5 m", "5"]).apart == ((0, 1), (1, 2))
+    assert classify(["5 cm", "5", "6"]).apart == ()

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each
 
+import dare_reward
 from dare_reward.answers import grade
 from dare_reward.answers.extraction.final_answer import Extraction
 from dare_reward.answers.extraction.final_answer import extract as extract_all
@@ -194,3 +196,39 @@ def test_extractions_do_not_depend_on_what_was_read_before():
 def test_forms_that_are_shown_and_answers_that_are_said(text, kind, answer):
     found = extract(text, kind=kind).answer
     assert found == answer or (found is not None and grade(found, answer, kind=kind))
+
+
+def test_unmarked_texts_vote_as_asked():
+    text = "He bought 3 ties.\nSo, John spent $800 on ties."
+    assert extract_all(text, unmarked="none") == Extraction(None, "none")
+    assert extract_all(text) == extract_all(text, unmarked="sentence") == Extraction("800", "sentence")
+    assert extract_all(text, unmarked="number") == Extraction("800", "fallback")
+    for doubtful in (
+        "If it rains, he spends $800.",
+        "He might need 5 of them.",
+        "so 3 + 4 = 7 and then",
+        "we get $x = 5",
+    ):
+        assert extract_all(doubtful, unmarked="sentence").answer is None, doubtful
+    assert extract_all(text, unmarked="sentence", closed_only=True).answer is None
+    assert extract_all("It could be B.", kind="choice", unmarked="sentence").answer is None
+
+
+@each(
+    "text, why",
+    [
+        ("<think>hm", "thinking"), ("so \\boxed{5", "closes"), ("I do not know.", "announces"),
+    ],
+)  # fmt: skip
+def test_an_extraction_says_why_there_is_no_answer(text, why):
+    assert why in extract_all(text).why
+    assert "limit" in extract_all("The answer is 5.", closed_only=True).why
+    assert "option" in extract_all(r"\boxed{A, B}", kind="choice").why
+
+
+def test_a_reply_counts_why_there_is_no_answer():
+    texts = [r"so \boxed{1}", "perhaps", "<think> first", "", "still none"]
+    groups = [{"rollouts": [{"text": text} for text in texts]}]
+    (group,) = dare_reward.estimate(groups, method="ttrl").groups
+    assert group.diagnostics["no_answer"] == {"empty": 1, "thinking": 1, "unannounced": 2}
+    assert sum(group.diagnostics["no_answer"].values()) == group.valid.count(False)

@@ -7,18 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import each
 
-from dare_reward.answers import ANSWERS_VERSION, Key, canonical, classify, grade
+from dare_reward.answers import Key, canonical, classify, grade
 from dare_reward.answers.algebra.evaluate import evaluate
 from dare_reward.answers.algebra.fingerprint import constant_key, expression_key
 from dare_reward.answers.algebra.literals import number
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, rational, real, start_budget
 from dare_reward.answers.algebra.parse import Number, Op, Variable, parse
-from dare_reward.answers.algebra.sample_points import point
+from dare_reward.answers.algebra.sample_points import WHOLE, point, step_points
 from dare_reward.answers.algebra.token_lists import split
 from dare_reward.answers.algebra.tokens import spell, tokenise
-from dare_reward.answers.cleanup import MAX_CHARS, clean, fold, peel
+from dare_reward.answers.cleanup import MAX_CHARS, clean
 from dare_reward.answers.forms.intervals import REALS, Endpoint, RealInterval, intersect, spelled, union, without
-from dare_reward.answers.forms.names import name_of
 from dare_reward.answers.forms.prose import is_prose
 from dare_reward.answers.forms.units import split_unit
 from dare_reward.answers.hashes import short
@@ -29,51 +28,6 @@ from dare_reward.params import parameters
 
 def texts(s):
     return [t.text for t in tokenise(s)]
-
-
-@each(
-    ("raw", "key"),
-    [
-        ("204", Key("exact", "204")),
-        ("-0.50", Key("exact", "-1/2")),
-        (r"\frac{6}{4}", Key("exact", "3/2")),
-        (r"-\dfrac{6}{4}", Key("exact", "-3/2")),
-        ("1e3", Key("exact", "1000")),
-        ("50%", Key("exact", "50", "unit=%")),
-        (r"\$5", Key("exact", "5", "unit=usd")),
-        ("-\\$5", Key("exact", "-5", "unit=usd")),
-        ("x = 5 cm", Key("exact", "5", "name=x|unit=cm")),
-        ("204_5", Key("exact", "204", "unit=base 5")),
-        ("-204_5", Key("exact", "-204", "unit=base 5")),
-        ("2a_{16}", Key("structured", "2A", "unit=base 16")),
-        ("6:8", Key("exact", "3/4", "unit=ratio")),
-        ("3:45 pm", Key("structured", "3:45", "unit=pm")),
-        ("03:45", Key("structured", "3:45")),
-        ("1:2:4", Key("structured", "1:2:4")),
-        ("(1,2)", Key("structured", "(1;2)")),
-        ("1<x<2", Key("structured", "(1;2)", "name=x|open")),
-        (r"x\ge2", Key("structured", "[2;oo)", "name=x")),
-        (r"\{3,1,1\}", Key("structured", "{1;3}")),
-        ("3,1,1", Key("structured", "{1;1;3}")),
-        (r"\emptyset", Key("structured", "{}")),
-        ("x^2<0", Key("structured", "{}", "name=x")),
-        (r"-\infty", Key("structured", "-oo")),
-        ("(y,x)=(1,2)", Key("structured", "(2;1)", "name=(x,y)")),
-        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", Key("structured", "matrix[1,2/3,4]")),
-        (r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", Key("structured", "det[1,2/3,4]")),
-        (r"\langle1,2\rangle", Key("structured", "<1;2>")),
-        ("Carla", Key("text", "t:carla")),
-        (r"\int x", Key("opaque", r"o:\intx")),
-        (r"\sqrt{2}", Key("fingerprint", "~141421356237309504880168872420970e-32")),
-        ("i", Key("fingerprint", "~0,100000000000000000000000000000000e-32i")),
-        (r"\mathbb{Z}", Key("structured", "set Z")),
-        ("1, 2, \\ldots", Key("structured", "list(1;2;...)")),
-    ],
-)
-def test_golden_keys(raw, key):
-    """Keys are compared over time and machines: a change here is a new ANSWERS_VERSION."""
-    assert ANSWERS_VERSION == "6"
-    assert canonical(raw) == key
 
 
 def test_the_judgement_calls_are_parameters_of_all_three():
@@ -154,37 +108,6 @@ def test_numbers(text, value):
 def test_numbers_over_budget(text):
     with pytest.raises(Unreadable):
         number(text)
-
-
-@each(
-    ("spellings", "tokens"),
-    [
-        (["a*b", r"a\cdot b", r"a\times b", r"a\ast b"], ["a", "*", "b"]),
-        ([r"\frac", r"\dfrac", r"\tfrac", r"\cfrac"], ["frac"]),
-        ([r"\left(x\right)", "(x)", r"\bigl(x\bigr)", r"\left( x \right)"], ["(", "x", ")"]),
-        ([r"60^\circ", r"60^{\circ}", r"60\degree", r"60 ^\circ"], ["60", "deg"]),
-        (["x<=1", r"x\le1", r"x\leq 1", r"x\leqslant1"], ["x", "<=", "1"]),
-        (["x==1", "x=1", "x:=1"], ["x", "=", "1"]),
-        (["2**3", "2^3"], ["2", "^", "3"]),
-        (["1,234", r"1\,234", "1{,}234", "1 234", r"1,\!234"], ["1234"]),
-        (["1, 234"], ["1", ",", "234"]),
-        (["(1,234)"], ["(", "1", ",", "234", ")"]),
-        (["0,245"], ["0", ",", "245"]),
-        ([r"x\quad y", "x y", r"x\;y"], ["x", "y"]),
-        ([r"x=1\quad y=2"], ["x", "=", "1", ",", "y", "=", "2"]),
-        ([r"\text{ and }", "and", r"\text{and}"], ["and"]),
-        ([r"\vec{a}", r"\vec a"], ["vec.a"]),
-        ([r"\left.x\right|"], ["x", "|"]),
-        ([r"0.\overline{3}", r"0.\dot{3}", "0.(3)", r"0.\bar{3}"], ["0.(3)"]),
-        ([r"0.\dot{1}4\dot{7}"], ["0.(147)"]),
-        ([r"\begin{array}{cc}"], ["begin array", "{", "cc", "}"]),
-        ([r"\text{\$}5"], ["$", "5"]),
-        ([r"\foo"], [r"\foo"]),
-    ],
-)
-def test_spellings_of_tokens(spellings, tokens):
-    for s in spellings:
-        assert texts(s) == tokens, s
 
 
 @each("text", [r"\text{", r"\mathbb{Foo}", r"\begin", "1\\"])
@@ -393,42 +316,10 @@ def test_units(text, unit, scale):
     assert found is None or found[1] == scale
 
 
-@each(
-    ("text", "name"),
-    [
-        ("x", "x"), ("x_1", "x_1"), ("x_{12}", "x_12"), ("f(x)", "f(x)"), ("f'(x)", "f'(x)"), ("f^{-1}(x)", "f^-1(x)"), ("P(X>2)", "P(X>2)"), ("AB", "AB"),
-        (r"\angle ABC", r"\angleABC"), (r"\text{area}", "area"), (r"\text{The Area}", "the area"), (r"\alpha", "alpha"), (r"\frac{dy}{dx}", "dy/dx"),
-        ("|AB|", "|AB|"), ("|x|", None), ("x+1", None), ("2x", None), ("xy", None), ("x(x+1)", None), ("", None), (r"\sin x", None), ("Area", "area"), ("x^2", None),
-    ],
-)  # fmt: skip
-def test_names(text, name):
-    assert name_of(tokenise(text)) == name
-
-
 def test_splitting_respects_brackets():
     parts, found = split(tokenise("(1,2),[3;4] and x"), [",", "and"])
     assert [spell(p) for p in parts] == ["( 1 , 2 )", "[ 3 ; 4 ]", "x"]
     assert found == [",", "and"]
-
-
-@each(
-    ("text", "peeled"),
-    [
-        ("$x$", "x"), (r"\(x\)", "x"), (r"\boxed{x}", "x"), ("**x**", "x"), ("x.", "x"), ("{x}", "x"), (r"\text{x}", "x"), ("{x}+{y}", "{x}+{y}"),
-        (r"\{x\}", r"\{x\}"), ("$x$ and $y$", "x  and  y"), ("$5 and $6", "$5 and $6"), (r"\displaystyle x", "x"), (r"\,x\,", "x"), ("x...", "x..."),
-        (r"$\boxed{\text{x}}$.", "x"), (r"\boxed{1}\boxed{2}", r"\boxed{1}\boxed{2}"), (r"\boxed{5} cm", "{5} cm"),
-    ],
-)  # fmt: skip
-def test_peeling(text, peeled):
-    assert peel(text).split() == peeled.split()
-
-
-@each(
-    ("text", "folded"),
-    [("New  York", "new york"), ("YES", "yes"), ("n", "n"), ("N", "N"), ("CO", "CO"), ("Co", "co"), ("NO", "no"), ("pH", "pH"), ("A1", "A1"), ("H2O", "H2O"), (" a\tb\n", "a b"), ("Cafe\u0301", "café")],
-)  # fmt: skip
-def test_folding(text, folded):
-    assert fold(text) == folded
 
 
 @each("text", ["\u202e1", "1\x00", "\ud800", "\u200f1", "{{7*7}}"])
@@ -483,20 +374,6 @@ def test_rounding_keeps_so_many_digits(q, n):
     assert abs(rounded - q) * 10 ** (n - 1) <= abs(q)
 
 
-@each(
-    ("root", "near"),
-    [
-        (r"\sqrt{10^{80}+1}", "10^{40}"),
-        (r"\sqrt{10^{80}+1}", r"\sqrt{10^{80}+2}"),
-        (r"\sqrt[3]{10^{60}+1}", "10^{20}"),
-        (r"\sqrt{10^{120}-1}", "10^{60}"),
-    ],
-)
-def test_a_root_close_to_an_integer_is_none(root, near):
-    assert not grade(root, near)
-    assert grade(root, root)
-
-
 def test_large_values_that_are_rational_stay_so():
     assert grade(r"\sqrt{2}\cdot\sqrt{2}\cdot 10^{40}", r"2\cdot 10^{40}")
     assert grade(r"(1+\sqrt{2})^{60}+(1-\sqrt{2})^{60}", r"(\sqrt{2}+1)^{60}+(\sqrt{2}-1)^{60}")
@@ -514,48 +391,12 @@ def test_branches_of_functions_that_repeat(name):
     assert grade(rf"\tan|{name}|", rf"\tan\sqrt{{{name}^2}}")
 
 
-@each(
-    ("a", "b", "same"),
-    [
-        ("H₂SO₄", "H2SO4", True),
-        (r"\ce{NO3-}", "NO3^-", True),
-        ("NH4+", "NH_4^+", True),
-        ("Fe³⁺", "$Fe^{3+}$", True),
-        ("Fe3+", "Fe2+", False),
-        ("CO₂", "CO", False),
-        ("CO", "Co", False),
-        ("Na⁺", "Na⁻", False),
-        ("SO42-", "SO4^-", False),
-        ("m²", "m^2", True),
-        ("m²", "m³", False),
-        ("B12", "B6", False),
-        ("In", "in", True),
-    ],
-)
-def test_formulas_in_texts(a, b, same):
-    assert grade(a, b, kind="text") == grade(b, a, kind="text") == same
-
-
-@each(
-    ("a", "b", "same"),
-    [
-        (r"3\mathbf{i}-2\mathbf{j}", r"3\vec{i}-2\vec{j}", True),
-        (r"\hat{\imath}+2\hat{\jmath}", r"\mathbf{\hat{i}}+2\mathbf{\hat{j}}", True),
-        (r"3\hat{i}-2\hat{j}", r"3\hat{j}-2\hat{i}", False),
-        (r"\hat{i}+\hat{k}", r"\vec{i}-\vec{k}", False),
-        (r"\text{The answer is } 42", "42", True),
-        (r"\frac{3}{8} \text{ of the pizza}", "3/8", True),
-        ("3/8 of the pizza", "3/8 of the cake", False),
-        ("5 times", "5 km", False),
-        (r"\mathbf{i}\times\mathbf{j}", r"\mathbf{j}\times\mathbf{i}", False),
-        ("The answer is 42", "24", False),
-        ("(red)", "red", True),
-        ("(red)", "(der)", False),
-        (r"\{x\in\mathbb{Z}: x>5\}", r"\{x\in\mathbb{R}: x>5\}", False),
-        (r"\{x\in\mathbb{Z}: x>5\}", r"\{x\in\mathbb{Z}\mid 5<x\}", True),
-        (r"\{x\in\mathbb{R}: x>5\}", r"(5,\infty)", True),
-        (r"\{n\in\mathbb{N}: n<5\}", r"\{n\in\mathbb{Z}: n<5\}", False),
-    ],
-)
-def test_spellings_and_domains(a, b, same):
-    assert grade(a, b) == grade(b, a) == same
+def test_integers_run_through_all_remainders():
+    for name in WHOLE:
+        near = [env[name] for env in step_points([name])[:-1]]
+        assert {n % 12 for n in near} == set(range(12))
+        assert step_points([name])[-1][name] % 27_720 == 0
+    assert len({tuple(env[name] for env in step_points([name])[:-1]) for name in WHOLE}) == len(WHOLE)
+    integers = [env["x"] for env in step_points(["x"])[:4]]
+    assert [n == int(n) for n in integers] == [True, True, False, True]
+    assert integers[1] < 0 < integers[0]

@@ -4,7 +4,7 @@ from functools import partial
 
 from rows import each
 
-from dare_reward.answers import choice_letter, grade, official_answer, official_key
+from dare_reward.answers import choice_letter, official_key
 from dare_reward.answers import extract as extract_all
 
 extract = partial(extract_all, unmarked="none")  # announcements, and nothing else
@@ -46,22 +46,6 @@ def test_announced_numbers(row):
 
 
 @each(
-    "row",
-    ["If the answer is 42", "Whether the answer is 42", "Suppose the answer is 42", "Assume that the answer is 42",
-     "Assuming the answer is 42", "Supposing the final answer is 42", "unless the answer is 42", "Verify the answer is 42",
-     "Check that the answer is 42", "what the answer is 42", "where the answer is 42", "when the answer is 42", "why the answer is 42",
-     "how the answer is 42", "until the answer is 42", "once the answer is 42", "before my answer is 42", "incorrect answer: 42",
-     "The wrong answer is 42", "The previous answer is 42", "The initial answer was 42", "A possible answer is 42", "his answer is 42",
-     "An alternative answer is 42", "The first answer is 42", "their answer is 42", "her answer is 42", "the student's answer is 42",
-     "an intermediate answer is 42", "no answer is 42", "guessed answer: 42", "a tentative answer is 42", "Banswer: 42", "Is the answer 42?",
-     "The answer is not 42", "The answer isn't 42", "The answer cannot be 42", "The answer can't be 42", "The answer couldn't be 42",
-     "The answer should not be 42", "The answer was not 42"],
-)  # fmt: skip
-def test_what_announces_nothing(row):
-    assert extract(row + "\n").answer is None
-
-
-@each(
     "filler",
     str.split(
         """approximately|approx.|about|around|roughly|exactly|simply|just|therefore|thus|then|indeed|hence|also|now|clearly|probably
@@ -99,37 +83,6 @@ def test_words_between_announcement_and_number(filler):
 def test_denied_and_said_instead(denial, instead):
     assert extract(f"The answer is {denial} 42.").answer is None
     assert extract(f"The answer is {denial} 42{instead}43.").answer == "43"
-
-
-@each(
-    ("text", "answer"),
-    [
-        ("The answer is not defined.", "not defined"), ("The answer is not possible.", "not possible"), ("The answer is not real.", "not real"),
-        ("The answer is not a real number.", "not a real number"), ("The answer is not enough.", "not enough"),
-        ("The answer cannot be defined.", "cannot be defined"), ("The answer cannot be determined.", None), ("The answer can't be calculated.", None),
-        ("The answer cannot be computed.", None), ("The answer cannot be found.", None), ("The answer cannot be given.", None),
-        ("The answer is $3$ and $4$.", "3, 4"), ("The answer is $3$, $4$.", "3, 4"), ("The answer is $3$ or $4$.", "3, 4"),
-        ("Die Antwort ist $3$ und $4$.", "3, 4"), ("La réponse est $3$ et $4$.", "3, 4"), ("La respuesta es $3$ y $4$.", "3, 4"),
-        ("Ответ: $3$ и $4$.", "3, 4"), ("Ответ: $3$ или $4$.", "3, 4"), ("答案是$3$和$4$", "3, 4"), ("答案是$3$或$4$", "3, 4"), ("答案是$3$、$4$", "3, 4"),
-        ("The answer is $x$ = 5.", "x = 5"), ("The answer is x = $5$.", "x = 5"),
-        ("The answer is $5$ cm.", "5 cm"), ("The answer is -$5$.", "-5"), ("The answer is 0.333... or so.", "0.333..."), ("The answer is: $$5$$", "5"),
-        ("The answer is:\n\\[5\\]", "5"), (r"The answer is \(5\).", "5"), ("The answer is:\n```\n5\n```", "5"), ("Answer:\n- 5", "5"), ("Answer:\n1. 5", "5"),
-        ("Answer:\n* 5", "5"), ("Answer:\n• 5", "5"), ("The answer is ✅ 5", "5"), ('{"answer": "5"}', "5"),
-        ("{'answer': '5'}", "5"), ("The answer is 5!", "5"), ("The answer is 3.5. Then 7.", "3.5"),
-        ("The answer is $1,234.", "1,234"), ("The answer is minus 5.", "-5"), ("The answer is negative 5.", "-5"), ("The answer is 3 out of 5.", "3 out of 5"),
-        ("The answer is 12 + 3 = 15.", "15"), ("The answer is x = 12 + 3 = 15.", "15"), ("The answer is x = 15.", "x = 15"), ("The answer is 5 (since x).", "5"),
-        ("The answer is 12 = 3 * 4.", "12"), ("The answer is 0.5, or 1/2.", "0.5"), ("The answer is 0.5, i.e. 1/2.", "0.5"), ("The answer is yes, it is.", "yes"),
-        ("The answer is no, it is not.", "no"), ("The answer is true: it holds.", "true"), ("The answer is false; see above.", "false"),
-        ("The answer is 2 red balls and 3 blue balls.", "2 red balls and 3 blue balls"), ("The answer is March 5.", "March 5"), ("The answer is Lima.", "Lima"),
-        ("The answer is 5 square meters.", "5 square meters"), ("The answer is 5 miles per hour.", "5 miles per hour"), ("The answer is 5 frogs.", "5"),
-        ("The answer is 2 hours and 20 minutes.", "2 hours and 20 minutes"), ("The answer is US $5.", "5"), ("The answer is €5.", "5"),
-        ("The answer is there is no solution.", "there is no solution"), ("The answer is none.", "none"), ("The answer is undefined.", "undefined"),
-        ("The answer is impossible.", "impossible"), ("答えは5です", "5"), ("答えは5である", "5"), ("The answer is null", None), ("The answer is TBD", None),
-        ("The answer is TBA", None), ("Answer: obtained as follows", None),
-    ],
-)  # fmt: skip
-def test_announced_content(text, answer):
-    assert extract(text).answer == answer
 
 
 @each(
@@ -202,20 +155,6 @@ def test_chosen_letters(row):
 
 
 @each(
-    "row",
-    ["The answer is A or B", "The answer is B and C", "The answer is B/C", "The answer is B, C", "The answer is B & C", "The answer is B; C",
-     "Die Antwort ist B und C", "Die Antwort ist B oder C", "La réponse est B et C", "La réponse est B ou C", "La respuesta es B y C",
-     "La respuesta es B o C", "Ответ: B и C", "Ответ: B или C", "答案是B和C", "答案是B或C", "答えはBとC", "答えはBまたはC", "Đáp án là B và C", "Đáp án là B hoặc C",
-     "The answer is B or possibly C", "The answer is B or maybe C", "The answer is B or perhaps C", "The answer is B?", "The answer is A good fit",
-     "Answer: Based on", "The answer is F = ma", "Both B and (C) are correct", "If (C) is correct", "whether (C) is correct", "unless (C) is correct",
-     "Suppose (C) is correct", "We read.\nB is the best approach", "We read.\nB is the best method", "Neither B nor C is correct", "The answer is not C", "The answer is neither C", "Option C is wrong",
-     "The answer is B. The answer is C", "(C is correct", "We eliminated option C", "unlike option C", "option C does not hold", "I saw C"],
-)  # fmt: skip
-def test_no_letter(row):
-    assert extract(row + "\n", kind="choice").answer is None
-
-
-@each(
     "again",
     str.split("""wait actually no correction however reconsider mistake instead rather sorry oops hmm but recheck re-evaluate rethink reexamine reread
     review therefore thus so hence final after upon looking still reflect forgot misread mistook miscalculated overlooked closer 错 更正 重新 因此
@@ -238,15 +177,6 @@ La bonne réponse est C|respuesta: C|La opción C|resposta: C|opção C|La rispo
 @each("raw", [r for line in CHOICES.strip().splitlines() for r in line.split("|")])
 def test_letters_of_a_box(raw):
     assert choice_letter(raw) == "C"
-
-
-@each(
-    "raw",
-    ["C, D", "C or D", "C and D", "C/D", "C & D", "C + D", "C und D", "C oder D", "C et D", "C ou D", "C和D", "C或D", "Cat", "c text", "K", "", "C D",
-     "C) 5 D) 6", "C text", "not C", "5", "C, II", "I, II", "c) x d) y"],
-)  # fmt: skip
-def test_no_letters_of_a_box(raw):
-    assert choice_letter(raw) is None
 
 
 # --- turns, boxes, tags ----------------------------------------------------------------------------------------------
@@ -313,77 +243,7 @@ def test_boxes_that_hold_nothing(nothing):
     assert extract(rf"So \boxed{{5{nothing}}}.").answer.startswith("5")
 
 
-@each(
-    ("text", "answer"),
-    [
-        (r"\boxed{5}", "5"), (r"\fbox{5}", "5"), (r"\boxed 5", "5"), (r"\boxed\frac12", r"\frac12"), (r"\boxed x", "x"), (r"\boxed{-5}", "-5"),
-        (r"\boxed{\{1,2\}}", r"\{1,2\}"), (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"), (r"\boxed{5", None), (r"\boxed{4} and \boxed{5", None),
-        ("<answer>5</answer>", "5"), ("<final_answer>5</final_answer>", "5"), ("<ANSWER>5</ANSWER>", "5"), ("<|begin_of_box|>5<|end_of_box|>", "5"),
-        ("<answer>5", None), (r"<answer>\boxed{5}", "5"), (r"\boxed{4}<answer>5</answer>", "5"), (r"<answer>5</answer>\boxed{4}", "4"),
-        ("<answer>The answer is 5</answer>", "5"), ("<answer>$5$</answer>", "5"), (r"<answer>\(5\)</answer>", "5"), (r"<answer>\[5\]</answer>", "5"),
-        ("<answer>4</answer><answer></answer>", "4"), (r"\boxed{4}<answer>", "4"), (r"<answer>3</answer>\boxed{", None), ("<answer>$$5$$</answer>", "5"),
-        (r"\boxed{" + "1+" * 15_998 + "1}", "1+" * 15_998 + "1"), (r"\boxed{" + "1+" * 16_000 + "1}", None),
-        (r"\boxed{5}" + r"\boxed{}" * 15, "5"), (r"\boxed{5}" + r"\boxed{}" * 16, None), ("5", "5"), ("$5$", "5"), ("**5**", "5"), ("1,234", "1,234"),
-        ("-3.5", "-3.5"), ("x = 5", None), ("$x = 5$", "x = 5"), ("$y = x$", None), (r"\frac{1}{2}", r"\frac{1}{2}"), ("50%", "50%"), ("3/4.", "3/4"),
-    ],
-)  # fmt: skip
-def test_boxes_and_tags(text, answer):
-    assert extract(text).answer == answer
-
-
 # --- the published runs ----------------------------------------------------------------------------------------------
-
-
-@each(
-    ("raw", "key"),
-    [
-        (r"\begin{bmatrix}1\end{bmatrix}", r"\begin{pmatrix}1\end{pmatrix}"), (r"\tfrac{1}{2}", r"\frac{1}{2}"), (r"\dfrac{1}{2}", r"\frac{1}{2}"),
-        (r"1 \neq 2", r"1\ne2"), (r"1 \leq 2", r"1\le2"), (r"1 \geq 2", r"1\ge2"), (r"\left(1\right)", "(1)"), (r"\{1\}", "{1}"), (r"90^{\circ}", "90"),
-        (r"90^\circ", "90"), (r"\$5", "5"), ("$5$", "5"), (r"\(5\)", "5"), ("x=5", "5"), ("y=5", "5"), ("z=5", "5"), (r"x\in[0,1]", "[0,1]"),
-        (r"y\in[0,1]", "[0,1]"), (r"z\in[0,1]", "[0,1]"), (r"x\to5", "5"), (r"y\to5", "5"), (r"z\to5", "5"), (r"\emptyset", "{}"),
-        (r"(-\infty,\infty)", r"\mathbb{R}"), (r"5\%", "5"), ("5%", "5"), ("{.5", "{0.5"), (".5", "0.5"), ("infinity", r"\infty"), ("inf", r"\infty"),
-        (r"\mbox{red}5", "5"), ("1and2", "12"), (r"\mathbf{5}", "{5}"), ("3j", "3i"), ("5.000", "5"), ("5.0", "5"), ("5.50", "5.50"), ("k=7", "7"),
-        ("abc=7", "abc=7"), (r"\sqrt3", r"\sqrt{3}"), ("1/2", r"\frac{1}{2}"), ("-1/2", r"\frac{-1}{2}"), ("p/q", "p/q"), (r"\frac12", r"\frac{1}{2}"),
-        (r"\frac1b", r"\frac{1}{b}"), (r"\frac1{72}", r"\frac{1}{72}"), ("007", "7"), ("0", "0"), ("000", "0"), ("twenty-five", "25"), ("two hundred and five", "205"),
-        ("hundred", "100"), ("three thousand", "3000"), ("two million", "2000000"), ("nineteen", "19"), ("ninety", "90"), (r"5\text{ cm}", "5"), (r"\text{red}", "red"),
-        ("5 cm", "5"), ("5 degrees", "5"), ("5 mph", "5"), ("5 monkeys", "5"), ("5 lb", "5"), ("5 inches", "5"), ("5 soldiers", "5"), ("5 no change", "5"),
-        ("5 profit", "5"), ("5 gallons", "5"), ("5 percent", "5"), ("5 hours", "5"), ("5 kg", "5"), ("5 metres", "5"), ("5 apples", "5"), ("5 hectares", "5"),
-        ("5 feet", "5"), ("5 men", "5"), ("5 women", "5"), ("5 seconds", "5"), ("5 pm", "5"), ("5 sq m", "5"), ("5 per", "5"), ("5 east", "5"), ("5 inch", "5"),
-        (r"1\!234", "1234"), ("a b", "b"), ("5.", "5"), (r"\begin{array}{cc}1\end{array}", r"\begin{pmatrix}1\end{pmatrix}"),
-    ],
-)  # fmt: skip
-def test_strings_of_the_vote(raw, key):
-    assert official_key(raw) == key
-
-
-@each(
-    ("text", "answer"),
-    [
-        (r"So \boxed{5}.", "5"), (r"\boxed 5$ and", "5"), (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"), (r"\boxed{5", "5"), ("The answer is 5.", "5"),
-        ("the final answer is $7$. I hope it is correct.", "7"), ("The answer is: 5", "5"), ("答案是5\n\n6", "5"), ("It is 3 or 1,234.", "1234"),
-        ("nothing", ""), ("It is -3.5", "-3.5"), ("ends 5/", "5"), (r"\boxed{4} \boxed{5}", "5"), ("The final answer is 8.", "8"), ("x.5", ".5"),
-    ],
-)  # fmt: skip
-def test_sources_of_the_vote(text, answer):
-    assert official_answer(text, kind="math") == answer
-
-
-@each(
-    ("text", "answer"),
-    [
-        ("The answer is (B).", "B"),
-        ("a cat", "A"),
-        ("A or D", "D"),
-        ("E", "E"),
-        ("xyz.", "xyz"),
-        ("b/", "B"),
-        ("I say C!", "C"),
-    ],
-)
-def test_choices_of_the_vote(text, answer):
-    assert official_answer(text, kind="choice") == answer
-    assert official_key(answer, kind="choice") == answer
-    assert grade(answer, answer)
 
 
 # --- budgets: at the limit and one beyond ----------------------------------------------------------------------------
@@ -429,29 +289,6 @@ def test_budget_of_the_vote():
 
 
 @each(
-    ("text", "kind", "answer"),
-    [
-        ("Answer: red wine", "text", "red wine"), ("The answer is Lima. It is big.", "text", "Lima"), ("The answer is **Lima**, the capital", "text", "Lima"),
-        ("The answer is as follows: Lima", "text", "Lima"), ("The answer is the following: Lima", "text", "Lima"), ("The answer is simply Lima.", "text", "Lima"),
-        ("The answer is $x$.", "text", "x"), ("Answer: “Lima”", "text", "Lima"), ("Answer: «Lima»", "text", "Lima"), ("Answer: **Lima**", "text", "Lima"), ("#### Lima", "text", "Lima"),
-        ("#### Lima\nmore", "text", None), ("Answer = Lima", "text", None), ("Answer: ---", "text", None),
-        ("## Answer\nIt is here:", "text", None), ("| Answer | Lima | x", "text", "Lima"), ("So Lima is the answer.", "text", None), ("The answer is Lima?", "text", None),
-        ("答案是利马。", "text", "利马"), ("Answer: Lima、", "text", "Lima、"), ("The answer is **Lima** because of it", "text", "Lima"), ("The answer is not Lima.", "text", None) ,
-        ("Answer: a  b ", "exact", "a  b"), ("Answer:\nfoo()", "exact", "foo()"), ("**Answer:** foo*", "exact", "foo*"), ("**Answer: foo**", "exact", "foo"), ('{"answer": "a\\"b"}', "exact", 'a"b'),
-        ("{'answer': 'a b '}", "exact", "a b"), ('{"answer": ""}', "exact", None), ("#### x y", "exact", "x y"), ("#### x y\nz", "exact", None), ("answer = x", "exact", None),
-        ("<answer> a b </answer>", "exact", "a b"), (r"\boxed{ab }", "exact", "ab"), ("nothing", "exact", None), ("nothing", "text", None), ("<answer>The answer is 5</answer>", "text", "The answer is 5"),
-        (r"<answer>so \boxed{Lima} it</answer>", "text", "Lima"), ("<answer>We find that it is 5</answer>", "math", "5"), ("<answer>answer</answer>", "math", None), ("\n\tanswer = 42\n", "math", None), ("\n    answer = 42\n", "math", None), ("\nanswer = 42\n", "math", "42"), ("```\nanswer = 42\n```", "math", None), ("Answer: 12,345", "math", "12,345"), ("#### 1. Introduction\nText", "math", None),
-        ("#### 42\nmore words here", "math", "42"), ("#### The 42 ways to\nmore", "math", None), ("##### 42", "math", None), ("x #### 42", "math", "42"), ("x#### 42", "math", None), ("A: 26\nB: 27", "math", None), ("A: 26\n", "math", "26"),
-        ("The answer is 5 and 6.", "math", "5 and 6"), ("The answer is x > 5 and the rest.", "math", "x > 5"), ("The answer is (3, 5].", "math", "(3, 5]"), ("The answer is 42 (in cm).", "math", "42"), ("The answer is 3 x 5 = 15.", "math", "15"),
-        ("The answer is 2, or equivalently 4/2", "math", "2"), ("The answer is 10 meters, which is long.", "math", "10 meters"), ("The answer is that 5 is it.", "math", "5"),
-        ("Answer: the red ones:", "math", "the red ones"), ("The answer is $4\\pi$ square meters.", "math", "4\\pi square meters"), ("The answer is \\frac{1", "math", None), ("The answer is $5", "math", "5"),
-    ],
-)  # fmt: skip
-def test_announced_by_kind(text, kind, answer):
-    assert extract(text, kind=kind).answer == answer
-
-
-@each(
     ("text", "answer"),
     [
         (" Sydney", "Sydney"), ("Sydney.\n", "Sydney."), ("went", "went"), ("not guilty", "not guilty"), ("false", "false"), ("São Paulo", "São Paulo"),
@@ -485,11 +322,3 @@ def test_two_boxes_joined_are_no_choice(word):
     assert extract(rf"\boxed{{A}} {word} \boxed{{B}}", kind="choice").answer is None
     assert extract(rf"$\boxed{{A}}$, {word} $\boxed{{A}}$", kind="choice").answer == "A"
     assert extract(r"\boxed{A} then \boxed{B}", kind="choice").answer == "B"
-
-
-@each(
-    ("a", "b"),
-    [(r"(-\pi)^{1/3}", r"-\pi^{1/3}"), (r"(-\pi)^{2/3}", r"\pi^{2/3}"), (r"(-\sqrt2)^{3/5}", r"-(\sqrt2)^{3/5}")],
-)
-def test_odd_roots_of_negative_numbers(a, b):
-    assert grade(a, b)
