@@ -105,7 +105,7 @@ def adapter_table() -> Iterator[tuple[str, ...]]:
     yield "setting", "accepts", "default", "meaning"
     options = {s.name for s in update_specs()}
     for name, spec in ADAPTER.items():
-        if name in options:  # docs/selection.md has these
+        if name in options:  # docs/advantages.md has these
             continue
         default = "none" if spec.default in (None, ()) else str(spec.default)
         yield f"`{name}`", spec.accepts.removesuffix(" or null"), default, spec.doc

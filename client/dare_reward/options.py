@@ -46,7 +46,7 @@ def _settings(
     ] = "raise",
     train_on: Annotated[
         TrainOn,
-        Param("reasoning: the tokens of the final answers are not trained (docs/selection.md)"),
+        Param("reasoning: the tokens of the final answers are not trained (docs/advantages.md)"),
     ] = "all",
     on_collapse: Annotated[
         OnCollapse,

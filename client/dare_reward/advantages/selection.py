@@ -39,7 +39,7 @@ def select_ddrl(groups: Groups, n_train: int | None = None) -> Ints:
 
 
 def ddrl_flags(groups: Groups, place_R: Ints) -> dict[str, Bools]:
-    """Where the release does not do what its paper says (docs/selection.md)."""
+    """Where the release does not do what its paper says (docs/advantages.md)."""
     leads_R = groups.spread(groups.first_max(groups.votes_A), fill=False)
     leader_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
     high_R = np.minimum(leader_P, groups.sum_rollouts(place_R >= 0) // 2)[groups.group_R]

@@ -41,7 +41,7 @@ class Estimate:
     extra       further numbers of the request for its diagnostics
     advantages_R   the method's own advantages beside its rewards
     place_R     place of the rollout among those of its group to train on, -1 for the others
-    drop_P      why a group carries nothing, beside what is said of any method's (docs/selection.md)
+    drop_P      why a group carries nothing, beside what is said of any method's (docs/advantages.md)
     """
 
     rewards_R: Floats

@@ -70,7 +70,7 @@ def estimate(
     seed        for methods that draw
     params      the method's parameters (`dare_reward.methods()`), those of the answers, and the other options of the
                 update: `selection`, `selection_size`, `reshape`, `ear_floor`, `adv_clip`, `spans`, `settled`
-                (docs/selection.md)
+                (docs/advantages.md)
 
     Raises RequestError, with the place and the rule, if the request as a whole is invalid. A group that cannot be
     scored carries its own error in the reply.

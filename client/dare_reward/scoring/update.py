@@ -32,7 +32,7 @@ class Update:
     """The options of a request that say what becomes of its rewards."""
 
     advantage: Annotated[str | None, Param("also return advantages, see docs/advantages.md", le=64)] = None
-    selection: Annotated[Literal["ddrl"] | None, Param("train on these rollouts only, see docs/selection.md")] = None
+    selection: Annotated[Literal["ddrl"] | None, Param("train on these rollouts only, see docs/advantages.md")] = None
     selection_size: Annotated[
         int | None, Param("rollouts to select; default: the trained ones where some only vote, else half", ge=1)
     ] = None
