@@ -277,6 +277,16 @@ class _Base:
             self._check_settled(method, params, groups, reply)
         return _merge_settled(replies, waves.votes)
 
+    def _await_ready(self, seconds: float) -> Conversation[None]:
+        end = time.monotonic() + seconds
+        while True:
+            outcome = yield Send("GET", "/ready")
+            if isinstance(outcome, _Response) and outcome.good:
+                return
+            if time.monotonic() >= end:
+                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}")
+            yield Sleep(0.2)
+
     def _parts(
         self, groups: Sequence[JSON], head: JSON, limits: _Limits, *, text: bool
     ) -> Iterator[tuple[Part, Sequence[JSON]]]:
@@ -464,14 +474,7 @@ class Client(_Base):
 
     def wait_ready(self, seconds: float = 60.0) -> None:
         """Return once the service is ready; UnavailableError if it is not within `seconds`."""
-        end = time.monotonic() + seconds
-        while True:
-            outcome = self._carry_out(Send("GET", "/ready"))
-            if isinstance(outcome, _Response) and outcome.good:
-                return
-            if time.monotonic() >= end:
-                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}")
-            time.sleep(0.2)
+        self._hold(self._await_ready(seconds))
 
     def close(self) -> None:
         """Close the connections. The next call opens new ones."""
@@ -559,14 +562,7 @@ class AsyncClient(_Base):
 
     async def wait_ready(self, seconds: float = 60.0) -> None:
         """Return once the service is ready; UnavailableError if it is not within `seconds`."""
-        end = time.monotonic() + seconds
-        while True:
-            outcome = await self._carry_out(Send("GET", "/ready"))
-            if isinstance(outcome, _Response) and outcome.good:
-                return
-            if time.monotonic() >= end:
-                raise UnavailableError(f"{self.url} is not ready after {seconds:g} s: {_why(outcome)}")
-            await asyncio.sleep(0.2)
+        await self._hold(self._await_ready(seconds))
 
     async def close(self) -> None:
         """Close the connections. The next call opens new ones."""
