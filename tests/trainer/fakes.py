@@ -84,3 +84,27 @@ async def generate_responses(executor, engine, *, prompt="What is 3 + 4?", label
         for _ in range(n)
     ]
     return await asyncio.gather(*calls, **gather)
+
+
+def run(coroutine, seconds=60):
+    """To its end, which is soon, and with nothing that still runs."""
+
+    async def limited():
+        async with asyncio.timeout(seconds):
+            out = await coroutine
+        assert len(asyncio.all_tasks()) == 1, "something is still running"
+        return out
+
+    return asyncio.run(limited())
+
+
+def go(executor, engine, **options):
+    """The rollouts of one prompt; connections do not outlive the event loop."""
+
+    async def main():
+        try:
+            return await generate_responses(executor, engine, **options)
+        finally:
+            await executor.close()
+
+    return run(main())

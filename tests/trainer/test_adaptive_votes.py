@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 import pytest
-from fakes import Engine, SamplingParams, generate_responses
+from fakes import Engine, SamplingParams, generate_responses, go, run
 
 from dare_reward import settled
 from dare_reward.errors import ConfigError, RequestError
@@ -16,26 +16,6 @@ SAME = "\\boxed{7}"
 
 def split(number):
     return f"\\boxed{{{5 + number % 2}}}"
-
-
-def run(coroutine):
-    async def limited():
-        async with asyncio.timeout(60):
-            out = await coroutine
-        assert len(asyncio.all_tasks()) == 1, "something is still running"
-        return out
-
-    return asyncio.run(limited())
-
-
-def go(executor, engine, **options):
-    async def main():
-        try:
-            return await generate_responses(executor, engine, **options)
-        finally:
-            await executor.close()
-
-    return run(main())
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import math
 
 import httpx
 import pytest
-from fakes import Engine, SamplingParams, generate_responses
+from fakes import Engine, SamplingParams, generate_responses, go, run
 
 from dare_reward import estimate
 from dare_reward.errors import ConfigError, RequestError, UnavailableError
@@ -25,26 +25,6 @@ def say(number):
 
 def make(url, **settings):
     return Executor(AgentConfig(url=url, **settings))
-
-
-def run(coroutine):
-    async def limited():
-        async with asyncio.timeout(120):
-            return await coroutine
-
-    return asyncio.run(limited())
-
-
-def go(executor, engine, **options):
-    """The rollouts of one prompt; connections do not outlive the event loop."""
-
-    async def main():
-        try:
-            return await generate_responses(executor, engine, **options)
-        finally:
-            await executor.close()
-
-    return run(main())
 
 
 def test_a_group_gets_the_rewards_of_the_estimator(live):
