@@ -3,6 +3,7 @@
 A block under a line `<!-- output of: COMMAND -->` in README.md or docs/ is what COMMAND prints, run by bash from the
 repository root with a service on the address that the documents use; openapi.json is the application's own description.
 `--check` changes nothing and fails if something differs. `--table NAME` prints one of the tables that the documents hold.
+`--words` counts the words of docs/ that somebody wrote, by page: not those of the blocks above.
 `--site` makes its own environment (.venv-docs) and builds mkdocs.yml into build/site. Warnings are errors, and so is a
 page that loads something from another host.
 """
@@ -258,6 +259,13 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
 }
 
 
+def words() -> dict[str, int]:
+    """Words of each page of docs/ outside the blocks that are made from the code."""
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    written = {page: MARKDOWN.sub("", BLOCK.sub("", page.read_text(encoding="utf-8"))) for page in pages}
+    return {str(page.relative_to(ROOT)): len(text.split()) for page, text in written.items()}
+
+
 def table(name: str) -> str:
     """One of TABLES in Markdown."""
     if name == "schemas":
@@ -288,11 +296,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--table", choices=[*TABLES, "schemas"])
+    parser.add_argument("--words", action="store_true")
     parser.add_argument("--site", action="store_true")
     parser.add_argument("files", nargs="*", type=Path, help="documents (default: all, and openapi.json)")
     arguments = parser.parse_args()
     if arguments.site:
         return site()
+    if arguments.words:
+        for page, count in (counts := words()).items():
+            print(f"{count:6,}  {page}")
+        print(f"{sum(counts.values()):6,}  in all")
+        return 0
     if arguments.table:
         print(table(arguments.table))
         return 0
