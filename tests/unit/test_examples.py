@@ -1,4 +1,4 @@
-"""The shipped sample files are what `examples/README.md` says: checked from the files alone, with no code of the project."""
+"""The shipped sample files are what `examples/README.md` says, checked from the files alone; recipes ask for what there is."""
 
 import ast
 import json
@@ -7,6 +7,7 @@ import operator
 import re
 from collections import Counter
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from statistics import fmean, median
 
@@ -166,3 +167,23 @@ def test_gsm8k():
             assert set(rollout) == {"text", "correct", "meta"}
             answer = rollout["text"].rpartition("\nA: ")[2].replace(",", "")
             assert rollout["correct"] is (answer == group["label"])
+
+
+RECIPES = sorted(file for file in (EXAMPLES / "stacks").glob("*.py") if "Read only" in file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.stem)
+def test_a_recipe_asks_for_what_the_adapters_have(file):
+    names = {
+        name.name
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "dare_reward.stacks.scorer"
+        for name in node.names
+    }
+    assert names <= set(vars(import_module("dare_reward.stacks.scorer")))
+    assert "Scorer" in names
+
+
+def test_the_page_of_recipes_names_each_file():
+    page = (EXAMPLES.parent / "docs" / "stacks" / "recipes.md").read_text(encoding="utf-8")
+    assert {file.name for file in RECIPES} == set(re.findall(r"examples/stacks/(\w+\.py)\)", page))

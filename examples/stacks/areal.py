@@ -1,0 +1,32 @@
+"""AReaL: a reward function sees one rollout, so wrap the grouped workflow before training starts.
+
+Call `install(tokenizer)`. For workflows that return tensors (`rewards`, `input_ids`, `loss_mask`, `logprobs`).
+
+Read only: written against 4aef98d, never run in that stack.
+"""
+
+from areal.infra import remote_inf_engine
+
+from dare_reward.stacks.scorer import Scorer, certain, group
+
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
+
+
+def install(tokenizer):
+    original = remote_inf_engine.GroupedRolloutWorkflow.arun_episode
+
+    async def arun_episode(self, engine, data):
+        batch = await original(self, engine, data)
+        if batch is None:
+            return None
+        mask = batch["loss_mask"].bool()
+        rows = zip(batch["input_ids"], batch["logprobs"], mask, strict=True)
+        rollouts = [
+            {"text": tokenizer.decode(i[m].tolist(), skip_special_tokens=True), "logprobs": p[m].tolist()}
+            for i, p, m in rows
+        ]
+        (rewards,), _ = await scorer.score_async([group("0", rollouts)])
+        batch["rewards"] = batch["rewards"].new_tensor(certain(rewards))
+        return batch
+
+    remote_inf_engine.GroupedRolloutWorkflow.arun_episode = arun_episode

@@ -1,0 +1,27 @@
+"""prime-rl: add the class to `ALGORITHM_CLASSES` of `prime_rl/orchestrator/algo/__init__.py`.
+
+Its name also goes into the configuration's types.
+
+Read only: written against 559b447, never run in that stack.
+"""
+
+from prime_rl.orchestrator.algo.base import Algorithm, iter_trainable_traces
+from prime_rl.orchestrator.algo.routing import assign_advantages
+
+from dare_reward.stacks.scorer import Scorer, certain, group
+
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
+
+
+class DareAlgorithm(Algorithm):
+    async def score_group(self, episodes):
+        traces = [trace for _, trace in iter_trainable_traces(episodes)]
+        rollouts = []
+        for trace in traces:
+            branch = trace.branches[-1]
+            rollouts.append({"text": trace.last_reply, "logprobs": branch.logprobs, "token_mask": branch.sampled_mask})
+        (rewards,), _ = await scorer.score_async([group("0", rollouts)])
+        values = certain(rewards)
+        mean = sum(values) / len(values)
+        for trace, reward in zip(traces, values, strict=True):
+            assign_advantages(trace, reward - mean)

@@ -1,0 +1,29 @@
+"""ROLL: name the worker in `rewards.<domain>.worker_cls`, and set `is_num_return_sequences_expand: false`.
+
+A request then holds all samples of a prompt. ROLL may store rewards as float16: steps of 5e-4 near 0.5.
+
+Read only: written against 8eb27cc, never run in that stack.
+"""
+
+import torch
+from roll.distributed.scheduler.decorator import Dispatch, register
+from roll.distributed.scheduler.protocol import DataProto
+from roll.pipeline.rlvr.rewards.math_rule_reward_worker import MathRuleRewardWorker
+
+from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, spread
+
+scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
+
+
+class DareRewardWorker(MathRuleRewardWorker):
+    @register(dispatch_mode=Dispatch.DP_MP_COMPUTE, clear_cache=False)
+    def compute_rewards(self, data):
+        texts = self.tokenizer.batch_decode(data.batch["responses"], skip_special_tokens=True)
+        members = groups_by(data.non_tensor_batch["prompt"])
+        groups = [group(str(n), [{"text": texts[i]} for i in rows]) for n, rows in enumerate(members.values())]
+        rewards, _ = scorer.score(groups)
+        scores = torch.tensor(certain(spread(rewards, members.values(), len(texts))))
+        token_level = torch.zeros_like(data.batch["responses"], dtype=torch.float32)
+        return DataProto.from_dict(
+            tensors={"token_level_rewards": token_level, "response_level_rewards": scores, "scores": scores}
+        )
