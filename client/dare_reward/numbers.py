@@ -101,6 +101,8 @@ def _over_rollouts(values: Callable[[Columns], Any], among: Callable[[Columns], 
     def formula(c: Columns) -> Sums:
         values_R = values(c)
         known_R = ~np.isnan(values_R) if among is None else ~np.isnan(values_R) & among(c)
+        if not known_R.any():
+            return np.zeros(len(c.sizes_P)), np.zeros(len(c.sizes_P))
         return c.sum(np.where(known_R, values_R, 0.0)), c.sum(known_R)
 
     return formula

@@ -24,8 +24,8 @@ from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import prepare
 from dare_reward.scoring.score import score
 from dare_reward.stacks.report import numbers, watch_answers
-from dare_service.keeper.feed import Feed
 from dare_service.metrics import Metrics
+from dare_service.page.feed import Feed
 
 SAID = [  # answer, entropy, tokens, cut off
     [("2", 0.2, 4, False), ("2", 0.4, 6, False), ("3", 0.9, 8, False), (None, 3.0, 90, True)],

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from dare_service.keeper.link import CLOSING
+from dare_reward.runs.log import CLOSING
 from dare_service.metrics import EVENTS
 from dare_service.settings import Settings
 

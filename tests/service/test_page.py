@@ -20,7 +20,7 @@ def page(make_service):
 
 
 def shown(page, **headers):
-    assert page.state.recorder.keeper.settle()
+    assert page.state.recorder.settle()
     found = page.get("/page/data", headers=headers)
     assert found.status_code == 200
     return json.loads(found.content)["runs"]
@@ -44,13 +44,13 @@ def test_the_page_and_its_parts(page):
 
 
 def test_what_is_scored_is_shown(page):
-    before = page.state.recorder.keeper.version
+    before = page.state.recorder.feed.version
     assert page.post(BODY).status_code == 200
     (run,) = shown(page)
     assert (run["run"], run["columns"]["step"], run["groups"], run["rollouts"]) == ("first", [3], 1, 3)
     assert run["cards"][0]["pseudo_label"] == "4"
     assert run["cards"][0]["mean_entropies"] == [0.2, 0.2, 0.9]
-    assert page.state.recorder.keeper.version > before
+    assert page.state.recorder.feed.version > before
 
 
 def test_joined_rollouts_are_shown(page):
@@ -78,7 +78,7 @@ def test_texts_and_prompts_stay_away(page):
 def test_off(make_service):
     page = make_service(page="off")
     assert page.post(BODY).status_code == 200
-    assert page.state.recorder.keeper is None
+    assert page.state.recorder.feed is None
     for path in ("/", "/page/data", "/page/events", "/page/report.js"):
         assert page.get(path).status_code == 404
 
@@ -103,7 +103,7 @@ def test_events_tell_of_more_and_end_when_the_service_stops(page):
         first = await anext(stream)
         assert page.state.streams == 1
         await asyncio.to_thread(page.post, BODY)
-        assert await asyncio.to_thread(page.state.recorder.keeper.settle)
+        assert await asyncio.to_thread(page.state.recorder.settle)
         second = await anext(stream)
         page.state.draining = True
         rest = [event async for event in stream]
@@ -116,13 +116,8 @@ def test_events_tell_of_more_and_end_when_the_service_stops(page):
 
 
 def test_what_the_page_raises_does_not_reach_the_rewards(page, monkeypatch):
-    monkeypatch.setattr(page.state.recorder.keeper, "add", lambda record: 1 / 0)
+    monkeypatch.setattr(page.state.recorder.feed, "add", lambda record, when: 1 / 0)
     assert page.post(BODY).json()["groups"][0]["rewards"] is not None
-
-
-def test_a_page_that_nobody_adds_up_is_said_to_be_late(page, monkeypatch):
-    monkeypatch.setattr(page.state.recorder.keeper, "view", lambda: None)
-    assert page.get("/page/data").status_code == 503
 
 
 def test_a_restart_shows_the_runs_of_the_log(make_service, tmp_path):
@@ -130,7 +125,7 @@ def test_a_restart_shows_the_runs_of_the_log(make_service, tmp_path):
     for step in (3, 4):
         for run in ("first", "second"):
             assert first.post({**BODY, "run": run, "step": step}).status_code == 200
-    assert first.state.recorder.keeper.settle()
+    assert first.state.recorder.settle()
     before = shown(first)
     first.state.recorder.close()
     again = make_service(page="on", run_log=str(tmp_path))

@@ -20,7 +20,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
 
 import dare_reward
-from dare_service.keeper.link import CLOSING
+from dare_reward.runs.log import CLOSING
 from dare_service.settings import Settings, from_environment
 
 ROOT = Path(__file__).resolve().parents[2]

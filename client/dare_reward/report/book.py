@@ -7,15 +7,17 @@ of steps (`Steps`).
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, Final, get_args
 
 import numpy as np
 
 from ..answers import Kind, canonical, read_label
 from ..numbers import Sums, columns_of, sums
-from .picks import Picks
+from ..runs.line import RunRecord, objects
+from .picks import RECENT, Picks
 from .steps import Steps, StepTotals
 from .visits import Visits
 
@@ -73,24 +75,41 @@ class RunTotals:
 
     def add(self, line: Line) -> None:
         """A line of the run log; one with an error counts as such and no further."""
+        place = self._count(line)
+        self.picks.add(line, place)
+        if line.get("error") is None:
+            self._waiting.append((place, line))
+        if len(self._waiting) >= TOGETHER:
+            self._add_up()
+
+    def add_record(self, record: RunRecord, time: float) -> None:
+        """The groups of a request that was scored at `time`, whose lines are made only of those that are picked."""
+        self._add_up()
+        heads = record.heads(time)
+        places = [self._count(head) for head in heads]
+        for p, (head, place) in enumerate(zip(heads, places, strict=True)):
+            self.picks.add(head, place, partial(_apart, record, p, time), recent=p >= len(heads) - RECENT)
+        good = [p for p, head in enumerate(heads) if head["error"] is None]
+        if good:
+            self._sum([places[p] for p in good], [heads[p] for p in good], sums(record.numbers()))
+
+    def _count(self, line: Line) -> int:
+        """Count a group, by what is no number of its rollouts; returns its place."""
         self.groups += 1
         self.rollouts += len(line.get("valid") or ())
         self.first = self.first or str(line.get("time") or "")
         self.last = str(line.get("time") or "")
         self.last_place = place = self._place(line.get("step"))
-        self.picks.add(line, place)
         if line.get("error") is not None:
             self.errors += 1
-            return
+            return place
         variant = (str(line.get("method")), str(line.get("config_id") or "")[:12])
         if variant in self.methods or len(self.methods) < VARIANTS:
             self.methods[variant] += 1
         if line.get("entropy_source") in ESTIMATES:
             self.estimates[str(line["entropy_source"])] += 1
-        self._waiting.append((place, line))
         self._label(self._steps.at(place), place, line)
-        if len(self._waiting) >= TOGETHER:
-            self._add_up()
+        return place
 
     def _place(self, step: Any) -> int:
         if isinstance(step, int):
@@ -116,11 +135,15 @@ class RunTotals:
                 self._waiting = [one]
                 self._add_up()
             return
+        self._sum(places, lines, found)
+
+    def _sum(self, places: Sequence[int], lines: Sequence[Line], found: Mapping[str, Sums]) -> None:
+        """Add the numbers of groups to those of their steps."""
         for line in lines:
             self.shadows |= dict.fromkeys((line.get("diagnostics") or {}).get("shadow") or ())
         self._visit(places, lines, found)
         for place in dict.fromkeys(places):
-            here = np.array([p == place for p in places])
+            here = np.array(places) == place
             step = self._steps.at(place)
             step.groups += int(here.sum())
             for name, (values_P, weights_P) in found.items():
@@ -139,7 +162,7 @@ class RunTotals:
         """Count the pseudo-label, and whether it differs from the one that this prompt had before."""
         if line.get("pseudo_label") is None:
             return
-        label, tag = _value(line)
+        label, tag = _value(str(line["pseudo_label"]), str(line.get("kind")))
         prompt = hash(line.get("group_id"))
         step.label(place, label)
         if line.get("group_id") is None or line.get("named") is False:
@@ -152,11 +175,17 @@ class RunTotals:
             self._seen.popitem(last=False)
 
 
-def _value(line: Line) -> tuple[int, str]:
-    """What the pseudo-label says, whatever its spelling (1/2 or 0.5); and its unit or name, which may be left out."""
-    label = str(line["pseudo_label"])
-    kind: Kind = line["kind"] if line.get("kind") in get_args(Kind) else "math"
-    key = canonical(read_label(label, kind=kind), kind=kind)
+def _apart(record: RunRecord, p: int, time: float) -> Callable[[], Line]:
+    """What makes the line of a group, and keeps no other group in memory."""
+    only = record.only(p)
+    return lambda: next(objects(only, time))
+
+
+@lru_cache(maxsize=1 << 12)
+def _value(label: str, kind: str) -> tuple[int, str]:
+    """What a pseudo-label says, whatever its spelling (1/2 or 0.5); and its unit or name, which may be left out."""
+    of: Any = kind if kind in get_args(Kind) else "math"
+    key = canonical(read_label(label, kind=of), kind=of)
     return (hash(label), "") if key is None else (hash((key.kind, key.value)), key.tag)
 
 
@@ -169,10 +198,17 @@ class RunBook:
     version: int = 0
 
     def add(self, line: Line) -> None:
-        name = str(line.get("run") or "")[:256]
+        self._run(line.get("run")).add(line)
+        self.version += 1
+
+    def add_record(self, record: RunRecord, time: float) -> None:
+        self._run(record.run).add_record(record, time)
+        self.version += 1
+
+    def _run(self, name: Any) -> RunTotals:
+        name = str(name or "")[:256]
         run = self.runs.setdefault(name, RunTotals(name, self.loose))
         self.runs.move_to_end(name)
-        run.add(line)
-        self.version += 1
         while len(self.runs) > RUNS:
             self.runs.popitem(last=False)
+        return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ COLUMNS: Final = ("answers", "rewards", "advantages", "keep", "valid", "trained"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A group that was picked: its step, its number in the run, `why`, and its line.
+    """A group that was picked: its step, its number in the run, `why`, and its line, or what makes it.
 
     cut   the line holds only what a reader can use; most lines are gone before anybody asks for that
     """
@@ -37,15 +37,19 @@ class Card:
     place: int
     serial: int
     why: tuple[str, ...]
-    line: Line
+    line: Line | Callable[[], Line]
     cut: bool = False
 
     def kept(self) -> Card:
-        return self if self.cut else replace(self, line=_cut(self.line), cut=True)
+        return self if self.cut else replace(self, line=self._short(), cut=True)
 
     def shown(self) -> dict[str, Any]:
         """As JSON for the report."""
-        return {"key": self.serial, "place": self.place, "why": self.why, **self.kept().line}
+        return {"key": self.serial, "place": self.place, "why": self.why, **self._short()}
+
+    def _short(self) -> Line:
+        line = self.line() if callable(self.line) else self.line
+        return line if self.cut else _cut(line)
 
 
 @dataclass(slots=True)
@@ -58,19 +62,29 @@ class Picks:
     _stride: int = 1
     _count: int = 0
 
-    def add(self, line: Line, place: int) -> None:
+    def add(
+        self, line: Line, place: int, whole: Callable[[], Callable[[], Line]] | None = None, *, recent: bool = True
+    ) -> None:
+        """Pick the group of a line, or not.
+
+        whole    returns what makes the line, where `line` holds its head alone
+        recent   False: RECENT others of its request come after it
+        """
         serial, why = self._count, reasons(line)
         self._count += 1
-        card = Card(place, serial, tuple(why), line)
+        heaps = [(self._best.setdefault(name, []), strength) for name, strength in why.items()]
+        best = [(heap, x) for heap, x in heaps if len(heap) < EACH or (x, serial) > heap[0][:2]]
+        sampled = serial % self._stride == 0
+        if not (recent or best or sampled):
+            return
+        card = Card(place, serial, tuple(why), line if whole is None else whole())
         card = card if _is_light(line) else card.kept()
-        self.recent.append(card)
-        for name, strength in why.items():
-            heap = self._best.setdefault(name, [])
-            if len(heap) < EACH or (strength, serial) > heap[0][:2]:
-                card = card.kept()
-                (heapq.heappush if len(heap) < EACH else heapq.heappushpop)(heap, (strength, serial, card))
-        if serial % self._stride == 0:
-            self._sample.append(card.kept())
+        if recent:
+            self.recent.append(card)
+        for heap, strength in best:
+            (heapq.heappush if len(heap) < EACH else heapq.heappushpop)(heap, (strength, serial, card))
+        if sampled:
+            self._sample.append(card)
             if len(self._sample) >= 2 * SAMPLE:
                 self._sample = self._sample[::2]
                 self._stride *= 2
@@ -87,9 +101,13 @@ class Picks:
 
 
 def _is_light(line: Line) -> bool:
-    """It may wait as it is: there is no text in it, and its answers are short."""
+    """It may wait as it is: there is no text in it, and its answers are few and short."""
     heavy = line.get("prompt") or line.get("texts") or line.get("token_entropies")
-    return not heavy and sum(map(len, filter(None, line.get("answers") or ()))) <= ANSWERS
+    return (
+        not heavy
+        and len(line.get("valid") or ()) <= ROLLOUTS
+        and sum(map(len, filter(None, line.get("answers") or ()))) <= ANSWERS
+    )
 
 
 def _cut(line: Line) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from ..answers.rollouts import kind_of, option_tuple
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
 from ..inputs import FIELDS
+from ..numbers import NOTHING, Columns
 from ..reply import GroupReply, Reply, group_json
 from ..scoring.array_inputs import Table, read_columns
 from ..scoring.score import ScoredGroups
@@ -105,6 +105,10 @@ OWN: Final = MappingProxyType({"mean_entropy": "mean_entropies", "num_tokens": "
 COLUMNS: Final = ("trained", "correct", *OWN.values())
 EXTRA: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar" and f.name not in OWN)
 DECIMALS: Final = 4  # of a token's entropy
+HEAD: Final = (
+    *("group_id", "method", "config_id", "valid", "answers", "pseudo_label", "entropy_source", "support", "flags"),
+    *("diagnostics", "error"),
+)
 
 
 def asked_for(text: str) -> frozenset[str]:
@@ -122,7 +126,7 @@ def asked_for(text: str) -> frozenset[str]:
 class RunRecord:
     """What is written of one request, as columns over its rollouts; of token arrays only what was asked for.
 
-    replies     its groups' replies; none where they are `encoded`
+    replies     its groups' replies
     correct_R   1 right, 0 wrong, NaN unknown
     options     those of each group, where it is still to be graded: the answers of `replies` against `labels`
     texts       prompt and texts, if asked for: a value for each group
@@ -159,12 +163,73 @@ class RunRecord:
         groups = zip(known, self.replies, self.labels, self.kinds, self.options, strict=True)
         return replace(self, correct_R=np.concatenate([_right(*group) for group in groups]), options=None)
 
-    def written(self, encode: Callable[[JSON], bytes]) -> RunRecord:
-        """With its replies as JSON, which is less to keep and to hand on than objects are."""
-        if self.encoded is not None:
-            return self
-        encoded = [encode({**group_json(r), "token_mask": None}) for r in self.replies]
-        return replace(self.graded(), replies=(), encoded=encoded)
+    def only(self, p: int) -> RunRecord:
+        """One group, which keeps nothing of the others in memory, and no texts."""
+        begin = sum(self.sizes[:p])
+        own_R, own_P = slice(begin, begin + self.sizes[p]), slice(p, p + 1)
+        return replace(
+            self,
+            replies=self.replies[own_P],
+            sizes=self.sizes[own_P],
+            kinds=self.kinds[own_P],
+            labels=self.labels[own_P],
+            correct_R=self.correct_R[own_R].copy(),
+            trained_R=self.trained_R[own_R].copy(),
+            columns={name: column[own_R].copy() for name, column in self.columns.items()},
+            texts=NOTHING,
+            tokens=None,
+            truncated_R=self.truncated_R and self.truncated_R[own_R],
+            named=self.named and self.named[own_P],
+            encoded=None,
+            options=self.options and self.options[own_P],
+        )
+
+    def heads(self, time: float) -> list[dict[str, Any]]:
+        """Of each line what is no column over rollouts, but `valid` and `support` as the reply has them."""
+        shared = {"time": _stamp(time), "run": self.run, "step": self.step}
+        named = self.named or [True] * len(self.sizes)
+        rows = zip(self.replies, self.kinds, named, strict=True)
+        return [
+            {**shared, "kind": kind, "named": is_named, **{name: getattr(reply, name) for name in HEAD}}
+            for reply, kind, is_named in rows
+        ]
+
+    def numbers(self) -> Columns:
+        """The columns of the groups that were scored, which `columns_of` makes of their lines."""
+        record, on_P = self.graded(), np.array([r.error is None for r in self.replies], bool)
+        replies, sizes_P = [r for r in self.replies if r.error is None], np.array(self.sizes, np.int64)
+        on_R, sizes_P = np.repeat(on_P, sizes_P), sizes_P[on_P]
+        nothing = np.full(int(sizes_P.sum()), np.nan)
+
+        def flat(of: Iterable[Iterable[Any]]) -> Floats:
+            return np.fromiter(itertools.chain.from_iterable(of), np.float64, len(nothing))
+
+        def told(name: str) -> Floats:
+            pairs = zip(replies, sizes_P.tolist(), strict=True)
+            return flat(getattr(r, name) or (np.nan,) * size for r, size in pairs)
+
+        def sent(name: str) -> Floats:
+            return record.columns[name][on_R] if name in record.columns else nothing
+
+        valid_R = told("valid") > 0
+        labelled_R = np.repeat([r.pseudo_label is not None for r in replies], sizes_P)
+        agrees_R = flat([answer == r.pseudo_label for answer in r.answers or ()] for r in replies)
+        return Columns(
+            sizes_P=sizes_P,
+            group_R=np.repeat(np.arange(len(sizes_P)), sizes_P),
+            valid_R=valid_R,
+            keep_R=told("keep"),
+            trained_R=record.trained_R[on_R],
+            rewards_R=told("rewards"),
+            entropy_R=sent("mean_entropy"),
+            num_tokens_R=sent("num_tokens"),
+            truncated_R=nothing if self.truncated_R is None else np.array(self.truncated_R, np.float64)[on_R],
+            correct_R=record.correct_R[on_R],
+            agrees_R=np.where(labelled_R & valid_R, agrees_R, np.nan),
+            distinct_P=np.array([len(r.support or ()) for r in replies], np.float64),
+            dropped_P=np.array([r.drop is not None for r in replies], np.float64),
+            diagnostics_P=[r.diagnostics or NOTHING for r in replies],
+        )
 
     @property
     def weight(self) -> int:
@@ -172,7 +237,7 @@ class RunRecord:
         texts = sum(len(t or "") for group in self.texts.get("texts", ()) for t in group or ())
         prompts = sum(len(t or "") for t in self.texts.get("prompt", ()))
         tokens = 0 if self.tokens is None else self.tokens.values.nbytes
-        answers = sum(len(a or "") for reply in self.replies for a in reply.answers or ())
+        answers = sum(len(s.answer) * s.count for reply in self.replies for s in reply.support or ())
         encoded = sum(map(len, self.encoded or ()))
         return 512 * sum(self.sizes) + texts + prompts + tokens + answers + encoded
 
@@ -195,7 +260,7 @@ def of_scored(
         run=run,
         step=step,
         seconds=scored.seconds,
-        replies=scored.reply.groups if encoded is None else (),
+        replies=scored.reply.groups,
         sizes=arrays.sizes_P.tolist(),
         kinds=prepared.kinds,
         labels=prepared.labels,
@@ -309,19 +374,16 @@ def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> It
             yield _joined(encode(own), record.encoded[p], *([encode(further)] if further else []))
 
 
-def objects(
-    record: RunRecord, time: float, decode: Callable[[bytes], dict[str, Any]] = json.loads
-) -> Iterator[dict[str, Any]]:
+def objects(record: RunRecord, time: float) -> Iterator[dict[str, Any]]:
     """The same lines as objects."""
     for p, own, further in _parts(record, time):
-        reply = group_json(record.replies[p]) if record.encoded is None else decode(record.encoded[p])
-        yield {**own, **reply, "token_mask": None, **further}
+        yield {**own, **group_json(record.replies[p]), "token_mask": None, **further}
 
 
 def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
     """Of each group its place, and what stands before and behind its reply."""
     record = record.graded()
-    stamp = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    stamp = _stamp(time)
     starts = offsets(np.array(record.sizes, np.int64)).tolist()
     tokens = _token_rows(record.tokens)
     columns: dict[str, list[Any]] = {"trained": record.trained_R.tolist(), "correct": _values(record.correct_R, bool)}
@@ -353,6 +415,10 @@ def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any]
         if any(tokens[part]):
             further["token_entropies"] = tokens[part]
         yield p, own, further | {name: values[p] for name, values in record.texts.items() if values[p] is not None}
+
+
+def _stamp(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _values(column: Floats, kind: type[float | int | bool]) -> list[Any]:

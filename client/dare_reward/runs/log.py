@@ -41,6 +41,7 @@ SHARE: Final = 8  # a segment holds at most this part of the bounds, so that the
 BLOCK: Final = 4096  # bytes that the smallest file takes
 LARGEST: Final = 64 << 20  # bytes of one segment, whatever the bounds are
 TRIES: Final = 8  # at a folder that another process deletes meanwhile
+CLOSING: Final = 5.0  # seconds that the end of a process waits for the thread, whatever the disk does
 LEVEL: Final = 1  # of zlib: three times the speed of its default for a seventh more bytes
 
 _starting = threading.Lock()
@@ -222,13 +223,13 @@ class RunLog:
             return self._more.wait_for(lambda: self._idle, seconds)
 
     def close(self) -> None:
-        """Write what waits, and end the thread."""
+        """Write what waits, and end the thread, within CLOSING seconds."""
         if self._pid != os.getpid() or self._thread is None:
             return
         with self._more:
             self._stopping = True
             self._more.notify_all()
-        self._thread.join(10.0)
+        self._thread.join(CLOSING)
 
     @property
     def status(self) -> dict[str, int]:

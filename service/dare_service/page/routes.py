@@ -70,10 +70,7 @@ async def data(request: Request) -> Response:
     """The view of all runs (`dare_reward.report.view`)."""
     state = _state(request)
     authorise(request, state.settings)
-    content = await asyncio.get_running_loop().run_in_executor(None, state.recorder.keeper.view)
-    if content is None:
-        why = "the process that adds up the page does not answer; it is started again"
-        raise RefusalError(503, why, code="page", headers={"Retry-After": "5"})
+    content = await asyncio.to_thread(state.recorder.feed.json)
     return Response(content, headers=HEADERS, media_type="application/json")
 
 
@@ -93,8 +90,8 @@ async def _events(state: Any) -> AsyncIterator[bytes]:
     try:
         told, quiet = -1, 0.0
         while not state.draining:
-            if told != state.recorder.keeper.version:
-                told, quiet = state.recorder.keeper.version, 0.0
+            if told != state.recorder.feed.version:
+                told, quiet = state.recorder.feed.version, 0.0
                 yield f"data: {told}\n\n".encode()
             elif quiet >= QUIET:
                 quiet = 0.0

@@ -1,7 +1,7 @@
 """What a line of a run log holds: the declared keys, the same from a service and from its client."""
 
 import json
-import pickle
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -79,8 +79,6 @@ def test_a_client_grades_where_lines_are_made(monkeypatch):
     )
     record = of_groups(GROUPS, dare_reward.estimate(GROUPS))
     assert asked == []
-    kept = pickle.loads(pickle.dumps(record.written(encoded)))
-    assert [line["correct"] for line in read(record)] == [line["correct"] for line in read(kept)]
     assert read(record)[0]["correct"] == [True, True, False, False]
     assert asked
     assert read(of_groups([], dare_reward.estimate([]))) == []
@@ -149,10 +147,8 @@ def test_what_the_length_limit_cut_off(ends, expected):
 def test_lines_and_objects_are_the_same():
     found = score(GROUPS, {}, method="dare")
     plain = of_scored(found, GROUPS, run="r", step=3, asked=frozenset(ASKED))
-    written = plain.written(encoded)
-    assert not written.replies
     whole = [json.loads(text) for text in lines(plain, 1e9, encoded)]
-    for record in (plain, written):
-        assert [json.loads(text) for text in lines(record, 1e9, encoded)] == whole
-        assert [json.loads(encoded(line)) for line in objects(record, 1e9)] == whole
-    assert pickle.loads(pickle.dumps(written)).encoded == written.encoded
+    assert [json.loads(encoded(line)) for line in objects(plain, 1e9)] == whole
+    bare = replace(plain, texts={}, tokens=None)
+    for p in range(len(GROUPS)):
+        assert [*objects(plain.only(p), 1e9)] == [[*objects(bare, 1e9)][p]]

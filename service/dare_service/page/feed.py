@@ -1,11 +1,12 @@
-"""What the page knows: scored groups go into a bounded queue, and a thread of the keeper adds them up.
+"""What the page knows: scored groups go into a bounded queue, and a thread adds them up.
 
-Where groups come faster than the thread adds them up, some are left out and counted: the page loses them, the rewards
-and the run log do not.
+A request hands its columns over, and lines are made only of the groups that the page picks. Where groups come faster
+than the thread adds them up, some are left out and counted: the page loses them, the rewards and the run log do not.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -13,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from dare_reward import __version__
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
-from dare_reward.runs.line import ASKED, RunRecord, objects
+from dare_reward.runs.line import ASKED, RunRecord
 
 from .past import Past
 
@@ -47,7 +48,7 @@ class Feed:
         self._more = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
-        self._thread: threading.Thread | None = None
+        self._pid = 0  # of the process whose thread adds up: after a fork, the child starts its own
         self._json: tuple[int, bytes] = (-1, b"")
 
     def begin(self, past: Callable[[], Past]) -> None:
@@ -60,7 +61,7 @@ class Feed:
 
     def add(self, record: RunRecord, when: float) -> None:
         """Leave the groups of a request, scored at `when`, to the feed's thread. Texts stay away."""
-        record = replace(record, texts={}, tokens=None)
+        record = replace(record, texts={}, tokens=None, encoded=None)
         weight = record.weight
         with self._queued:
             if self._queue and self._weight + weight > WAITING:
@@ -73,10 +74,9 @@ class Feed:
         self._more.set()
 
     def _start(self) -> None:
-        if self._thread is None:
-            thread = threading.Thread(target=self._work, name="page", daemon=True)
-            thread.start()
-            self._thread = thread
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            threading.Thread(target=self._work, name="page", daemon=True).start()
 
     @property
     def version(self) -> int:
@@ -112,9 +112,8 @@ class Feed:
             while self._queue:
                 when, record = self._queue[0]
                 try:
-                    for line in objects(record, when, from_json):
-                        with self._book:
-                            self.book.add(line)
+                    with self._book:
+                        self.book.add_record(record, when)
                 except Exception as error:  # noqa: BLE001  (whatever a record holds, the next ones are shown)
                     self.left_out += len(record.sizes)
                     self._warn("page_failed", f"groups could not be shown on the page: {type(error).__name__}")
