@@ -101,11 +101,11 @@ def rollout(prompt: str, answer: str) -> bytes:
 
 async def joined(app, calls: Calls, prompt: str) -> dict[str, int]:
     """The rollout that completes a group of two."""
-    first = asyncio.ensure_future(post(app, "/get_reward?group_size=2&run=r", rollout(prompt, "4")))
+    first = asyncio.ensure_future(post(app, "/get_reward?group_size=2&run=r-000000001", rollout(prompt, "4")))
     while not app.state.dare.openrlhf.join.waiting:  # noqa: ASYNC110  (the join tells nobody)
         await asyncio.sleep(0.001)
     calls.begin()
-    await post(app, "/get_reward?group_size=2&run=r", rollout(prompt, "5"))
+    await post(app, "/get_reward?group_size=2&run=r-000000001", rollout(prompt, "5"))
     counted = calls.end()
     await first
     return counted

@@ -70,7 +70,7 @@ async def step(url: str, groups: int, size: int, *, run: str = "r", gap: float =
 
     The last one of each group comes when the event `last` is set.
     """
-    path = f"{url}/get_reward?run={run}&group_size={size}&method=ttrl&extra_logs=off"
+    path = f"{url}/get_reward?run={run}-000000001&group_size={size}&method=ttrl&extra_logs=off"
     asked = [
         client(path, rollout(g, i, size), gap=gap, after=last if i == size - 1 else None)
         for g in range(groups)

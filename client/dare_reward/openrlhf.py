@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -45,6 +46,7 @@ __all__ = [
     "RolloutOutcome",
     "Route",
     "evaluation",
+    "is_distinct",
     "keys_of",
     "late",
     "neutral",
@@ -55,6 +57,7 @@ __all__ = [
 ]
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+DISTINCT: Final = re.compile(r"[0-9]{9}|[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re.IGNORECASE)
 Known = Mapping[str, float | Sequence[float]]  # values of the log that only the route knows, under their keys
 Split = Literal["train", "eval"]
 SPLITS: Final = (None, "train", "eval")
@@ -344,6 +347,14 @@ def _best_answer(reply: GroupReply) -> str | None:
         return reply.pseudo_label
     top = max(reply.support or (), key=lambda s: s.count, default=None)
     return None if top is None else top.answer
+
+
+def is_distinct(run: str) -> bool:
+    """Whether a run's name holds what differs from job to job: nine digits in a row, as the time has, or a UUID.
+
+    Nothing in a released client's request tells two jobs on one machine apart but this name.
+    """
+    return DISTINCT.search(run) is not None
 
 
 def evaluation(

@@ -151,6 +151,11 @@ class Settings:
         "Seconds that an OpenRLHF rollout waits for its siblings: its client gives up after 180 s and comes back.",
         most=179,
     )
+    join_runs: str = _setting(
+        "distinct",
+        "distinct: the run= of single rollouts without an index holds nine digits in a row or a UUID: no two "
+        "jobs then have the same. any: every name will do, where you know that no two jobs run at once.",
+    )
     join_deadline: float = _setting(
         800.0,
         "Seconds after which a group closes with what has arrived. Its first rollout gives up after 5 x join_hold.",
@@ -308,6 +313,8 @@ def _check(settings: Settings) -> None:
     for name in ("page", "join"):
         if getattr(settings, name) not in {"on", "off"}:
             raise SettingsError(f"DARE_{name.upper()} must be on or off")
+    if settings.join_runs not in {"distinct", "any"}:
+        raise SettingsError("DARE_JOIN_RUNS must be distinct or any")
     if settings.log not in {"info", "error", "off"}:
         raise SettingsError("DARE_LOG must be info, error or off")
     if not settings.join_min_share < 1:

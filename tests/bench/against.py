@@ -128,7 +128,7 @@ async def rollout_over_health(server: Server, run: int) -> float:
         for n in range(-1, 4):
             prompt = f"{run} {n}: What is 2+2?"
             sent = {"query": [f"{prompt} It is \\boxed{{4}}."], "prompts": [prompt], "labels": [""]}
-            url = f"{server.url}/get_reward?group_size={POSTS}&run=r{run}"
+            url = f"{server.url}/get_reward?group_size={POSTS}&run=r{run}-000000001"
             begun = server.cpu()
             replies = await asyncio.gather(*(client.post(url, json=sent) for _ in range(POSTS)))
             between = server.cpu()

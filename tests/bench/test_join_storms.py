@@ -102,7 +102,7 @@ def step(prompts: int, seed: int) -> list[Rollout]:
 async def one_try(port: int, run: str, rollout: Rollout, seconds: float | None) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        head = f"POST /reward?group_size={SAMPLES}&run={run} HTTP/1.1\r\nHost: localhost\r\n"
+        head = f"POST /reward?group_size={SAMPLES}&run={run}-000000001 HTTP/1.1\r\nHost: localhost\r\n"
         size = len(rollout.body)
         head += f"Content-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
         writer.write(head.encode() + rollout.body)

@@ -109,7 +109,7 @@ def posts(run: str) -> list[bytes]:
                 text = "".join(chance.choices("abcdef \n", k=2000)) + f" So it is \\boxed{{{chance.randrange(5)}}}."
                 body = {"query": [f"Problem {run} {prompt}?{text}"], "prompts": [f"Problem {run} {prompt}?"]}
                 content = json.dumps({**body, "labels": [""]}).encode()
-                head = f"POST /get_reward?group_size={SAMPLES}&run={run} HTTP/1.1\r\nHost: localhost\r\n"
+                head = f"POST /get_reward?group_size={SAMPLES}&run={run}-000000001 HTTP/1.1\r\nHost: localhost\r\n"
                 head += f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
                 out.append(head.encode() + content)
     return out
@@ -167,7 +167,7 @@ async def best(call, runs: int = 1000) -> float:
 
 async def parts(monkeypatch) -> dict[str, float]:
     settings = Settings(log="off", page="off")
-    app, config = service_app.create_app(settings), openrlhf(f"group_size={SAMPLES}&run=x", settings)
+    app, config = service_app.create_app(settings), openrlhf(f"group_size={SAMPLES}&run=x-000000001", settings)
     head, _, content = posts("parts")[0].partition(b"\r\n\r\n")
     assert b"application/json" in head
     headers = {"content-type": "application/json", "content-length": str(len(content))}
@@ -176,7 +176,7 @@ async def parts(monkeypatch) -> dict[str, float]:
         "http_version": "1.1",
         "scheme": "http",
         "path": "/get_reward",
-        "query_string": b"group_size=64&run=x",
+        "query_string": b"group_size=64&run=x-000000001",
         "root_path": "",
         "headers": [(b"host", b"localhost"), *((k.encode(), v.encode()) for k, v in headers.items())],
         "client": ("127.0.0.1", 1),

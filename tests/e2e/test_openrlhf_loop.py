@@ -149,7 +149,7 @@ def test_the_url_route(tiny, tmp_path):
     record, service = tmp_path / "exchanges.jsonl", loop.Service().start()
     with loop.recording(service.url, record) as url:
         flags = loop.flags(tiny, tmp_path, prompts=16, samples=samples, batch=BATCH) | {
-            "reward.remote_url": f"{url}/reward?group_size={samples}&run=url&missing_entropy=error"
+            "reward.remote_url": f"{url}/reward?group_size={samples}&run=url-000000001&missing_entropy=error"
         }
         run = loop.run_loop(arguments(flags), tmp_path, record)
     service.kill()

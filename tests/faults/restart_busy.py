@@ -117,7 +117,7 @@ def haproxy(server: str) -> Iterator[str]:
 
 def step(front: Front, signals: tuple[int, ...], run: str) -> tuple[list[Seen], list[float], float]:
     """What all clients saw, how long the service was away each time, and the groups that were open at the kill -9."""
-    url = f"{front.url}/reward?run={run}&group_size={SIZE}&method=ttrl"
+    url = f"{front.url}/reward?run={run}-000000001&group_size={SIZE}&method=ttrl"
     command = [sys.executable, __file__, "--url", url, "--client"]
     clients = [
         subprocess.Popen([*command, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -249,7 +249,7 @@ def raw(url: str, content: bytes) -> socket.socket:
 
 
 def request(text: str, run: str, cut: int = 0) -> bytes:
-    path = f"/get_reward?run={run}&group_size={SIZE}&method=ttrl&extra_logs=off"
+    path = f"/get_reward?run={run}-000000001&group_size={SIZE}&method=ttrl&extra_logs=off"
     body = text.encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + (body[:-cut] if cut else body)
@@ -312,7 +312,7 @@ def slow_loris(bench: Bench) -> str:
 @row("a sibling never comes; five tries used up (DARE_JOIN_HOLD=1)")
 def no_sibling(bench: Bench) -> str:
     async def run(url: str, size: int) -> list[Any]:
-        path = f"{url}/get_reward?run=r&group_size={size}&method=ttrl&extra_logs=off"
+        path = f"{url}/get_reward?run=r-000000001&group_size={size}&method=ttrl&extra_logs=off"
         return await asyncio.gather(*(client(path, rollout(1, i, SIZE)) for i in range(SIZE - 1)))
 
     with bench.own(DARE_JOIN_HOLD=1, DARE_JOIN_DEADLINE=4) as served, service() as plain:

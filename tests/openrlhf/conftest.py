@@ -58,7 +58,7 @@ class Live:
     """The service on a loopback socket, in a thread; it can be stopped as if killed, and started again on its port."""
 
     def __init__(self, **settings: Any) -> None:
-        self.settings = Settings(**{"log": "off", "page": "off", **settings})
+        self.settings = Settings(**{"log": "off", "page": "off", "join_runs": "any", **settings})
         self.port = 0
         self.start()
 

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import re
 import shlex
+import subprocess
 import time
 import types
 from urllib.parse import parse_qs, urlsplit
@@ -16,7 +18,7 @@ from dare_reward.errors import ConfigError, RequestError
 from dare_reward.openrlhf import read_label
 from dare_reward.runs import read_run
 from dare_trainer.agent.config import parse_setting, read_config
-from dare_trainer.launch.compose import Launch, command, plan, prepare_folder
+from dare_trainer.launch.compose import JOB, Launch, command, plan, prepare_folder, shell
 from dare_trainer.launch.data import prepare, read_rows
 from dare_trainer.launch.doctor import asked, examine
 from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
@@ -134,9 +136,16 @@ def test_the_url_route_names_shadow_methods_without_a_comma():
 
 
 def test_the_url_route_is_one_flag():
-    flags, config = plan(find_recipe("aime24-qwen3-1.7b"), Launch("http://r:8000/", route="url"))
+    recipe = find_recipe("aime24-qwen3-1.7b")
+    flags, config = plan(recipe, Launch("http://r:8000/", route="url"))
     url = flags["reward.remote_url"]
-    assert url.startswith("http://r:8000/reward?group_size=32&run=aime24-qwen3-1.7b&method=dare")
+    assert re.match(r"http://r:8000/reward\?group_size=32&run=aime24-qwen3-1.7b-\d+-\d+&method=dare", url)
+    shown = shell(
+        ["--reward.remote_url", plan(recipe, Launch("http://r:8000/", route="url", job=JOB))[0]["reward.remote_url"]]
+    )
+    names = [subprocess.run(["sh", "-c", f"echo {shown}"], capture_output=True, text=True).stdout for _ in range(2)]
+    assert all(re.search(r"run=aime24-qwen3-1.7b-\d+-\d+&", name) for name in names)
+    assert names[0] != names[1]
     assert "missing_entropy=error" in url
     assert "train.agent_func_path" not in flags
     words = command(flags, Launch("http://r:8000", route="url", release="0.10.0"))
@@ -342,8 +351,13 @@ def test_the_doctor_takes_the_address_of_openrlhfs_flag(tmp_path):
 
 
 def test_the_doctor_prints_no_token(live, capsys):
-    assert main(["doctor", "--reward-url", f"{live}/reward?group_size=32&run=a&token=hush", "--waiters", "10"]) == 0
+    assert (
+        main(["doctor", "--reward-url", f"{live}/reward?group_size=32&run=a-000000001&token=hush", "--waiters", "10"])
+        == 0
+    )
     assert "hush" not in capsys.readouterr().out
+    assert main(["doctor", "--reward-url", f"{live}/reward?group_size=32&run=a", "--waiters", "10"]) == 2
+    assert "FAIL run name" in capsys.readouterr().out
 
 
 def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):

@@ -49,11 +49,10 @@ from .join import Arrival, Conflict, JoiningGroup, Scored
 from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
 from .openrlhf_reply import evaluate, reply, rules_of, score_groups
 from .route import JoinRoute
-from .url_options import TRIES, Configuration, openrlhf, pasteable
+from .url_options import RUN, TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
 
-RUN = "$(date +%s)-$$"  # what a shell makes of it differs from job to job
 ONE_ROLLOUT = 256 << 10  # what is longer is read in the threads of whole steps
 
 
@@ -172,8 +171,8 @@ class OpenRLHF(JoinRoute):
         size = _group_size(request, config)
         if member.index is not None and member.index >= size:
             raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")
-        if not config.run and member.index is None and size > 1:
-            raise _unnamed()
+        if not config.distinct and member.index is None and size > 1:
+            raise _shared_name(config.run)
         request.scope["state"]["notes"]["joined"] = True
         with self._runs.live(run, address) as phase:
             arrival = Arrival(
@@ -325,14 +324,11 @@ class _Told:
             self._runs.say(f"@{self._address}", f"refused {error.code}", str(error))
 
 
-def _unnamed() -> RequestError:
+def _shared_name(run: str) -> RequestError:
     """Two jobs on one machine with the same prompts would fill each other's groups, and nothing tells them apart."""
-    return RequestError(
-        f"add &run=NAME to the URL, another NAME for every job, such as run={RUN}: "
-        "else the rollouts of two jobs would fill one group",
-        loc=("query", "run"),
-        code="missing_parameter",
-    )
+    what = "let run= in the URL end in what differs from job to job" if run else "add &run=NAME to the URL"
+    why = "else the rollouts of two jobs would fill one group"
+    return RequestError(f"{what}, such as run={RUN}: {why}", loc=("query", "run"), code="missing_parameter")
 
 
 def _group_size(request: Request, config: Configuration) -> int:
@@ -342,7 +338,7 @@ def _group_size(request: Request, config: Configuration) -> int:
     raise RequestError(
         "add group_size, the value of --rollout.n_samples_per_prompt (before 0.10.2: --n_samples_per_prompt): the "
         "rollouts of a prompt come one by one, and their number is unknown. For 8 the flag is "
-        f"--reward.remote_url '{paste}' (before 0.10.2: --remote_rm_url)",
+        f'--reward.remote_url "{paste}" (before 0.10.2: --remote_rm_url)',
         loc=("query", "group_size"),
         code="missing_parameter",
     )

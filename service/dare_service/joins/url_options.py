@@ -20,14 +20,16 @@ from dare_reward.methods import (
     settle,
     specs,
 )
+from dare_reward.openrlhf import is_distinct
 from dare_reward.options import OPENRLHF_URL, OPTIONS, ROLLOUT_URL
 from dare_reward.params import Spec
 from dare_reward.scoring.shadow_methods import needs
 
 from ..settings import Settings
 
-__all__ = ["TRIES", "Configuration", "differences", "explicit", "openrlhf", "pasteable"]
+__all__ = ["RUN", "TRIES", "Configuration", "differences", "explicit", "openrlhf", "pasteable"]
 
+RUN = "NAME-$(date +%s)-$$"  # what a shell makes of it differs from job to job
 TRIES = 5  # of OpenRLHF's client, each followed by a pause of a second
 CARRIED = frozenset({"answer", "mean_entropy", "num_tokens"})
 
@@ -50,6 +52,7 @@ class Configuration:
     entropy_source: str = "exact"
     entropy_mode: str = "unknown"
     shadow: tuple[str, ...] = ()
+    distinct: bool = True  # no other job has the run's name
 
     def __hash__(self) -> int:
         """Cheap: every rollout looks its group up by its configuration."""
@@ -77,7 +80,9 @@ def openrlhf(query: str, settings: Settings) -> Configuration:
     if values["min_share"] is None:
         values["min_share"] = settings.join_min_share
     values |= {"deadline": deadline, "run": values["run"] or "", "options": _letters(values["kind"], values["options"])}
-    return Configuration(method=method.name, params=params, **values)
+    any_name = settings.join_runs == "any" and bool(values["run"])
+    distinct = any_name or is_distinct(values["run"])
+    return Configuration(method=method.name, params=params, distinct=distinct, **values)
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +109,9 @@ def pasteable(url: str, query: str, *, token: bool) -> str:
     """`url` with a group size and a run: what to paste behind the flag. `token`: with a place for it."""
     place = {"token": "TOKEN"} if token else {}
     texts = dict(parse_qsl(query, keep_blank_values=True))
-    return f"{url}?{urlencode({'group_size': 8, 'run': 'my-run', **texts, **place}, safe='/:')}"
+    run = urlencode({"run": texts.pop("run")}) if "run" in texts else f"run={RUN}"  # for the shell to fill in
+    size = urlencode({"group_size": texts.pop("group_size", 8)})
+    return f"{url}?{'&'.join(filter(None, (size, run, urlencode({**texts, **place}, safe='/:'))))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ async def url(_, __):
     port = site._server.sockets[0].getsockname()[1]
     # As in OpenRLHF's actor: the executor first, then the engine's arguments, which load the plugin.
     executor = released.SingleTurnAgentExecutor(
-        f"http://127.0.0.1:{port}/reward?group_size=4&run=r&missing_entropy=error"
+        f"http://127.0.0.1:{port}/reward?group_size=4&run=r-000000001&missing_entropy=error"
     )
     url_route_patch.register()
     engine = Engine(say, entropy=lambda n: 0.125 * (n + 1))

@@ -39,7 +39,7 @@ def asgi() -> Callable[..., Any]:
 
     @contextlib.asynccontextmanager
     async def start(**settings: Any):
-        app = create_app(Settings(**{"page": "off", **settings}))
+        app = create_app(Settings(**{"page": "off", "join_runs": "any", **settings}))
         app.state.dare.openrlhf.join.began = float("-inf")  # the service has been up for a while
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
             yield client, app.state.dare
@@ -90,4 +90,6 @@ class Live:
 def live() -> Iterator[Callable[..., Live]]:
     """`live(setting=...)`: a running service."""
     with contextlib.ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(Live(Settings(**{"log": "off", "page": "off", **settings})))
+        yield lambda **settings: stack.enter_context(
+            Live(Settings(**{"log": "off", "page": "off", "join_runs": "any", **settings}))
+        )

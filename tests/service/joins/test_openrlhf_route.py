@@ -396,7 +396,7 @@ async def test_labels_that_are_equal_make_one_group(asgi):
 async def test_the_url_to_paste_has_a_place_for_the_token(asgi):
     async with asgi(token="s3") as (client, _):
         detail = (await client.post("/reward?alpha=0.2&token=s3", json=one(1))).json()["detail"]
-    assert "/reward?group_size=8&run=my-run&alpha=0.2&token=TOKEN'" in detail
+    assert "/reward?group_size=8&run=NAME-$(date +%s)-$$&alpha=0.2&token=TOKEN" in detail
     assert "s3" not in detail
 
 
@@ -507,7 +507,7 @@ async def test_the_log_says_once_per_run_that_the_trainer_must_not_divide(asgi, 
 
 
 async def test_two_addresses_under_one_run_are_flagged(caplog, until):
-    app = create_app(Settings(page="off"))
+    app = create_app(Settings(page="off", join_runs="any"))
     clients = [
         httpx.AsyncClient(transport=httpx.ASGITransport(app, client=(f"10.0.0.{i}", 1)), base_url="http://t")
         for i in (1, 2)
@@ -540,6 +540,26 @@ async def test_single_rollouts_of_a_job_without_a_name_are_refused_with_the_fix(
             client.post("/reward", json=step([("p", 1, ""), ("p", 2, "")])),
         ]
         assert [r.status_code for r in await asyncio.gather(*sent)] == [200] * 4
+
+
+async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
+    """Two trainers on one machine with the same prompts, as released clients post: 186 of 512 rewards were wrong."""
+
+    async def job(client, run, answer):
+        posts = [client.post(f"/get_reward?group_size=8&method=ttrl{run}", json=one(answer, prompt=f"p{p}"))
+                 for _ in range(8) for p in range(16)]  # fmt: skip
+        replies = await asyncio.gather(*posts)
+        return {(r.status_code, *r.json().get("rewards", ())) for r in replies}
+
+    async with asgi(join_runs="distinct") as (client, _):
+        for name in ("", "&run=", "&run=same", "&run=qwen-7b-s42"):
+            assert await asyncio.gather(job(client, name, 1), job(client, name, 2)) == [{(422,)}, {(422,)}]
+        reply = await client.post("/get_reward?group_size=8&run=same", json=one(1))
+        assert reply.json()["errors"][0]["loc"] == "query.run"
+        assert "-$(date +%s)-$$" in reply.json()["detail"]
+        names = ("&run=same-1763971200-11", "&run=same-1763971200-12", "&run=f81d4fae-7dec-11d0-a765-00a0c91e6bf6")
+        found = await asyncio.gather(*(job(client, name, i) for i, name in enumerate(names)))
+        assert found == [{(200, 1.0)}] * 3
 
 
 async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):

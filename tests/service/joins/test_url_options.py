@@ -127,7 +127,7 @@ def test_the_explicit_join_has_its_own_parameters():
 
 def test_the_url_to_paste_keeps_what_was_said_and_hides_the_token():
     url = pasteable("http://host:8000/reward", "alpha=0.2", token=True)
-    assert url == "http://host:8000/reward?group_size=8&run=my-run&alpha=0.2&token=TOKEN"
+    assert url == "http://host:8000/reward?group_size=8&run=NAME-$(date +%s)-$$&alpha=0.2&token=TOKEN"
     query = url.partition("?")[2]
     assert openrlhf(query, SETTINGS).group_size == 8
 

@@ -74,7 +74,7 @@ class Place:
 
 class Cluster:
     def __init__(self, replicas=3, shards=2, **settings):
-        self.settings = Settings(**{"log": "off", "page": "off", **settings})
+        self.settings = Settings(**{"log": "off", "page": "off", "join_runs": "any", **settings})
         self.places = [Place(self.settings, number) for number in range(shards)]
         self.apps = [create_app(self.settings) for _ in range(replicas)]
         self.clients = []
@@ -116,7 +116,7 @@ async def cluster(**options):
 
 
 async def one_process(answers, size, prompt="p\n"):
-    app = create_app(Settings(log="off", page="off"))
+    app = create_app(Settings(log="off", page="off", join_runs="any"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         replies = await asyncio.gather(*(client.post(URL.format(size), json=body(a, prompt)) for a in answers))
     return [(r.status_code, r.content) for r in replies]
@@ -195,7 +195,7 @@ async def test_the_explicit_join_too():
         return {"run": "r", "group_id": "g", "group_size": 3, "index": i, "rollout": {"text": text}}
 
     texts = ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}"]
-    plain = create_app(Settings(log="off", page="off"))
+    plain = create_app(Settings(log="off", page="off", join_runs="any"))
     async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
 
         async def posted(clients):
@@ -229,7 +229,7 @@ BREAKS = "x%0d%0aX-Forwarded-For:%2010.9.9.9%0d%0a%0d%0aPOST%20/get_reward"
 )
 async def test_answers_are_those_of_one_process(url):
     """Whatever a token holds where none is set."""
-    plain = create_app(Settings(log="off", page="off"))
+    plain = create_app(Settings(log="off", page="off", join_runs="any"))
     async with cluster() as c, httpx.AsyncClient(transport=httpx.ASGITransport(plain), base_url="http://test") as one:
         headers = {"x-request-id": "mine"}
         here, there = [await x.post(url, json=body(1), headers=headers) for x in (c.clients[0], one)]

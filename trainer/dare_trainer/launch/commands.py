@@ -259,8 +259,11 @@ def _list_table(arguments: argparse.Namespace) -> int:
 
 
 def _shown(launch: Any) -> Any:
-    """The same, for a command that is printed: without the token, which rides in the address of the URL route."""
-    return replace(launch, agent={**launch.agent, "token": PLACE}) if launch.agent.get("token") else launch
+    """The same, for a command that is printed: without the token, and named anew by each shell that runs it."""
+    from .compose import JOB  # noqa: PLC0415
+
+    hidden = {"token": PLACE} if launch.agent.get("token") else {}
+    return replace(launch, agent={**launch.agent, **hidden}, job=JOB)
 
 
 def _launch(arguments: argparse.Namespace) -> Any:
@@ -303,7 +306,13 @@ def doctor(arguments: argparse.Namespace) -> int:
         start_timeout=arguments.timeout,
     )
     findings = []
-    for finding in examine(config, waiters=arguments.waiters, data=arguments.data, label_key=arguments.label_key):
+    for finding in examine(
+        config,
+        waiters=arguments.waiters,
+        address=arguments.reward_url,
+        data=arguments.data,
+        label_key=arguments.label_key,
+    ):
         findings.append(finding)
         _say(str(finding))
     return 2 if any(f.good is False for f in findings) else 0

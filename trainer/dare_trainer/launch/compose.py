@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -21,6 +23,7 @@ from .recipes import Recipe
 
 MODULE: Final = "openrlhf.cli.train_ppo_ray"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+JOB: Final = "JOB-OF-THE-SHELL"
 COMPOSED: Final = frozenset({"reward.remote_url", "train.agent_func_path"})
 AGENT_ONLY: Final = frozenset({"abort", "adaptive", "pruned", "send", "train_on", "votes_per_prompt"})
 
@@ -33,6 +36,7 @@ class Launch:
     model       a local path instead of the recipe's model
     changes     OpenRLHF's flags (names since 0.10.2) that win over the recipe's
     extra       arguments that are passed on as they are
+    job         what differs from job to job in the run's name on the URL route; empty: time and process
     """
 
     url: str
@@ -44,6 +48,7 @@ class Launch:
     changes: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     agent: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     extra: Sequence[str] = ()
+    job: str = ""
 
 
 def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
@@ -62,7 +67,7 @@ def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
     settings = {
         **recipe.agent,
         "url": launch.url,
-        "run": recipe.name,
+        "run": recipe.name if launch.route == "agent" else f"{recipe.name}-{launch.job or _job()}",
         "method": recipe.method,
         "params": recipe.params,
         "temperature": float(flags["rollout.temperature"]),
@@ -77,6 +82,10 @@ def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
             raise ConfigError(f"{', '.join(own)}: only the agent can do that, not --route url")
         flags["reward.remote_url"] = reward_url(config, int(flags["rollout.n_samples_per_prompt"]))
     return flags, config
+
+
+def _job() -> str:
+    return f"{int(time.time())}-{os.getpid()}"
 
 
 def _check_changes(changes: Mapping[str, Any], flags: Mapping[str, Any]) -> None:
@@ -136,8 +145,9 @@ def command(flags: Mapping[str, Any], launch: Launch, known: frozenset[str] | No
 
 
 def shell(words: Sequence[str]) -> str:
-    """What a shell reads back as the same words, a flag a line."""
-    return "".join(f" \\\n  {w}" if w.startswith("--") else f" {w}" for w in map(shlex.quote, words)).lstrip()
+    """What a shell reads back as the same words, a flag a line; JOB becomes what differs each time."""
+    text = "".join(f" \\\n  {w}" if w.startswith("--") else f" {w}" for w in map(shlex.quote, words)).lstrip()
+    return text.replace(JOB, "'\"$(date +%s)-$$\"'")
 
 
 def prepare_folder(flags: Mapping[str, Any], config: AgentConfig, *, force: bool = False) -> Path | None:

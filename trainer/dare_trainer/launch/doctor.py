@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlunsplit
 from dare_reward.client import split_address
 from dare_reward.errors import ConfigError, DareError, unknown_name
 from dare_reward.methods import find, specs
+from dare_reward.openrlhf import is_distinct
 from dare_reward.options import OPENRLHF_URL
 
 from ..agent.config import AgentConfig
@@ -68,13 +69,16 @@ def examine(
     config: AgentConfig,
     *,
     waiters: int = 8192,
+    address: str = "",
     data: Sequence[Path] = (),
     label_key: str = "label",
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[Finding]:
-    """All checks, of the data sets' labels too; each is made whatever the others say."""
+    """All checks, of the data sets' labels and of OpenRLHF's flag too; each is made whatever the others say."""
+    query = dict(parse_qsl(split_address(address).query)) if address else {}
     checks: Sequence[tuple[str, Callable[[], str | None]]] = (
         ("reward service", lambda: _service(config)),
+        *([("run name", partial(_run_name, query.get("run", "")))] if "group_size" in query else []),
         ("OpenRLHF", _openrlhf),
         ("vLLM", _vllm),
         ("entropy plugin", lambda: _plugin(config, environment)),
@@ -102,6 +106,15 @@ def _service(config: AgentConfig) -> str:
         return f"{config.url}, version {reply.version}; {config.method} wants more than the synthetic group has"
     rewards = ", ".join(f"{r:.3f}" for r in group.rewards or ())
     return f"{config.url}, version {reply.version}, {config.method}: a group of 4 got {rewards}, as it does in process"
+
+
+def _run_name(run: str) -> str:
+    if not is_distinct(run):
+        raise ConfigError(
+            "two jobs under one name fill each other's groups: let run= end in what differs from job to job, "
+            "such as run=NAME-$(date +%s)-$$"
+        )
+    return "differs from job to job"
 
 
 def _openrlhf() -> str | None:
