@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from dare_reward import Reply, SettledReply, __version__
 from dare_reward.numbers import BY_NAME
@@ -30,6 +37,22 @@ REASONS: Final = (
 )
 GROUP_ERRORS: Final = ("missing_entropy", "missing_input", "shape", "text", "value")
 CODES: Final = (200, 400, 401, 403, 408, 409, 413, 415, 422, 500, 503, 504)
+
+
+class GroupHistogram(Collector):
+    """A `Histogram` of a number of each group; the caller takes one lock for all groups of a request."""
+
+    def __init__(self, name: str, meaning: str, bounds: tuple[float, ...], registry: CollectorRegistry) -> None:
+        self.name, self.meaning, self.bounds = name, meaning, bounds
+        self.counts, self.total, self.created = [0] * (len(bounds) + 1), 0.0, time.time()
+        registry.register(self)
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        family = HistogramMetricFamily(self.name, self.meaning)
+        names = map(floatToGoString, (*self.bounds, float("inf")))
+        family.add_metric([], list(zip(names, map(float, accumulate(self.counts)), strict=True)), self.total)
+        family.add_sample(f"{self.name}_created", {}, self.created)
+        yield family
 
 
 class Metrics:
@@ -57,11 +80,10 @@ class Metrics:
             "dare_settled_total", "Groups of /v1/settled: settled, open or in error", ["outcome"], registry=r
         )
         self.votes_saved = Counter("dare_votes_saved_total", "Votes that settled groups were not asked for", registry=r)
-        self.size = Histogram(
-            "dare_votes", BY_NAME["votes"].meaning, buckets=tuple(2.0**n for n in range(11)), registry=r
-        )
-        self.majority = Histogram("dare_majority_ratio", BY_NAME["majority_ratio"].meaning, buckets=SHARES, registry=r)
-        self.reward = Histogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", buckets=SHARES, registry=r)
+        self._lock = threading.Lock()  # of these three
+        self.size = GroupHistogram("dare_votes", BY_NAME["votes"].meaning, tuple(2.0**n for n in range(11)), r)
+        self.majority = GroupHistogram("dare_majority_ratio", BY_NAME["majority_ratio"].meaning, SHARES, r)
+        self.reward = GroupHistogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", SHARES, r)
         self.join_waiting = Gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"], registry=r)
         self.join_open = Gauge("dare_join_open_groups", "Groups that are not complete", ["route"], registry=r)
         self.join_remembered = Gauge(
@@ -108,10 +130,17 @@ class Metrics:
         for group in reply.groups:
             if group.error is not None:
                 self.group_errors.labels(group.error.code).inc()
-            elif group.rewards:
-                self.size.observe(len(group.rewards))
-                self.majority.observe((group.diagnostics or {}).get("majority_ratio", 0.0))
-                self.reward.observe(float(np.mean(group.rewards)))
+        scored = [(g.rewards, g.diagnostics or {}) for g in reply.groups if g.rewards]
+        found: tuple[tuple[GroupHistogram, list[float]], ...] = (
+            (self.size, [len(rewards) for rewards, _ in scored]),
+            (self.majority, [told.get("majority_ratio", 0.0) for _, told in scored]),
+            (self.reward, [sum(rewards) / len(rewards) for rewards, _ in scored]),
+        )
+        with self._lock:
+            for histogram, values in found:
+                histogram.total += sum(values)
+                for value in values:
+                    histogram.counts[bisect_left(histogram.bounds, value)] += 1
 
     def observe_settled(self, reply: SettledReply) -> None:
         """Which groups need no further votes."""
