@@ -85,8 +85,8 @@ class RunRecorder:
         if self.log is None and self.feed is None:
             return
         try:
-            record = of_scored(scored, groups, asked=self.asked, run=run, step=step, encoded=encoded, key=key)
-            if self._is_new(record):
+            record = of_scored(scored, groups, asked=self.asked, run=run, step=step, encoded=encoded)
+            if key is None or self._is_new(record, key):
                 now = time.time()
                 if self.log is not None:
                     self.log.add(record, now)
@@ -96,11 +96,9 @@ class RunRecorder:
             self._counts["failed"] += len(groups)
             self._warn("run_log_failed", f"groups could not be logged: {type(error).__name__}: {error}")
 
-    def _is_new(self, record: RunRecord) -> bool:
+    def _is_new(self, record: RunRecord, key: str) -> bool:
         """A request that a client repeats, because the reply was lost, is logged and shown once."""
-        if record.key is None:
-            return True
-        request = (record.run, record.step, record.key)
+        request = (record.run, record.step, key)
         with self._lock:
             if request in self._seen:
                 self._seen.move_to_end(request)

@@ -134,7 +134,6 @@ class RunRecord:
     truncated_R the length limit cut it off; None where nobody said how rollouts ended
     named       whether each group came with an id; None where all did
     encoded     the replies as JSON objects, where they have been written already, without token masks
-    key         the request's, which its repetition has too; None where it has none, and so no repetition
     """
 
     run: str | None
@@ -152,7 +151,6 @@ class RunRecord:
     truncated_R: Sequence[bool] | None = None
     named: Sequence[bool] | None = None
     encoded: Sequence[bytes] | None = None
-    key: str | None = None
     options: Sequence[Sequence[str] | None] | None = None
 
     def graded(self) -> RunRecord:
@@ -250,7 +248,6 @@ def of_scored(
     run: str | None = None,
     step: int | None = None,
     encoded: Sequence[bytes] | None = None,
-    key: str | None = None,
 ) -> RunRecord:
     """Of groups that were scored in this process; `groups` are those of the request, for its texts."""
     prepared, arrays = scored.prepared, scored.prepared.groups
@@ -272,7 +269,6 @@ def of_scored(
         truncated_R=_truncated(groups),
         named=_named(groups),
         encoded=encoded,
-        key=key,
     )
 
 
