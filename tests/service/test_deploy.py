@@ -168,7 +168,7 @@ def test_rewards_through_nginx_are_those_of_the_service(proxy, service, tmp_path
 
     def rollout(answer):
         sent = {"query": [f"2+2? The answer is {answer}."], "prompts": ["2+2?"], "labels": [""]}
-        reply = proxy.post("/reward?group_size=4&run=nginx&token=secret", json=sent)
+        reply = proxy.post("/reward?group_size=4&run=nginx-000000001&token=secret", json=sent)
         assert reply.status_code == 200, reply.text
         return reply.json()["rewards"]
 

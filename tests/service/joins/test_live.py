@@ -238,7 +238,7 @@ async def test_held_clients_come_back_and_a_lost_member_is_not_waited_for_longer
     assert [r["extra_logs"]["partial"][0] for r in replies] == [1.0] * 3
 
 
-@pytest.mark.parametrize("path", ["/reward?group_size=2&run=r", "/v1/rollouts"])
+@pytest.mark.parametrize("path", ["/reward?group_size=2&run=r-000000001", "/v1/rollouts"])
 async def test_sigterm_sends_held_requests_away_at_once_and_the_exit_is_clean(path):
     code = "import sys; from dare_reward.cli import main; sys.exit(main(['serve', '--port', '0']))"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
