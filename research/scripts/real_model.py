@@ -1,6 +1,7 @@
 """The real model's rollouts (E8, E9 a): packed small, and every figure and page from them.
 
 python research/scripts/real_model.py pack FOLDER      rollouts of examples/real_model/run.py into research/results
+python research/scripts/real_model.py ship             two families as examples/smollm2_m64.jsonl
 python research/scripts/real_model.py write            derived figures, page and the tables of docs/evidence.md
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -18,11 +21,13 @@ from dare_research.real_model.derive import bars, derive
 from dare_research.real_model.page import evidence, page
 from dare_research.real_model.sample import pack, read
 from dare_research.real_model.weights import WEIGHTS
+from dare_research.results import read as unpacked
 from dare_research.results import write_sums
 
 ROOT = Path(__file__).parents[2]
 FORMS = ("bare", "reasoned")
 # After a thought the answer is what follows "Answer:", as the plan says: a lone sentence is no answer there.
+SHIPPED = ("capital", "past")  # one vote that the weight repairs is in the first, one that it breaks in the second
 READING = {"bare": {}, "reasoned": {"unmarked": "none"}}
 BEGIN, END = "<!-- real model: research/scripts/real_model.py -->\n", "<!-- end -->\n"
 RECIPE = {
@@ -33,14 +38,35 @@ RECIPE = {
 }
 
 
+def group(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A question of the small form in the JSON of `POST /reward`."""
+    right = [a >= 0 and bool(line["right"][a]) for a in line["answer"]]
+    columns = zip(*(line[name] for name in ("text", "cut", "entropy", "tokens", "logprob")), right, strict=True)
+    return {
+        "group_id": line["id"],
+        "kind": line["kind"],
+        "prompt": line["prompt"],
+        "label": line["accepted"][0],
+        "entropy_source": "exact",
+        "entropy_mode": "temperature",
+        "rollouts": [
+            {"text": t, "finish_reason": "length" if cut else "stop", "mean_entropy": h, "num_tokens": int(n),
+             "sum_logprob": s, "correct": r}
+            for t, cut, h, n, s, r in columns
+        ],
+    }  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["pack", "write"])
+    parser.add_argument("what", choices=["pack", "ship", "write"])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--root", type=Path, default=ROOT, help="where research/results, research/docs and docs lie")
+    parser.add_argument("--anew", action="store_true", help="also the figures of rollouts that have not changed")
     parser.add_argument("--leave-out", action="append", default=[], help="a weight: rpc takes minutes of fits")
     given = parser.parse_args()
     results = given.root / "research" / "results"
+    packed = {form: results / f"real-model-{form}.jsonl.gz" for form in FORMS}
     if given.what == "pack":
         if given.folder is None:
             parser.error("pack needs the folder of run.py")
@@ -49,19 +75,33 @@ def main() -> int:
         def decode(ids: Sequence[int]) -> str:
             return str(tokenizer.decode(list(ids), skip_special_tokens=False))
 
-        for form in FORMS:
-            source, target = given.folder / f"rollouts-{form}.jsonl", results / f"real-model-{form}.jsonl.gz"
-            pack(source, target, decode, recipe={"form": form, **RECIPE}, reading=READING[form])
+        for form, target in packed.items():
+            pack(
+                given.folder / f"rollouts-{form}.jsonl",
+                target,
+                decode,
+                recipe={"form": form, **RECIPE},
+                reading=READING[form],
+            )
             print(f"{target}: {target.stat().st_size / 1e6:.2f} MB")
         write_sums(results)
         return 0
+    if given.what == "ship":
+        lines = [json.loads(line) for line in unpacked(packed["bare"]).splitlines()[1:]]
+        shipped = [json.dumps(group(line), ensure_ascii=False) for line in lines if line["family"] in SHIPPED]
+        (given.root / "examples" / "smollm2_m64.jsonl").write_text("\n".join(shipped) + "\n", encoding="utf-8")
+        return 0
     weights = [name for name in WEIGHTS if name not in given.leave_out]
-    samples = {form: read(results / f"real-model-{form}.jsonl.gz")[1] for form in FORMS}
-    derived = {"forms": {form: derive(questions, weights=weights) for form, questions in samples.items()}}
+    summary = results / "real-model.summary.json"
+    before = json.loads(summary.read_text(encoding="utf-8"))["forms"] if summary.exists() and not given.anew else {}
+    forms = {}
+    for form, path in packed.items():
+        made_of = {"rollouts_sha256": sha256(path.read_bytes()).hexdigest(), "weights": weights}
+        same = {k: before.get(form, {}).get(k) for k in made_of} == made_of
+        forms[form] = before[form] if same else made_of | derive(read(path)[1], weights=weights)
+    derived: dict[str, Any] = {"forms": forms}
     derived["bars"] = bars(derived["forms"])
-    (results / "real-model.summary.json").write_text(
-        json.dumps(derived, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    summary.write_text(json.dumps(derived, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (given.root / "research" / "docs" / "real-model.md").write_text(page(derived), encoding="utf-8")
     target = given.root / "docs" / "evidence.md"
     text = target.read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from dare_research.real_model.sample import Question, read
 from dare_research.real_model.weights import masses
 
 RESULTS = Path(__file__).parents[1] / "results"
-ROWS = 5
+ROWS = 3
 GREY, BLUE, RIGHT, WRONG = "#9aa3ab", "#2f5f9e", "#26734d", "#b3402a"
 
 
@@ -62,14 +62,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, nargs=2, default=[0, 0])
     given = parser.parse_args()
     questions = {q.id: q for q in read(RESULTS / "real-model-bare.jsonl.gz")[1]}
-    figure = Figure(figsize=(8, 5.2), layout="constrained")
+    figure = Figure(figsize=(8, 4.2), layout="constrained")
     axes = figure.subplots(2, 2, width_ratios=(1.25, 1), sharey="row")
     for row, name, first, word in zip(
         axes, (given.repaired, given.broken), given.first, ("Repaired", "Broken"), strict=True
     ):
         draw(row, questions[name], slice(first, first + given.size), f"{word}: {questions[name].prompt}")
     axes[1, 0].set_xlabel("share of votes (grey) and of weight (blue)")
-    axes[1, 1].set_xlabel("entropy of each rollout, nats (green: right)")
+    axes[1, 1].set_xlabel("entropy, nats; a dot is a rollout")
     figure.savefig(given.out, dpi=150)
     return 0
 

@@ -14,6 +14,7 @@ from statistics import fmean, median
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = ["arithmetic_m64.jsonl", "game24_sample.jsonl", "gsm8k_sample.jsonl", "smollm2_m64.jsonl"]
 VOCABULARY_SIZE = 23  # the 22 characters that the arithmetic model knows, and the end of the text
 OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
@@ -53,12 +54,13 @@ def value_and_numbers(expression):
 
 def test_sizes():
     size = {path.name: path.stat().st_size for path in EXAMPLES.glob("*.jsonl")}
-    assert set(size) == {"arithmetic_m64.jsonl", "game24_sample.jsonl", "gsm8k_sample.jsonl"}
+    assert set(size) == set(NAMES)
     assert size["arithmetic_m64.jsonl"] < 900_000
+    assert size["smollm2_m64.jsonl"] < 900_000
     assert size["game24_sample.jsonl"] + size["gsm8k_sample.jsonl"] < 200_000
 
 
-@pytest.mark.parametrize("name", ["arithmetic_m64.jsonl", "game24_sample.jsonl", "gsm8k_sample.jsonl"])
+@pytest.mark.parametrize("name", NAMES)
 def test_lines_are_json_with_unique_ids(name):
     raw = (EXAMPLES / name).read_bytes()
     assert raw.endswith(b"\n")
@@ -187,3 +189,19 @@ def test_a_recipe_asks_for_what_the_adapters_have(file):
 def test_the_page_of_recipes_names_each_file():
     page = (EXAMPLES.parent / "docs" / "stacks" / "recipes.md").read_text(encoding="utf-8")
     assert {file.name for file in RECIPES} == set(re.findall(r"examples/stacks/(\w+\.py)\)", page))
+
+
+# --- the real model -----------------------------------------------------------------------------------------------------
+
+
+def test_the_real_models_votes_are_the_pictures():
+    """Lithuania leads by votes and Vilnius by n / (u + .05); of "see" it is the other way round."""
+    groups = {g["group_id"]: g for g in groups_of("smollm2_m64.jsonl")}
+    assert Counter(name.split("-")[0] for name in groups) == {"capital": 45, "past": 45}
+    assert {len(g["rollouts"]) for g in groups.values()} == {64}
+    for name, by_votes, by_weight in (("capital-32", "Lithuania", "Vilnius"), ("past-02", "saw", "seen")):
+        entropies = {}
+        for rollout in groups[name]["rollouts"]:
+            entropies.setdefault(rollout["text"].strip(), []).append(rollout["mean_entropy"])
+        assert max(entropies, key=lambda a: len(entropies[a])) == by_votes
+        assert max(entropies, key=lambda a: len(entropies[a]) / (fmean(entropies[a]) + 0.05)) == by_weight
