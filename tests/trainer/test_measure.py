@@ -13,7 +13,7 @@ from dare_reward.commands.labelled import read_labelled
 from dare_trainer.evaluation.benchmarks import load, prompt
 from dare_trainer.vllm.token_entropy import SWITCH, encode
 
-PROBLEMS = [{"unique_id": f"p{i}", "problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(30)]
+PROBLEMS = [{"unique_id": f"p{i}", "problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(40)]
 CHOICES = [{"question_id": 7, "question": "Which?", "options": ["one", "two", "three"], "answer": "B"}]
 
 
@@ -81,20 +81,20 @@ def test_one_command_from_prompts_to_the_line(vllm, source, tmp_path, capsys):
     out = tmp_path / "new" / "rollouts.jsonl"
     assert (
         main(
-            arguments(source, out, "--prompts", "20", "--engine", "tensor_parallel_size=2", "--engine", "dtype=float16")
+            arguments(source, out, "--prompts", "34", "--engine", "tensor_parallel_size=2", "--engine", "dtype=float16")
         )
         == 0
     )
     printed = capsys.readouterr().out
     groups = [json.loads(line) for line in out.read_text().splitlines()]
-    assert len(groups) == len({g["group_id"] for g in groups}) == 20
+    assert len(groups) == len({g["group_id"] for g in groups}) == 34
     assert all(len(g["rollouts"]) == 16 for g in groups)
     data = read_labelled(str(out))
     assert data.correct_R.mean() == pytest.approx(6 / 16)
     found = calibrate(data.groups, data.correct_R)
     assert found.exponent > 0
     assert found.auroc_wrong.estimate == 1.0
-    assert (found.auroc_wrong.prompts, found.auroc_right.prompts) == (20, 0)
+    assert (found.auroc_wrong.prompts, found.auroc_right.prompts) == (34, 0)
     assert printed.splitlines()[-1] == found.params
     assert "AUROC where the vote is wrong" in printed
     assert vllm.made == [{"model": "m", "seed": 0, "tensor_parallel_size": 2, "dtype": "float16"}]
@@ -131,17 +131,17 @@ def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monke
 def test_a_cut_run_goes_on_where_it_was(vllm, source, tmp_path, capsys):
     out = tmp_path / "rollouts.jsonl"
     vllm.broken = True
-    assert main(arguments(source, out, "--prompts", "20")) == 130
+    assert main(arguments(source, out, "--prompts", "34")) == 130
     before = out.read_text()
     assert len(before.splitlines()) == 8
     out.write_text(before + '{"group_id": "torn')
     vllm.broken, vllm.asked = False, []
-    assert main(arguments(source, out, "--prompts", "20")) == 0
+    assert main(arguments(source, out, "--prompts", "34")) == 0
     assert out.read_text().startswith(before)
-    assert len(vllm.asked) == 12
-    assert calibrate(*_labelled(out)).prompts == 20
+    assert len(vllm.asked) == 26
+    assert calibrate(*_labelled(out)).prompts == 34
     vllm.made = []
-    assert main(arguments(source, out, "--prompts", "20")) == 0
+    assert main(arguments(source, out, "--prompts", "34")) == 0
     assert vllm.made == []
     assert "line 9" in capsys.readouterr().err
 
@@ -153,7 +153,7 @@ def _labelled(path):
 
 def test_another_sampling_or_another_file_is_refused_and_untouched(vllm, source, tmp_path, capsys):
     out = tmp_path / "rollouts.jsonl"
-    assert main(arguments(source, out, "--prompts", "12")) == 0
+    assert main(arguments(source, out, "--prompts", "12")) == 1
     before = out.read_bytes()
     assert main(arguments(source, out, "--prompts", "12", "--temperature", "0.7")) == 2
     assert "not sampled with this --temperature" in capsys.readouterr().err
@@ -171,9 +171,9 @@ def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, t
     """Files without ids number their rows, so "0" is a prompt of each."""
     one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "rollouts.jsonl"
     for path, start in ((one, 0), (other, 500)):
-        rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(start, start + 20)]
+        rows = [{"problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(start, start + 34)]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(arguments(one, out, "--prompts", "12")) == 0
+    assert main(arguments(one, out, "--prompts", "12")) == 1
     before, asked = out.read_bytes(), len(vllm.asked)
     capsys.readouterr()
     assert main(arguments(other, out, "--prompts", "12", name=name)) == 2
@@ -188,22 +188,22 @@ def test_rollouts_of_other_data_are_refused_even_if_the_ids_are_the_same(vllm, t
 
 def test_only_the_chosen_prompts_are_judged(vllm, source, tmp_path, capsys):
     out = tmp_path / "rollouts.jsonl"
-    assert main(arguments(source, out, "--prompts", "20")) == 0
-    assert capsys.readouterr().out.startswith("20 labelled prompts")
+    assert main(arguments(source, out, "--prompts", "34")) == 0
+    assert "\n34 labelled prompts" in capsys.readouterr().out
     asked = len(vllm.asked)
-    assert main(arguments(source, out, "--prompts", "9")) == 0
-    assert capsys.readouterr().out.startswith("9 labelled prompts")
-    assert len(vllm.asked) == asked == 20  # they are the first of the twenty
-    assert main(arguments(source, out, "--prompts", "25")) == 0
-    assert capsys.readouterr().out.startswith("25 labelled prompts")
-    assert len(vllm.asked) == 25
+    assert main(arguments(source, out, "--prompts", "9")) == 1
+    assert "\n9 labelled prompts" in capsys.readouterr().out
+    assert len(vllm.asked) == asked == 34  # they are the first of these
+    assert main(arguments(source, out, "--prompts", "40")) == 0
+    assert "\n40 labelled prompts" in capsys.readouterr().out
+    assert len(vllm.asked) == 40
 
 
 def test_a_prompt_that_comes_twice_is_asked_once(vllm, tmp_path):
     source, out = tmp_path / "math.jsonl", tmp_path / "rollouts.jsonl"
-    rows = [{"problem": f"What is {i % 10} + 1?", "answer": str(i % 10 + 1)} for i in range(20)]
+    rows = [{"problem": f"What is {i % 10} + 1?", "answer": str(i % 10 + 1)} for i in range(34)]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    main(arguments(source, out, "--prompts", "20"))
+    main(arguments(source, out, "--prompts", "34"))
     assert len(vllm.asked) == len({question for question, _ in vllm.asked}) == 10
 
 

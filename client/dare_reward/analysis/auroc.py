@@ -38,9 +38,12 @@ class EntropyAuroc:
     length: Interval
 
 
-def entropy_auroc(groups: Groups, correct_R: Floats, *, level: float = 0.95, seed: int = 0) -> EntropyAuroc:
-    """All figures from the columns `mean_entropy` and `num_tokens`; rollouts without an answer are left out."""
-    entropy_R, length_R = groups.column("mean_entropy"), groups.column("num_tokens")
+def entropy_auroc(
+    groups: Groups, correct_R: Floats, *, unsure_R: Floats | None = None, level: float = 0.95, seed: int = 0
+) -> EntropyAuroc:
+    """All figures of `unsure_R` (default: `mean_entropy`) and `num_tokens`; rollouts without an answer are left out."""
+    entropy_R = groups.column("mean_entropy") if unsure_R is None else unsure_R
+    length_R = groups.column("num_tokens")
     usable_R = groups.valid_R & ~np.isnan(correct_R)
     wins_P, matched_P, all_P = matched_pairs(groups, entropy_R, length_R, np.where(usable_R, correct_R, np.nan))
     return EntropyAuroc(

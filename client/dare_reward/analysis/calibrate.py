@@ -1,17 +1,27 @@
-"""How strongly, and in which direction, entropy should weigh the votes of a policy: fitted on labelled rollouts, once.
+"""How strongly, and in which direction, a certainty should weigh the votes of a policy: fitted on labels, once.
 
-With the weight of `calibrated_vote`, w_b(y) = n(y) / (u(y) + eps)^b, the likelihood of the right answer of prompt g is
+With the weight w_b(y) = n(y) exp(b c(y)) of a certainty c (`certainty`; of entropy n(y) / (u(y) + eps)^b), the
+likelihood of the right answer of prompt g is
 
     l_g(b) = ln( sum_{y right} w_b(y) / sum_y w_b(y) ),  of prompts with right and wrong answers only, at least ln 1e-12
 
-    fit     b^ = argmax over GRID of  sum_g l_g(b) - b^2 / (2 PRIOR^2)
-    gate    b^ = 0 unless the score test at 0 has |t| >= GATE and the sign of b^:
-            t = mean_g s_g / (sd_g s_g / sqrt(G)),  s_g = l_g(1/2) - l_g(-1/2)
-    veto    b^ = 0 if b^ names fewer right labels than the vote on these prompts
+    informative  the score test at 0 has |t| >= gate, and the likeliest exponent its sign:
+                 t = mean_g s_g / (sd_g s_g / sqrt(G)),  s_g = l_g(1/2) - l_g(-1/2)
+                 b^ = argmax over GRID of  sum_g l_g(b) - b^2 / (2 PRIOR^2)
+    contenders   the same t over the contenders alone, the answers with at least half of the leader's votes, has that
+                 sign and at least TELLING: the others cannot become the label, however much their entropy tells
+    gain         of the exponents of that sign up to b^, the one that names most right labels on these prompts (of
+                 equals the likeliest), if it names more than the vote
+    enough       LABELS prompts, MIXED of them with right and wrong answers; CHOSEN and CHOSEN_MIXED where the prompts
+                 were chosen by their information (`label_choice`)
 
-0 is the majority vote. No statistic of answers and entropies alone can find the sign of b: a world where the sure
-answer is right and one where it is wrong look the same wherever votes are contested. Labels decide it, and they end
-here: what goes on to training is one number. research/docs/calibration.md has how safe the choice is in simulation.
+0, the majority vote, unless all four hold. The gate is 3 for one certainty; among several it rises with their number,
+so that the chance that any of them passes by luck stays (Bonferroni). It is constant in the number of labels, and
+labels may be added and looked at batch by batch: research/docs/calibration.md has how often each way errs.
+
+No statistic of answers and entropies alone can find the sign of b: a world where the sure answer is right and one where
+it is wrong look the same wherever votes are contested. Labels decide it, and they end here: what goes on to training is
+one number.
 """
 
 from __future__ import annotations
@@ -19,83 +29,111 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, isfinite
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from ..estimators.dare import distribution
 from ..groups import Groups
-from ..methods import write_line
 from ..segments import Bools, Floats, Ints
-from .auroc import group_auroc
+from .auroc import entropy_auroc, group_auroc
 from .bootstrap import Interval, mean_interval
+from .certainty import ENTROPY, GRID, VOTE, Certainty
 from .labels import known_groups, right_answers
 
 __all__ = [
+    "CHOSEN",
+    "CHOSEN_MIXED",
+    "DARE",
     "GATE",
     "GRID",
+    "LABELS",
     "LEVEL",
-    "METHOD",
-    "MINIMUM",
+    "MIXED",
     "PRIOR",
-    "TRIED",
+    "SMALLEST",
+    "TELLING",
+    "VOTE",
+    "WORTH",
     "Calibration",
+    "Choices",
+    "Evidence",
+    "Sums",
+    "Tables",
+    "Test",
     "calibrate",
+    "choose",
+    "enough_of",
+    "evidence",
     "fit_exponent",
+    "gate_of",
+    "scores",
+    "tables",
 ]
 
-METHOD = "calibrated_vote"
-GRID = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
 PRIOR = 1.5  # standard deviation of b before any label: shrinks towards the vote
 GATE = 3.0  # with PRIOR chosen on development seeds, research/docs/calibration.md
-MINIMUM = 8  # prompts with right and wrong answers: below, the test has no distribution to speak of
-TRIED = 32  # labelled prompts of the smallest set that the rule was tried on
+TELLING = 1.64  # of the contenders: one-sided 5%, beside the gate
+LABELS, MIXED = 32, 16
+CHOSEN, CHOSEN_MIXED = 16, 8
 LEVEL = 0.95
 POWER = 0.84  # standard normal quantile of 80%, of the labels that would decide
 WORTH = 200  # labelled prompts: what these could not decide is too little to use
 SMALLEST = 1e-12
 ROUNDING = 1e-9  # of a likelihood: a score below it is none
-VOTE = GRID.index(0.0)
 DARE = GRID.index(1.0)
 DEFAULTS: dict[str, float | None] = {"eps": 0.05, "eps_scale": None, "u_floor": 0.0}
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """What to use, and what it was decided by. Intervals are bootstraps over prompts.
 
-    exponent        b of `calibrated_vote`; 0 is the vote
-    fitted          the exponent of greatest likelihood, before gate and veto
+    certainty       its name
+    exponent        b to use; 0 is the vote
+    fitted          the exponent of greatest likelihood, before anything else is asked
+    gate            what |t| had to reach: 3, or more among several certainties
     statistic       t of the score test at 0; NaN below two prompts with right and wrong answers, and if `telling` is 0
-    vetoed          the fitted exponent passed the gate and names fewer right labels than the vote
+    contended       the same among contenders; over `contests` prompts with a right and a wrong contender
     prompts, mixed  labelled prompts that can be scored; those of them with right and wrong answers
-    telling         mixed prompts whose entropies weigh right and wrong answers differently
-    left_out        labelled prompts that lack an entropy
+    enough          there are labels enough for an exponent
+    chosen          the prompts were chosen by their information
+    telling         mixed prompts whose certainties weigh right and wrong answers differently
+    left_out        labelled prompts that lack the certainty
     small           eps hides the entropies: in mixed prompts the median u(y) is at most twice eps
     auroc           within-prompt P(entropy of a right rollout < entropy of a wrong one), over prompts that have both
     auroc_right, auroc_wrong   the same where the vote is right, and where it is wrong
+    equally_long    the same over pairs whose lengths differ by at most a tenth, which are `pairs` of all
     accuracy        share of prompts whose label is right, by exponent of GRID
     above_vote      the same minus that of the vote, paired by prompt
     flips, gain     share of prompts whose label differs from the vote's, and change of label accuracy, each prompt by
                     the exponent that all other prompts choose: what to expect of prompts without a label
     more            further labelled prompts that would pass the gate with a probability of 80% if entropy tells as much
-                    as it seems to, and enough for MINIMUM mixed ones; None: no number of them
+                    as it seems to, and enough of them; None: no number of them
     params          method and parameters in one line (`dare_reward.methods.read_line`)
     """
 
+    certainty: str
     exponent: float
     fitted: float
+    gate: float
     statistic: float
-    vetoed: bool
+    contended: float
+    contests: int
     prompts: int
     mixed: int
+    enough: bool
+    chosen: bool
     telling: int
     left_out: int
     small: bool
     auroc: Interval
     auroc_right: Interval
     auroc_wrong: Interval
+    equally_long: Interval
+    pairs: float
     accuracy: tuple[Interval, ...]
     above_vote: tuple[Interval, ...]
     flips: Interval
@@ -104,11 +142,24 @@ class Calibration:
     params: str
 
     @property
+    def informative(self) -> bool:
+        """The gate is passed, with the sign of `fitted`, and there are labels enough."""
+        return self.enough and abs(self.statistic) >= self.gate and self.statistic * self.fitted > 0
+
+    @property
     def undecided(self) -> bool:
         """The vote for want of labels: WORTH of them could still pass the gate if t is one too small by chance."""
-        if self.exponent or abs(self.statistic) >= GATE:
+        if self.exponent or self.informative:
             return False
-        return self.mixed < MINIMUM or _needed(self.prompts, abs(self.statistic) + 1) <= WORTH
+        if not self.enough:
+            return True
+        return abs(self.statistic) < self.gate and _needed(self.prompts, abs(self.statistic) + 1, self.gate) <= WORTH
+
+
+def gate_of(tried: int) -> float:
+    """|t| that one of so many certainties has to reach: GATE for one, and as improbable by luck among all of them."""
+    normal = NormalDist()
+    return GATE if tried == 1 else -normal.inv_cdf(normal.cdf(-GATE) / tried)
 
 
 def fit_exponent(
@@ -118,10 +169,15 @@ def fit_exponent(
     eps: float = 0.05,
     eps_scale: float | None = None,
     u_floor: float = 0.0,
+    certainty: Certainty = ENTROPY,
+    tried: int = 1,
+    chosen: bool = False,
 ) -> float:
     """The exponent alone: what `calibrate` chooses, without its intervals."""
-    evidence, _ = _evidence(groups, correct_R, eps=eps, eps_scale=eps_scale, u_floor=u_floor)
-    return float(_choose(evidence, _totals(evidence))[1][0])
+    weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
+    found = evidence(groups, correct_R, tables(groups, certainty, weight))
+    enough = enough_of(int(found.usable_P.sum()), found.mixed, chosen)
+    return float(choose(found, found.totals(), gate=gate_of(tried), enough=enough).exponent_S[0])
 
 
 def calibrate(
@@ -133,175 +189,327 @@ def calibrate(
     u_floor: float = 0.0,
     level: float = LEVEL,
     seed: int = 0,
-    reading: Mapping[str, Any] = MappingProxyType({}),
+    reading: Mapping[str, Any] = NOTHING,
+    certainty: Certainty = ENTROPY,
+    tried: int = 1,
+    chosen: bool = False,
 ) -> Calibration:
     """Fit the exponent on groups whose truth is known; others, and groups that lack an entropy, are left out.
 
     correct_R   1 right, 0 wrong, NaN unknown, per rollout
     eps, eps_scale, u_floor   of the weight, as in `calibrated_vote`; what differs from its defaults goes into `params`
     reading     parameters by which the answers were read; they go into `params` too
+    tried       certainties among which this one is
+    chosen      the labelled prompts were chosen by `label_choice.information`, not at random
     """
-    evidence, labels = _evidence(groups, correct_R, eps=eps, eps_scale=eps_scale, u_floor=u_floor)
-    fitted, chosen, statistic = (float(x[0]) for x in _choose(evidence, _totals(evidence)))
-    others = _choose(evidence, _without_own(evidence))[1]
-    usable_P = evidence.usable_P
-    by_others = np.searchsorted(GRID, others)
-    auroc_P = np.where(usable_P, group_auroc(groups, groups.column("mean_entropy"), correct_R), np.nan)
-    right_P = evidence.right_PB[:, VOTE] > 0
+    weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
+    by_exponent = tables(groups, certainty, weight)
+    e = evidence(groups, correct_R, by_exponent)
+    gate, enough = gate_of(tried), enough_of(int(e.usable_P.sum()), e.mixed, chosen)
+    own = choose(e, e.totals(), gate=gate, enough=enough)
+    exponent, fitted, statistic = float(own.exponent_S[0]), float(own.fitted_S[0]), float(own.t_S[0])
+    others = np.searchsorted(GRID, choose(e, e.without_own(), gate=gate, enough=enough).exponent_S)
+    truth_R = np.where(e.usable_P[groups.group_R], correct_R, np.nan)
+    unsure_R = certainty.of_R(groups)
+    auroc = entropy_auroc(groups, truth_R, unsure_R=unsure_R, level=level, seed=seed)
+    auroc_P = group_auroc(groups, unsure_R, truth_R)
+    right_P = e.right_PB[:, VOTE] > 0
+    label_PB = by_exponent.labels(groups)
 
     def over(values_P: Floats | Bools) -> Interval:
-        return mean_interval(np.where(usable_P, values_P, np.nan), level=level, seed=seed)
+        return mean_interval(np.where(e.usable_P, values_P, np.nan), level=level, seed=seed)
 
-    rows = np.arange(len(usable_P))
-    gate_passed = abs(statistic) >= GATE and statistic * fitted > 0 and evidence.mixed >= MINIMUM
-    weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
-    changed = {k: v for k, v in weight.items() if v != DEFAULTS[k]}
+    rows = np.arange(len(right_P))
+    changed = {k: v for k, v in weight.items() if certainty.weighs and v != DEFAULTS[k]}
+    line = certainty if exponent else ENTROPY
     return Calibration(
-        exponent=chosen,
+        certainty=certainty.name,
+        exponent=exponent,
         fitted=fitted,
+        gate=gate,
         statistic=statistic,
-        vetoed=bool(gate_passed and chosen == 0),
-        prompts=int(usable_P.sum()),
-        mixed=evidence.mixed,
-        telling=int(np.count_nonzero(evidence.score_P)),
-        left_out=evidence.left_out,
-        small=evidence.small,
-        auroc=over(auroc_P),
+        contended=float(own.contended_S[0]),
+        contests=int(e.contested_P.sum()),
+        prompts=int(e.usable_P.sum()),
+        mixed=e.mixed,
+        enough=enough,
+        chosen=chosen,
+        telling=int(np.count_nonzero(e.score_P)),
+        left_out=e.left_out,
+        small=_small(groups, e, weight),
+        auroc=auroc.within,
         auroc_right=over(np.where(right_P, auroc_P, np.nan)),
         auroc_wrong=over(np.where(right_P, np.nan, auroc_P)),
-        accuracy=tuple(map(over, evidence.right_PB.T)),
-        above_vote=tuple(over(b - evidence.right_PB[:, VOTE]) for b in evidence.right_PB.T),
-        flips=over(labels[rows, by_others] != labels[:, VOTE]),
-        gain=over(evidence.right_PB[rows, by_others] - evidence.right_PB[:, VOTE]),
-        more=0 if chosen else _more(evidence, statistic),
-        params=write_line(METHOD, {"exponent": chosen, **changed, **reading}),
+        equally_long=auroc.controlled,
+        pairs=auroc.pairs,
+        accuracy=tuple(map(over, e.right_PB.T)),
+        above_vote=tuple(over(b - e.right_PB[:, VOTE]) for b in e.right_PB.T),
+        flips=over(label_PB[rows, others] != label_PB[:, VOTE]),
+        gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
+        more=0 if exponent else _more(e, statistic, gate, chosen),
+        params=line.line(exponent, {**changed, **reading}),
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Evidence:
-    """Of each prompt: l_g by exponent of GRID and s_g, 0 where it has no right and wrong answers; right labels.
+class Tables:
+    """What a certainty makes of every answer, by exponent: of GRID, then -1/2 and 1/2.
 
-    left_out, small   as in `Calibration`
+    value_A     c(y)
+    share_AX    p_b(y)
+    rival_AX    the same among contenders, at -1/2 and 1/2; 0 for the others
+    wins_AB     the answer is the label at this exponent of GRID
+    lacking_P   groups without the certainty
+    tried       which exponents of GRID the method has
     """
 
+    value_A: Floats
+    share_AX: Floats
+    rival_AX: Floats
+    wins_AB: Bools
+    contends_A: Bools
+    lacking_P: Bools
+    tried: tuple[bool, ...]
+
+    def shares_at(self, groups: Groups, exponent: float) -> Floats:
+        """p_b(y) at any exponent."""
+        return _shares(groups, _weights(groups, self.value_A, exponent)[:, None])[:, 0]
+
+    def winners(self, groups: Groups, exponent: float) -> Bools:
+        """The label at any exponent."""
+        return groups.first_max(_weights(groups, self.value_A, exponent))
+
+    def labels(self, groups: Groups) -> Ints:
+        """The label of each prompt by exponent of GRID, as the answer's index (-1: none)."""
+        out = np.full((len(groups.sizes_P), len(GRID)), -1)
+        at, b = np.nonzero(self.wins_AB)
+        out[groups.group_A[at], b] = at
+        return out
+
+
+def tables(groups: Groups, certainty: Certainty, weight: Mapping[str, Any] = NOTHING) -> Tables:
+    """Shares and labels of every answer; `weight` are parameters of the method's weight."""
+    value_A, lacking_P = certainty.values(groups, weight)
+    votes_A = groups.votes_A
+    contends_A: Bools = 2 * votes_A >= groups.max_by_group(votes_A)[groups.group_A]
+    near = (-0.5, 0.5)
+    weight_AX = np.stack([_weights(groups, value_A, b) for b in (*GRID, *near)], axis=1)
+    rival_AX = weight_AX[:, len(GRID) :] * contends_A[:, None]
+    wins = [groups.first_max(w) for w in weight_AX[:, : len(GRID)].T]
+    return Tables(
+        value_A=value_A,
+        share_AX=_shares(groups, weight_AX),
+        rival_AX=_shares(groups, rival_AX),
+        wins_AB=np.stack(wins, axis=1),
+        contends_A=contends_A,
+        lacking_P=lacking_P,
+        tried=tuple(b in certainty.exponents for b in GRID),
+    )
+
+
+def _weights(groups: Groups, value_A: Floats, exponent: float) -> Floats:
+    """n exp(b c) over the greatest exp(b c) of the group."""
+    power_A = exponent * value_A
+    with np.errstate(under="ignore"):
+        weight_A: Floats = groups.votes_A * np.exp(power_A - groups.max_by_group(power_A)[groups.group_A])
+    return weight_A
+
+
+def _shares(groups: Groups, weight_AX: Floats) -> Floats:
+    total_PX = np.stack([groups.sum_by_group(w) for w in weight_AX.T], axis=1)
+    return weight_AX / np.maximum(total_PX[groups.group_A], SMALLEST)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """Of each prompt: l_g by exponent of GRID and s_g, 0 where it has no right and wrong answers; right labels.
+
+    contested_P, rival_P   with a right and a wrong contender; s_g among contenders
+    left_out               as in `Calibration`
+    tried                  which exponents of GRID the method has
+    """
+
+    known_P: Bools
     usable_P: Bools
     mixed_P: Bools
     likelihood_PB: Floats
     score_P: Floats
+    contested_P: Bools
+    rival_P: Floats
     right_PB: Floats
     left_out: int
-    small: bool
+    tried: tuple[bool, ...]
 
     @property
     def mixed(self) -> int:
         return int(self.mixed_P.sum())
 
+    def totals(self) -> Sums:
+        """Over all prompts, as one row."""
+        return self.sums(np.ones((1, len(self.usable_P))))
 
-def _evidence(
-    groups: Groups, correct_R: Floats, *, eps: float, eps_scale: float | None, u_floor: float
-) -> tuple[_Evidence, Ints]:
-    """The evidence, and the label of each prompt by exponent of GRID as the answer's index (-1: none)."""
-    right_A = right_answers(groups, correct_R) > 0.5
-    some_P = groups.sum_by_group(right_A) > 0
-    usable_P = known_groups(groups, correct_R)
-    found = [
-        distribution(
-            groups,
-            weight="linear",
-            eps=eps,
-            exponent=b,
-            eps_scale=eps_scale,
-            lam=1.0,
-            u_floor=u_floor,
-            missing_entropy="error",
+    def sums(self, times_SP: Floats) -> Sums:
+        """Over the prompts, each so many times: a row for each choice (S)."""
+        return Sums(
+            times_SP @ self.likelihood_PB,
+            Test.of(times_SP, self.mixed_P, self.score_P),
+            Test.of(times_SP, self.contested_P, self.rival_P),
+            times_SP @ self.right_PB,
         )
-        for b in (*GRID, -0.5, 0.5)
-    ]
-    lacking = list(found[DARE].errors)
-    left_out = int(usable_P[lacking].sum())
-    usable_P[lacking] = False
-    mixed_P = usable_P & some_P & (groups.sum_by_group(~right_A) > 0)
-    logs = [
-        np.where(mixed_P, np.log(np.maximum(groups.sum_by_group(d.p_hat_A * right_A), SMALLEST)), 0.0) for d in found
-    ]
-    labels = np.full((len(usable_P), len(GRID)), -1)
-    right_PB = np.zeros(labels.shape)
-    for b, d in enumerate(found[: len(GRID)]):
-        at = np.flatnonzero(groups.first_max(d.p_hat_A))
-        labels[groups.group_A[at], b] = at
-        right_PB[:, b] = groups.sum_by_group(groups.first_max(d.p_hat_A) & right_A)
-    right_PB[~usable_P] = 0.0
-    likelihood_PB = np.stack(logs[: len(GRID)], axis=1)
-    u_A = found[DARE].u_A[mixed_P[groups.group_A]]
-    small = eps_scale is None and len(u_A) > 0 and bool(np.median(u_A) <= 2 * eps)
-    return _Evidence(usable_P, mixed_P, likelihood_PB, _scores(*logs[-2:]), right_PB, left_out, small), labels
 
-
-def _scores(below_P: Floats, above_P: Floats) -> Floats:
-    """s_g; equal entropies leave rounding errors, of which no test may be made."""
-    score_P = above_P - below_P
-    return np.where(np.abs(score_P) > ROUNDING * np.maximum(np.abs(above_P), np.abs(below_P)), score_P, 0.0)
+    def without_own(self) -> Sums:
+        """The totals without each prompt in turn."""
+        t = self.totals()
+        return Sums(
+            t.likelihood_SB - self.likelihood_PB,
+            t.all.without(self.mixed_P, self.score_P),
+            t.rivals.without(self.contested_P, self.rival_P),
+            t.right_SB - self.right_PB,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
-    """What the choice is made of, a row for each choice (S): sums over prompts, and how many of them are mixed."""
+class Test:
+    """Count, sum and sum of squares of scores, a row for each choice (S)."""
+
+    count_S: Floats
+    sum_S: Floats
+    square_S: Floats
+
+    @classmethod
+    def of(cls, times_SP: Floats, counted_P: Bools, score_P: Floats) -> Test:
+        return cls(times_SP @ counted_P.astype(np.float64), times_SP @ score_P, times_SP @ score_P**2)
+
+    @classmethod
+    def over(cls, counted_SG: Bools, score_SG: Floats) -> Test:
+        own_SG = np.where(counted_SG, score_SG, 0.0)
+        return cls(counted_SG.sum(axis=1).astype(np.float64), own_SG.sum(axis=1), (own_SG**2).sum(axis=1))
+
+    def __add__(self, other: Test) -> Test:
+        return Test(self.count_S + other.count_S, self.sum_S + other.sum_S, self.square_S + other.square_S)
+
+    def without(self, counted_P: Bools, score_P: Floats) -> Test:
+        return Test(self.count_S - counted_P, self.sum_S - score_P, self.square_S - score_P**2)
+
+    @property
+    def t_S(self) -> Floats:
+        """Mean over standard error; NaN for fewer than two scores."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean_S = self.sum_S / self.count_S
+            variance_S = np.maximum(self.square_S - self.count_S * mean_S**2, 0.0) / (self.count_S - 1)
+            return np.where(self.count_S > 1, mean_S / np.sqrt(variance_S / self.count_S), np.nan)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """What a choice is made of, a row for each (S): sums over prompts, and both tests."""
 
     likelihood_SB: Floats
-    count_S: Floats
-    score_S: Floats
-    square_S: Floats
+    all: Test
+    rivals: Test
     right_SB: Floats
 
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.likelihood_SB + other.likelihood_SB,
+            self.all + other.all,
+            self.rivals + other.rivals,
+            self.right_SB + other.right_SB,
+        )
 
-def _totals(e: _Evidence) -> _Sums:
-    return _Sums(
-        e.likelihood_PB.sum(axis=0)[None],
-        np.array([float(e.mixed)]),
-        np.array([e.score_P.sum()]),
-        np.array([(e.score_P**2).sum()]),
-        e.right_PB.sum(axis=0)[None],
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """Of each row: the exponent, the likeliest one, and both t."""
+
+    exponent_S: Floats
+    fitted_S: Floats
+    t_S: Floats
+    contended_S: Floats
+
+
+def evidence(groups: Groups, correct_R: Floats, found: Tables) -> Evidence:
+    """What the labels say of a certainty. `correct_R`: 1 right, 0 wrong, NaN unknown, per rollout."""
+    known_P = known_groups(groups, correct_R)
+    right_A = right_answers(groups, correct_R) > 0.5
+    usable_P = known_P & ~found.lacking_P
+
+    def both(among_A: Bools) -> Bools:
+        mixed_P: Bools = (groups.sum_by_group(among_A & right_A) > 0) & (groups.sum_by_group(among_A & ~right_A) > 0)
+        return usable_P & mixed_P
+
+    def logs(share_AX: Floats, counted_P: Bools) -> Floats:
+        sums = [groups.sum_by_group(column * right_A) for column in share_AX.T]
+        return np.where(counted_P[:, None], np.log(np.maximum(np.stack(sums, axis=1), SMALLEST)), 0.0)
+
+    mixed_P, contested_P = both(np.ones(len(right_A), bool)), both(found.contends_A)
+    log_PX, rival_PX = logs(found.share_AX, mixed_P), logs(found.rival_AX, contested_P)
+    right = [groups.sum_by_group(wins_A & right_A) for wins_A in found.wins_AB.T]
+    return Evidence(
+        known_P=known_P,
+        usable_P=usable_P,
+        mixed_P=mixed_P,
+        likelihood_PB=log_PX[:, : len(GRID)],
+        score_P=scores(log_PX[:, -2], log_PX[:, -1]),
+        contested_P=contested_P,
+        rival_P=scores(rival_PX[:, 0], rival_PX[:, 1]),
+        right_PB=np.where(usable_P[:, None], np.stack(right, axis=1), 0.0),
+        left_out=int((known_P & found.lacking_P).sum()),
+        tried=found.tried,
     )
 
 
-def _without_own(e: _Evidence) -> _Sums:
-    """The totals without each prompt in turn."""
-    t = _totals(e)
-    return _Sums(
-        t.likelihood_SB - e.likelihood_PB,
-        t.count_S - e.mixed_P,
-        t.score_S - e.score_P,
-        t.square_S - e.score_P**2,
-        t.right_SB - e.right_PB,
-    )
+def scores(below_N: Floats, above_N: Floats) -> Floats:
+    """s_g; equal entropies leave rounding errors, of which no test may be made."""
+    score_N = above_N - below_N
+    return np.where(np.abs(score_N) > ROUNDING * np.maximum(np.abs(above_N), np.abs(below_N)), score_N, 0.0)
 
 
-def _choose(e: _Evidence, sums: _Sums) -> tuple[Floats, Floats, Floats]:
-    """Fitted exponent, chosen exponent and t of each row."""
+def choose(e: Evidence, sums: Sums, *, gate: float = GATE, enough: bool = True, around: float = 0.0) -> Choices:
+    """The choice of each row. `around`: the exponent that the fit is shrunk to."""
     grid = np.array(GRID)
-    best = (sums.likelihood_SB - grid**2 / (2 * PRIOR**2)).argmax(axis=1)
-    fitted_S = grid[best]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean_S = sums.score_S / sums.count_S
-        variance_S = np.maximum(sums.square_S - sums.count_S * mean_S**2, 0.0) / (sums.count_S - 1)
-        t_S = np.where(sums.count_S > 1, mean_S / np.sqrt(variance_S / sums.count_S), np.nan)
-    passed_S = (np.abs(t_S) >= GATE) & (t_S * fitted_S > 0) & (e.mixed >= MINIMUM)
-    loses_S = np.take_along_axis(sums.right_SB, best[:, None], axis=1)[:, 0] < sums.right_SB[:, VOTE]
-    return fitted_S, np.where(passed_S & ~loses_S, fitted_S, 0.0), t_S
+    likelihood_SB = sums.likelihood_SB - (grid - around) ** 2 / (2 * PRIOR**2)
+    likelihood_SB = np.where(e.tried, likelihood_SB, -np.inf)
+    fitted_S = grid[likelihood_SB.argmax(axis=1)]
+    t_S, contended_S = sums.all.t_S, sums.rivals.t_S
+    sign_S = np.sign(fitted_S)
+    allowed_SB = (grid * sign_S[:, None] > 0) & (np.abs(grid) <= np.abs(fitted_S)[:, None]) & np.array(e.tried)
+    right_SB = np.where(allowed_SB, sums.right_SB, -1.0)
+    most_S = right_SB.max(axis=1)
+    best_SB = np.where(right_SB >= most_S[:, None] - ROUNDING, likelihood_SB, -np.inf)
+    best_S = grid[best_SB.argmax(axis=1)]
+    passed_S = (t_S * sign_S >= gate) & (contended_S * sign_S >= TELLING) & enough
+    gains_S = most_S > sums.right_SB[:, VOTE] + ROUNDING
+    return Choices(np.where(passed_S & gains_S, best_S, 0.0), fitted_S, t_S, contended_S)
 
 
-def _more(e: _Evidence, statistic: float) -> int | None:
-    """Labelled prompts beyond these after which t is expected at GATE + POWER, at the present mean and deviation.
+def enough_of(prompts: int, mixed: int, chosen: bool) -> bool:
+    """So many labelled prompts, so many of them mixed, are enough for an exponent."""
+    least, least_mixed = (CHOSEN, CHOSEN_MIXED) if chosen else (LABELS, MIXED)
+    return prompts >= least and mixed >= least_mixed
 
-    At least as many as MINIMUM lacks: a t of few prompts is no test.
+
+def _small(groups: Groups, e: Evidence, weight: Mapping[str, Any]) -> bool:
+    """eps is at least half of the median u(y) in mixed prompts."""
+    if weight["eps_scale"] is not None:
+        return False
+    u_A = groups.sum_by_answer(groups.column("mean_entropy")) / np.maximum(groups.votes_A, 1)
+    own_A = np.maximum(u_A[e.mixed_P[groups.group_A]], weight["u_floor"])
+    return len(own_A) > 0 and bool(np.median(own_A) <= 2 * weight["eps"])
+
+
+def _more(e: Evidence, statistic: float, gate: float, chosen: bool) -> int | None:
+    """Labelled prompts beyond these after which t is expected at gate + POWER, at the present mean and deviation.
+
+    At least as many as are lacking.
     """
     prompts = int(e.usable_P.sum())
     if not isfinite(statistic) or statistic == 0:
         return None
-    return max(0, MINIMUM - e.mixed, ceil(_needed(prompts, abs(statistic))) - prompts)
+    labels, mixed = (CHOSEN, CHOSEN_MIXED) if chosen else (LABELS, MIXED)
+    return max(0, labels - prompts, mixed - e.mixed, ceil(_needed(prompts, abs(statistic), gate)) - prompts)
 
 
-def _needed(prompts: int, statistic: float) -> float:
-    """Labelled prompts at which t is expected at GATE + POWER, if it is `statistic` at `prompts` of them."""
-    return prompts * ((GATE + POWER) / statistic) ** 2
+def _needed(prompts: int, statistic: float, gate: float) -> float:
+    """Labelled prompts at which t is expected at gate + POWER, if it is `statistic` at `prompts` of them."""
+    return prompts * ((gate + POWER) / statistic) ** 2

@@ -1,4 +1,4 @@
-"""Spearman's rank correlation."""
+"""Ranks, and Spearman's rank correlation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..segments import Floats
+from ..segments import Bools, Floats, Ints
 
-__all__ = ["mean_ranks", "rank_correlation"]
+__all__ = ["group_ranks", "mean_ranks", "rank_correlation"]
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -24,3 +24,18 @@ def mean_ranks(values: Sequence[float]) -> Floats:
     _, place, count = np.unique(np.asarray(values, np.float64), return_inverse=True, return_counts=True)
     ranks: Floats = (np.cumsum(count) - (count - 1) / 2)[place]
     return ranks
+
+
+def group_ranks(values_N: Floats, group_N: Ints, among_N: Bools) -> Floats:
+    """The rank of each value in its group, among those that count: 1 for the least, ties by mean ranks; 0 elsewhere."""
+    place = np.flatnonzero(among_N & ~np.isnan(values_N))
+    place = place[np.lexsort((values_N[place], group_N[place]))]
+    value, group = values_N[place], group_N[place]
+    first = np.ones(len(place), bool)
+    first[1:] = (value[1:] != value[:-1]) | (group[1:] != group[:-1])
+    low = np.flatnonzero(first)
+    high = np.append(low[1:], len(place))
+    begin = np.searchsorted(group, group)
+    out = np.zeros(len(values_N))
+    out[place] = ((low + high + 1) / 2)[np.cumsum(first) - 1] - begin
+    return out

@@ -1,17 +1,33 @@
-"""`dare-reward calibrate FILE.jsonl` and `dare-reward preflight FILE.jsonl`: how should entropy weigh the votes?"""
+"""`dare-reward calibrate FILE.jsonl` and `dare-reward preflight FILE.jsonl`: what should weigh the votes?"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, NoReturn
 
-from dare_reward.analysis.calibrate import DARE, GRID, LEVEL, METHOD, MINIMUM, TRIED, VOTE, WORTH, Calibration
-from dare_reward.analysis.preflight import Preflight, preflight
-from dare_reward.commands.tables import PAPER, Screen, add_wide, counted, screen_of, short_answer, table, wrapped
+import numpy as np
+
+from dare_reward.analysis.bootstrap import Interval
+from dare_reward.analysis.calibrate import LEVEL, TELLING, Calibration
+from dare_reward.analysis.certainty import ENTROPY, GRID
+from dare_reward.analysis.kinds import LIKELY, Kinds
+from dare_reward.analysis.power import Power
+from dare_reward.analysis.preflight import Preflight, agreement, preflight
+from dare_reward.commands.tables import (
+    PAPER,
+    Screen,
+    add_wide,
+    counted,
+    number,
+    screen_of,
+    short_answer,
+    table,
+    wrapped,
+)
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
 from dare_reward.report.lines import is_run, run_lines
@@ -19,7 +35,8 @@ from dare_reward.runs.drift import Window, fits, last_window
 
 from .command import add_command, add_seed
 from .group_lines import add_file, add_param, missing_entropies, own_params, warn
-from .labelled import finite, interval, read_labelled, refuse_repeats
+from .labelled import Labelled, finite, interval, read_labelled, refuse_repeats
+from .sizes import by_rollouts, sentence
 
 __all__ = ["register", "register_preflight", "report"]
 
@@ -32,9 +49,10 @@ UNKNOWN = (
     "no group says of every rollout whether it is right. Add a `label` to each group, or `correct` to each rollout"
 )
 WEIGHT = ("eps", "eps_scale", "u_floor")
-NOTES = """Your labels decide one number, the exponent. During training no reward sees them. Label prompts of the kind
-that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the model has
-changed: of a run log with labels, the last steps that hold enough groups say whether the exponent in use still fits."""
+NOTES = """Your labels decide the line that you train with. During training no reward sees them. Label prompts of the
+kind that you will train on, and sample their rollouts from the model that you will train. Calibrate again when the
+model has changed: of a run log with labels, the last steps with enough groups say whether the exponent in use still
+fits."""
 EXITS = """0 for an exponent, 1 for the vote or undecided, 2 if nothing could be measured. With a run log: 0 if the
 exponent in use still fits, 1 if it does not or the labels cannot tell."""
 
@@ -63,6 +81,14 @@ def _register(subparsers: Any, name: str, show: Callable[[Preflight, Screen], st
     parser.add_argument("--json", action="store_true", help="Write one JSON object instead of tables.")
     add_seed(parser, "The seed of the bootstrap")
     parser.add_argument(
+        "--by", metavar="FIELD", help="A line for each kind of prompts: a field of each group, or a key of its `meta`."
+    )
+    parser.add_argument(
+        "--chosen",
+        action="store_true",
+        help="The labelled prompts were chosen by `dare-reward label --for calibrate`: 16 are enough.",
+    )
+    parser.add_argument(
         "--exponent", type=float, metavar="B", help="With a run log: the exponent in use (default: that of the log)."
     )
     add_wide(parser)
@@ -73,15 +99,26 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
     """`--help` says what the exit codes mean."""
     if not 0 < arguments.level < 1:
         raise RequestError("--level must be above 0 and below 1", code="level")
-    weight, reading = own_params(arguments.param, [s for s in find(METHOD).specs if s.name in WEIGHT])
+    weight, reading = own_params(arguments.param, [s for s in find(ENTROPY.method).specs if s.name in WEIGHT])
     if is_run(arguments.file):
         return _of_run(arguments, show, weight, reading)
     if arguments.exponent is not None:
         raise RequestError(f"--exponent applies only to a run log, and {arguments.file} is not one", code="parameter")
-    data = read_labelled(arguments.file, missing=missing_entropies(arguments), reading=reading)
+    data = read_labelled(
+        arguments.file, missing=missing_entropies(arguments), reading=reading, by=arguments.by, unlabelled=True
+    )
+    if np.isnan(data.correct_R).all():
+        _unlabelled(data, weight, arguments)
     refuse_repeats(data)
     found = preflight(
-        data.groups, data.correct_R, level=arguments.level, seed=arguments.seed, reading=reading, **weight
+        data.groups,
+        data.correct_R,
+        level=arguments.level,
+        seed=arguments.seed,
+        reading=reading,
+        chosen=arguments.chosen,
+        kind_P=data.kinds if arguments.by else None,
+        **weight,
     )
     if not found.calibration.prompts:
         why = (UNMEASURED, "missing_entropy") if found.calibration.left_out else (UNKNOWN, "label")
@@ -92,6 +129,14 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
         print(show(found, screen_of(arguments)))
     data.closing.say()
     return int(found.verdict != "use")
+
+
+def _unlabelled(data: Labelled, weight: Mapping[str, Any], arguments: argparse.Namespace) -> NoReturn:
+    """What can be said without labels, and that there are none."""
+    rows = agreement(data.groups, weight=weight, seed=arguments.seed)
+    if rows.prompts and not arguments.json:
+        print(by_rollouts(rows, screen_of(arguments)))
+    raise RequestError(f"{data.file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
 
 
 def _json(found: Preflight, **more: Any) -> str:
@@ -163,68 +208,109 @@ def _unknown(window: Window) -> str:
 
 
 def _verdict(found: Preflight, on: Screen) -> str:
-    c = found.calibration
-    rows = [
-        ["the vote", interval(asdict(c.accuracy[VOTE])), "-"],
-        ["exponent 1, the weight of dare", interval(asdict(c.accuracy[DARE])), interval(asdict(c.above_vote[DARE]))],
-    ]
-    if c.exponent not in {0, 1}:
-        at = GRID.index(c.exponent)
-        rows.append([f"exponent {c.exponent:g}", interval(asdict(c.accuracy[at])), interval(asdict(c.above_vote[at]))])
-    return "\n".join([_size(c), "", table(("label accuracy", "", "above the vote"), rows, on=on), "", *_end(found, on)])
+    """Everything that `dare-reward preflight` prints."""
+    return "\n".join([*_first(found, on), "", by_rollouts(found.rollouts, on), *_kinds(found, on), *_last(found)])
 
 
 def report(found: Preflight, on: Screen = PAPER) -> str:
     """Everything that `dare-reward calibrate` prints."""
     c = found.calibration
-    measures = [
-        ["exponent of greatest likelihood", f"{c.fitted:g}"],
-        ["its test at 0", "-" if isnan(c.statistic) else f"t = {c.statistic:.2f}"],
-        ["exponent to use", f"{c.exponent:g}" + (" (the vote)" if not c.exponent else "")],
-        ["expected flips of the label", interval(asdict(c.flips))],
-        ["expected gain in label accuracy", interval(asdict(c.gain))],
-        ["AUROC of entropy", interval(asdict(c.auroc))],
-        ["AUROC where the vote is right", _auroc(c, "auroc_right")],
-        ["AUROC where the vote is wrong", _auroc(c, "auroc_wrong")],
-        *([["more labels that would decide", _more(c)]] if found.verdict == "undecided" else []),
-    ]
     grid = [
         [f"{b:g}", interval(asdict(own)), interval(asdict(above)) if b else "-"]
         for b, own, above in zip(GRID, c.accuracy, c.above_vote, strict=True)
     ]
+    head = (f"exponent of {c.certainty}", "label accuracy", "above the vote")
     return "\n".join(
         [
-            _size(c),
+            *_first(found, on),
             "",
-            table(("measure", "value"), measures, on=on),
+            by_rollouts(found.rollouts, on),
             "",
-            table(("exponent", "label accuracy", "above the vote"), grid, on=on),
+            _measures(found.calibrations, on),
             "",
-            *_end(found, on),
+            table(head, grid, on=on),
+            *_kinds(found, on),
+            *_last(found),
         ]
     )
 
 
-def _more(c: Calibration) -> str:
-    """How many labels the verdict waits for, as far as one can say."""
-    if c.more is not None and c.prompts + c.more <= WORTH:
-        return f"some {c.more}, if t grows as it should"
-    return f"at least {MINIMUM - c.mixed}" if c.mixed < MINIMUM else f"up to {WORTH} in all"
-
-
-def _auroc(c: Calibration, name: str) -> str:
-    found = asdict(c)[name]
-    return f"{interval(found)}  ({counted(found['prompts'], 'prompt')})"
-
-
-def _size(c: Calibration) -> str:
-    left = f"; {c.left_out} left out: an entropy is missing" if c.left_out else ""
-    return f"{counted(c.prompts, 'labelled prompt')}, {c.mixed} with right and wrong answers{left}"
-
-
-def _end(found: Preflight, on: Screen) -> list[str]:
+def _first(found: Preflight, on: Screen) -> list[str]:
+    """The verdict, what to know of it, and what these labels could show."""
     c = found.calibration
-    what = f"use with exponent {c.exponent:g}" if found.verdict == "use" else found.verdict
-    few = f"{counted(c.prompts, 'labelled prompt')}; the rule was tried with {TRIED} or more"
-    notes = [f"warning: {text}" for text in ([few] if c.prompts < TRIED else []) + list(found.warnings)]
-    return [*(wrapped(line, on, indent="  ") for line in (f"verdict: {what} ({found.reason})", *notes)), "", c.params]
+    left = f"; {c.left_out} left out: {c.certainty} is missing" if c.left_out else ""
+    lines = [
+        f"verdict: {_what(found)} ({found.reason})",
+        *(f"warning: {text}" for text in found.warnings),
+        *sentence(found.rollouts),
+        f"{counted(c.prompts, 'labelled prompt')}, {c.mixed} with right and wrong answers{left}",
+        *_power(c, found.power),
+    ]
+    return [wrapped(line, on, indent="  ") for line in lines]
+
+
+def _what(found: Preflight) -> str:
+    c = found.calibration
+    if found.verdict == "use":
+        return f"use {c.certainty} with exponent {c.exponent:g}"
+    if found.verdict == "informative":
+        return f"{c.certainty} is informative, but changes no label: vote"
+    return found.verdict
+
+
+def _power(c: Calibration, power: Power) -> list[str]:
+    if not c.mixed or not (c.enough or power.more):
+        return []
+    if isnan(power.share):
+        return [f"on these prompts no exponent gives {c.certainty} an AUROC of {power.auroc:g}"]
+    own = (
+        f"with these {counted(c.prompts, 'label')}, {c.mixed} of them mixed, an AUROC of {power.auroc:g} would have "
+        f"been found in {100 * power.share:.0f}%"
+    )
+    if power.more:
+        return [f"{own}; with {power.more} chosen labels more (dare-reward label) in {100 * power.with_more:.0f}%"]
+    return [own]
+
+
+def _measures(calibrations: Sequence[Calibration], on: Screen) -> str:
+    """What each certainty is worth, a column each."""
+    rows: list[tuple[str, Callable[[Calibration], str]]] = [
+        ("AUROC", lambda c: interval(asdict(c.auroc))),
+        ("AUROC among equally long answers", lambda c: _share(c.equally_long, f"{100 * c.pairs:.0f}% of pairs")),
+        ("AUROC where the vote is right", lambda c: _share(c.auroc_right, counted(c.auroc_right.prompts, "prompt"))),
+        ("AUROC where the vote is wrong", lambda c: _share(c.auroc_wrong, counted(c.auroc_wrong.prompts, "prompt"))),
+        (f"t of all answers ({calibrations[0].gate:.3g} needed)", lambda c: number(c.statistic, 2)),
+        (f"t of those that could win ({TELLING:g} needed)", lambda c: number(c.contended, 2)),
+        ("likeliest exponent", lambda c: f"{c.fitted:g}"),
+        ("exponent to use", lambda c: f"{c.exponent:g}" + (" (the vote)" if not c.exponent else "")),
+        ("expected flips of the label", lambda c: interval(asdict(c.flips))),
+        ("expected gain in label accuracy", lambda c: interval(asdict(c.gain))),
+    ]
+    head = ("measure", *(c.certainty for c in calibrations))
+    return table(head, [[name, *(cell(c) for c in calibrations)] for name, cell in rows], on=on)
+
+
+def _share(found: Interval, note: str) -> str:
+    return "-" if isnan(found.estimate) else f"{interval(asdict(found))}  ({note})"
+
+
+def _kinds(found: Preflight, on: Screen) -> list[str]:
+    return [] if found.kinds is None else ["", *_by_kind(found.kinds, on)]
+
+
+def _by_kind(kinds: Kinds, on: Screen) -> list[str]:
+    reference = f"permuted kinds: {kinds.permuted[0]:.2f}, 95% below {kinds.permuted[1]:.2f}; p = {kinds.p:.3f}"
+    words = "kinds differ: send each its line" if kinds.differ else "no evidence that kinds differ: one line for all"
+    rows = [
+        [short_answer(k.name), str(k.prompts), str(k.mixed), number(k.statistic, 2), f"{k.exponent:g}", k.params]
+        for k in kinds.kinds
+    ]
+    return [
+        wrapped(f"{words} (Q = {kinds.q:.2f}; {reference}; {LIKELY:g} needed)", on, indent="  "),
+        table(("kind", "labels", "mixed", "t", "exponent", "params"), rows, on=on),
+    ]
+
+
+def _last(found: Preflight) -> list[str]:
+    """The line, last, so that `tail -1` reads it."""
+    return ["", found.calibration.params]

@@ -33,6 +33,7 @@ class Labelled:
     """Groups with their truth; `bad` places could not be read.
 
     names    what tells the prompt of each group from the others, and the place where the group stands
+    kinds    the value of a field of each group, where one was named
     """
 
     file: str
@@ -42,6 +43,7 @@ class Labelled:
     names: tuple[tuple[str, str], ...]
     bad: int
     closing: Closing
+    kinds: tuple[str, ...] = ()
 
 
 def read_labelled(
@@ -50,11 +52,15 @@ def read_labelled(
     missing: EntropyEstimate | None = None,
     reading: Mapping[str, Any] = MappingProxyType({}),
     only: Collection[str] | None = None,
+    by: str | None = None,
+    unlabelled: bool = False,
 ) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
 
-    reading   values of `ANSWER_SPECS`: how answers are read and compared
-    only      the ids of the groups to read (default: all)
+    reading      values of `ANSWER_SPECS`: how answers are read and compared
+    only         the ids of the groups to read (default: all)
+    by           a field of each group, or a key of its `meta`, that tells kinds of prompts apart
+    unlabelled   a file without any label is read too
     """
     reader = Reader(file, missing=missing)
     groups: list[Mapping[str, Any]] = []
@@ -76,13 +82,28 @@ def read_labelled(
         raise RequestError(f"{file}: no groups", code="empty")
     prepared = _prepared(groups, reading)
     correct_R = correctness(prepared)
-    if np.isnan(correct_R).all():
+    if np.isnan(correct_R).all() and not unlabelled:
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
     _check_labels(file, [place for _, place in names], prepared, correct_R)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         closing.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
-    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing)
+    kinds = () if by is None else _kinds(file, groups, by)
+    return Labelled(file, prepared.groups, correct_R, prompts, tuple(names), len(faults), closing, kinds)
+
+
+def _kinds(file: str, groups: Sequence[Mapping[str, Any]], by: str) -> tuple[str, ...]:
+    """The value of a field in each group; RequestError if none has it."""
+    found = [group.get(by, (group.get("meta") or {}).get(by)) for group in groups]
+    if all(value is None for value in found):
+        known = sorted(
+            {str(k) for group in groups for k in (*group, *(group.get("meta") or {}))} - {"rollouts", "meta"}
+        )
+        raise RequestError(
+            f"{file}: no group has the field {by[:64]!r}, nor its `meta`. There are: {', '.join(known)[:200]}",
+            code="unknown_field",
+        )
+    return tuple("-" if value is None else str(value) for value in found)
 
 
 def _check_labels(file: str, places: Sequence[str], prepared: Prepared, correct_R: Floats) -> None:
@@ -157,7 +178,7 @@ def finite(value: Any) -> Any:
     """NaN as null, at any depth."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [finite(v) for v in value]
     return None if isinstance(value, float) and not np.isfinite(value) else value
 

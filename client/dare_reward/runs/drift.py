@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..analysis.calibrate import GRID, METHOD, MINIMUM, TRIED
+from ..analysis.calibrate import LABELS
+from ..analysis.certainty import ENTROPY, GRID
 from ..analysis.preflight import Preflight, preflight
 from ..errors import RequestError
 from ..methods import config_id, settle
@@ -74,7 +75,7 @@ def last_window(
             else:
                 steps.append([line])
             held, count = held + 1, count + 1
-            while held - len(steps[0]) >= TRIED:
+            while held - len(steps[0]) >= LABELS:
                 held -= len(steps.popleft())
     if not steps:
         return None
@@ -103,7 +104,7 @@ def exponent_of(line: JSON, **params: Any) -> float | None:
         except RequestError:  # a method without an exponent
             return None
         if config_id(chosen.name, values) == line.get("config_id"):
-            fitted = settle(METHOD, {"exponent": b, **params})[1]
+            fitted = settle(ENTROPY.method, {"exponent": b, **params})[1]
             return b if all(values[name] == fitted[name] for name in WEIGHT) else None
     return None
 
@@ -121,7 +122,7 @@ def _fits(exponent: float, window: Window) -> tuple[bool | None, str]:
     c = window.found.calibration
     if c.exponent and c.exponent * exponent <= 0:
         return False, f"the labels choose {c.exponent:g} ({window.found.reason})"
-    if window.found.verdict == "undecided" and c.mixed < MINIMUM:
+    if window.found.verdict == "undecided" and not c.enough:
         return None, window.found.reason
     if exponent in GRID and (above := c.above_vote[GRID.index(exponent)]).high < 0:
         low, high = (f"{100 * x:+.1f}" for x in (above.low, above.high))

@@ -1,8 +1,8 @@
-"""`dare_reward.analysis.calibrate`: the fit, its gate and its veto by hand, and both commands as a user runs them."""
+"""`dare_reward.analysis.calibrate`: the rule by hand, and both commands as a user runs them."""
 
 import json
 import math
-import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -11,7 +11,19 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.analysis.calibrate import GATE, GRID, MINIMUM, PRIOR, SMALLEST, VOTE, calibrate, fit_exponent
+from dare_reward.analysis.bootstrap import Interval
+from dare_reward.analysis.calibrate import (
+    GATE,
+    GRID,
+    LABELS,
+    MIXED,
+    PRIOR,
+    SMALLEST,
+    TELLING,
+    VOTE,
+    calibrate,
+    fit_exponent,
+)
 from dare_reward.analysis.preflight import decide, preflight, warnings
 from dare_reward.cli import main
 from dare_reward.groups import Groups
@@ -71,19 +83,55 @@ def likelihood(group, b, **options):
     return math.log(max(w["7"] / math.fsum(w.values()), SMALLEST))
 
 
-def by_hand(groups, **options):
-    mixed = [g for g in groups if "7" in weights(g, 0) and len(weights(g, 0)) > 1]
-    fit = max(GRID, key=lambda b: math.fsum(likelihood(g, b, **options) for g in mixed) - b**2 / (2 * PRIOR**2))
-    scores = [likelihood(g, 0.5, **options) - likelihood(g, -0.5, **options) for g in mixed]
+def t_of(scores):
     mean = math.fsum(scores) / len(scores)
     deviation = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (len(scores) - 1))
-    t = mean / (deviation / math.sqrt(len(scores)))
+    return mean / (deviation / math.sqrt(len(scores)))
+
+
+def contenders(group):
+    """The group without the rollouts of answers with less than half of the leader's votes."""
+    votes = Counter(r["answer"] for r in group["rollouts"])
+    left = {y for y, n in votes.items() if 2 * n >= max(votes.values())}
+    return {**group, "rollouts": [r for r in group["rollouts"] if r["answer"] in left]}
+
+
+def is_mixed(group):
+    return "7" in weights(group, 0) and len(weights(group, 0)) > 1
+
+
+def by_hand(groups, *, enough=True, **options):
+    def score(g):
+        return likelihood(g, 0.5, **options) - likelihood(g, -0.5, **options)
+
+    def penalised(b):
+        return math.fsum(likelihood(g, b, **options) for g in groups if is_mixed(g)) - b**2 / (2 * PRIOR**2)
 
     def labels(b):
         return sum(max(w, key=w.get) == "7" for w in (weights(g, b, **options) for g in groups))
 
-    passed = abs(t) >= GATE and t * fit > 0 and len(mixed) >= MINIMUM
-    return fit, (fit if passed and labels(fit) >= labels(0) else 0.0), t
+    fit = max(GRID, key=penalised)
+    t = t_of([score(g) for g in groups if is_mixed(g)])
+    rivals = [g for g in map(contenders, groups) if is_mixed(g)]
+    sign = math.copysign(1, fit)
+    allowed = [b for b in GRID if b * sign > 0 and abs(b) <= abs(fit)]
+    best = max(allowed, key=lambda b: (labels(b), penalised(b)), default=0.0)
+    gate = (
+        enough and t * sign >= GATE and t_of([score_of_rivals(g, groups, **options) for g in rivals]) * sign >= TELLING
+    )
+    return fit, (best if gate and allowed and labels(best) > labels(0) else 0.0), t
+
+
+def score_of_rivals(rival, groups, **options):
+    """With the eps of the whole group, which may depend on all its answers."""
+    whole = next(g for g in groups if contenders(g) == rival)
+    left = weights(rival, 0)
+
+    def one(b):
+        w = {y: x for y, x in weights(whole, b, **options).items() if y in left}
+        return math.log(w["7"] / math.fsum(w.values()))
+
+    return one(0.5) - one(-0.5)
 
 
 @pytest.mark.parametrize("options", [{}, {"eps": 0.5}, {"u_floor": 0.53}, {"eps_scale": 0.3, "u_floor": 0.53}], ids=str)
@@ -91,7 +139,7 @@ def by_hand(groups, **options):
 def test_the_fit_against_a_second_implementation(seed, options):
     rng = np.random.default_rng(seed)
     groups = labelled(
-        24, seed=seed, gap=float(rng.choice([-0.1, -0.02, 0, 0.01, 0.03, 0.1])), right=rng.uniform(0.2, 0.6)
+        36, seed=seed, gap=float(rng.choice([-0.1, -0.02, 0, 0.01, 0.03, 0.1])), right=rng.uniform(0.2, 0.6)
     )
     found = calibrate(*arrays(groups), **options)
     fit, chosen, t = by_hand(groups, **options)
@@ -102,7 +150,7 @@ def test_the_fit_against_a_second_implementation(seed, options):
 
 def test_the_expected_gain_is_that_of_prompts_left_out_of_the_fit():
     """Each prompt by the exponent that the others choose: an implementation that fits again for every prompt."""
-    groups = labelled(20, seed=5, gap=0.02, right=0.35)
+    groups = labelled(34, seed=5, gap=0.02, right=0.35)
     flips, gain = [], []
     for i, group in enumerate(groups):
         _, b, _ = by_hand(groups[:i] + groups[i + 1 :])
@@ -147,49 +195,60 @@ def test_auroc_is_split_by_the_vote():
     assert total == pytest.approx(found.mixed * found.auroc.estimate)
 
 
-def test_the_veto():
-    """Entropy tells a little everywhere, and the exponent overturns four right votes: it passes its test and loses."""
-    plain = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.2)] * 6 + [("8", 0.3)] * 2]}
-    turned = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.30)] * 5 + [("8", 0.1)] * 4]}
-    groups = [plain] * 40 + [turned] * 2
+def test_an_exponent_that_loses_labels_gives_way_to_a_weaker_one():
+    """The likeliest exponent overturns right votes; a weaker one of its sign names more right labels than the vote."""
+    sure = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("8", 0.30)] * 5 + [("7", 0.2)] * 4]}
+    turned = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.30)] * 6 + [("8", 0.20)] * 4]}
+    plain = {"rollouts": [{"answer": a, "mean_entropy": e} for a, e in [("7", 0.2)] * 6 + [("8", 0.5)] * 5]}
+    found = calibrate(*arrays([plain] * 40 + [sure] * 3 + [turned] * 4))
+    accuracy = dict(zip(GRID, (x.estimate for x in found.accuracy), strict=True))
+    assert found.fitted > found.exponent > 0
+    assert accuracy[found.fitted] < accuracy[0] < accuracy[found.exponent]
+
+
+def test_what_cannot_win_decides_nothing():
+    """Entropy tells rare answers from the leader in every prompt, and no label hangs on it."""
+    rng = np.random.default_rng(0)
+    rows = [("7", 0.2)] * 8 + [("9", 0.9)] * 2
+    groups = [
+        {"rollouts": [{"answer": a, "mean_entropy": e * rng.uniform(0.8, 1.2)} for a, e in rows]} for _ in range(40)
+    ]
     found = calibrate(*arrays(groups))
-    assert found.statistic >= GATE
-    assert found.fitted > 0
-    assert found.vetoed
-    assert found.exponent == 0
-    assert decide(found)[0] == "vote"
-    assert "fewer right labels" in decide(found)[1]
-    assert calibrate(*arrays([plain, *labelled(39, gap=0.3)])).exponent > 0
+    assert found.statistic > GATE
+    assert (found.exponent, found.contests) == (0.0, 0)
+    assert decide(found)[0] == "informative"
+    assert preflight(*arrays(groups)).verdict == "informative"
 
 
 def test_a_fit_against_the_sign_of_its_test_is_the_vote():
     """Two right answers, one sure and one unsure: near 0 entropy tells for the sure one, far out for the unsure one."""
     rows, rng = [("7", 0.05)] * 5 + [("7.0", 1.1)] * 2 + [("8", 0.4)] * 5 + [("9", 0.06)] * 3, np.random.default_rng(0)
     groups = [
-        {"rollouts": [{"answer": a, "mean_entropy": e * rng.uniform(0.8, 1.2)} for a, e in rows]} for _ in range(12)
+        {"rollouts": [{"answer": a, "mean_entropy": e * rng.uniform(0.8, 1.2)} for a, e in rows]} for _ in range(36)
     ]
     correct_R = np.array([float(a.startswith("7")) for _ in groups for a, _ in rows])
     found = calibrate(arrays(groups)[0], correct_R)
-    assert found.mixed >= MINIMUM
+    assert found.mixed >= MIXED
     assert found.statistic >= GATE
     assert found.fitted < 0
-    assert found.above_vote[GRID.index(found.fitted)].estimate >= 0, "no veto would hold it back"
-    assert (found.exponent, found.vetoed) == (0, False)
+    assert found.exponent == 0
     assert fit_exponent(arrays(groups)[0], correct_R) == 0
 
 
 def test_groups_without_truth_or_entropy_are_left_out():
-    groups, correct_R = arrays(labelled(30, gap=0.2, right=0.3))
+    groups, correct_R = arrays(labelled(40, gap=0.2, right=0.3))
     alone = calibrate(groups, correct_R)
-    more = labelled(34, gap=0.2, right=0.3)
-    bigger, truth_R = arrays(more[:30] + labelled(6, seed=9, gap=-0.3))
-    truth_R[30 * 16 : 33 * 16] = np.nan
+    bigger, truth_R = arrays(labelled(40, gap=0.2, right=0.3) + labelled(6, seed=9, gap=-0.3))
+    truth_R[40 * 16 : 43 * 16] = np.nan
     entropy_R = bigger.column("mean_entropy").copy()
-    entropy_R[33 * 16 :: 16] = np.nan
+    entropy_R[43 * 16 :: 16] = np.nan
     found = calibrate(bigger.with_column("mean_entropy", entropy_R), truth_R)
     assert found.statistic == pytest.approx(alone.statistic)
     assert found.left_out == 3
-    assert replace(found, statistic=alone.statistic, left_out=0) == alone
+    same = replace(found, statistic=alone.statistic, contended=alone.contended, left_out=0)
+    assert repr(same) == repr(alone)
+    assert found.contended == pytest.approx(alone.contended)
+    assert alone.exponent > 0
 
 
 def test_nothing_measurable():
@@ -201,20 +260,27 @@ def test_nothing_measurable():
 
 def test_the_verdicts():
     base = calibrate(*arrays(labelled(60, gap=0.0, right=0.4, seed=3)))
-    flat = replace(base, exponent=0.0, vetoed=False, prompts=100, mixed=90)
+    flat = replace(base, exponent=0.0, prompts=100, mixed=90, enough=True)
     assert decide(replace(flat, statistic=0.1))[0] == "vote"
     assert decide(replace(flat, statistic=2.6, more=20)) == (
         "undecided",
         f"t = 2.6 is below {GATE:g}; some 20 more labelled prompts would decide",
     )
-    assert decide(replace(flat, prompts=16, mixed=12, statistic=0.1, more=5000))[0] == "undecided"
-    assert decide(replace(flat, mixed=7))[1] == "7 prompts have right and wrong answers; at least 8 are needed"
-    assert decide(replace(flat, mixed=1))[1].startswith("1 prompt has ")
+    assert decide(replace(flat, prompts=34, mixed=22, statistic=1.0, more=5000))[0] == "undecided"
+    few = replace(flat, prompts=16, mixed=12, statistic=5.0, enough=False)
+    assert decide(few)[0] == "undecided"
+    assert "12 have right and wrong answers; 32 and 16 are needed" in decide(few)[1]
+    assert "16 and 8 are needed" in decide(replace(few, chosen=True))[1]
     assert decide(replace(flat, mixed=0, telling=0, statistic=math.nan)) == (
         "undecided",
         "every prompt is all right or all wrong: entropy cannot make a label right or wrong here",
     )
     assert "contradict" in decide(replace(flat, statistic=3.5, fitted=-1.0))[1]
+    idle = replace(flat, statistic=3.5, fitted=1.0, contended=0.4, contests=9)
+    assert decide(idle)[0] == "informative"
+    assert "differ in 9 prompts (t = 0.4, 1.64 needed)" in decide(idle)[1]
+    assert decide(replace(idle, contended=2.0))[0] == "informative"
+    assert "no exponent names more right labels" in decide(replace(idle, contended=2.0))[1]
     assert decide(replace(flat, exponent=-2.0, statistic=-4.0))[0] == "use"
     assert "the unsure answer" in decide(replace(flat, exponent=-2.0, statistic=-4.0))[1]
 
@@ -229,13 +295,11 @@ def test_the_warning_is_of_the_fixed_weight():
 
 
 def test_an_exponent_without_an_expected_gain_is_used_and_warned_of():
-    found = calibrate(*arrays(labelled(40, gap=0.3, right=0.8)))
-    assert found.exponent > 0
-    assert found.gain.estimate == 0
+    found = replace(calibrate(*arrays(labelled(40, gap=0.3, right=0.3))), gain=Interval(0.0, -0.1, 0.1, 40))
     assert "no gain is expected" in warnings(found)[0]
     verdict, reason = decide(found)
     assert verdict == "use"
-    assert "expect +0.0 points of label accuracy on prompts without a label, +0.0 to +0.0" in reason
+    assert "expect +0.0 points of label accuracy on prompts without a label, -10.0 to +10.0" in reason
 
 
 def test_the_interval_of_the_expected_gain_is_in_the_reason():
@@ -287,15 +351,14 @@ def test_a_test_that_passes_without_an_exponent_is_no_contradiction(scale, hint)
 def test_more_labels_are_at_least_those_of_the_minimum():
     groups = labelled(2, gap=0.2)
     found = calibrate(*arrays(groups))
-    assert math.ceil(2 * ((GATE + 0.84) / found.statistic) ** 2) - 2 < MINIMUM - 2
-    assert found.more == MINIMUM - 2
+    assert math.ceil(2 * ((GATE + 0.84) / found.statistic) ** 2) - 2 < LABELS - 2
+    assert found.more == LABELS - 2
 
 
 def test_more_labels_sharpen_the_estimate_of_how_many_are_needed():
-    found = calibrate(*arrays(labelled(12, gap=0.01, right=0.4, seed=1)))
-    assert found.more is not None
-    expected = math.ceil(12 * ((GATE + 0.84) / found.statistic) ** 2) - 12
-    assert found.more == max(0, expected)
+    found = calibrate(*arrays(labelled(33, gap=0.004, right=0.4, seed=1)))
+    assert 1 < abs(found.statistic) < GATE
+    assert found.more == math.ceil(33 * ((GATE + 0.84) / found.statistic) ** 2) - 33 > 0
 
 
 # the commands
@@ -315,32 +378,25 @@ def test_both_commands(tmp_path, capsys, gap, right, word, code):
         out = capsys.readouterr().out
         assert out.splitlines()[-1] == c["params"] == f"method=calibrated_vote&exponent={c['exponent']:g}"
         assert "nan" not in out
-        assert (f"verdict: use with exponent {c['exponent']:g} (" in out) == (word == "use")
+        assert (f"verdict: use entropy with exponent {c['exponent']:g} (" in out) == (word == "use")
     assert main(["calibrate", path]) == code
     out = capsys.readouterr().out
     for words in ("t = ", "expected flips", "expected gain", "where the vote is wrong"):
         assert words in out
-    assert ("more labels" in out) == (found["verdict"] == "undecided")
+    assert ("found in" in out) == (found["power"]["share"] is not None)
 
 
 @pytest.mark.parametrize("command", ["calibrate", "preflight"])
 def test_what_cannot_be_tested_has_no_t(tmp_path, capsys, command):
     assert main([command, file_of(tmp_path, labelled(1, gap=0.2))]) == 1
     out = capsys.readouterr().out
-    assert out.startswith("1 labelled prompt, 1 with right and wrong answers\n")
+    assert "\n1 labelled prompt, 1 with right and wrong answers\n" in out
     assert "nan" not in out
     assert "(1 prompts)" not in out
     assert main([command, file_of(tmp_path, labelled(10, right=1.0))]) == 1
     out = capsys.readouterr().out
     assert "nan" not in out
     assert "verdict: undecided (every prompt is all right or all wrong" in out
-
-
-def test_the_number_of_labels_agrees_with_the_verdict(tmp_path, capsys):
-    assert main(["calibrate", EXAMPLE]) == 1
-    assert "up to 200 in all" in capsys.readouterr().out
-    assert main(["calibrate", file_of(tmp_path, labelled(10, right=1.0))]) == 1
-    assert re.search("more labels that would decide +at least 8\n", capsys.readouterr().out)
 
 
 def test_what_is_lacking_is_named(tmp_path, capsys):
@@ -355,20 +411,20 @@ def test_what_is_lacking_is_named(tmp_path, capsys):
 
 def test_labelled_groups_without_an_entropy_are_counted(tmp_path, capsys):
     groups = labelled(40, gap=0.3, right=0.3)
-    for group in groups[:20]:
+    for group in groups[:6]:
         group["rollouts"][3]["mean_entropy"] = None
     assert main(["calibrate", file_of(tmp_path, groups)]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("20 labelled prompts, 20 with right and wrong answers; 20 left out: an entropy is missing\n")
+    assert "\n34 labelled prompts, 34 with right and wrong answers; 6 left out: entropy is missing\n" in out
 
 
 def test_an_empty_label_is_none(tmp_path, capsys):
-    groups = labelled(40, gap=0.3, right=0.3)
+    groups = labelled(44, gap=0.3, right=0.3)
     for group in groups[:10]:
         group["label"] = " "
     assert main(["calibrate", file_of(tmp_path, groups)]) == 0
     found = capsys.readouterr()
-    assert found.out.startswith("30 labelled prompts, ")
+    assert "\n34 labelled prompts, " in found.out
     assert "read 10 empty labels as no label" in found.err
     assert main(["calibrate", file_of(tmp_path, [{**g, "label": ""} for g in groups])]) == 2
     assert "no group has a label" in capsys.readouterr().err
@@ -382,37 +438,37 @@ def test_an_empty_label_is_none(tmp_path, capsys):
 def test_groups_of_one_prompt_are_refused(tmp_path, capsys, names):
     """One prompt twenty times is one piece of evidence, and had a t of millions."""
     (copy,) = labelled(1, gap=0.3)
-    others = labelled(10, seed=1, gap=0.3)
+    others = labelled(39, seed=1, gap=0.3)
     groups = [*others, *([copy] * 3 if not names else [{**g, **names} for g in labelled(3, gap=0.3)])]
     for command in ("calibrate", "preflight"):
         assert main([command, file_of(tmp_path, groups)]) == 2
         err = capsys.readouterr().err
-        assert "2 of 13 groups have the prompt of an earlier one (line 12 that of line 11)" in err
-    assert main(["calibrate", file_of(tmp_path, groups[:11])]) == 0
+        assert "2 of 42 groups have the prompt of an earlier one (line 41 that of line 40)" in err
+    assert main(["calibrate", file_of(tmp_path, groups[:40])]) == 0
 
 
 def test_ids_that_begin_anew_are_other_prompts(tmp_path, capsys):
     """Each step of a training counts from 0; another label under the same id is another prompt."""
     groups = [{**g, "group_id": "0", "label": str(i)} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, groups)]) == 1
-    assert capsys.readouterr().out.startswith("10 labelled prompts, ")
+    assert "\n10 labelled prompts, " in capsys.readouterr().out
     stepped = [{**g, "group_id": str(i % 2), "step": i // 2} for i, g in enumerate(labelled(10))]
-    assert main(["calibrate", file_of(tmp_path, stepped)]) == 0, "their labels are all the same"
-    assert capsys.readouterr().out.startswith("10 labelled prompts, ")
+    assert main(["calibrate", file_of(tmp_path, stepped)]) == 1, "their labels are all the same"
+    assert "\n10 labelled prompts, " in capsys.readouterr().out
     one_stem = [{**g, "prompt": "Which is right?", "label": str(i)} for i, g in enumerate(labelled(10))]
     assert main(["calibrate", file_of(tmp_path, one_stem)]) == 1
-    assert capsys.readouterr().out.startswith("10 labelled prompts, ")
+    assert "\n10 labelled prompts, " in capsys.readouterr().out
 
 
 def test_preflight_shows_the_label_accuracy_of_dares_weight(capsys):
     assert main(["preflight", EXAMPLE]) == 1
     out = capsys.readouterr().out
-    assert "exponent 1, the weight of dare" in out
+    assert "the weight of dare" in out
     assert "warning: within-prompt AUROC 0.54 is below 0.60" in out
 
 
 def test_other_weights_are_fitted_and_written(tmp_path, capsys):
-    path = file_of(tmp_path, labelled(30, gap=0.3, right=0.3))
+    path = file_of(tmp_path, labelled(40, gap=0.3, right=0.3))
     assert main(["calibrate", path, "-p", "eps_scale=0.5", "-p", "u_floor=0.01"]) == 0
     line = capsys.readouterr().out.splitlines()[-1]
     method, params = read_line(line)
@@ -433,7 +489,7 @@ def test_a_file_without_entropies_measures_nothing(tmp_path, capsys):
 
 def test_labels_end_in_the_file():
     """The reward with the fitted parameters is the same whatever the labels of the request are."""
-    groups = labelled(20, gap=0.3, right=0.3)
+    groups = labelled(40, gap=0.3, right=0.3)
     method, params = read_line(calibrate(*arrays(groups)).params)
     fresh = labelled(20, seed=7, gap=0.3, right=0.3)
     rng = np.random.default_rng(0)
@@ -444,11 +500,12 @@ def test_labels_end_in_the_file():
 
 
 @pytest.mark.parametrize("command", ["calibrate", "preflight"])
-@pytest.mark.parametrize("count", [31, 32])
-def test_few_labelled_prompts_are_warned_of(tmp_path, capsys, command, count):
-    main([command, file_of(tmp_path, labelled_groups(count, size=4))])
-    warned = f"warning: {count} labelled prompts; the rule was tried with 32 or more" in capsys.readouterr().out
-    assert warned == (count < 32)
+@pytest.mark.parametrize(
+    ("count", "more", "code"), [(31, [], 1), (32, [], 0), (16, ["--chosen"], 0), (15, ["--chosen"], 1)]
+)
+def test_few_labels_lead_to_no_exponent(tmp_path, command, count, more, code):
+    path = file_of(tmp_path, labelled(count, gap=0.3, right=0.3))
+    assert main([command, path, *more]) == code
 
 
 @pytest.mark.parametrize(

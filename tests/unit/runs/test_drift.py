@@ -81,7 +81,7 @@ def test_a_prompt_counts_once_by_its_last_group(tmp_path):
     lines = list(read_run(log_of(tmp_path / "log", drifting(0.3, -0.3, prompts=20), exponent=4)))
     window = last_window(lines)
     assert (window.steps, window.repeated, window.found.calibration.prompts) == ((0, 1), 20, 20)
-    assert window.found.calibration.exponent < 0
+    assert window.found.calibration.statistic < 0
     rng = np.random.default_rng(0)
     steps = [[{**group(rng, str(k), gap=0.3), "label": f"{i}{k}"} for k in range(8)] for i in range(4)]
     assert last_window(read_run(log_of(tmp_path / "ids", steps, exponent=4))).found.calibration.prompts == 32

@@ -1,0 +1,102 @@
+"""What a file says of how sure its policy was: the certainties that can weigh votes, each as one number an answer.
+
+A certainty c(y) weighs answer y of n(y) votes by n(y) exp(b c(y)): the exponent b is 0 for the vote and 1 for the
+method's own weight. c is read off that method, as ln(p^(y) / n(y)) at exponent 1, so that nothing is defined twice:
+
+    entropy, of the trace or of the answer   c = -ln(u(y) + eps), Eq. 10 of arXiv:2601.21804, by `calibrated_vote`
+    log-probabilities                        c = ln(sum over y's distinct paths of exp(mean log p) / n),
+                                             by `rpc` without pruning (arXiv:2502.00511)
+    probability of the path                  the same of exp(sum log p), by
+                                             `perplexity_consistency`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from ..estimators.rpc import path_logprobs
+from ..groups import Groups
+from ..methods import find, write_line
+from ..segments import Bools, Floats
+
+__all__ = ["ENTROPY", "GRID", "KNOWN", "VOTE", "Certainty", "available"]
+
+GRID: Final = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+VOTE: Final = GRID.index(0.0)
+ONE: Final = (0.0, 1.0)
+LEAST = 1e-300
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Certainty:
+    """A certainty and the method that weighs by it.
+
+    name        in tables
+    needs       columns
+    of_R        how unsure each rollout is, for AUROCs
+    exponents   those of GRID that the method has
+    """
+
+    name: str
+    method: str
+    needs: tuple[str, ...]
+    of_R: Callable[[Groups], Floats]
+    params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    exponents: tuple[float, ...] = GRID
+
+    @property
+    def weighs(self) -> bool:
+        """The method has an exponent, and the parameters of the weight."""
+        return self.exponents == GRID
+
+    def line(self, exponent: float, more: Mapping[str, Any] = NOTHING) -> str:
+        """Method and parameters as `dare_reward.methods.read_line` reads them; `more` is appended."""
+        own = {"exponent": exponent, **self.params} if self.weighs else dict(self.params)
+        return write_line(self.method, {**own, **more})
+
+    def values(self, groups: Groups, weight: Mapping[str, Any] = NOTHING) -> tuple[Floats, Bools]:
+        """c of each answer, and the groups that lack what it needs. `weight`: parameters of the weight, such as eps."""
+        own = {**self.params, **({"exponent": 1.0, **weight} if self.weighs else {})}
+        found = find(self.method)(groups, **own)
+        lacking_P = np.zeros(len(groups.sizes_P), bool)
+        lacking_P[list(found.errors)] = True
+        share_A = np.where(lacking_P[groups.group_A], groups.votes_A, found.support_A["p_hat"])
+        return np.log(np.maximum(share_A / np.maximum(groups.votes_A, 1), LEAST)), lacking_P
+
+
+def _column(name: str) -> Callable[[Groups], Floats]:
+    return lambda groups: groups.column(name)
+
+
+def _surprisal(probability: str) -> Callable[[Groups], Floats]:
+    return lambda groups: -path_logprobs(groups, probability)
+
+
+PATH: Final = ("sum_logprob", "num_tokens", "path")
+ENTROPY: Final = Certainty("entropy", "calibrated_vote", ("mean_entropy",), _column("mean_entropy"))
+KNOWN: Final = (
+    ENTROPY,
+    Certainty("log-probabilities", "rpc", PATH, _surprisal("mean"), {"prune": False}, ONE),
+    Certainty("probability of the path", "perplexity_consistency", PATH, _surprisal("sum"), exponents=ONE),
+)
+
+
+def available(
+    groups: Groups, weight: Mapping[str, Any] = NOTHING, *, known: Sequence[Certainty] = KNOWN
+) -> list[Certainty]:
+    """The certainties that some group has the inputs of, entropy first; one that equals an earlier one is left out."""
+    found: list[tuple[Certainty, Floats]] = []
+    for one in known:
+        if not all(groups.has(name).any() for name in one.needs):
+            continue
+        values_A, lacking_P = one.values(groups, weight)
+        same = any(np.allclose(values_A, other, rtol=1e-9, atol=1e-9) for _, other in found)
+        if not same and not lacking_P.all():
+            found.append((one, values_A))
+    return [one for one, _ in found] or [ENTROPY]

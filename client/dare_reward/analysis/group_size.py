@@ -1,0 +1,139 @@
+"""How many rollouts a right label takes: methods side by side on subsamples of the same rollouts.
+
+The rollouts of each prompt are dealt at random into as many groups of 4, 8, 16, ... as they fill, up to what nine of
+ten prompts have; every group is labelled anew. A figure is a mean over a prompt's groups, then over prompts, which are
+the same in each column. Intervals are bootstraps over prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..groups import Groups, Ragged
+from ..segments import Bools, Floats, Ints, offsets
+from .bootstrap import Interval, mean_interval
+from .labels import right_answers
+
+__all__ = ["BySize", "Labeller", "SizeRow", "by_size", "dealt", "sizes_of"]
+
+Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most one a group
+SMALLEST = 4
+TENTH = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRow:
+    """share: right labels (or labels that agree) by size; above: the same minus the first row, paired by prompt."""
+
+    name: str
+    share: tuple[float, ...]
+    above: tuple[Interval, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BySize:
+    """truth: shares are of right labels; else of labels that agree with the row's own label of all rollouts."""
+
+    sizes: tuple[int, ...]
+    prompts: int
+    truth: bool
+    rows: tuple[SizeRow, ...]
+
+    def reaches(self, row: SizeRow, share: float) -> int | None:
+        """The least size at which the row has that share; None if it has it at none."""
+        return next((m for m, own in zip(self.sizes, row.share, strict=True) if own >= share), None)
+
+
+def sizes_of(groups: Groups, usable_P: Bools) -> tuple[int, ...]:
+    """4, 8, 16, ... and the size that nine of ten of these prompts have; empty without prompts."""
+    if not usable_P.any():
+        return ()
+    largest = int(np.quantile(groups.sizes_P[usable_P], TENTH, method="lower"))
+    doubled = [SMALLEST << k for k in range(32) if SMALLEST << k < largest]
+    return (*doubled, largest) if largest else ()
+
+
+def by_size(
+    groups: Groups,
+    correct_R: Floats | None,
+    labellers: Mapping[str, Labeller],
+    *,
+    usable_P: Bools | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+) -> BySize:
+    """The share of right labels of each labeller by group size, of the prompts `usable_P` (default: all).
+
+    correct_R   1 right, 0 wrong; None: no truth, and labels are compared with the labeller's own of all rollouts
+    """
+    usable_P = np.ones(len(groups.sizes_P), bool) if usable_P is None else usable_P
+    sizes = sizes_of(groups, usable_P)
+    prompts_P = usable_P & (groups.sizes_P >= (sizes[-1] if sizes else 1))
+    found: dict[str, list[Floats]] = {name: [] for name in labellers}
+    whole = {name: label(groups) for name, label in labellers.items()} if correct_R is None else {}
+    right_A = None if correct_R is None else right_answers(groups, correct_R) > 0.5
+    rng = np.random.default_rng(seed)
+    for size in sizes:
+        part, prompt_G, old_A = dealt(groups, prompts_P, size, None if size == sizes[-1] else rng)
+        for name, label in labellers.items():
+            good_A = whole[name] if right_A is None else right_A
+            good_G = part.sum_by_group(label(part) & good_A[old_A])
+            total_P = np.bincount(prompt_G, good_G, len(prompts_P))
+            found[name].append((total_P / np.maximum(np.bincount(prompt_G, minlength=len(prompts_P)), 1))[prompts_P])
+    first = next(iter(found.values()), [])
+    rows = []
+    for name, shares in found.items():
+        above = [mean_interval(own - base, level=level, seed=seed) for own, base in zip(shares, first, strict=True)]
+        rows.append(SizeRow(name, tuple(float(own.mean()) for own in shares), tuple(above)))
+    return BySize(sizes, int(prompts_P.sum()), correct_R is not None, tuple(rows))
+
+
+def dealt(groups: Groups, prompts_P: Bools, size: int, rng: np.random.Generator | None) -> tuple[Groups, Ints, Ints]:
+    """Groups of `size` rollouts of these prompts, each rollout in at most one, in random order or (None) as they stand.
+
+    Returns them, the prompt of each, and which answer of `groups` each of their answers is.
+    """
+    random_R = np.arange(len(groups.answer_R)) if rng is None else rng.random(len(groups.answer_R))
+    order_R = np.lexsort((random_R, groups.group_R))
+    place_R = np.arange(len(order_R)) - offsets(groups.sizes_P)[groups.group_R]
+    full_P = np.where(prompts_P, groups.sizes_P // size, 0)
+    order_R = order_R[place_R < (full_P * size)[groups.group_R]]
+    piece_R = np.arange(len(order_R)) // size
+    prompt_G = np.repeat(np.arange(len(full_P)), full_P)
+    old_R = groups.answer_R[order_R]
+    valid_R = old_R >= 0
+    code, first, inverse = np.unique(
+        piece_R[valid_R] * (len(groups.text_A) + 1) + old_R[valid_R], return_index=True, return_inverse=True
+    )
+    seen = np.argsort(first, kind="stable")  # pieces follow one another, so this is first-seen order within each
+    rank = np.empty_like(seen)
+    rank[seen] = np.arange(len(seen))
+    answer_R = np.full(len(order_R), -1, np.int64)
+    answer_R[valid_R] = rank[inverse]
+    old_A = (code % (len(groups.text_A) + 1))[seen]
+    piece_A = (code // (len(groups.text_A) + 1))[seen]
+    return (
+        Groups(
+            np.full(len(prompt_G), size, np.int64),
+            answer_R,
+            np.bincount(piece_A, minlength=len(prompt_G)).astype(np.int64),
+            tuple(groups.text_A[a] for a in old_A.tolist()),
+            {name: _taken(column, order_R) for name, column in groups.columns.items()},
+            None if groups.trained_R is None else groups.trained_R[order_R],
+            columns_P={name: column[prompt_G] for name, column in groups.columns_P.items()},
+        ),
+        prompt_G,
+        old_A,
+    )
+
+
+def _taken(column: NDArray[np.float64] | Ragged, order_R: Ints) -> NDArray[np.float64] | Ragged:
+    if not isinstance(column, Ragged):
+        return column[order_R]
+    lengths = column.lengths[order_R]
+    begin = offsets(column.lengths)[:-1][order_R] - offsets(lengths)[:-1]
+    return Ragged(column.values[np.repeat(begin, lengths) + np.arange(int(lengths.sum()))], lengths)

@@ -1,0 +1,43 @@
+"""Right labels by the number of rollouts, as `calibrate`, `preflight` and `compare` print them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dare_reward.analysis.group_size import BySize
+from dare_reward.commands.tables import Screen, number, table
+
+__all__ = ["by_rollouts", "sentence"]
+
+COMMON: Final = 8  # rollouts of a prompt in many recipes: the size that is put into words
+
+
+def by_rollouts(found: BySize, on: Screen) -> str:
+    """A row a method, a column a size."""
+    what = "right labels" if found.truth else "labels that agree with those of all rollouts"
+    head = (f"{what}, by rollouts of a prompt", *map(str, found.sizes))
+    return table(head, [[row.name, *(number(share) for share in row.share)] for row in found.rows], right=True, on=on)
+
+
+def sentence(found: BySize) -> list[str]:
+    """`with 8 rollouts: vote .47, entropy .51 (+4.2, 2.7 to 5.7); the vote needs 16 for the best of these`."""
+    if not found.sizes or len(found.rows) < 2:
+        return []
+    at = found.sizes.index(COMMON) if COMMON in found.sizes else 0
+    vote, *others = found.rows
+    best = max(others, key=lambda row: row.share[at])
+    parts = [f"{vote.name} {number(vote.share[at])}"]
+    for row in others:
+        above = row.above[at]
+        points = f"{100 * above.estimate:+.1f}, {100 * above.low:+.1f} to {100 * above.high:+.1f} points"
+        parts.append(f"{row.name} {number(row.share[at])} ({points})")
+    if best.above[at].low <= 0:
+        end = "none is clearly above the vote"
+    else:
+        needs = found.reaches(vote, best.share[at])
+        end = (
+            f"the vote needs {needs} for {number(best.share[at])}"
+            if needs
+            else (f"the vote does not reach {number(best.share[at])} with {found.sizes[-1]}")
+        )
+    return [f"with {found.sizes[at]} rollouts: {'; '.join(parts)}; {end}"]
