@@ -31,7 +31,7 @@ PAGES: dict[str, tuple[str, Callable[..., str]]] = {
     "simulation": ("dare-reward study simulate", simulation_page),
     "calibration": ("dare-reward study calibrate", calibration_page),
 }
-QUICK_PROJECTS = ProjectSize(projects=3, labels=(16, 32), evaluated=20)
+QUICK_PROJECTS = ProjectSize(projects=3, labels=(32, 40), evaluated=20)
 
 
 def register(subparsers: Any) -> None:

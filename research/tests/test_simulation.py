@@ -244,7 +244,7 @@ def test_calibration_command(tmp_path):
     results = raw("calibration", Place(tmp_path))
     assert Place(tmp_path).page("calibration").read_text() == render("calibration", results)
     assert [r["regime"] for r in results["regimes"]] == list(REGIMES)
-    assert [c["labels"] for c in results["regimes"][0]["calibrated"]] == [16, 32]
+    assert [c["labels"] for c in results["regimes"][0]["calibrated"]] == [32, 40]
 
 
 def test_the_bar_is_met_by_the_committed_results():

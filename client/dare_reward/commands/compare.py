@@ -6,23 +6,35 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from dare_reward.analysis import rank_correlation
+from dare_reward.analysis.group_size import BySize, Labeller, by_size
+from dare_reward.analysis.labels import known_groups
+from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.tables import PAPER, Screen, add_wide, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError
+from dare_reward.estimators.method import Estimate, Method
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Faults
+from dare_reward.groups import Groups
+from dare_reward.methods import find
 from dare_reward.reply import GroupReply
+from dare_reward.scoring.diagnostics import correctness
+from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_reward.scoring.score import pseudo_label
 
 from .closing import Closing
 from .command import add_command
 from .group_lines import MISSING, add_file, add_out, add_param, chosen_params, read_groups, remedies, unscored, warn
 from .labelled import finite
 from .scoring import add_where, check_variables, score_all, scorer
+from .sizes import by_rollouts, sentence
+from .strangers import Strangers
 
 SHOWN = 20
 METHODS = "dare,ttrl"
@@ -76,10 +88,14 @@ def run(arguments: argparse.Namespace) -> int:
         groups = [group for i in good if not isinstance(group := source[i][1], RequestError)]
         results = {m: [replies[i] for i in good] for m, replies in found.items()}
         labels = [g.get("label") for g in groups]
+        _check_labels(groups, next(iter(results.values())))
+        rollouts = _by_rollouts(groups, params)
+        on = PAPER if arguments.out else screen_of(arguments)
         if arguments.json:
-            text = json.dumps(finite(summary(results)), indent=1)
+            text = json.dumps(finite({**summary(results), "rollouts": rollouts and asdict(rollouts)}), indent=1)
         else:
-            text = comparison(results, labels, on=PAPER if arguments.out else screen_of(arguments))
+            text = comparison(results, labels, on=on)
+            text += "" if rollouts is None else _in_words(rollouts, on)
         if arguments.out:
             target = text_file(arguments.out, force=arguments.force, inputs=[arguments.file])
             stack.enter_context(target).write(text + "\n")
@@ -90,6 +106,52 @@ def run(arguments: argparse.Namespace) -> int:
     if lacking:
         warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates))
     return int(len(faults) > 0 or any(g.error for replies in results.values() for g in replies))
+
+
+def _check_labels(groups: Sequence[Mapping[str, Any]], replies: Sequence[GroupReply]) -> None:
+    """A warning if no label equals any answer."""
+    strangers = Strangers()
+    for group, reply in zip(groups, replies, strict=True):
+        right = bool((reply.diagnostics or {}).get("ground_truth_ratio"))
+        strangers.add(f"group {reply.group_id}", group.get("label"), reply.answers or (), right=right)
+    if strangers.sentence:
+        warn(f"WARNING: {strangers.sentence}")
+
+
+def _by_rollouts(groups: Sequence[Mapping[str, Any]], params: Mapping[str, Mapping[str, Any]]) -> BySize | None:
+    """Right labels of each method by group size, or labels that agree with those of all rollouts; in this process.
+
+    None where a method can have no smaller groups: of second groups, of labels, or with a fit for each group.
+    """
+    reading = {s.name for s in ANSWER_SPECS}
+    first = next(iter(params.values()))
+    prepared = prepare(groups, params={k: v for k, v in first.items() if k in reading}, limits=UNLIMITED)
+    chosen = {m: find(m) for m in params}
+    if prepared.groups.views or any(m.steps or "label" in m.inputs for m in chosen.values()):
+        return None
+    correct_R = correctness(prepared)
+    usable_P = prepared.groups.support_P > 0
+    for name, method in chosen.items():
+        usable_P[list(_run(method, params[name], prepared.groups).errors)] = False
+    known_P = usable_P & known_groups(prepared.groups, correct_R)
+    truth = bool(known_P.any())
+
+    def labeller(name: str) -> Labeller:
+        return lambda part: pseudo_label(part, _run(chosen[name], params[name], part))
+
+    usable_P = known_P if truth else usable_P
+    found = by_size(prepared.groups, correct_R if truth else None, {m: labeller(m) for m in params}, usable_P=usable_P)
+    return found if len(found.sizes) > 1 else None
+
+
+def _run(method: Method, params: Mapping[str, Any], groups: Groups) -> Estimate:
+    own = {s.name for s in method.specs}
+    return method(groups, **{k: v for k, v in params.items() if k in own})
+
+
+def _in_words(found: BySize, on: Screen) -> str:
+    lines = [wrapped(line, on) for line in sentence(found)] if found.truth else []
+    return "\n\n" + "\n\n".join([*lines, by_rollouts(found, on)])
 
 
 def _readable(
@@ -180,7 +242,8 @@ def _each(groups: Sequence[GroupReply]) -> dict[str, Any]:
 
 
 def _mean(groups: Sequence[GroupReply], name: str) -> float | None:
-    values = [float(g.diagnostics[name]) for g in groups if g.diagnostics and name in g.diagnostics]
+    answered = (g for g in groups if any(g.valid or ()))  # where nobody answers, nothing is right or wrong
+    values = [float(g.diagnostics[name]) for g in answered if g.diagnostics and name in g.diagnostics]
     return float(np.mean(values)) if values else None
 
 

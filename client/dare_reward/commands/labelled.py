@@ -19,13 +19,13 @@ from dare_reward.files.reader import Faults, Reader
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, Prepared, prepare
-from dare_reward.segments import Floats
+from dare_reward.segments import Floats, offsets
 
 from .closing import Closing
 from .group_lines import warn
-from .tables import number, short_answer
+from .strangers import Strangers
+from .tables import number
 
-STRANGERS = 8  # prompts with labels and answers of which none are equal: other labels, and no evidence
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,25 +108,19 @@ def _kinds(file: str, groups: Sequence[Mapping[str, Any]], by: str) -> tuple[str
 
 def _check_labels(file: str, places: Sequence[str], prepared: Prepared, correct_R: Floats) -> None:
     """How many labels hold more than their answer is said; RequestError if none of many equals any answer."""
-    told = [p for p, label in enumerate(prepared.labels) if label is not None]
     inside = sum(
         label is not None and read_label(label, kind=prepared.kinds[p], options=prepared.options[p]) != label
         for p, label in enumerate(prepared.labels)
     )
     if inside:
         warn(f'{file}: read the answer inside {inside} labels (after ####, in a box, behind "the answer is")')
-    group_R = prepared.groups.group_R
-    judged = [p for p in told if (prepared.groups.answer_R[group_R == p] >= 0).any()]
-    if len(judged) < STRANGERS or np.nansum(correct_R[np.isin(group_R, judged)]) > 0:
-        return
-    p = judged[0]
-    said = next(text for text, own in zip(prepared.groups.text_A, prepared.groups.group_A, strict=True) if own == p)
-    raise RequestError(
-        f"{file}: no label equals any answer in {len(judged)} prompts, so that no verdict is given. The first, "
-        f"{places[p]}: label {short_answer(prepared.labels[p] or '')}, answer {short_answer(said)}. Are the labels "
-        "of these prompts, and is `kind` right?",
-        code="unequal_labels",
-    )
+    groups, strangers = prepared.groups, Strangers()
+    right_P = groups.sum_rollouts(np.nan_to_num(correct_R)) > 0
+    for p, low in enumerate(offsets(groups.support_P)[:-1]):
+        answers = groups.text_A[low : low + groups.support_P[p]]
+        strangers.add(places[p], prepared.labels[p], answers, right=bool(right_P[p]))
+    if strangers.sentence:
+        raise RequestError(f"{file}: {strangers.sentence}", code="unequal_labels")
 
 
 def _name(group: Mapping[str, Any], reader: Reader) -> str:

@@ -24,6 +24,7 @@ from dare_reward.report.view import view
 
 from .command import add_command
 from .group_lines import MISSING, add_file, add_method, chosen_params, missing_entropies, remedies, unscored, warn
+from .strangers import Strangers
 
 
 def register(subparsers: Any) -> None:
@@ -88,11 +89,15 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
         tell=warn,
     )
     book, failed, count, seen = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Unanswered()
+    strangers = Strangers()
     for line in lines:
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
             count += 1
             seen.add(len(line.get("valid") or ()), (line.get("diagnostics") or {}).get("no_answer"))
+            strangers.add(
+                f"group {line.get('group_id')}", line.get("label"), line.get("answers") or (), right=_right(line)
+            )
             failed += [Problem(**line["error"])] if line.get("error") else []
     if not book.runs:
         only = "" if arguments.only is None else f" of the run {arguments.only!r}"
@@ -105,9 +110,15 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
             warn(*remedies(arguments.words, groups, candidates=candidates, param=own))
         if len(failed) == count:
             return None
+    if strangers.sentence:
+        warn(f"WARNING: {strangers.sentence}")
     if seen.most:
         warn(f"WARNING: {seen}. Look at one of the texts.")
     return book
+
+
+def _right(line: Mapping[str, Any]) -> bool:
+    return any(line.get("correct") or ())
 
 
 def _first_groups(path: str) -> tuple[list[Mapping[str, Any]], int]:

@@ -26,18 +26,15 @@ def sentence(found: BySize) -> list[str]:
     at = found.sizes.index(COMMON) if COMMON in found.sizes else 0
     vote, *others = found.rows
     best = max(others, key=lambda row: row.share[at])
+    base = "the vote" if vote.name == "vote" else vote.name
     parts = [f"{vote.name} {number(vote.share[at])}"]
     for row in others:
         above = row.above[at]
         points = f"{100 * above.estimate:+.1f}, {100 * above.low:+.1f} to {100 * above.high:+.1f} points"
         parts.append(f"{row.name} {number(row.share[at])} ({points})")
     if best.above[at].low <= 0:
-        end = "none is clearly above the vote"
+        end = f"none is clearly above {base}"
     else:
-        needs = found.reaches(vote, best.share[at])
-        end = (
-            f"the vote needs {needs} for {number(best.share[at])}"
-            if needs
-            else (f"the vote does not reach {number(best.share[at])} with {found.sizes[-1]}")
-        )
+        needs, share = found.reaches(vote, best.share[at]), number(best.share[at])
+        end = f"{base} needs {needs} for {share}" if needs else f"{base} does not reach {share} with {found.sizes[-1]}"
     return [f"with {found.sizes[at]} rollouts: {'; '.join(parts)}; {end}"]

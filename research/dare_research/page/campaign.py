@@ -251,7 +251,7 @@ def _fitted(study: Study, stage: str, records: Sequence[JSON]) -> str:
                     _signed(own["fitted"]),
                     number(own["statistic"], "+.1f"),
                 ),
-                *("yes" if own["vetoed"] else "no", str(own["mixed"])),
+                *("yes" if own.get("vetoed") else "no", str(own["mixed"])),
                 *(("-", "-") if score is None else (number(score.auroc), number(100 * score.majority_P.mean(), ".1f"))),
             ]
         )

@@ -20,7 +20,16 @@ import numpy as np
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints
 
-__all__ = ["Prompts", "Sample", "Scenario", "draw_prompts", "draw_sample", "group_rollouts", "shuffled"]
+__all__ = [
+    "Prompts",
+    "Sample",
+    "Scenario",
+    "draw_prompts",
+    "draw_sample",
+    "drawn_entropies",
+    "group_rollouts",
+    "shuffled",
+]
 
 SCALE = 0.3
 ANSWER_NOISE = 0.2
@@ -108,6 +117,16 @@ def draw_sample(
     noise = np.exp(ROLLOUT_NOISE * rng.standard_normal(label.shape))
     entropy = np.take_along_axis(prompts.scale_PK, label, axis=1) * noise
     return group_rollouts(label, entropy, answers=policy.shape[1])
+
+
+def drawn_entropies(scenario: Scenario, sample: Sample, rng: np.random.Generator) -> Floats:
+    """Entropies drawn anew for the answers of a sample, as by another certainty. Shape [R]."""
+    groups = sample.groups
+    delta_P = scenario.delta + scenario.spread * rng.standard_normal(len(groups.sizes_P))
+    shifted_A = groups.first_max(groups.votes_A) if scenario.follows else sample.label_A == 0
+    noise_A = ANSWER_NOISE * rng.standard_normal(len(groups.votes_A)) - np.where(shifted_A, delta_P[groups.group_A], 0)
+    noise_R = ROLLOUT_NOISE * rng.standard_normal(len(groups.answer_R))
+    return SCALE * np.exp(groups.spread(noise_A) + noise_R)
 
 
 def group_rollouts(label_PM: Ints, entropy_PM: Floats, *, answers: int) -> Sample:

@@ -175,7 +175,7 @@ def _chosen(
     if not arm.fits:
         return arm, {"labelled": labelled}, labelled
     correct_R = graded.correct_R[chosen_P[graded.groups.group_R]]
-    fit = _figures(graded.groups.take(chosen_P), correct_R)
+    fit = _figures(graded.groups.take(chosen_P), correct_R, chosen=arm.choice == "information")
     record = {"calibration": fit, "labelled": labelled, "asked": np.flatnonzero(chosen_P).tolist()}
     return replace(arm, params={**arm.params, "exponent": fit["exponent"]}), record, labelled
 
@@ -238,9 +238,9 @@ def _fit(design: Design, cell: Cell, model: Any, tokenizer: Any, labelled: Exerc
     return _figures(graded.groups, graded.correct_R)
 
 
-def _figures(groups: Groups, correct_R: Floats) -> JSON:
-    found = calibrate(groups, correct_R)
-    kept = ("exponent", "fitted", "statistic", "vetoed", "prompts", "mixed")
+def _figures(groups: Groups, correct_R: Floats, *, chosen: bool = False) -> JSON:
+    found = calibrate(groups, correct_R, chosen=chosen)
+    kept = ("exponent", "fitted", "statistic", "prompts", "mixed")
     q = direction(groups, correct_R).q
     return {"labels": len(groups.sizes_P), **{name: getattr(found, name) for name in kept}, "q": round(q, 6)}
 

@@ -1,0 +1,212 @@
+"""Right labels by the number of rollouts, the power of a set of labels, kinds of prompts, several certainties."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import dare_reward
+from dare_reward.analysis.calibrate import calibrate, evidence, gate_of, tables
+from dare_reward.analysis.certainty import ENTROPY, KNOWN, available
+from dare_reward.analysis.group_size import by_size, dealt, sizes_of
+from dare_reward.analysis.kinds import LIKELY, by_kind
+from dare_reward.analysis.label_choice import information
+from dare_reward.analysis.power import power
+from dare_reward.analysis.preflight import preflight
+from dare_reward.cli import main
+from dare_reward.groups import Groups
+from dare_reward.methods import read_line
+
+
+def drawn(prompts=40, size=16, *, gap=0.3, right=0.4, seed=0, logprobs=False):
+    """Groups, their truth: right rollouts have less entropy by `gap`, and more probability where it is asked for."""
+    rng = np.random.default_rng(seed)
+    answers, entropies, sums = [], [], []
+    for _ in range(prompts):
+        own = np.where(rng.random(size) < right, "7", rng.choice(["8", "8", "9"], size))
+        answers.append(own.tolist())
+        entropies.append((0.5 - gap * (own == "7") + 0.1 * rng.random(size)).tolist())
+        sums.append((-4 + 3 * (own == "7") - rng.random(size)).tolist())
+    more = {"sum_logprob": sums, "num_tokens": [[4.0] * size] * prompts} if logprobs else {}
+    groups = Groups.of(answers, mean_entropy=entropies, **more)
+    if logprobs:
+        groups = groups.with_column("path", np.arange(prompts * size, dtype=np.float64))
+    return groups, np.array([float(a == "7") for own in answers for a in own])
+
+
+def test_each_rollout_is_dealt_once_and_keeps_its_own():
+    groups, _ = drawn(prompts=5, size=10, logprobs=True)
+    part, prompt_G, old_A = dealt(groups, np.arange(5) != 2, 4, np.random.default_rng(0))
+    assert part.sizes_P.tolist() == [4] * 8
+    assert prompt_G.tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
+    paths = part.column("path").astype(int)
+    assert len(set(paths.tolist())) == 32
+    assert (groups.group_R[paths] == prompt_G[part.group_R]).all()
+    assert (old_A[part.answer_R] == groups.answer_R[paths]).all()
+    assert (part.column("mean_entropy") == groups.column("mean_entropy")[paths]).all()
+    first = [part.answer_R[part.group_R == g] for g in range(8)]
+    assert all(list(dict.fromkeys(own.tolist())) == sorted(set(own.tolist())) for own in first), "first-seen order"
+    whole, _, _ = dealt(groups, np.ones(5, bool), 10, None)
+    assert (whole.answer_R == groups.answer_R).all()
+
+
+def test_sizes_double_up_to_what_nine_of_ten_prompts_have():
+    groups = Groups.of([["1"] * m for m in [20] * 9 + [3]])
+    assert sizes_of(groups, np.ones(10, bool)) == (3,)
+    assert sizes_of(groups, np.arange(10) < 9) == (4, 8, 16, 20)
+    assert sizes_of(groups, np.zeros(10, bool)) == ()
+
+
+def test_the_share_at_the_file_s_own_size_is_that_of_the_method():
+    groups, correct_R = drawn(gap=0.1, right=0.3)
+    found = by_size(
+        groups,
+        correct_R,
+        {"vote": lambda g: g.first_max(g.votes_A), "one": lambda g: tables(g, ENTROPY).winners(g, 1.0)},
+    )
+    assert (found.sizes, found.prompts, found.truth) == ((4, 8, 16), 40, True)
+    c = calibrate(groups, correct_R)
+    assert [row.share[-1] for row in found.rows] == pytest.approx([c.accuracy[3].estimate, c.accuracy[4].estimate])
+    assert found.rows[1].above[-1].estimate == pytest.approx(c.above_vote[4].estimate)
+    vote = found.rows[0]
+    assert found.reaches(vote, 0.0) == 4
+    assert found.reaches(vote, 1.1) is None
+    alone = by_size(groups, None, {"vote": lambda g: g.first_max(g.votes_A)}).rows[0].share
+    assert alone[0] < alone[1] < alone[-1] == 1.0
+
+
+def test_power_grows_with_the_effect_the_labels_and_the_choice():
+    groups, correct_R = drawn(prompts=120, gap=0.1)
+    known_R = np.where(groups.group_R < 40, correct_R, np.nan)
+    unsure_R, worth_P = groups.column("mean_entropy"), information(groups)
+    found = tables(groups, ENTROPY)
+
+    def of(truth_R, auroc):
+        return power(groups, unsure_R, found, evidence(groups, truth_R, found), worth_P, auroc=auroc)
+
+    few, many = of(known_R, 0.58), of(correct_R, 0.58)
+    assert few.share < many.share
+    assert few.share < of(known_R, 0.62).share
+    assert (few.more, many.more) == (16, 0)
+    assert few.with_more > few.share
+    assert of(known_R, 0.5).share <= 0.02
+    assert math.isnan(of(known_R, 0.9999).share)
+    assert math.isnan(many.with_more)
+
+
+def test_power_is_the_share_of_worlds_in_which_the_rule_says_use():
+    """Labels drawn at exponent 2, counted by `calibrate` itself, against `power` at the AUROC which that gives."""
+    groups, _ = drawn(prompts=40, gap=0.15)
+    found, rng = tables(groups, ENTROPY), np.random.default_rng(1)
+    share_A = found.shares_at(groups, 2.0)
+    used, aurocs = [], []
+    for _ in range(60):
+        right_A = groups.first_max(np.log(share_A) + rng.gumbel(size=len(share_A)))
+        c = calibrate(groups, groups.spread(right_A.astype(np.float64), fill=0.0))
+        used.append(c.exponent > 0)
+        aurocs.append(c.auroc.estimate)
+    truth_R = groups.spread(right_A.astype(np.float64), fill=0.0)
+    e = evidence(groups, truth_R, found)
+    own = power(groups, groups.column("mean_entropy"), found, e, information(groups), auroc=float(np.mean(aurocs)))
+    assert own.share == pytest.approx(np.mean(used), abs=0.2)
+    assert 0.1 < own.share < 0.999
+
+
+def kinds(gaps, *, prompts=40):
+    made = [drawn(prompts=prompts, gap=gap, seed=i) for i, gap in enumerate(gaps)]
+    answers = [[g.text_A[a] for a in g.answer_R[g.group_R == p]] for g, _ in made for p in range(prompts)]
+    entropy = np.concatenate([g.column("mean_entropy") for g, _ in made])
+    groups = Groups.of(answers).with_column("mean_entropy", entropy)
+    return groups, np.concatenate([r for _, r in made]), [str(i) for i in range(len(gaps)) for _ in range(prompts)]
+
+
+def test_kinds_that_point_in_two_directions_get_two_lines():
+    groups, correct_R, kind_P = kinds([0.3, -0.3])
+    common = calibrate(groups, correct_R)
+    assert common.exponent == 0
+    found = by_kind(groups, correct_R, kind_P, common)
+    assert found.differ
+    assert found.q > found.permuted[1]
+    assert [math.copysign(1, k.exponent) for k in found.kinds] == [1, -1]
+    assert [read_line(k.params)[1]["exponent"] for k in found.kinds] == [k.exponent for k in found.kinds]
+
+
+def test_kinds_that_do_not_differ_share_the_common_line():
+    groups, correct_R, kind_P = kinds([0.05, 0.05, 0.05])
+    common = calibrate(groups, correct_R)
+    found = by_kind(groups, correct_R, kind_P, common)
+    assert found.p > LIKELY
+    assert {k.exponent for k in found.kinds} == {common.exponent}
+
+
+def test_a_file_s_certainties_are_those_it_has_the_inputs_of():
+    bare, _ = drawn()
+    both, _ = drawn(logprobs=True)
+    assert available(bare) == [ENTROPY]
+    assert available(both) == list(KNOWN)
+    twice = both.with_column("mean_entropy", np.full(len(both.answer_R), 0.2))
+    assert available(twice)[0] == ENTROPY
+
+
+@pytest.mark.parametrize("certainty", KNOWN, ids=lambda c: c.name)
+def test_a_certainty_with_exponent_1_labels_as_its_method_does(certainty):
+    groups, _ = drawn(gap=0.05, right=0.3, logprobs=True)
+    method, params = read_line(certainty.line(1.0))
+    reply = dare_reward.estimate(groups, method=method, **params)
+    wins_A = tables(groups, certainty).winners(groups, 1.0)
+    assert [g.pseudo_label for g in reply.groups] == [groups.text_A[a] for a in np.flatnonzero(wins_A)]
+
+
+def test_among_several_the_gate_rises_and_the_best_is_used():
+    groups, correct_R = drawn(prompts=60, gap=0.0, right=0.3, logprobs=True)
+    found = preflight(groups, correct_R)
+    assert found.verdict == "use"
+    assert found.calibration.certainty != ENTROPY.name
+    assert read_line(found.calibration.params)[0] in {"rpc", "perplexity_consistency"}
+    assert {c.gate for c in found.calibrations} == {gate_of(len(KNOWN))}
+    assert gate_of(1) == 3 < gate_of(2) < gate_of(3) < 3.4
+    assert [row.name for row in found.rollouts.rows][:2] == ["vote", "ties by entropy"]
+
+
+def test_truth_reaches_no_label():
+    """What is labelled by group size is the same whatever is right."""
+    groups, correct_R = drawn(prompts=6)
+    wrong = by_size(groups, 1 - correct_R, {"vote": lambda g: g.first_max(g.votes_A)})
+    right = by_size(groups, correct_R, {"vote": lambda g: g.first_max(g.votes_A)})
+    assert wrong.sizes == right.sizes
+    assert wrong.rows[0].share[-1] <= 1 - right.rows[0].share[-1] + 1e-9
+
+
+# the commands
+
+
+def file_of(tmp_path, *, label="7", kinds=("a", "b"), **options):
+    groups, _ = drawn(**options)
+    path = tmp_path / "in.jsonl"
+    with path.open("w") as out:
+        for p in range(len(groups.sizes_P)):
+            at = np.flatnonzero(groups.group_R == p)
+            rollouts = [
+                {"answer": groups.text_A[groups.answer_R[r]], "mean_entropy": groups.column("mean_entropy")[r]}
+                for r in at
+            ]
+            own = {"label": label} if label else {}
+            out.write(json.dumps({**own, "meta": {"family": kinds[p % len(kinds)]}, "rollouts": rollouts}) + "\n")
+    return str(path)
+
+
+def test_without_labels_the_agreement_is_shown(tmp_path, capsys):
+    assert main(["calibrate", file_of(tmp_path, label=None)]) == 2
+    found = capsys.readouterr()
+    assert "agree with those of all rollouts" in found.out
+    assert "no group has a label" in found.err
+
+
+def test_by_a_field_of_meta(tmp_path, capsys):
+    path = file_of(tmp_path)
+    assert main(["calibrate", path, "--by", "family", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["kinds"]
+    assert [k["name"] for k in found["kinds"]] == ["a", "b"]
+    assert main(["calibrate", path, "--by", "nosuch"]) == 2
+    assert "family" in capsys.readouterr().err
