@@ -63,6 +63,7 @@ __all__ = [
     "Tables",
     "Test",
     "calibrate",
+    "changed",
     "choose",
     "enough_of",
     "evidence",
@@ -156,6 +157,11 @@ class Calibration:
         return abs(self.statistic) < self.gate and _needed(self.prompts, abs(self.statistic) + 1, self.gate) <= WORTH
 
 
+def changed(certainty: Certainty, weight: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What of a weight's parameters differs from its defaults, if the certainty's method has them."""
+    return {k: v for k, v in weight.items() if certainty.weighs and v != DEFAULTS[k]}
+
+
 def gate_of(tried: int) -> float:
     """|t| that one of so many certainties has to reach: GATE for one, and as improbable by luck among all of them."""
     normal = NormalDist()
@@ -220,7 +226,6 @@ def calibrate(
         return mean_interval(np.where(e.usable_P, values_P, np.nan), level=level, seed=seed)
 
     rows = np.arange(len(right_P))
-    changed = {k: v for k, v in weight.items() if certainty.weighs and v != DEFAULTS[k]}
     line = certainty if exponent else ENTROPY
     return Calibration(
         certainty=certainty.name,
@@ -247,7 +252,7 @@ def calibrate(
         flips=over(label_PB[rows, others] != label_PB[:, VOTE]),
         gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
         more=0 if exponent else _more(e, statistic, gate, chosen),
-        params=line.line(exponent, {**changed, **reading}),
+        params=line.line(exponent, {**changed(line, weight), **reading}),
     )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..groups import Groups
 from ..segments import Floats
-from .calibrate import CHOSEN_MIXED, VOTE, Calibration, choose, evidence, gate_of, tables
+from .calibrate import CHOSEN_MIXED, VOTE, Calibration, changed, choose, evidence, gate_of, tables
 from .certainty import ENTROPY, GRID, Certainty
 from .label_choice import direction
 
@@ -87,7 +87,8 @@ def by_kind(
         if p <= LIKELY and mixed_K[k] >= CHOSEN_MIXED:
             b = float(own.fitted_S[k]) if common.exponent else float(own.exponent_S[k])
             b = b if right_KB[k, GRID.index(b)] >= right_KB[k, VOTE] else 0.0
-        line = certainty.line(b, {**weight, **reading}) if b else ENTROPY.line(0.0, reading)
+        used = certainty if b else ENTROPY
+        line = used.line(b, {**changed(used, weight), **reading})
         kinds.append(Kind(name, int(member_KP[k] @ e.usable_P), int(mixed_K[k]), float(own.t_S[k]), b, line))
     middle, high = np.quantile(reference, [0.5, 0.95]) if len(reference) else (np.nan, np.nan)
     return Kinds(q, (float(middle), float(high)), p, tuple(kinds))

@@ -39,7 +39,7 @@ from .kinds import Kinds, by_kind
 from .label_choice import information
 from .power import Power, power
 
-__all__ = ["WEAK", "Preflight", "Verdict", "agreement", "decide", "preflight", "warnings"]
+__all__ = ["WEAK", "Preflight", "Verdict", "agreement", "decide", "preflight", "row_of", "warnings"]
 
 Verdict = Literal["use", "informative", "vote", "undecided"]
 # Within-prompt AUROC at which `dare` broke even with the vote in trained models: the estimate, and its interval's end.
@@ -165,11 +165,17 @@ def _labellers(
     found: dict[str, Labeller] = {VOTES: lambda groups: groups.first_max(groups.votes_A)}
     found[f"ties by {first.name}"] = labeller(first, TIE)
     for certainty in certainties:
-        dare = " (the weight of dare)" if certainty is ENTROPY else ""
-        found[certainty.name + dare] = labeller(certainty, 1.0)
-    if exponent not in {0.0, 1.0}:
-        found[f"{used.name}, exponent {exponent:g}"] = labeller(used, exponent)
+        found[row_of(certainty.name, 1.0)] = labeller(certainty, 1.0)
+    if exponent:
+        found[row_of(used.name, exponent)] = labeller(used, exponent)
     return found
+
+
+def row_of(certainty: str, exponent: float) -> str:
+    """The name of a row of right labels by rollouts."""
+    if exponent == 1:
+        return certainty + (" (the weight of dare)" if certainty == ENTROPY.name else "")
+    return f"{certainty}, exponent {exponent:g}"
 
 
 def decide(c: Calibration) -> tuple[Verdict, str]:

@@ -16,7 +16,7 @@ from dare_reward.analysis.calibrate import LEVEL, TELLING, Calibration
 from dare_reward.analysis.certainty import ENTROPY, GRID
 from dare_reward.analysis.kinds import LIKELY, Kinds
 from dare_reward.analysis.power import Power
-from dare_reward.analysis.preflight import Preflight, agreement, preflight
+from dare_reward.analysis.preflight import Preflight, agreement, preflight, row_of
 from dare_reward.commands.tables import (
     PAPER,
     Screen,
@@ -252,10 +252,18 @@ def _first(found: Preflight, on: Screen) -> list[str]:
 def _what(found: Preflight) -> str:
     c = found.calibration
     if found.verdict == "use":
-        return f"use {c.certainty} with exponent {c.exponent:g}"
+        return f"use {c.certainty} with exponent {c.exponent:g}{_fewer(found)}"
     if found.verdict == "informative":
         return f"{c.certainty} is informative, but changes no label: vote"
     return found.verdict
+
+
+def _fewer(found: Preflight) -> str:
+    """With how many rollouts the line labels as well as the vote with all of them."""
+    c, sizes = found.calibration, found.rollouts
+    row = next((r for r in sizes.rows if r.name == row_of(c.certainty, c.exponent)), None)
+    enough = sizes.reaches(row, sizes.rows[0].share[-1]) if row and sizes.sizes else None
+    return f", {enough} rollouts for what the vote labels with {sizes.sizes[-1]}" if enough else ""
 
 
 def _power(c: Calibration, power: Power) -> list[str]:

@@ -27,7 +27,6 @@ from .strangers import Strangers
 from .tables import number
 
 
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
     """Groups with their truth; `bad` places could not be read.

@@ -7,8 +7,6 @@ from typing import Final
 from dare_reward.analysis.group_size import BySize
 from dare_reward.commands.tables import Screen, number, table
 
-__all__ = ["by_rollouts", "sentence"]
-
 COMMON: Final = 8  # rollouts of a prompt in many recipes: the size that is put into words
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from .tables import short_answer
 
-__all__ = ["Strangers"]
-
 LEAST = 8  # prompts with labels and answers of which none are equal
 
 

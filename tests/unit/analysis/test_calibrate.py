@@ -378,7 +378,7 @@ def test_both_commands(tmp_path, capsys, gap, right, word, code):
         out = capsys.readouterr().out
         assert out.splitlines()[-1] == c["params"] == f"method=calibrated_vote&exponent={c['exponent']:g}"
         assert "nan" not in out
-        assert (f"verdict: use entropy with exponent {c['exponent']:g} (" in out) == (word == "use")
+        assert (f"verdict: use entropy with exponent {c['exponent']:g}" in out) == (word == "use")
     assert main(["calibrate", path]) == code
     out = capsys.readouterr().out
     for words in ("t = ", "expected flips", "expected gain", "where the vote is wrong"):

@@ -210,3 +210,38 @@ def test_by_a_field_of_meta(tmp_path, capsys):
     assert [k["name"] for k in found["kinds"]] == ["a", "b"]
     assert main(["calibrate", path, "--by", "nosuch"]) == 2
     assert "family" in capsys.readouterr().err
+
+
+def test_the_verdict_names_the_rollouts(tmp_path, capsys):
+    assert main(["preflight", file_of(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "rollouts for what the vote labels with 16" in out.splitlines()[0]
+    assert "the weight of dare" in out
+
+
+def test_labels_that_equal_no_answer_are_warned_of_by_every_command(tmp_path, capsys):
+    path = file_of(tmp_path, label="Paris", prompts=8)
+    assert main(["calibrate", path]) == 2
+    assert main(["compare", path, "--local"]) == 0
+    assert main(["report", path, "-o", str(tmp_path / "out.html")]) == 0
+    err = capsys.readouterr().err
+    assert err.count("no label equals any answer in 8 prompts") == 3
+    assert err.count("label Paris, answer ") == 3
+
+
+def test_where_nobody_answers_nothing_is_right(tmp_path, capsys):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"label": "7", "rollouts": [{"answer": None, "mean_entropy": 0.1}] * 4}) + "\n")
+    assert main(["compare", str(path), "--local", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {m["reward_accuracy"] for m in found["methods"].values()} == {None}
+
+
+def test_compare_shows_right_labels_by_rollouts(tmp_path, capsys):
+    assert main(["compare", file_of(tmp_path, gap=0.1), "--methods", "ttrl,weighted_vote", "--local", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = {row["name"]: row["share"] for row in found["rollouts"]["rows"]}
+    assert found["rollouts"]["sizes"] == [4, 8, 16]
+    assert rows["ttrl"][-1] == found["methods"]["ttrl"]["label_accuracy"]
+    assert main(["compare", file_of(tmp_path), "--methods", "ttrl,rpc,gt", "--local", "--json"]) in {0, 1}
+    assert json.loads(capsys.readouterr().out)["rollouts"] is None
