@@ -13,7 +13,7 @@ import numpy as np
 
 from dare_reward.analysis.bootstrap import Interval
 from dare_reward.analysis.calibrate import LEVEL, TELLING, Calibration
-from dare_reward.analysis.certainty import ENTROPY, GRID
+from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN
 from dare_reward.analysis.kinds import LIKELY, Kinds
 from dare_reward.analysis.power import Power
 from dare_reward.analysis.preflight import Preflight, agreement, preflight, row_of
@@ -215,9 +215,11 @@ def _verdict(found: Preflight, on: Screen) -> str:
 def report(found: Preflight, on: Screen = PAPER) -> str:
     """Everything that `dare-reward calibrate` prints."""
     c = found.calibration
+    exponents = next(k.exponents for k in KNOWN if k.name == c.certainty)
     grid = [
         [f"{b:g}", interval(asdict(own)), interval(asdict(above)) if b else "-"]
         for b, own, above in zip(GRID, c.accuracy, c.above_vote, strict=True)
+        if b in exponents
     ]
     head = (f"exponent of {c.certainty}", "label accuracy", "above the vote")
     return "\n".join(
@@ -263,7 +265,11 @@ def _fewer(found: Preflight) -> str:
     c, sizes = found.calibration, found.rollouts
     row = next((r for r in sizes.rows if r.name == row_of(c.certainty, c.exponent)), None)
     enough = sizes.reaches(row, sizes.rows[0].share[-1]) if row and sizes.sizes else None
-    return f", {enough} rollouts for what the vote labels with {sizes.sizes[-1]}" if enough else ""
+    return (
+        f", {enough} rollouts for what the vote labels with {sizes.sizes[-1]}"
+        if enough and enough < sizes.sizes[-1]
+        else ""
+    )
 
 
 def _power(c: Calibration, power: Power) -> list[str]:
