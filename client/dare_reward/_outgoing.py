@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections import Counter
@@ -14,14 +13,18 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 import numpy as np
 
+from .answers.effort import Effort
 from .answers.extraction.final_answer import EMPTY
 from .answers.rollouts import READING, kind_of, option_tuple, read_answers
 from .errors import RequestError
+from .estimators.certainty import OVER, last_tokens
 from .groups import Ragged
 from .inputs import ANSWERED_FIELDS, FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from .methods import find
-from .scoring.array_inputs import Columns, Table, full_mask, read_columns
-from .scoring.request import VIEWS, check_shape
+from .scoring.array_inputs import Table, full_mask, read_columns
+from .scoring.request import VIEWS, check_shape, flat_spans
+from .segments import offsets
+from .token_sums import path_digest, token_sums
 from .wire import MEDIA_TYPES, pack
 
 JSON = Mapping[str, Any]
@@ -38,7 +41,9 @@ GROUP_COPIED: Final = tuple(
     f.name for f in GROUP_FIELDS.values() if f.sent and f.type != "rollouts" and f.name != "group_id"
 )
 SCALARS: Final = tuple(f.name for f in FIELDS.values() if f.shape == "scalar")
-ARRAYS: Final = tuple(f.name for f in FIELDS.values() if f.shape != "scalar")
+ARRAYS: Final = tuple(f.name for f in FIELDS.values() if f.shape != "scalar" and f.sent)
+# What goes with per-token inputs wherever these travel.
+BESIDE: Final = frozenset({"token_mask", "answer_tokens"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +130,7 @@ def parts(
     `defaults` are the service's own parameters: answers that are read here are read by them too.
     """
     check_shape(groups)
-    own = [g["method"] for g in groups if isinstance(g.get("method"), str)]
-    inputs = _inputs([head["method"], *head.get("shadow", ()), *dict.fromkeys(own)])
+    inputs = _inputs(groups, head)
     wanted = _wanted(inputs, sending)
     reading = {k: v for k, v in {**defaults, **head["params"]}.items() if k in READING}
     ready = [_slim(g, p, sending, wanted, reading) for p, g in enumerate(groups)]
@@ -154,10 +158,14 @@ def plain(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in params.items()}
 
 
-def _inputs(names: Sequence[str]) -> frozenset[str] | None:
-    """Every input that these methods may look at; None if this version does not know one of them."""
+def _inputs(groups: Sequence[JSON], head: JSON) -> frozenset[str] | None:
+    """Every input that a request's methods may look at; None if this version does not know one of them."""
+    own = [g["method"] for g in groups if isinstance(g.get("method"), str)]
+    params = [head["params"], *(g["params"] for g in groups if isinstance(g.get("params"), Mapping))]
+    tokens = {"token_entropies"} if any(last_tokens(p.get(OVER.name)) for p in params) else frozenset[str]()
     try:
-        return frozenset[str]().union(*(find(name).inputs for name in names))
+        names = dict.fromkeys([head["method"], *head.get("shadow", ()), *own])
+        return frozenset(tokens).union(*(find(name).inputs for name in names))
     except RequestError:
         return None
 
@@ -166,9 +174,9 @@ def _wanted(inputs: frozenset[str] | None, sending: Sending) -> tuple[str, ...]:
     """The array inputs that travel. A method that this version does not know gets all."""
     if inputs is None:
         return ARRAYS
-    fields = [f for f in FIELDS.values() if f.shape != "scalar" and (sending.tokens or f.name in inputs)]
-    masked = any(f.per_token for f in fields)
-    return tuple(f.name for f in FIELDS.values() if f in fields or (masked and f.name == "token_mask"))
+    names = [name for name in ARRAYS if sending.tokens or name in inputs]
+    tokens = any(FIELDS[name].per_token for name in names)
+    return tuple(name for name in ARRAYS if name in names or (tokens and name in BESIDE))
 
 
 def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], reading: Mapping[str, Any]) -> _Group:
@@ -179,12 +187,20 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         for target, rollout in zip(out, rollouts, strict=True):
             if rollout.get(name) is not None:
                 target[name] = rollout[name]
-    _put_derived(
-        out, rollouts, wanted, read_columns(Table.of(rollouts), {}, lambda i: ("groups", index, "rollouts", i))
+    columns = read_columns(
+        Table.of(rollouts),
+        {},
+        lambda i: ("groups", index, "rollouts", i),
+        lambda: flat_spans([group], Effort(sys.maxsize), reading),
     )
+    for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
+        target |= token_sums(rollout, i, columns, wanted)  # noqa: PLW2901
     arrays = {
         name: [r.get(name) for r in rollouts] for name in wanted if any(r.get(name) is not None for r in rollouts)
     }
+    answers = columns.get("answer_tokens")
+    if "answer_tokens" in wanted and isinstance(answers, Ragged):  # those that were found by offsets are among them
+        arrays["answer_tokens"] = np.split(answers.values, offsets(answers.lengths)[1:-1])
     body = {
         "group_id": group.get("group_id", str(index)),
         **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
@@ -221,35 +237,11 @@ def _put_answers(
 
 
 def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:
-    """A digest of what tells a path from others, for rollouts that have a probability: tokens and texts stay here."""
+    """What tells a path from others, for rollouts that have a probability: tokens and texts stay here."""
     for target, rollout in zip(out, rollouts, strict=True):
         has = rollout.get("sum_logprob") is not None or rollout.get("token_logprobs") is not None
-        if has and "path" not in target:
-            ids, text = rollout.get("token_ids"), rollout.get("text")
-            made = (
-                np.asarray(ids, np.int64).tobytes()
-                if ids is not None and len(ids)
-                else (text or "").encode("utf-8", "replace")
-            )
-            if made:
-                target["path"] = hashlib.blake2b(made, digest_size=8).hexdigest()
-
-
-def _put_derived(
-    out: Sequence[dict[str, Any]], rollouts: Sequence[JSON], wanted: Sequence[str], columns: Columns
-) -> None:
-    """What follows from per-token inputs that do not travel. An empty list is an input that is missing."""
-    tokens = {f.name for f in FIELDS.values() if f.per_token and f.name != "token_mask"}
-    scalars = {name: c for name, c in columns.items() if not isinstance(c, Ragged)}
-    for i, (target, rollout) in enumerate(zip(out, rollouts, strict=True)):
-        for name in sorted(tokens & rollout.keys()):
-            column = columns[name]
-            if name in wanted or not isinstance(column, Ragged) or not column.lengths[i]:
-                continue
-            if (gives := FIELDS[name].gives) is not None:
-                value = float(scalars[gives[0]][i])
-                target[gives[0]] = None if np.isnan(value) else value
-            target["num_tokens"] = int(scalars["num_tokens"][i])
+        if has and "path" not in target and (path := path_digest(rollout)):
+            target["path"] = path
 
 
 def _part(run: Sequence[_Group], head: JSON) -> Part:

@@ -46,6 +46,7 @@ Rows = Sequence[Sequence[float]] | NDArray[Any] | None
 Options = Sequence[str] | int | None
 Source = Literal["exact", "topk", "logprob"]
 Mode = Literal["temperature", "raw", "unknown"]
+LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class Input:
     ge, le   the range of each number
     length   fewest and most characters of a text
     gives    the scalar that follows from this input, and how: the mean or the sum of its unmasked tokens
+    answer   the scalar that follows likewise from the tokens of the answer and the one that ends it
     sent     clients send it as it is; they drop it otherwise, or send what follows from it
     seen     of a whole group's inputs: estimators see it (`Groups.column_P`)
     also     what other tools call it, between blanks: a file may use these names, a request over HTTP may not
@@ -66,6 +68,7 @@ class Input:
     le: float | None = None
     length: tuple[int, int] | None = None
     gives: tuple[str, Literal["mean", "sum"]] | None = None
+    answer: str | None = None
     sent: bool = True
     seen: bool = False
     also: str = ""
@@ -116,6 +119,10 @@ class Rollout(AnsweredRollout, total=False):
     sum_logprob: Annotated[
         Number, Input("sum of the sampled tokens' log-probabilities in nats", ge=-1e12, le=0, also="cumulative_logprob")
     ]
+    answer_entropy: Annotated[
+        Number, Input("mean entropy of the answer's tokens and of the token that ends it, in nats", **_NATS)
+    ]
+    answer_logprob: Annotated[Number, Input("sum of the same tokens' log-probabilities in nats", ge=-1e12, le=0)]
     mean_self_certainty: Annotated[
         Number, Input("mean over tokens of KL(uniform || policy), or of it plus ln V", **_NATS)
     ]
@@ -132,6 +139,7 @@ class Rollout(AnsweredRollout, total=False):
             "entropy of each generated token in nats",
             "tokens",
             gives=("mean_entropy", "mean"),
+            answer="answer_entropy",
             also="entropies token_entropy",
             **_NATS,
         ),
@@ -143,8 +151,23 @@ class Rollout(AnsweredRollout, total=False):
             "log-probability of each sampled token in nats",
             "tokens",
             gives=("sum_logprob", "sum"),
+            answer="answer_logprob",
             also="logprobs log_probs output_logprobs",
             **_LOGPROB,
+        ),
+    ]
+    answer_tokens: Annotated[
+        Counts, Input("[start, end) of the answer among these tokens", "list", ge=0, le=MAX_TOKENS)
+    ]
+    token_offsets: Annotated[
+        Rows,
+        Input(
+            "[start, end) of each token in the text, in characters: finds answer_tokens",
+            "matrix",
+            ge=0,
+            le=MAX_TOKENS,
+            sent=False,
+            also="offset_mapping",
         ),
     ]
     token_self_certainty: Annotated[
@@ -204,6 +227,9 @@ class Group(TypedDict, total=False):
     prompt_weight: Annotated[Number, Input("weight of the prompt, for methods that take one", ge=0, le=1e6, seen=True)]
     entropy_source: Annotated[Source | None, Input("how entropies were made; default exact")]
     entropy_mode: Annotated[Mode | None, Input("distribution that they are of")]
+    logprobs_mode: Annotated[LogprobsMode | None, Input("distribution that log-probabilities are of, in vLLM's words")]
+    temperature: Annotated[Number, Input("temperature that the rollouts were sampled at", ge=0, le=1e3)]
+    top_p: Annotated[Number, Input("top-p that they were sampled with", ge=0, le=1)]
     method: Annotated[Text, Input("the group's own method; default: the request's")]
     params: Annotated[
         Mapping[str, Any] | None,
@@ -258,6 +284,7 @@ class Field:
     ge: float | None = None
     le: float | None = None
     gives: tuple[str, Literal["mean", "sum"]] | None = None
+    answer: str | None = None
     choices: tuple[str, ...] = ()
     length: tuple[int, int] | None = None
     nullable: bool = True
@@ -331,6 +358,7 @@ def _field(name: str, hint: Any, required: bool) -> Field:
         ge=said.ge,
         le=said.le,
         gives=said.gives,
+        answer=said.answer,
         choices=choices,
         length=said.length,
         nullable=type(None) in members,

@@ -37,7 +37,7 @@ class Param:
 @dataclass(frozen=True, slots=True)
 class Spec:
     """One parameter: `type` is float, int, bool, str or tuple (different names); `choices` are the literal values of a
-    str or int, and `le` is the length of a str at most."""
+    str or int, `le` is the length of a str at most, and `words` say what its `pattern` allows."""
 
     name: str
     type: type
@@ -50,6 +50,8 @@ class Spec:
     le: float | None = None
     lt: float | None = None
     source: str = ""
+    pattern: str = ""
+    words: str = ""
 
     @property
     def required(self) -> bool:
@@ -60,6 +62,8 @@ class Spec:
         """The accepted values in words, for documentation and errors."""
         if self.choices:
             words = "one of " + ", ".join(map(str, self.choices))
+        elif self.pattern:
+            words = self.words
         elif self.type is bool:
             words = "true or false"
         elif self.type is tuple:
@@ -131,7 +135,8 @@ class Spec:
 
     def _in_range(self, value: Any) -> bool:
         if isinstance(value, str):
-            return self.le is None or len(value) <= self.le
+            short = self.le is None or len(value) <= self.le
+            return short and (not self.pattern or re.fullmatch(self.pattern, value) is not None)
         if not isinstance(value, int | float):
             return True
         return (

@@ -34,7 +34,7 @@ from dare_reward.runs.log import run_log_of
 from dare_reward.scoring.update import update_specs
 from dare_reward.stacks import easyr1, report, slime, swift, trl, verl, verl_filter
 from dare_reward.stacks import scorer as common
-from dare_reward.stacks.answer_masks import outside_answer
+from dare_reward.stacks.answer_tokens import outside_answer
 from dare_reward.stacks.ranks import scored_together
 from dare_reward.stacks.report import log_groups, say_once
 from dare_reward.stacks.trl import AsyncDareReward, DareReward
@@ -150,11 +150,12 @@ def test_importing_an_adapter_loads_no_stack():
 
 def test_sources_are_never_mixed():
     exact = common.group("g", rollouts("12", token_entropies=[[0.1], [0.2]], logprobs=[[-5.0], [-5.0]]))
-    assert [set(r) for r in exact["rollouts"]] == [{"text", "token_entropies"}] * 2
+    assert [set(r) for r in exact["rollouts"]] == [{"text", "token_entropies", "token_logprobs"}] * 2
     assert "entropy_source" not in exact
     half = [{"text": "a", "token_entropies": [0.1], "logprobs": [-1.0]}, {"text": "b", "logprobs": [-3.0, -1.0]}]
     estimated = common.group("g", half)
     assert estimated["entropy_source"] == "logprob"
+    assert [r.pop("token_logprobs").tolist() for r in estimated["rollouts"]] == [[-1.0], [-3.0, -1.0]]
     assert estimated["rollouts"] == [
         {"text": "a", "mean_entropy": 1.0, "num_tokens": 1},
         {"text": "b", "mean_entropy": 2.0, "num_tokens": 2},

@@ -21,6 +21,7 @@ class Engine:
     """Right in 3 of 8 completions, with half the entropy; the wrong ones agree, so the vote is wrong."""
 
     made, asked, broken = [], [], False
+    pieces = ["?"] * 5
     chat_template = "{{ messages }}"
 
     def __init__(self, **options):
@@ -28,6 +29,10 @@ class Engine:
 
     def get_tokenizer(self):
         return self
+
+    def decode(self, ids, skip_special_tokens=False):
+        """Token k says the k-th piece of a rollout's text; a test that looks at pieces says which."""
+        return "".join(Engine.pieces[k] for k in ids)
 
     def chat(self, conversations, sampling, use_tqdm):
         assert not use_tqdm
@@ -47,9 +52,9 @@ class Engine:
     def completion(self, i, right, rng):
         good = i % 8 < 3
         values = (0.2 if good else 0.4) + 0.05 * rng.random(5)
+        text = f"so \\boxed{{{right if good else 'A' if right == 'B' else '999'}}}"
         ids = list(range(5))
         rows = [{t: types.SimpleNamespace(rank=int(r), logprob=-0.5)} for t, r in zip(ids, encode(values), strict=True)]
-        text = f"so \\boxed{{{right if good else 'A' if right == 'B' else '999'}}}"
         return types.SimpleNamespace(text=text, token_ids=ids, logprobs=rows, finish_reason="stop")
 
 
@@ -116,7 +121,7 @@ def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, 
         means = [float(np.mean(np.float32((0.2 if i % 8 < 3 else 0.4) + 0.05 * rng.random(5)))) for i in range(16)]
         assert [r["mean_entropy"] for r in group["rollouts"]] == pytest.approx(means, rel=1e-6)
         assert {(r["num_tokens"], r["sum_logprob"]) for r in group["rollouts"]} == {(5, -2.5)}
-        assert group["meta"]["logprobs_mode"] == "raw_logprobs"
+        assert (group["logprobs_mode"], group["temperature"], group["top_p"]) == ("raw_logprobs", 1.0, 0.95)
 
 
 def test_the_plugin_is_on_before_the_engine_starts(vllm, source, tmp_path, monkeypatch):
@@ -300,6 +305,25 @@ def test_tokens(vllm, capitals, tmp_path):
     assert len(rollout["token_entropies"]) == 5
     assert "mean_entropy" not in rollout
     assert read_labelled(str(out)).groups.columns["sum_logprob"][0] == -2.5
+
+
+def test_the_tokens_of_the_answer_and_the_one_that_ends_it(vllm, source, tmp_path, monkeypatch):
+    """Written as the place among the tokens, or as the mean and the sum over them."""
+    monkeypatch.setattr(Engine, "pieces", ["so ", "\\boxed{", "99", "9", "}"])
+    files = [tmp_path / name for name in ("tokens.jsonl", "sums.jsonl")]
+    main(arguments(source, files[0], "--prompts", "1", "--tokens"))
+    main(arguments(source, files[1], "--prompts", "1"))
+    tokens, sums = (json.loads(f.read_text().splitlines()[0])["rollouts"] for f in files)
+    at = [i for i, r in enumerate(tokens) if "999" in r["text"]]
+    assert at
+    for i in at:
+        assert tokens[i]["answer_tokens"] == [2, 4]
+        assert sums[i]["answer_entropy"] == pytest.approx(np.mean(tokens[i]["token_entropies"][2:5]), abs=1e-6)
+        assert sums[i]["answer_logprob"] == -1.5
+        assert not {"token_entropies", "token_ids", "answer_tokens"} & sums[i].keys()
+        assert len(sums[i]["path"]) == 16
+    read = [read_labelled(str(f)).groups.column("answer_entropy")[at] for f in files]
+    assert read[0] == pytest.approx(read[1], abs=1e-6)
 
 
 def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, capsys, monkeypatch):

@@ -20,6 +20,7 @@ from dare_reward.reply import Problem
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.lines import is_run, read_lines
+from dare_reward.report.ties import Ties
 from dare_reward.report.view import view
 
 from .command import add_command
@@ -89,10 +90,11 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
         tell=warn,
     )
     book, failed, count, seen = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Unanswered()
-    strangers = Strangers()
+    strangers, ties = Strangers(), Ties()
     for line in lines:
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
+            ties.add(line)
             count += 1
             seen.add(len(line.get("valid") or ()), (line.get("diagnostics") or {}).get("no_answer"))
             strangers.add(
@@ -112,6 +114,8 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
             return None
     if strangers.sentence:
         warn(f"WARNING: {strangers.sentence}")
+    if str(ties):
+        warn(str(ties))
     if seen.most:
         warn(f"WARNING: {seen}. Look at one of the texts.")
     return book

@@ -11,7 +11,7 @@ from ..groups import Groups
 from ..segments import Bools, Floats
 from .method import Estimate
 
-__all__ = ["by_answer", "by_rollout", "no_groups", "share_of", "share_of_votes"]
+__all__ = ["by_answer", "by_rollout", "no_groups", "share_of", "share_of_exp", "share_of_votes"]
 
 
 def share_of_votes(groups: Groups, m_P: NDArray[Any] | None = None) -> Floats:
@@ -25,6 +25,15 @@ def share_of(groups: Groups, values_A: Floats, *, counts_A: Floats | None = None
     each answer."""
     total_A = groups.sum_by_group(values_A if counts_A is None else values_A * counts_A)[groups.group_A]
     return np.divide(values_A, total_A, out=np.zeros(len(values_A)), where=total_A > 0)
+
+
+def share_of_exp(groups: Groups, log_R: Floats, used_R: Bools) -> Floats:
+    """exp of the used rollouts' values, summed by answer, over the group's sum; relative to the group's greatest value,
+    so that nothing underflows into a tie. Shape [A]."""
+    shifted_R = np.where(used_R, log_R, -np.inf)
+    most_P = groups.max_rollouts(shifted_R)
+    mass_R = np.exp(shifted_R - np.where(np.isfinite(most_P), most_P, 0.0)[groups.group_R])
+    return share_of(groups, groups.sum_by_answer(mass_R))
 
 
 def no_groups(groups: Groups) -> Bools:

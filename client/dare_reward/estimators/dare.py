@@ -25,14 +25,30 @@ from ..errors import GroupError, RequestError
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
-from .common import share_of
-from .method import Estimate, Method, lacking
+from .certainty import PROBABILITY, Certainty
+from .common import share_of, share_of_exp
+from .method import Estimate, Method, When, lacking
 
-__all__ = ["EPS_SCALE", "EXPONENT", "METHODS", "Distribution", "Missing", "Weight", "dare", "distribution"]
+__all__ = [
+    "CERTAINTY",
+    "EPS_SCALE",
+    "EXPONENT",
+    "METHODS",
+    "NEEDS",
+    "Distribution",
+    "Missing",
+    "Weight",
+    "dare",
+    "distribution",
+]
 
 EXPONENT = (
     "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0, answers with greater "
     "entropy gain weight. `dare-reward calibrate FILE` fits it on labelled rollouts"
+)
+CERTAINTY = (
+    "entropy weighs as weight says; answer_probability: w(y) is the sum over y's rollouts of p^b, p the probability of "
+    "the answer's tokens after what stands before them, b the exponent, and u(y) is 1 - p in the mean"
 )
 EPS_SCALE = "if set, eps is this times the median of u(y) over the group's answers"
 # Entropies end at 1,000 nats. Beyond these bounds products overflow, and all answers would weigh 0 in silence.
@@ -41,6 +57,15 @@ TAU_SLACK = 1e-12  # p^ is a quotient of sums: an answer at exactly tau must not
 
 Weight = Literal["linear", "sqrt", "exp", "log", "none"]
 Missing = Literal["error", "group_mean", "frequency"]
+NEEDS = When("answer_logprob", "certainty=answer_probability", lambda params: params["certainty"] == PROBABILITY)
+SOURCES: Mapping[str, tuple[str, str, str]] = {
+    "mean_entropy": ("missing_entropy", "entropy", "mean_entropy or token_entropies"),
+    "answer_logprob": (
+        "missing_probability",
+        "probability of the answer",
+        "answer_logprob, or token_logprobs with answer_tokens",
+    ),
+}
 Bonus = Literal["main", "inv", "log_inv", "sqrt_freq", "one_minus_sqrt_freq", "inv_sqrt", "zero"]
 
 
@@ -60,6 +85,7 @@ def dare(
         ),
     ] = 0.05,
     exponent: Annotated[float, Param(EXPONENT, ge=-POWER, le=POWER, source="ours; Eq. 10 has 1")] = 1.0,
+    certainty: Annotated[Certainty, Param(CERTAINTY, source="ours; Eq. 9 has entropy")] = "entropy",
     eps_scale: Annotated[
         float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="ours: one eps suits one scale of u only")
     ] = None,
@@ -134,15 +160,17 @@ def dare(
 ) -> Estimate:
     """Rewards p~ + alpha b~ (Eq. 15) for all groups at once.
 
-    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer. A rollout without an
-    answer is no part of n, u, p^ and M, and gets 0. `exponent=0` needs no entropy and uses none: the weight is n and
-    the bonus has no factor 1 - u. RequestError if `exponent` is set and `weight` is not linear.
+    Needs `mean_entropy` (nats per token, NaN where missing) of every rollout with an answer, or `answer_logprob` for
+    `certainty=answer_probability`. A rollout without an answer is no part of n, u, p^ and M, and gets 0. `exponent=0`
+    needs neither and uses none: the weight is n and the bonus has no factor 1 - u. RequestError if `exponent` or
+    `certainty` is set and `weight` is not linear.
     """
     d = distribution(
         groups,
         weight=weight,
         eps=eps,
         exponent=exponent,
+        certainty=certainty,
         eps_scale=eps_scale,
         lam=lam,
         u_floor=u_floor,
@@ -214,28 +242,35 @@ def distribution(
     lam: float,
     u_floor: float,
     missing_entropy: Missing,
+    certainty: Certainty = "entropy",
 ) -> Distribution:
-    """The distribution of answers, weighted by entropy: p^(y), Eqs. 8-10."""
-    if weight != "linear" and exponent != 1:
-        raise RequestError(
-            f"exponent belongs to weight=linear, and weight is {weight}: leave one of them out",
-            loc=("params", "exponent"),
-            code="conflict",
-        )
+    """The distribution of answers, weighted by certainty: p^(y), Eqs. 8-10."""
+    for name, usual, value in (("exponent", 1, exponent), ("certainty", "entropy", certainty)):
+        if weight != "linear" and value != usual:
+            raise RequestError(
+                f"{name} belongs to weight=linear, and weight is {weight}: leave one of them out",
+                loc=("params", name),
+                code="conflict",
+            )
     n_A = groups.votes_A
     if exponent == 0:
         return _votes(groups)
-    entropy_R, imputed_P, errors = _fill(groups, missing_entropy)
-    lacking_P: Bools = groups.sum_rollouts(groups.valid_R & np.isnan(entropy_R)) > 0
+    likely = certainty == PROBABILITY
+    value_R, imputed_P, errors = _fill(groups, "answer_logprob" if likely else "mean_entropy", missing_entropy)
+    lacking_P: Bools = groups.sum_rollouts(groups.valid_R & np.isnan(value_R)) > 0
     unknown_A = lacking_P[groups.group_A]
-    mean_A = groups.sum_by_answer(np.nan_to_num(entropy_R, nan=0.0)) / n_A
+    value_R = np.nan_to_num(value_R, nan=0.0)
+    mean_A = groups.sum_by_answer(1 - np.exp(value_R) if likely else value_R) / n_A
     # Equally sure of every answer where entropies are missing: all confidences are 1, votes alone count.
     u_A = np.where(unknown_A, 0.0, np.maximum(mean_A, u_floor))
     eps_A = np.full(len(u_A), eps) if eps_scale is None else eps_scale * groups.median_by_group(u_A)[groups.group_A]
+    if likely:
+        p_hat_A = share_of_exp(groups, np.where(lacking_P[groups.group_R], 0.0, exponent * value_R), groups.valid_R)
+    else:
+        sure_A = _confidence(groups, u_A, weight=weight, eps_A=eps_A, exponent=exponent, lam=lam)
+        p_hat_A = share_of(groups, n_A * sure_A)
     return Distribution(
-        p_hat_A=share_of(
-            groups, n_A * _confidence(groups, u_A, weight=weight, eps_A=eps_A, exponent=exponent, lam=lam)
-        ),
+        p_hat_A=p_hat_A,
         u_A=u_A,
         eps_A=eps_A,
         uncertainty_A=np.where(unknown_A, np.nan, u_A),
@@ -262,9 +297,9 @@ def _votes(groups: Groups) -> Distribution:
     )
 
 
-def _fill(groups: Groups, policy: str) -> tuple[Floats, Bools, Mapping[int, GroupError]]:
-    """Entropies with the group mean where the policy says so, which groups that touched, and groups it cannot help."""
-    entropy_R = groups.column("mean_entropy")
+def _fill(groups: Groups, name: str, policy: str) -> tuple[Floats, Bools, Mapping[int, GroupError]]:
+    """An input with the group mean where the policy says so, which groups that touched, and groups it cannot help."""
+    entropy_R = groups.column(name)
     missing_R = groups.valid_R & np.isnan(entropy_R)
     missing_P: Bools = groups.sum_rollouts(missing_R) > 0
     if policy == "group_mean":
@@ -274,16 +309,17 @@ def _fill(groups: Groups, policy: str) -> tuple[Floats, Bools, Mapping[int, Grou
         helped_R = missing_R & (count_P > 0)[groups.group_R]
         entropy_R = np.where(helped_R, mean_P[groups.group_R], entropy_R)
         bad_P = missing_P & (count_P == 0)
-        return entropy_R, missing_P & ~bad_P, _errors(groups, missing_R, bad_P)
-    return entropy_R, np.zeros_like(missing_P), _errors(groups, missing_R, missing_P & (policy == "error"))
+        return entropy_R, missing_P & ~bad_P, _errors(groups, name, missing_R, bad_P)
+    return entropy_R, np.zeros_like(missing_P), _errors(groups, name, missing_R, missing_P & (policy == "error"))
 
 
-def _errors(groups: Groups, missing_R: Bools, bad_P: Bools) -> dict[int, GroupError]:
+def _errors(groups: Groups, name: str, missing_R: Bools, bad_P: Bools) -> dict[int, GroupError]:
+    code, what, source = SOURCES[name]
     return {
         p: GroupError(
-            "missing_entropy",
-            f"no entropy for {count} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
-            "send mean_entropy or token_entropies, or set missing_entropy=group_mean or frequency",
+            code,
+            f"no {what} for {count} of {groups.sizes_P[p]} rollouts, which have an answer (rollouts {where}); "
+            f"send {source}, or set missing_entropy=group_mean or frequency",
         )
         for p, count, where in lacking(groups, missing_R & bad_P[groups.group_R])
     }
@@ -354,7 +390,8 @@ def _preset(name: str, summary: str, **defaults: Any) -> Method:
         paper="arXiv:2601.21804",
         evidence="from the paper",
         requires=("answer", "mean_entropy"),
-        imputes=frozenset({"mean_entropy"}),
+        when=(NEEDS,),
+        imputes=frozenset({"mean_entropy", "answer_logprob"}),
         defaults=defaults,
         cost="one entropy per token from the engine or the trainer, averaged",
         unverified="eps, tau: the paper gives no values; no official code was found",

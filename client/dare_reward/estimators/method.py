@@ -14,6 +14,7 @@ from ..groups import Groups, Ragged
 from ..inputs import FIELDS, GROUP_FIELDS
 from ..params import Spec, parameters, resolve
 from ..segments import Bools, Floats, Ints, offsets
+from .certainty import FALLBACK, OVER, TRACE, entropies_over
 
 __all__ = ["Ballots", "Estimate", "Evidence", "Method", "When", "WholeBatch", "lacking", "missing_inputs"]
 
@@ -136,8 +137,8 @@ class Method:
 
     @property
     def specs(self) -> tuple[Spec, ...]:
-        """The parameters, with this preset's defaults."""
-        own = parameters(self.function)
+        """The parameters, with this preset's defaults; of a method that reads entropies also over which tokens."""
+        own = (*parameters(self.function), *((OVER,) if "mean_entropy" in self.inputs else ()))
         return tuple(replace(s, default=self.defaults[s.name]) if s.name in self.defaults else s for s in own)
 
     @property
@@ -163,11 +164,25 @@ class Method:
     def run(self, groups: Groups, params: Mapping[str, Any]) -> Estimate:
         """The estimate with the value of every parameter given; groups that lack an input carry an error."""
         needed = [*self.requires, *(w.name for w in self.when if w.holds(params))]
+        others = {k: v for k, v in params.items() if k != OVER.name}
+        groups, trace_R = self.read(groups, params)
         lacking = missing_inputs(
             groups, [n for n in needed if n not in self.imputes], answered="answer" in self.requires
         )
-        result = self.function(groups, **params)
+        result = self.function(groups, **others)
+        if params.get(OVER.name, TRACE) != TRACE:
+            share_P = groups.mean_rollouts(trace_R, groups.valid_R)
+            result = replace(
+                result,
+                flags_P={**result.flags_P, FALLBACK: share_P > 0},
+                extra_P={**result.extra_P, FALLBACK: share_P},
+            )
         return replace(result, errors={**result.errors, **lacking}) if lacking else result
+
+    def read(self, groups: Groups, params: Mapping[str, Any]) -> tuple[Groups, Bools]:
+        """The groups as the function sees them: entropies over the tokens that `over` names; and whose are the trace's
+        for want of these."""
+        return entropies_over(groups, params.get(OVER.name, TRACE))
 
     def __call__(self, groups: Groups, **params: Any) -> Estimate:
         return self.run(groups, self.resolve(params))

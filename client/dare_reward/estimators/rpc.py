@@ -20,7 +20,7 @@ from ..errors import GroupError, RequestError
 from ..groups import Groups
 from ..params import Param
 from ..segments import Bools, Floats
-from .common import by_answer, share_of, share_of_votes
+from .common import by_answer, share_of_exp, share_of_votes
 from .method import Estimate, Method, lacking
 
 __all__ = ["METHODS", "path_logprobs", "rpc"]
@@ -73,7 +73,7 @@ def rpc(
     counted_R = groups.valid_R & ~vote_P[groups.group_R]
     kept_R, failed_P = _kept(groups, logprob_R, counted_R) if prune else (counted_R, np.zeros(len(vote_P), bool))
     first_R, apart_P = _distinct(groups, path_R, counted_R)
-    share_A = _shares(groups, logprob_R, first_R & kept_R)
+    share_A = share_of_exp(groups, logprob_R, first_R & kept_R)
     share_A = np.where(vote_P[groups.group_A], share_of_votes(groups), share_A)
     label_A = groups.first_max(share_A) & (share_A > 0)
     return by_answer(
@@ -114,14 +114,6 @@ def _distinct(groups: Groups, path_R: Floats, counted_R: Bools) -> tuple[Bools, 
     apart_P = np.zeros(len(groups.sizes_P), bool)
     apart_P[groups.group_R[sorted_R[1:][apart]]] = True
     return first_R, apart_P
-
-
-def _shares(groups: Groups, logprob_R: Floats, used_R: Bools) -> Floats:
-    """exp(l) of the used rollouts, summed by answer, over the group's sum. Shape [A]."""
-    shifted_R = np.where(used_R, logprob_R, -np.inf)
-    most_P = groups.max_rollouts(shifted_R)
-    mass_R = np.exp(shifted_R - np.where(np.isfinite(most_P), most_P, 0.0)[groups.group_R])
-    return share_of(groups, groups.sum_by_answer(mass_R))
 
 
 def _kept(groups: Groups, logprob_R: Floats, counted_R: Bools) -> tuple[Bools, Bools]:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
 from ..groups import Groups
+from ..inputs import MAX_ENTROPY
 from ..params import Param
 from ..segments import Bools, Ints
-from .method import Ballots, Estimate, Method
+from .common import no_groups
+from .method import Ballots, Estimate, Method, When
 
-__all__ = ["METHODS", "majority", "ttrl"]
+__all__ = ["METHODS", "TIES", "Tie", "majority", "tied_groups", "ttrl"]
+
+Tie = Literal["first", "lexicographic", "certainty", "all", "none"]
+TIES = get_args(Tie)
 
 
 def ttrl(
     groups: Groups,
     *,
     tie: Annotated[
-        Literal["first", "lexicographic", "all", "none"],
+        Tie,
         Param(
-            "which of equally voted answers is the label: the first seen, the least string, each of them, or none",
-            source="official code: Counter.most_common, first seen",
+            "which of equally voted answers is the label: the first seen, the least string, the one with the lowest "
+            "mean entropy (certainty), each of them, or none",
+            source="official code: Counter.most_common, first seen; certainty: ours",
         ),
     ] = "first",
     no_answer: Annotated[
@@ -47,7 +53,7 @@ def ttrl(
         rewards_R=voting.spread(label),
         keep_R=groups.valid_R,
         support_A={"p_hat": share_A, "p": share_A, "reward": label[place_A], "kept": np.ones(len(n_A), bool)},
-        used_entropy_P=np.zeros(len(groups.sizes_P), bool),
+        used_entropy_P=tied_groups(voting) if tie == "certainty" else no_groups(groups),
         flags_P={"no_answer_label": blank_won_P},
         label_A=label[place_A] > 0,
     )
@@ -56,11 +62,12 @@ def ttrl(
 def ballots(groups: Groups, params: Mapping[str, Any]) -> Ballots:
     """How the groups vote under these parameters of `ttrl`."""
     voting = _with_blank(groups)[0] if params["no_answer"] == "official" else groups
-    return Ballots(voting, majority(voting, params["tie"]), first_wins=params["tie"] == "first")
+    tie = "all" if params["tie"] == "certainty" else params["tie"]  # votes to come change the entropies as well
+    return Ballots(voting, majority(voting, tie), first_wins=tie == "first")
 
 
 def majority(groups: Groups, tie: str = "first") -> Bools:
-    """Which answers have the most votes."""
+    """Which answers have the most votes; of several, those that `tie` names. Of equally sure ones the first seen."""
     votes_A = groups.votes_A
     best_A: Bools = votes_A == groups.max_by_group(votes_A)[groups.group_A]
     if tie == "all":
@@ -69,9 +76,16 @@ def majority(groups: Groups, tie: str = "first") -> Bools:
         alone_P: Bools = groups.sum_by_group(best_A) == 1
         return best_A & alone_P[groups.group_A]
     rank_A = np.zeros(len(votes_A))
+    if tie == "certainty":
+        rank_A = -groups.sum_by_answer(np.nan_to_num(groups.column("mean_entropy"), nan=MAX_ENTROPY)) / votes_A
     if tie == "lexicographic":
         rank_A[np.argsort(np.array(groups.text_A, dtype=object), kind="stable")] = -np.arange(len(votes_A))
     return groups.first_max(np.where(best_A, rank_A, -np.inf)) & best_A
+
+
+def tied_groups(groups: Groups) -> Bools:
+    """Groups of which several answers have the most votes."""
+    return groups.sum_by_group(majority(groups, "all")) > 1
 
 
 def _with_blank(groups: Groups) -> tuple[Groups, Ints]:
@@ -86,7 +100,9 @@ def _with_blank(groups: Groups) -> tuple[Groups, Ints]:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     text = (*groups.text_A, *[""] * int(blank_P.sum()))
-    voting = Groups(groups.sizes_P, place[code_R], groups.support_P + blank_P, tuple(text[i] for i in order))
+    voting = Groups(
+        groups.sizes_P, place[code_R], groups.support_P + blank_P, tuple(text[i] for i in order), groups.columns
+    )
     return voting, place[:answers]
 
 
@@ -97,6 +113,7 @@ METHODS = (
         summary="1 for the majority answer, else 0",
         paper="arXiv:2504.16084",
         evidence="verified against official code",
+        when=(When("mean_entropy", "tie=certainty", lambda params: params["tie"] == "certainty"),),
         ballots=ballots,
     ),
 )

@@ -13,7 +13,19 @@ import numpy as np
 
 from ..groups import Groups
 from ..params import REQUIRED, Param
-from .dare import EPS_SCALE, EXPONENT, NATS, POWER, SCALE, Missing, Weight, distribution
+from .certainty import Certainty
+from .dare import (
+    CERTAINTY,
+    EPS_SCALE,
+    EXPONENT,
+    NATS,
+    NEEDS,
+    POWER,
+    SCALE,
+    Missing,
+    Weight,
+    distribution,
+)
 from .method import Estimate, Method
 
 __all__ = ["METHODS", "weighted_vote"]
@@ -27,6 +39,7 @@ def weighted_vote(
     ] = "linear",
     eps: Annotated[float, Param("added to the uncertainty in the weight", ge=0, le=NATS, source="as dare")] = 0.05,
     exponent: Annotated[float, Param(EXPONENT, ge=-POWER, le=POWER, source="as dare")] = 1.0,
+    certainty: Annotated[Certainty, Param(CERTAINTY, source="as dare")] = "entropy",
     eps_scale: Annotated[float | None, Param(EPS_SCALE, ge=0, le=SCALE, source="as dare")] = None,
     lam: Annotated[float, Param("lambda of weight=exp", ge=0, le=POWER, source="as dare")] = 1.0,
     u_floor: Annotated[float, Param("u(y) is at least this", ge=0, le=NATS, source="as dare")] = 0.0,
@@ -41,14 +54,15 @@ def weighted_vote(
 ) -> Estimate:
     """r = 1 for the rollouts whose answer has the greatest p^ (ties: first seen), else 0.
 
-    With `exponent=0` this is the majority vote: no entropy is needed or used. RequestError if `exponent` is set and
-    `weight` is not linear.
+    With `exponent=0` this is the majority vote: no entropy is needed or used. RequestError if `exponent` or `certainty`
+    is set and `weight` is not linear.
     """
     d = distribution(
         groups,
         weight=weight,
         eps=eps,
         exponent=exponent,
+        certainty=certainty,
         eps_scale=eps_scale,
         lam=lam,
         u_floor=u_floor,
@@ -80,7 +94,8 @@ def _entry(name: str, summary: str, *, unverified: str, **defaults: Any) -> Meth
         paper="arXiv:2601.21804, Eq. 10",
         evidence="ours",
         requires=("answer", "mean_entropy"),
-        imputes=frozenset({"mean_entropy"}),
+        when=(NEEDS,),
+        imputes=frozenset({"mean_entropy", "answer_logprob"}),
         defaults=defaults,
         cost="one entropy per token from the engine or the trainer, averaged",
         unverified=unverified,

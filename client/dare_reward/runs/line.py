@@ -93,12 +93,16 @@ LINE: Final = (
     LineField(
         "inputs", "rollout", "further numbers of rollouts by their names in a request, if any were sent", "inputs"
     ),
+    LineField("temperature", "group", "temperature that its rollouts were sampled at, if that was sent", "number"),
+    LineField("top_p", "group", "likewise top-p", "number"),
+    LineField("logprobs_mode", "group", "which distribution its log-probabilities are of, if that was sent"),
     LineField("prompt", "group", "the prompt, if asked for and sent", "any"),
     LineField("texts", "rollout", "the text, if asked for and sent"),
     LineField(
         "token_entropies", "rollout", "entropy of each generated token in nats, if asked for and sent", "numbers"
     ),
 )
+SAMPLING: Final = ("temperature", "top_p", "logprobs_mode")
 ASKED: Final = ("prompt", "texts", "token_entropies")
 # Inputs that have keys of their own.
 OWN: Final = MappingProxyType({"mean_entropy": "mean_entropies", "num_tokens": "num_tokens"})
@@ -129,7 +133,7 @@ class RunRecord:
     replies     its groups' replies
     correct_R   1 right, 0 wrong, NaN unknown
     options     those of each group, where it is still to be graded: the answers of `replies` against `labels`
-    texts       prompt and texts, if asked for: a value for each group
+    texts       how it was sampled; prompt and texts, if asked for: a value for each group
     tokens      entropies of the generated tokens, if asked for
     truncated_R the length limit cut it off; None where nobody said how rollouts ended
     named       whether each group came with an id; None where all did
@@ -305,7 +309,7 @@ def of_groups(
     )
 
 
-READ: Final = OWN.keys() | set(EXTRA) | {f.name for f in FIELDS.values() if f.per_token}
+READ: Final = OWN.keys() | set(EXTRA) | {"answer_tokens"} | {f.name for f in FIELDS.values() if f.per_token and f.sent}
 
 
 def _right(told: Floats, reply: GroupReply, label: str | None, kind: Kind, options: Sequence[str] | None) -> Floats:
@@ -320,7 +324,9 @@ def _right(told: Floats, reply: GroupReply, label: str | None, kind: Kind, optio
 
 
 def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[Any]]:
-    out: dict[str, Sequence[Any]] = {}
+    out: dict[str, Sequence[Any]] = {
+        name: [g.get(name) for g in groups] for name in SAMPLING if any(g.get(name) is not None for g in groups)
+    }
     if "prompt" in asked:
         out["prompt"] = [g.get("prompt") for g in groups]
     if "texts" in asked:

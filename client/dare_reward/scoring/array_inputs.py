@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,15 @@ from ..groups import Ragged
 from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
 from ..segments import Ints, blocks, offsets, segment_means, segment_sums
 
-__all__ = ["Columns", "Table", "Where", "check_types", "full_mask", "read_columns"]
+__all__ = ["CLOSING", "Columns", "Table", "Where", "check_types", "full_mask", "read_columns"]
 
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
+Spans = Callable[[], Sequence["tuple[int, int] | None"]]
 Where = Callable[[int], tuple[str | int, ...]]
 JSON = Mapping[str, Any]
+# Tokens behind the answer that count with it. The one that ends an answer says whether it is whole: without it the gain
+# of natural samples falls by a third to a half (docs/entropy.md).
+CLOSING: Final = 1
 PIECE = 1 << 14  # entries that become an array in one go, while other threads wait
 LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
 SCALARS: Mapping[str, set[type]] = MappingProxyType({k: {*types, type(None)} for k, types in LIST_TYPES.items()})
@@ -61,10 +65,13 @@ class Table:
         return cls(len(rollouts), columns, whole, unknown=len(known) < len(keys))
 
 
-def read_columns(table: Table, given: Columns, where: Where) -> dict[str, NDArray[Any] | Ragged]:
+def read_columns(
+    table: Table, given: Columns, where: Where, spans: Spans | None = None
+) -> dict[str, NDArray[Any] | Ragged]:
     """Every array input, checked; what follows from per-token inputs (means, sums, token counts) is added.
 
-    `given` came beside the JSON; `where` is the path of a rollout by its number.
+    `given` came beside the JSON; `where` is the path of a rollout by its number; `spans` finds each rollout's answer in
+    its text, for those who send the tokens' places there.
     """
     present = table.columns.keys() & FIELDS.keys()
     if both := present & given.keys():
@@ -79,6 +86,10 @@ def read_columns(table: Table, given: Columns, where: Where) -> dict[str, NDArra
         build = _scalar if field.shape == "scalar" else _vector if field.shape == "vector" else _ragged
         arrays[name] = build(field, table.columns[name], where)
     _derive(arrays, table.size, where)
+    if spans is not None and "token_offsets" in arrays:
+        arrays["answer_tokens"] = _found_tokens(arrays, spans(), where)
+    if "answer_tokens" in arrays:
+        _put_answers(arrays, where)
     return arrays
 
 
@@ -342,10 +353,94 @@ def _put_scalar(
         values, _ = segment_means(column.values, column.lengths, mask_T=mask_T)
     else:
         values = segment_sums(column.values, column.lengths, mask_T=mask_T)
+    _put(arrays, target, values, sent, source=name, where=where)
+
+
+def _put(
+    arrays: dict[str, NDArray[Any] | Ragged], target: str, values_R: Any, sent_R: Any, *, source: str, where: Where
+) -> None:
+    """The scalar that follows from per-token inputs, of the rollouts that sent these."""
     stated = arrays.get(target)
-    if isinstance(stated, np.ndarray) and (bad := sent & ~np.isnan(stated)).any():
-        raise RequestError(f"give {target} or {name}, not both", loc=where(int(np.argmax(bad))), code="conflict")
-    arrays[target] = np.where(sent, values, stated if isinstance(stated, np.ndarray) else np.nan)
+    if isinstance(stated, np.ndarray) and (bad := sent_R & ~np.isnan(stated)).any():
+        raise RequestError(f"give {target} or {source}, not both", loc=where(int(np.argmax(bad))), code="conflict")
+    arrays[target] = np.where(sent_R, values_R, stated if isinstance(stated, np.ndarray) else np.nan)
+
+
+def _found_tokens(
+    arrays: Mapping[str, NDArray[Any] | Ragged], spans: Sequence[tuple[int, int] | None], where: Where
+) -> Ragged:
+    """[first, last) of the tokens that share a character with the answer, where nobody said which they are."""
+    places, named = arrays["token_offsets"], arrays.get("answer_tokens")
+    assert isinstance(places, Ragged)
+    if places.values.shape[1:] not in {(2,), (0,)}:
+        r = int(np.flatnonzero(places.lengths)[0])
+        raise RequestError("must be [start, end) for each token", loc=(*where(r), "token_offsets"), code="shape")
+    known = np.split(named.values, offsets(named.lengths)[1:-1]) if isinstance(named, Ragged) else [()] * len(spans)
+    starts, rows = offsets(places.lengths), []
+    for r, span in enumerate(spans):
+        row = [int(k) for k in known[r]]
+        if not row and span is not None and places.lengths[r]:
+            low, high = places.values[starts[r] : starts[r + 1]].T
+            inside = np.flatnonzero((low < span[1]) & (high > span[0]) & (low < high))
+            row = [int(inside[0]), int(inside[-1]) + 1] if len(inside) else []
+        rows.append(row)
+    return Ragged(np.array([*chain.from_iterable(rows)], np.int64), np.array([*map(len, rows)], np.int64))
+
+
+def _put_answers(arrays: dict[str, NDArray[Any] | Ragged], where: Where) -> None:
+    """What follows from the tokens of the answers and those that end them."""
+    named = arrays["answer_tokens"]
+    assert isinstance(named, Ragged)
+    tokens = {n: c for n, c in arrays.items() if isinstance(c, Ragged) and FIELDS[n].per_token}
+    lengths: Ints = np.maximum.reduce([np.zeros(len(named.lengths), np.int64), *(c.lengths for c in tokens.values())])
+    inside_T = _inside(lengths, *_bounds(named, lengths, where))
+    if isinstance(mask := tokens.get("token_mask"), Ragged):
+        inside_T &= mask.values
+    for name, column in tokens.items():
+        field = FIELDS[name]
+        if field.answer is None or field.gives is None:
+            continue
+        chosen_T = inside_T[np.repeat(column.lengths > 0, lengths)]
+        count_R = segment_sums(chosen_T, column.lengths).astype(np.int64)
+        found_R = segment_sums(column.values[chosen_T], count_R)
+        if field.gives[1] == "mean":
+            found_R /= np.maximum(count_R, 1)
+        _put(arrays, field.answer, found_R, count_R > 0, source=f"{name} with answer_tokens", where=where)
+
+
+def _bounds(named: Ragged, lengths: Ints, where: Where) -> tuple[Ints, Ints]:
+    """Start and end of each rollout's answer with the token that ends it, 0 and 0 where none is named. Shapes [R]."""
+
+    def refuse(bad_R: NDArray[Any], words: Callable[[int], str]) -> None:
+        if bad_R.any():
+            i = int(np.argmax(bad_R))
+            raise RequestError(words(i), loc=(*where(i), "answer_tokens"), code="span")
+
+    refuse((named.lengths != 0) & (named.lengths != 2), lambda _: "must be [start, end) of the answer, or null")
+    has_R = named.lengths == 2
+    start_R, end_R = np.zeros((2, len(has_R)), np.int64)
+    start_R[has_R], end_R[has_R] = named.values.reshape(-1, 2).T
+    refuse(
+        has_R & (start_R >= end_R),
+        lambda i: f"[{start_R[i]}, {end_R[i]}) holds no token: leave it out where the text has no answer",
+    )
+    refuse(
+        end_R > lengths,
+        lambda i: (
+            f"ends at token {end_R[i]}, and {lengths[i]} were sent: count from the first generated token, and "
+            "send token_entropies or token_logprobs"
+        ),
+    )
+    return start_R, np.where(has_R, np.minimum(end_R + CLOSING, lengths), 0)
+
+
+def _inside(lengths: Ints, start_R: Ints, end_R: Ints) -> NDArray[np.bool_]:
+    """Which tokens of all rollouts lie in their rollout's [start, end)."""
+    begin_R = offsets(lengths)[:-1]
+    edges = np.zeros(int(lengths.sum()) + 1, np.int64)
+    np.add.at(edges, begin_R + start_R, 1)
+    np.add.at(edges, begin_R + end_R, -1)
+    return np.cumsum(edges[:-1]) > 0
 
 
 def full_mask(mask: Ragged, lengths: Ints) -> Ragged:

@@ -20,12 +20,13 @@ import numpy as np
 from ..answers import (
     Classes,
     Kind,
+    Span,
     classify,
     official_key,
 )
 from ..answers.classes import classes_of
 from ..answers.effort import Effort
-from ..answers.rollouts import READING, option_tuple, read_answers, why_none
+from ..answers.rollouts import READING, option_tuple, read_answers, read_spans, why_none
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..groups import Groups, Ragged, View
@@ -41,6 +42,7 @@ __all__ = [
     "Limits",
     "Prepared",
     "check_shape",
+    "flat_spans",
     "of_arrays",
     "prepare",
     "read_numbers",
@@ -169,11 +171,11 @@ def prepare(
     table = check_shape(groups, limits=limits)
     effort = effort or Effort(limits.steps)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
-    arrays = read_columns(table, columns, _locator(sizes_P))
+    arrays = read_columns(table, columns, _locator(sizes_P), lambda: flat_spans(groups, effort, params))
     options = tuple([_options(g, p) if g.get("kind") == "choice" else None for p, g in enumerate(groups)])
     count = arrays.get("num_tokens")
     silent_R = count == 0 if isinstance(count, np.ndarray) else np.zeros(table.size, bool)  # no token: no answer
-    if "sum_logprob" in arrays:
+    if "sum_logprob" in arrays and ("token_ids" in arrays or table.columns.keys() & {"path", "text"}):
         arrays["path"] = _paths(table, arrays.get("token_ids"), sizes_P)
     reading = _Reading.of(params, options, effort)
     read = reading.classes(groups, table, silent_R)
@@ -227,6 +229,13 @@ def of_arrays(groups: Groups) -> Prepared:
         apart_P=np.zeros(count, bool),
         unread=({},) * count,
     )
+
+
+def flat_spans(groups: Sequence[JSON], effort: Effort, params: Mapping[str, Any]) -> list[Span | None]:
+    """Each rollout's answer in its text, as [start, end) of characters."""
+    silent_R = np.zeros(sum(len(g["rollouts"]) for g in groups), bool)  # without tokens there are none to find
+    reading = {k: v for k, v in params.items() if k in READING}
+    return list(chain.from_iterable(read_spans(groups, silent_R, effort, reading)))
 
 
 def _column_P(field: Field, groups: Sequence[JSON]) -> Floats:

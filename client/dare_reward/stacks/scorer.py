@@ -31,12 +31,16 @@ from ..errors import (
     misspelt_variables,
     unknown_name,
 )
+from ..estimators.certainty import reads_answers
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, scale_unseen, specs
+from ..openrlhf import AnswerRules
 from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
 from ..scoring.update import Update
+from ..token_sums import PER_TOKEN, without_tokens
+from .answer_tokens import answer_tokens
 from .collapse import RunWatch, watch_of
 from .report import logger, numbers, say_once, watch_answers
 
@@ -66,6 +70,7 @@ JSON = Mapping[str, Any]
 # What a stack or its adapter may lack: rollouts without a reward, masks of tokens, a way to end the training.
 Ability = Literal["gaps", "masks", "end"]
 Rewards = list[list[float | None]]
+ROUNDING: Final = 1e-3  # nats above 0 that a log-probability may have
 EQUAL: Final = (None, "zero_variance", "all_invalid")  # to carry on, or to have no advantage anyway
 
 
@@ -166,6 +171,19 @@ class Scorer:
     def _asked(self, groups: Sequence[JSON]) -> dict[str, Any]:
         """That, and what the reply says beside rewards."""
         return self._judged(groups) | dict(self.update) | {"shadow": self.shadow, "run": self.run}
+
+    @property
+    def reads_answers(self) -> bool:
+        """The method's certainty is over the answer's tokens."""
+        return reads_answers(dict(self.params))
+
+    def answer_tokens(self, rollout: JSON, ids: Sequence[int], tokenizer: Any) -> dict[str, Any]:
+        """The tokens that the answer stands in, if the method's certainty is over these."""
+        if not self.reads_answers:
+            return {}
+        rules = AnswerRules(dict(self.params), self.kind)
+        found, _ = answer_tokens(rollout, ids, tokenizer=tokenizer, rules=rules)
+        return {} if found is None else {"answer_tokens": list(found)}
 
     def watch(self, reply: Reply | None, step: int | None, trainer: Any = None) -> RunWatch | None:
         """The state of the trainer's run with this reply; None where nobody asked for it. It never raises."""
@@ -364,12 +382,18 @@ def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
 
     A rollout may have `token_entropies` or `mean_entropy` (full vocabulary), or `logprobs` of its sampled tokens. If
     every rollout has entropies those are sent; else, if every one has `logprobs`, mean(-logp), an estimate that is
-    labelled `logprob`; else what there is, for `missing_entropy` to decide.
+    labelled `logprob`; else what there is, for `missing_entropy` to decide. `answer_tokens` say where the answer is.
+    The client sends of all this what `token_sums` makes of it, and of log-probabilities the sum.
     """
     exact = all(_informed(r) for r in rollouts)
     estimated = not exact and all("mean_entropy" in with_estimate(r) for r in rollouts)
-    dropped = {"logprobs", "token_entropies", "mean_entropy", "token_mask"} if estimated else {"logprobs"}
-    out = [{k: v for k, v in r.items() if k not in dropped} | (with_estimate(r) if estimated else {}) for r in rollouts]
+    dropped = {"logprobs", "token_entropies", "mean_entropy"} if estimated else {"logprobs"}
+    out = []
+    for rollout in rollouts:
+        own = {k: v for k, v in rollout.items() if k not in dropped} | _probabilities(rollout)
+        if not own.keys() & PER_TOKEN:
+            own = {k: v for k, v in own.items() if k not in {"token_mask", "answer_tokens"}}
+        out.append(own | (with_estimate(rollout) if estimated else {}))
     source = {"entropy_source": "logprob"} if estimated else {}
     given = {k: v for k, v in more.items() if v is not None}
     return cast("Group", {"group_id": group_id, **source, **given, "rollouts": out})
@@ -396,7 +420,31 @@ def with_estimate(rollout: JSON) -> dict[str, Any]:
     if not np.isfinite(values).all():
         raise RequestError("a log-probability of a sampled token is not a finite number", code="value")
     mean = float(max(-values.mean(), 0.0)) if len(values) else None
-    return {"mean_entropy": mean, "num_tokens": len(values)}
+    return {"mean_entropy": mean, "num_tokens": len(values), **_answer_estimate(rollout)}
+
+
+def _answer_estimate(rollout: JSON) -> dict[str, Any]:
+    """The same over the answer's tokens, where they are known."""
+    tokens = {k: rollout[k] for k in ("answer_tokens", "token_mask") if rollout.get(k) is not None}
+    given = _probabilities(rollout)
+    if "answer_tokens" not in tokens or not given:
+        return {}
+    mean = {"token_entropies": np.maximum(-given["token_logprobs"], 0.0)}
+    found = without_tokens(tokens | mean).get("answer_entropy")
+    return {} if found is None else {"answer_entropy": found}
+
+
+def _probabilities(rollout: JSON) -> dict[str, Any]:
+    """Log-probabilities as the client takes them. Those above 0 by rounding are 0; others that can be none are left
+    out: no run ends of a number that its method may not read."""
+    if rollout.get("logprobs") is None:
+        return {}
+    values = np.asarray(rollout["logprobs"], np.float64)
+    if not len(values) or not np.isfinite(values).all() or values.max() > ROUNDING:
+        if len(values):
+            say_once("a log-probability of a sampled token is above 0 or not finite: this rollout's are left out")
+        return {}
+    return {"token_logprobs": np.minimum(values, 0.0)}
 
 
 def _informed(rollout: JSON) -> bool:

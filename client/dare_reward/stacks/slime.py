@@ -37,7 +37,7 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     if len({s.group_index for s in samples}) > 1:
         raise RequestError("slime called the reward with samples of several groups; one is expected")
     scorer, waves = _of_group(args), _waves(args)
-    rows = [_rollout(s) for s in samples]
+    rows = [_rollout(args, scorer, s) for s in samples]
     told: dict[str, float] = {}
     if waves is not None:
         votes, told = await slime_votes.votes(args, samples, rows, scorer, waves)
@@ -65,7 +65,12 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
     members = groups_by(s.group_index for s in samples)
     rows = [[samples[i] for i in at] for at in members.values()]
     sent = [
-        group(name, [_rollout(s) for s in own], label=_text(own[0].label), prompt=scorer.logged_prompt(own[0].prompt))
+        group(
+            name,
+            [_rollout(args, scorer, s) for s in own],
+            label=_text(own[0].label),
+            prompt=scorer.logged_prompt(own[0].prompt),
+        )
         for name, own in zip(members, rows, strict=True)
     ]
     found, reply = scorer.score(sent)
@@ -163,7 +168,7 @@ def _scorer(url: str) -> Scorer:
     return Scorer.of(url).within("slime", lacks={"gaps", "masks", "end"})
 
 
-def _rollout(sample: Any) -> dict[str, Any]:
+def _rollout(args: Any, scorer: Scorer, sample: Any) -> dict[str, Any]:
     """A sample that was aborted or failed has no vote; masked tokens (tools, environments) no entropy."""
     status = sample.status.value
     row: dict[str, Any] = {"id": str(sample.index), "finish_reason": "length" if status == "truncated" else "stop"}
@@ -171,6 +176,10 @@ def _rollout(sample: Any) -> dict[str, Any]:
     if sample.rollout_log_probs is not None:
         row |= {"logprobs": sample.rollout_log_probs}
         row |= {} if sample.loss_mask is None else {"token_mask": sample.loss_mask}
+        if ids := list(getattr(sample, "tokens", None) or ())[-len(sample.rollout_log_probs) :]:
+            row["token_ids"] = ids
+            if "text" in row and scorer.reads_answers:
+                row |= scorer.answer_tokens(row, ids, slime_votes.tokenizer(args))
     return row | {"trained": not sample.remove_sample}
 
 

@@ -38,7 +38,7 @@ async def votes(
             break
         more = min(wanted.more, waves.votes - asked)
         asked += more
-        wave = await asyncio.gather(*(_vote(args, post, prompt) for _ in range(more)), return_exceptions=True)
+        wave = await asyncio.gather(*(_vote(args, post, prompt, scorer) for _ in range(more)), return_exceptions=True)
         lost = [x for x in wave if isinstance(x, Exception)]
         if lost:
             logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
@@ -58,6 +58,13 @@ def _check_plain(samples: Sequence[Any]) -> None:
             )
 
 
+def tokenizer(args: Any) -> Any:
+    """slime's own, which its process of rollouts holds once."""
+    from slime.rollout.sglang_rollout import GenerateState
+
+    return GenerateState(args).tokenizer
+
+
 def _post() -> Post:
     """slime's own way to its router, with its connections and retries."""
     from slime.utils.http_utils import post
@@ -65,7 +72,7 @@ def _post() -> Post:
     return cast("Post", post)
 
 
-async def _vote(args: Any, post: Post, prompt: list[int]) -> dict[str, Any]:
+async def _vote(args: Any, post: Post, prompt: list[int], scorer: Scorer) -> dict[str, Any]:
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
     body = {"input_ids": prompt, "sampling_params": _sampling(args), "return_logprob": True}
     reply = await post(url, body)
@@ -76,7 +83,11 @@ async def _vote(args: Any, post: Post, prompt: list[int]) -> dict[str, Any]:
     finish = "length" if ended == "length" else "stop"
     row: dict[str, Any] = {"text": reply["text"], "finish_reason": finish, "trained": False}
     if meta.get("output_token_logprobs"):
-        row["logprobs"] = [min(float(entry[0]), 0.0) for entry in meta["output_token_logprobs"]]
+        entries = meta["output_token_logprobs"]
+        row["logprobs"] = [min(float(entry[0]), 0.0) for entry in entries]
+        row["token_ids"] = [int(entry[1]) for entry in entries]
+        if scorer.reads_answers:
+            row |= scorer.answer_tokens(row, row["token_ids"], tokenizer(args))
     return row
 
 

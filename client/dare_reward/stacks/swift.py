@@ -6,6 +6,7 @@ DARE_URL=http://127.0.0.1:8000 swift rlhf --external_plugins $(python -m dare_re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ from ..errors import RequestError
 from .ranks import scored_together
 from .scorer import Scorer, from_environment, group, groups_by, silenced, spread
 
+CARRIED = {"token_entropies", "logprobs", "token_mask", "answer_tokens", "token_offsets"}
 DIVIDE = (True, "group", "gdpo")  # values of scale_rewards by which a group's deviation divides; gdpo: of each function
 
 
 class DareORM:
     """An AsyncORM of ms-swift. Groups are rows of one `prompt_id`, over all ranks; a `request_id` counts once.
 
-    A multi-turn scheduler may put `token_entropies` or `logprobs` (and `token_mask`) into `rollout_infos`.
+    A multi-turn scheduler may put `token_entropies` or `logprobs` (and `token_mask`) into `rollout_infos`, and where
+    the answer is: `answer_tokens`, or `token_offsets`.
     """
 
     def __init__(self, args: Any = None, **_: Any) -> None:
@@ -36,7 +39,7 @@ class DareORM:
 
         if missing := {"prompt_id", "request_id"} - columns.keys():
             raise RequestError(f"ms-swift did not pass {min(missing)}; version 4.6 or later is needed")
-        names = ("prompt_id", "request_id", "finish_reason", "rollout_infos")
+        names = ("prompt_id", "request_id", "finish_reason", "rollout_infos", "response_token_ids")
         given = [columns.get(n) or [None] * len(completions) for n in names]
         rows = [_row(text, *values) for text, *values in zip(completions, *given, strict=True)]
         state = PartialState()
@@ -53,9 +56,12 @@ class DareORM:
         return [by_request[r["request_id"]] for r in rows]
 
 
-def _row(text: str, prompt_id: Any, request_id: Any, finish_reason: Any, infos: Any) -> dict[str, Any]:
-    rollout = {"text": text, "finish_reason": finish_reason if isinstance(finish_reason, str) else None}
-    rollout |= {k: v for k, v in (infos or {}).items() if k in {"token_entropies", "logprobs", "token_mask"}}
+def _row(text: str, prompt_id: Any, request_id: Any, *told: Any) -> dict[str, Any]:
+    finish_reason, infos, ids = told
+    rollout: dict[str, Any] = {"text": text, "finish_reason": finish_reason if isinstance(finish_reason, str) else None}
+    rollout |= {k: v for k, v in (infos or {}).items() if k in CARRIED}
+    if ids:  # of each turn, or of the one that there is
+        rollout["token_ids"] = list(chain.from_iterable(ids)) if isinstance(ids[0], Sequence) else list(ids)
     return {"prompt_id": prompt_id, "request_id": request_id, "rollout": rollout}
 
 

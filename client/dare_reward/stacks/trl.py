@@ -36,6 +36,7 @@ MASKS = (
     "train_on=reasoning needs rollout_func=VoteRollout(extra=0) of dare_reward.stacks.trl_rollout (GRPOTrainer only)"
 )
 SELECTS = frozenset({"settled", "selection", "selection_size"})
+TOKENS = {"token_entropies", "logprobs"}
 SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 
 
@@ -96,12 +97,15 @@ class DareReward:
         ]
         given = {k: columns[k] for k in EXTRAS if k in columns}
         if self.entropy == "forward" and trainer is not None and not given.keys() & SOURCES:
-            given["token_entropies"] = forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
+            given |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
             given["label"] = [None if x is None else str(x) for x in columns[self.label]]
         for name, column in given.items():
             for row, value in zip(rows, column, strict=True):
                 row[FIELD.get(name, name)] = value
+        for row, own in zip(rows, ids, strict=True):
+            if trainer is not None and own is not None and row.keys() & TOKENS:
+                row |= self.scorer.answer_tokens(row, list(own), trainer._tokenizer)  # noqa: PLW2901, SLF001
         return rows
 
     def _check_label(self, columns: Mapping[str, Any]) -> None:

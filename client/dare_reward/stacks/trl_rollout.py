@@ -10,7 +10,7 @@ from ..errors import RequestError
 from ..methods import find
 from ..openrlhf import AnswerRules
 from ..stopping import Waves
-from .answer_masks import outside_answer
+from .answer_tokens import outside_answer
 from .scorer import Scorer, content_of, group
 
 # TRL keeps a rollout_func's `logprobs` to itself; under another name they reach the reward function.
@@ -133,7 +133,7 @@ class VoteRollout:
         self, trainer: Any, ids: Sequence[Sequence[int]], completions: Sequence[Sequence[int]], logprobs: Any
     ) -> dict[str, list[Any]]:
         if self.entropy == "forward":
-            return {"token_entropies": forward_entropies(trainer, ids, completions)}
+            return forward_entropies(trainer, ids, completions)
         if logprobs is None:
             raise RequestError(
                 "this generation gives no log-probabilities (only vLLM does): use VoteRollout(entropy='forward')"
@@ -164,6 +164,9 @@ def _votes(
     for name, column in fields.items():
         for row, value in zip(rows, column, strict=True):
             row[FIELD.get(name, name)] = value
+    scorer = next((f.scorer for f in trainer.reward_funcs if isinstance(getattr(f, "scorer", None), Scorer)), None)
+    for row, ids in zip(rows, completions, strict=True):
+        row |= {} if scorer is None else scorer.answer_tokens(row, list(ids), trainer._tokenizer)  # noqa: PLW2901, SLF001
     return rows
 
 
@@ -172,7 +175,8 @@ def rollout(trainer: Any, text: str, ids: Sequence[int] | None) -> dict[str, Any
     if trainer is None or ids is None:
         return {"text": text}
     ends = {*trainer.eos_token_ids, trainer._tokenizer.pad_token_id}  # noqa: SLF001
-    return {"text": text, "finish_reason": "stop" if len(ids) and int(ids[-1]) in ends else "length"}
+    ended = "stop" if len(ids) and int(ids[-1]) in ends else "length"
+    return {"text": text, "finish_reason": ended, "token_ids": list(map(int, ids))}
 
 
 def text_of(completion: Any) -> str:
@@ -195,8 +199,9 @@ def prompt_ids_of(trainer: Any, prompts: Sequence[Any]) -> list[list[int]]:
 
 def forward_entropies(
     trainer: Any, prompt_ids: Sequence[Sequence[int]], completion_ids: Sequence[Sequence[int]]
-) -> list[Any]:
-    """H of each generated token in nats, full vocabulary, the trainer's temperature: a float32 array per completion.
+) -> dict[str, list[Any]]:
+    """H of each generated token in nats, full vocabulary, and its log-probability, both at the trainer's temperature: a
+    float32 array per completion.
 
     One more forward without gradients, by the trainer's helper and in its chunks.
     """
@@ -215,12 +220,17 @@ def forward_entropies(
     chunk = arguments.per_device_train_batch_size if trainer.model.training else arguments.per_device_eval_batch_size
     with torch.no_grad(), _plain_checkpointing(trainer):
         forward = trainer._get_per_token_logps_and_entropies  # noqa: SLF001
-        entropies = forward(trainer.model, ids, mask, width, batch_size=chunk, compute_entropy=True)[1]
+        logprobs, entropies, *_ = forward(trainer.model, ids, mask, width, batch_size=chunk, compute_entropy=True)
     if entropies is None:
         raise RequestError(
             "this trainer gives no entropies (Unsloth replaces its forward); use DareReward(..., entropy='none')"
         )
-    return [row[:n] for row, n in zip(entropies.float().clamp(min=0).cpu().numpy(), lengths, strict=True)]
+    found = {"token_entropies": entropies.float().clamp(min=0)}
+    if logprobs is not None:
+        found["sampled_logprobs"] = logprobs.float().clamp(max=0)
+    return {
+        name: [row[:n] for row, n in zip(table.cpu().numpy(), lengths, strict=True)] for name, table in found.items()
+    }
 
 
 def _plain_checkpointing(trainer: Any) -> Any:

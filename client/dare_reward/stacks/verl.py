@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import ConfigError
 from ..openrlhf import AnswerRules
-from .answer_masks import outside_answer
+from .answer_tokens import outside_answer
 from .report import log_groups, numbers
 from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, say_once, spread
 from .verl_filter import by_votes, filter_groups, filters
@@ -146,7 +146,7 @@ def score_batch(
     members = groups_by(data["uid"][i] for i in at)
     labels = [_label(data, at[rows[0]]) for rows in members.values()]
     rollouts = [
-        _rollout(trainer, columns, i) | {"trained": trained is None or number_of(key) < trained}
+        _rollout(scorer, trainer, columns, i) | {"trained": trained is None or number_of(key) < trained}
         for key, i in last.items()
     ]
     groups = [
@@ -251,14 +251,21 @@ def drop_votes(trainer: Any, batch: Any, metrics: dict[str, Any], trained: froze
     return trainer._balance_batch(batch.select_keys(kept), metrics)  # noqa: SLF001
 
 
-def _rollout(trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
-    """Text, mask, and entropies: the full vocabulary's, else (rollout_correction.bypass_mode) the log-probabilities."""
-    row = said(trainer, columns["responses"][i])
-    row["token_mask"] = columns["response_mask"][i].bool().cpu().numpy()
-    for name, field in (("token_entropies", "entropy"), ("logprobs", "rollout_log_probs")):
-        if field in columns:
-            return row | {name: columns[field][i].float().cpu().numpy()}
-    return {k: v for k, v in row.items() if k != "token_mask"}
+def _rollout(scorer: Scorer, trainer: Any, columns: dict[str, Any], i: int) -> dict[str, Any]:
+    """Text, mask, entropies of the full vocabulary and log-probabilities; without entropies
+    (rollout_correction.bypass_mode) these are what entropy is estimated from."""
+    ids = columns["responses"][i]
+    row = said(trainer, ids)
+    tokens = {
+        name: columns[field][i].float().cpu().numpy()
+        for name, field in (("token_entropies", "entropy"), ("logprobs", "rollout_log_probs"))
+        if field in columns
+    }
+    if not tokens:
+        return row
+    row |= scorer.answer_tokens(row, ids.tolist(), trainer.tokenizer)
+    mask = columns["response_mask"][i].bool().cpu().numpy()
+    return row | tokens | {"token_mask": mask, "token_ids": ids.tolist()}
 
 
 def _label(data: Any, i: int) -> str | None:

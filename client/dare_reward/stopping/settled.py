@@ -211,8 +211,9 @@ def _judged(
     prepared: Prepared, configured: Configured, rule: RuleName, waves: Waves, watch: Callable[[], None]
 ) -> list[GroupSettled]:
     """What is said of the groups of one configuration."""
-    method, groups = configured.method, _scalars(prepared.groups)
+    method = configured.method
     params = {s.name: configured.values[s.name] for s in method.specs}
+    groups = _scalars(method.read(prepared.groups, params)[0])
     to_come_P = np.maximum(waves.votes - groups.sizes_P, 0)
 
     def judge(some: Groups) -> Estimate:

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, Literal
 
 from dare_reward.answers import Kind
 from dare_reward.errors import ConfigError, RequestError, misspelt_variables, unknown_name
+from dare_reward.estimators.certainty import PROBABILITY
 from dare_reward.methods import find, read_line, require_every_rollout, require_rewards, require_steps, settle
 from dare_reward.options import TrainOn
 from dare_reward.params import Param, Spec, parameters
@@ -31,7 +32,12 @@ logger = logging.getLogger("dare_trainer")
 ENVIRONMENT: Final = "DARE_AGENT_"
 FILE: Final = "dare_agent.toml"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-CARRIED: Final = frozenset({"answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label"})
+CARRIED: Final = frozenset(
+    {
+        "answer", "mean_entropy", "token_entropies", "token_mask", "num_tokens", "label", "sum_logprob",
+        "answer_entropy", "answer_logprob", "path",
+    }
+)  # fmt: skip
 NO_STOP: Final = (
     ": OpenRLHF gives an agent nothing that ends a training with a checkpoint. Set warn, and stop the run yourself "
     "(docs/openrlhf-agent.md)"
@@ -126,6 +132,12 @@ class AgentConfig:
     def waves(self) -> Waves | None:
         """How votes are asked for; None: all at once."""
         return Waves.read(self.adaptive, votes=self.votes_per_prompt) if self.adaptive else None
+
+    @property
+    def reads_logprobs(self) -> bool:
+        """The method, or a shadow, looks at log-probabilities of the sampled tokens."""
+        inputs = frozenset[str]().union(*(find(name).requires for name in (self.method, *self.shadow)))
+        return "sum_logprob" in inputs or self.params.get("certainty") == PROBABILITY
 
     @property
     def every_param(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +36,7 @@ from ..vllm.token_entropy import EntropyError, token_entropies
 from .adaptive_votes import AdaptiveVotes, One, Spent
 from .config import AgentConfig
 from .group_barrier import Siblings, together
-from .openrlhf_io import fit, generated_text, response, tokenize
+from .openrlhf_io import fit, generated_text, response, sampled_with, tokenize
 from .rollout_reader import ReadRollout, RolloutReader
 from .scoring import Estimation, handshake
 
@@ -56,6 +56,7 @@ class Delivery:
     evaluating: bool
     at: float
     one: One
+    sampling: Mapping[str, Any]
 
 
 class Executor:
@@ -91,15 +92,15 @@ class Executor:
         tokenized = tokenize(hf_tokenizer, prompt, images)
         params, ids = fit(sampling_params, tokenized.ids, max_length, cut=not tokenized.pictures)
         evaluating = self._evaluates(meaning, sampling_params)
+        sampling = sampled_with(sampling_params, llm_engine)
 
         async def one() -> ReadRollout:
             more = {"multi_modal_data": {"image": tokenized.pictures}} if tokenized.pictures else {}
             completion = (await llm_engine.generate(list(ids), self._ask(params), **more)).outputs[0]
             entropies = self._entropies(completion, llm_engine)
             text, answer = generated_text(hf_tokenizer, completion), None
-            if self.config.train_on == "reasoning" and not evaluating:
-                decode = partial(hf_tokenizer.decode, skip_special_tokens=True)
-                answer = self._reader.answer_tokens(completion, text, meaning, decode)
+            if (self.config.train_on == "reasoning" or self._reader.wants_answers) and not evaluating:
+                answer = self._reader.answer_tokens(completion, text, meaning, hf_tokenizer)
             return self._reader.read(completion, text, entropies, meaning, answer)
 
         async def generate(members: int) -> Delivery:
@@ -112,11 +113,12 @@ class Executor:
             if lost:
                 logger.warning("%d of %d vote-only rollouts failed: %r", len(lost), more, lost[0])
             rollouts = (first, *(x for x in others if isinstance(x, ReadRollout)))
-            return Delivery(prompt, images, meaning, rollouts, evaluating, time.perf_counter(), one)
+            return Delivery(prompt, images, meaning, rollouts, evaluating, time.perf_counter(), one, sampling)
 
         delivery, outcome = await self._siblings.run(sampling_params, (prompt, repr(label), evaluating), generate)
         own = delivery.rollouts[0]
-        done = response(ids, own.completion, outcome, sampling_params, answer=own.answer)
+        masked = own.answer if self.config.train_on == "reasoning" else None
+        done = response(ids, own.completion, outcome, sampling_params, answer=masked)
         return {
             "prompt": prompt,
             "label": label,
@@ -160,7 +162,7 @@ class Executor:
         own = deepcopy(params)
         if self.config.entropy == "topk":
             own.logprobs = TOPK
-        elif self.config.entropy == "plugin" or own.logprobs is not None:
+        elif self.config.entropy == "plugin" or own.logprobs is not None or self.config.reads_logprobs:
             own.logprobs = 0  # the sampled token alone, which is all that OpenRLHF reads
         return own
 
@@ -247,6 +249,7 @@ class Executor:
                 "entropy_source": "exact" if exact else "topk",
                 "entropy_mode": self.config.entropy_mode if exact else "raw",
             }
+        group |= of.sampling
         group["rollouts"] = [{**r.entry, "trained": i < trained} for i, r in enumerate(votes)]
         return group
 

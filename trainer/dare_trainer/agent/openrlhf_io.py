@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from dare_reward.inputs import GROUP_FIELDS
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokenized:
@@ -39,6 +41,16 @@ def fit(sampling_params: Any, ids: Sequence[int], max_length: int, *, cut: bool)
     if not cut:
         raise ValueError(f"a prompt with images has {len(ids)} tokens and may have {room}: raise the maximum length")
     return own, list(ids[-room:]) if room > 0 else list(ids)
+
+
+def sampled_with(sampling_params: Any, llm_engine: Any) -> dict[str, Any]:
+    """What a group says of its sampling, where it is known: temperature, top-p, and whether vLLM's log-probabilities
+    are those before (raw) or after both."""
+    found = {name: getattr(sampling_params, name, None) for name in ("temperature", "top_p")}
+    config = getattr(getattr(llm_engine, "llm", None), "model_config", None)
+    mode = getattr(config, "logprobs_mode", None)
+    known = {k: float(v) for k, v in found.items() if isinstance(v, int | float)}
+    return known | ({"logprobs_mode": mode} if mode in GROUP_FIELDS["logprobs_mode"].choices else {})
 
 
 def generated_text(hf_tokenizer: Any, completion: Any) -> str:

@@ -6,17 +6,16 @@ the generation of the others; done when the group closes, every GPU would wait f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from dare_reward.answers import answer_span, span_tokens
+from dare_reward.estimators.certainty import OVER, last_tokens, reads_answers
 from dare_reward.methods import find
 from dare_reward.openrlhf import AnswerRules, Label
-from dare_reward.segments import segment_means
+from dare_reward.stacks.answer_tokens import answer_tokens
+from dare_reward.token_sums import without_tokens
 
+from ..vllm.token_entropy import token_arrays
 from .config import AgentConfig
 
 
@@ -38,17 +37,18 @@ class RolloutReader:
 
     def __init__(self, config: AgentConfig, rules: AnswerRules) -> None:
         self._rules = rules
-        self._tokens = config.send == "tokens" or any(
-            "token_entropies" in find(name).requires for name in (config.method, *config.shadow)
+        self.wants_answers = reads_answers(config.params)
+        self._tokens = (
+            config.send == "tokens"
+            or last_tokens(config.params.get(OVER.name)) > 0
+            or any("token_entropies" in find(name).requires for name in (config.method, *config.shadow))
         )
 
-    def answer_tokens(
-        self, completion: Any, text: str, label: Label, decode: Callable[[Sequence[int]], str]
-    ) -> tuple[int, int] | None:
+    def answer_tokens(self, completion: Any, text: str, label: Label, tokenizer: Any) -> tuple[int, int] | None:
         """The generated tokens that the final answer stands in."""
         entry = {"num_tokens": len(completion.token_ids), "finish_reason": str(completion.finish_reason or "")}
-        span = answer_span(text, lambda said: self._rules.read(entry | {"text": said}, label))
-        return span_tokens(text, list(completion.token_ids), decode, span)
+        ids = list(completion.token_ids)
+        return answer_tokens(entry | {"text": text}, ids, tokenizer=tokenizer, rules=self._rules, label=label)[0]
 
     def read(
         self, completion: Any, text: str, entropies: Any, label: Label, answer: tuple[int, int] | None = None
@@ -61,8 +61,10 @@ class RolloutReader:
         said = {"text": text}
         entry |= said if self._rules.needs_text else {"answer": self._rules.read(entry | said, label)}
         mean = None
-        if entropies is not None and len(entropies):
-            values = np.asarray(entropies)
-            mean = float(segment_means(values, np.array([len(values)]))[0][0])
-            entry |= {"token_entropies": values} if self._tokens else {"mean_entropy": mean}
+        tokens = token_arrays(completion, entropies)
+        if tokens:
+            tokens |= {} if answer is None else {"answer_tokens": list(answer)}
+            numbers = without_tokens(tokens)
+            mean = numbers.get("mean_entropy")
+            entry |= tokens if self._tokens else numbers
         return ReadRollout(completion, mean, entry, answer)

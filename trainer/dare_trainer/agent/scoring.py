@@ -33,7 +33,11 @@ Group = Any  # `dare_reward.Group`, which the executor builds key by key
 def synthetic_group(entropies: bool = True) -> Group:
     """Four rollouts, two answers."""
     rows = [("7", 0.2), ("7", 0.3), ("7", 0.25), ("5", 0.4)]
-    rollouts = [{"answer": a, **({"mean_entropy": h, "num_tokens": 10} if entropies else {})} for a, h in rows]
+    known = {"num_tokens": 10, "sum_logprob": -2.0, "answer_logprob": -0.5}
+    rollouts = [
+        {"answer": a, **({"mean_entropy": h, "answer_entropy": h, "path": str(i), **known} if entropies else {})}
+        for i, (a, h) in enumerate(rows)
+    ]
     return {"group_id": "handshake", "kind": "exact", "rollouts": rollouts}
 
 

@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dare_reward.analysis.preflight import preflight
 from dare_reward.answers import grade, read_label
 from dare_reward.answers.rollouts import read_answers
@@ -25,10 +27,13 @@ from dare_reward.commands.calibrate import report
 from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import read_labelled, refuse_repeats
 from dare_reward.errors import ConfigError, RequestError
+from dare_reward.openrlhf import AnswerRules
+from dare_reward.stacks.answer_tokens import answer_tokens
+from dare_reward.token_sums import without_tokens
 
 from ..vllm.plugin import turn_on
-from ..vllm.token_entropy import mean, token_entropies
-from .benchmarks import BENCHMARKS, BenchmarkProblem, load, load_own, prompt
+from ..vllm.token_entropy import token_arrays, token_entropies
+from .benchmarks import BENCHMARKS, LETTERS, BenchmarkProblem, load, load_own, prompt
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
 NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
@@ -260,7 +265,8 @@ def groups_of(
         raise ConfigError("measure needs vLLM; run pip install '.[trainer]' in your checkout") from None
     turn_on("temperature")
     llm = vllm.LLM(model=plan.model, **engine)
-    if plan.chat and getattr(llm.get_tokenizer(), "chat_template", None) is None:
+    tokenizer = llm.get_tokenizer()
+    if plan.chat and getattr(tokenizer, "chat_template", None) is None:
         raise ConfigError(f"{plan.model} has no chat template: add --no-chat")
     sampling = vllm.SamplingParams(
         n=plan.rollouts,
@@ -278,12 +284,12 @@ def groups_of(
         else:
             outputs = llm.generate(asked, sampling, use_tqdm=False)
         for problem, output in zip(part, outputs, strict=True):
-            group = _group(problem, output.outputs, plan)
-            group["meta"]["logprobs_mode"] = engine.get("logprobs_mode", "raw_logprobs")  # vLLM's default
+            group = _group(problem, output.outputs, plan, tokenizer)
+            group["logprobs_mode"] = engine.get("logprobs_mode", "raw_logprobs")  # vLLM's default
             yield group
 
 
-def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasurePlan) -> dict[str, Any]:
+def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
     return {
         "group_id": problem.id,
         "kind": problem.kind,
@@ -292,29 +298,30 @@ def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasureP
         "label": problem.label,
         "entropy_source": "exact",
         "entropy_mode": "temperature",
+        "temperature": plan.temperature,
+        "top_p": plan.top_p,
         "meta": {
             **problem.meta,
             **({"accepted": problem.accepted} if problem.accepted else {}),
             "sampling": asdict(plan),
         },
-        "rollouts": [_rollout(c, problem, plan) for c in completions],
+        "rollouts": [_rollout(c, problem, plan, tokenizer) for c in completions],
     }
 
 
-def _rollout(completion: Any, problem: BenchmarkProblem, plan: MeasurePlan) -> dict[str, Any]:
-    """Text and mean entropy; a completion without a token has no entropy and no answer."""
-    entropies = token_entropies(completion)
-    entropy = mean(entropies)
+def _rollout(completion: Any, problem: BenchmarkProblem, plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
+    """Text, and what is known of its tokens: these, or their means and sums. Without a token there is no entropy and no
+    answer."""
     rollout: dict[str, Any] = {"text": completion.text, "finish_reason": completion.finish_reason}
-    logprobs = [min(row[t].logprob, 0.0) for t, row in zip(completion.token_ids, completion.logprobs, strict=True)]
-    if plan.tokens and entropy is not None:
-        rollout["token_ids"] = list(completion.token_ids)
-        rollout["token_entropies"] = [round(float(h), 6) for h in entropies]
-        rollout["token_logprobs"] = [round(x, 6) for x in logprobs]
+    tokens = token_arrays(completion, token_entropies(completion))
+    if tokens:
+        rules = AnswerRules({}, problem.kind, options=LETTERS[: len(problem.options)] if problem.options else None)
+        answer, _ = answer_tokens(rollout, list(completion.token_ids), tokenizer=tokenizer, rules=rules)
+        tokens |= {} if answer is None else {"answer_tokens": list(answer)}
+    if plan.tokens:
+        rollout |= {k: np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v for k, v in tokens.items()}
     else:
-        rollout |= {"sum_logprob": math.fsum(logprobs)} if logprobs else {}
-        rollout |= {} if entropy is None else {"mean_entropy": entropy}
-        rollout["num_tokens"] = len(completion.token_ids)
+        rollout |= {"num_tokens": len(completion.token_ids), **without_tokens(tokens)}
     if problem.accepted:
         rollout["correct"] = _is_right(rollout, problem)
     return rollout

@@ -15,7 +15,17 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FLOOR", "MODES", "SWITCH", "EntropyError", "Mode", "decode", "encode", "token_entropies"]
+__all__ = [
+    "FLOOR",
+    "MODES",
+    "SWITCH",
+    "EntropyError",
+    "Mode",
+    "decode",
+    "encode",
+    "sampled_logprobs",
+    "token_entropies",
+]
 
 Mode = Literal["raw", "temperature"]
 MODES: Final = get_args(Mode)
@@ -65,6 +75,32 @@ def token_entropies(completion: Any) -> NDArray[np.float32]:
     if hasattr(rows, "start_indices"):
         return decode([rows.ranks[i] for i in rows.start_indices])
     return decode([row[token].rank for token, row in zip(ids, rows, strict=True)])
+
+
+def sampled_logprobs(completion: Any) -> NDArray[np.float64] | None:
+    """Log-probabilities (nats) of the generated tokens, None where vLLM returned none or one is not finite. What of
+    them rounding puts above 0 is 0."""
+    ids, rows = list(completion.token_ids), completion.logprobs
+    if rows is None or len(rows) != len(ids):
+        return None
+    if hasattr(rows, "start_indices"):
+        found = [rows.logprobs[i] for i in rows.start_indices]
+    else:
+        found = [getattr(row.get(token), "logprob", math.nan) for token, row in zip(ids, rows, strict=True)]
+    values = np.array(found, np.float64)
+    return np.minimum(values, 0.0) if np.isfinite(values).all() else None
+
+
+def token_arrays(completion: Any, entropies: Any) -> dict[str, Any]:
+    """What is known of a completion's tokens, by the inputs' names: entropies, where they were asked for; and
+    log-probabilities with the ids that tell the path, where vLLM returned them."""
+    out: dict[str, Any] = {}
+    if entropies is not None and len(entropies):
+        out["token_entropies"] = np.asarray(entropies)
+    ids = list(completion.token_ids)
+    if ids and (logprobs := sampled_logprobs(completion)) is not None:
+        out |= {"token_logprobs": logprobs, "token_ids": ids}
+    return out
 
 
 def mean(entropies: NDArray[np.floating[Any]]) -> float | None:

@@ -1,0 +1,325 @@
+"""Which tokens say how sure a policy is: `over`, `certainty`, `tie=certainty`, and the inputs that they read."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from conftest import params_of
+
+from dare_reward import estimate
+from dare_reward._outgoing import Sending, parts
+from dare_reward.errors import RequestError
+from dare_reward.groups import Groups
+from dare_reward.methods import find, methods
+from dare_reward.report.ties import Ties
+from dare_reward.stacks.scorer import group
+from dare_reward.token_sums import path_digest, without_tokens
+from dare_reward.wire import unpack
+
+READERS = sorted(name for name, m in methods().items() if "mean_entropy" in m.inputs)
+# so \boxed{42}. <end>
+OFFSETS = [[0, 3], [3, 10], [10, 11], [11, 12], [12, 13], [13, 14], [14, 14]]
+TRACE = [0.9, 0.8, 0.1, 0.3, 0.2, 0.5, 0.7]
+
+
+def rollout(answer="42", shift=0.0, **more):
+    own = {"token_entropies": [h + shift for h in TRACE], "token_logprobs": [-h - shift for h in TRACE]}
+    return {"text": f"so \\boxed{{{answer}}}.", "token_ids": [*range(7), int(answer)], **own, **more}
+
+
+def ids(rollouts):
+    """As many token ids as tokens."""
+    return [{**r, "token_ids": r["token_ids"][1:]} for r in rollouts]
+
+
+def uncertainty(rollouts, **params):
+    (found,) = estimate([{"rollouts": rollouts}], method="weighted_vote", **params).groups
+    return [s.uncertainty for s in found.support]
+
+
+def test_every_method_that_reads_entropies_has_the_parameter_once():
+    """A new one has it by naming the input."""
+    assert {"dare", "weighted_vote", "calibrated_vote", "scrl", "rent", "ttrl"} <= set(READERS)
+    for name, method in methods().items():
+        assert [s.name for s in method.specs].count("over") == (name in READERS), name
+
+
+@pytest.mark.parametrize(
+    ("over", "expected"),
+    [("trace", 0.5), ("answer", 0.2), ("last=1", 0.7), ("last=3", 1.4 / 3), ("last=7", 0.5), ("last=100", 0.5)],
+)
+def test_which_tokens_count(over, expected):
+    """The answer's are 42 and the brace that ends it."""
+    assert uncertainty(ids([rollout(answer_tokens=[2, 4])]), over=over) == pytest.approx([expected])
+
+
+def test_the_answer_is_found_by_the_tokens_places_in_the_text():
+    named, found = (
+        uncertainty(ids([rollout(**way)]), over="answer")
+        for way in ({"answer_tokens": [2, 4]}, {"token_offsets": OFFSETS})
+    )
+    assert named == found
+
+
+def test_the_token_that_ends_an_answer_counts_and_may_decide():
+    """Two answers whose own tokens are equally sure: 4 that might have gone on, and 5 that could not."""
+    open_, shut = (
+        {"answer": a, "token_entropies": [0.3, 0.1, end], "answer_tokens": [1, 2]}
+        for a, end in (("4", 0.9), ("5", 0.1))
+    )
+    (found,) = estimate([{"rollouts": [open_, shut]}], method="weighted_vote", over="answer").groups
+    assert found.pseudo_label == "5"
+    assert [s.uncertainty for s in found.support] == pytest.approx([0.5, 0.1])
+    cut = {"answer": "4", "token_entropies": [0.3, 0.1], "answer_tokens": [1, 2]}
+    assert uncertainty([cut], over="answer") == pytest.approx([0.1]), "nothing ends it"
+
+
+def test_tokens_that_the_policy_did_not_generate_do_not_count():
+    masked = rollout(answer_tokens=[2, 4], token_mask=[True, True, True, False, True, True, True])
+    assert uncertainty(ids([masked]), over="answer") == pytest.approx([0.15])
+    assert uncertainty(ids([masked]), over="last=4") == pytest.approx([(0.1 + 0.2 + 0.5 + 0.7) / 4])
+
+
+def test_a_rollout_without_the_tokens_counts_with_its_trace_and_is_flagged():
+    rollouts = [
+        {"answer": "1", "mean_entropy": 0.4},
+        {"answer": "2", "mean_entropy": 0.4, "answer_entropy": 0.1},
+        {"answer": None},
+    ]
+    (found,) = estimate([{"rollouts": rollouts}], method="dare", over="answer").groups
+    assert [s.uncertainty for s in found.support] == [0.4, 0.1]
+    assert "trace_entropy" in found.flags
+    assert found.diagnostics["trace_entropy"] == 0.5
+    (usual,) = estimate([{"rollouts": rollouts}], method="dare").groups
+    assert "trace_entropy" not in usual.diagnostics
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_over_answer_is_the_method_on_these_entropies(name):
+    """Whatever the method does with entropies, it does it with the answer's; a label changes nothing."""
+    rng = np.random.default_rng(5)
+    params = params_of(name) | ({"tie": "certainty"} if name == "ttrl" else {})
+    rollouts = [
+        {"answer": str(a), "mean_entropy": u, "answer_entropy": v, "num_tokens": 9, "sum_logprob": -1.0, "path": str(i)}
+        for i, (a, u, v) in enumerate(zip(rng.integers(0, 3, 12), rng.random(12), rng.random(12), strict=True))
+    ]
+    swapped = [{**r, "mean_entropy": r["answer_entropy"]} for r in rollouts]
+    one, other, labelled = (
+        estimate([{"rollouts": rows, **label}], method=name, **params).groups[0]
+        for rows, params, label in (
+            (rollouts, {**params, "over": "answer"}, {}),
+            (swapped, params, {}),
+            (rollouts, {**params, "over": "answer"}, {"label": "1"}),
+        )
+    )
+    assert one.error is None
+    assert one.rewards == other.rewards == labelled.rewards
+    order = rng.permutation(12)
+    (moved,) = estimate([{"rollouts": [rollouts[i] for i in order]}], method=name, **params, over="answer").groups
+    if name != "ddrl":  # it draws by places
+        assert moved.rewards == pytest.approx([one.rewards[i] for i in order])
+    beside = estimate(
+        [{"rollouts": [{**rollout(), "answer": "9"}]}, {"rollouts": rollouts}], method=name, **params, over="answer"
+    )
+    assert beside.groups[1].rewards == one.rewards
+
+
+# --- the answer's probability ----------------------------------------------------------------------------------------
+
+
+def logprobs(*pairs):
+    return [{"answer": a, "answer_logprob": x} for a, x in pairs]
+
+
+def test_an_answer_weighs_the_sum_of_its_probabilities():
+    rows = logprobs(("1", math.log(0.2)), ("1", math.log(0.3)), ("2", math.log(0.6)))
+    (found,) = estimate([{"rollouts": rows}], method="weighted_vote", certainty="answer_probability").groups
+    assert found.pseudo_label == "2"
+    assert [s.p_hat for s in found.support] == pytest.approx([0.5 / 1.1, 0.6 / 1.1])
+    assert [s.uncertainty for s in found.support] == pytest.approx([0.75, 0.4])
+    (half,) = estimate(
+        [{"rollouts": rows}], method="calibrated_vote", certainty="answer_probability", exponent=0.5
+    ).groups
+    mass = [0.2**0.5 + 0.3**0.5, 0.6**0.5]
+    assert [s.p_hat for s in half.support] == pytest.approx([m / sum(mass) for m in mass])
+    (votes,) = estimate([{"rollouts": rows}], method="weighted_vote", certainty="answer_probability", exponent=0).groups
+    assert votes.pseudo_label == "1"
+
+
+def test_improbable_answers_are_compared():
+    """exp(-6000) is 0 in floating point."""
+    rows = logprobs(("1", -6000.0), ("2", -5990.0))
+    (found,) = estimate([{"rollouts": rows}], method="weighted_vote", certainty="answer_probability").groups
+    assert found.rewards == (0.0, 1.0)
+
+
+def test_a_missing_probability():
+    rows = [*logprobs(("1", -1.0), ("2", -0.1)), {"answer": "1", "mean_entropy": 0.1}]
+
+    def scored(**params):
+        return estimate([{"rollouts": rows}], method="dare", certainty="answer_probability", **params).groups[0]
+
+    assert scored().error.code == "missing_probability"
+    assert "rollouts 2" in scored().error.message
+    assert scored(missing_entropy="frequency").pseudo_label == "1"
+    assert "missing_entropy_imputed" in scored(missing_entropy="group_mean").flags
+
+
+def test_a_weight_that_has_no_probability_is_refused():
+    with pytest.raises(RequestError) as error:
+        estimate([{"rollouts": logprobs(("1", -1.0))}], method="dare", certainty="answer_probability", weight="log")
+    assert (error.value.code, error.value.loc) == ("conflict", ("params", "certainty"))
+
+
+# --- ties ------------------------------------------------------------------------------------------------------------
+
+
+def test_ties_go_to_the_surer_answer_and_other_votes_do_not():
+    tied = [("1", 0.5), ("2", 0.1), ("2", 0.3), ("1", 0.4)]
+
+    def label(rows, **params):
+        rollouts = [{"answer": a, "mean_entropy": u} for a, u in rows]
+        (found,) = estimate([{"rollouts": rollouts}], method="ttrl", **params).groups
+        return found.pseudo_label, found.entropy_source
+
+    assert label(tied) == ("1", "none")
+    assert label(tied, tie="certainty") == ("2", "exact")
+    assert label([*tied, ("1", 9.0)], tie="certainty") == ("1", "none")
+    assert label([("1", 0.2), ("2", 0.2)], tie="certainty") == ("1", "exact"), "equally sure: the first seen"
+    (found,) = estimate([{"rollouts": [{"answer": "1"}]}], method="ttrl", tie="certainty").groups
+    assert found.error.code == "missing_input"
+
+
+def test_a_vote_that_certainty_decides_is_open_until_all_votes_are_in():
+    ballots = find("ttrl").ballots
+    groups = Groups.of([["1", "2"]], mean_entropy=[[0.5, 0.1]])
+    params = find("ttrl").resolve({"tie": "certainty"})
+    assert ballots(groups, params).leader_A.tolist() == [True, True]
+
+
+def test_the_report_counts_ties_and_what_each_rule_labels():
+    ties = Ties()
+    ties.add(
+        {"answers": ["a", "b", "b", "a"], "mean_entropies": [0.5, 0.1, 0.2, 0.4], "correct": [False, True, True, False]}
+    )
+    ties.add({"answers": ["a", "b"], "mean_entropies": None, "correct": None})
+    ties.add({"answers": ["a", "a", None], "mean_entropies": [0.1, 0.1, None]})
+    ties.add({"answers": None, "error": {"code": "x", "message": "y"}})
+    assert (ties.groups, ties.tied, ties.known, ties.other) == (3, 2, 1, 1)
+    assert dict(ties.labelled) == {"first": 2, "lexicographic": 2, "certainty": 1, "all": 2}
+    assert dict(ties.right) == {"first": 0, "lexicographic": 0, "certainty": 1, "all": 0.5, "none": 0}
+    assert "2 of 3" in str(ties)
+    assert str(Ties()) == ""
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "place"),
+    [
+        ({"answer_tokens": [3]}, "span", ()),
+        ({"answer_tokens": [3, 3]}, "span", ()),
+        ({"answer_tokens": [4, 3]}, "span", ()),
+        ({"answer_tokens": [6, 8]}, "span", ()),
+        ({"answer_tokens": [1, -2]}, "value", (1,)),
+        ({"answer_tokens": [1, 2.5]}, "type", (1,)),
+    ],
+)
+def test_a_span_that_is_none(more, code, place):
+    with pytest.raises(RequestError) as error:
+        estimate([{"rollouts": ids([rollout(), rollout(**more)])}], method="ttrl")
+    assert (error.value.code, error.value.loc) == (code, ("groups", 0, "rollouts", 1, "answer_tokens", *place))
+
+
+def test_a_span_without_tokens_and_an_answer_twice():
+    with pytest.raises(RequestError) as error:
+        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1, "answer_tokens": [0, 1]}]}])
+    assert error.value.loc[-1] == "answer_tokens"
+    with pytest.raises(RequestError) as error:
+        estimate([{"rollouts": ids([rollout(answer_tokens=[2, 4], answer_entropy=0.1)])}])
+    assert error.value.code == "conflict"
+    with pytest.raises(RequestError) as error:
+        estimate([{"rollouts": ids([rollout(token_offsets=[[0]] * 7)])}])
+    assert error.value.loc[-1] == "token_offsets"
+
+
+@pytest.mark.parametrize("over", ["answers", "last=0", "last=", "last=-1", "LAST=2", "last=12345678", 3])
+def test_a_place_that_is_none(over):
+    with pytest.raises(RequestError) as error:
+        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}], over=over)
+    assert error.value.loc == ("params", "over")
+
+
+@pytest.mark.parametrize("value", [0.1, math.nan, math.inf, True])
+@pytest.mark.parametrize("name", ["answer_logprob", "sum_logprob"])
+def test_a_probability_that_is_none(name, value):
+    with pytest.raises(RequestError) as error:
+        estimate([{"rollouts": [{"answer": "1", "mean_entropy": 0.1}, {"answer": "1", name: value}]}])
+    assert error.value.loc == ("groups", 0, "rollouts", 1, name)
+
+
+# --- what travels ----------------------------------------------------------------------------------------------------
+
+NUMBERS = Sending()
+
+
+def sent(groups, *, method="weighted_vote", sending=NUMBERS, **params):
+    head = {"method": method, "params": params}
+    (part,) = parts(groups, head, sending=sending, max_groups=9, json_bytes=9**9, frame_bytes=9**9)
+    if part.media_type == "application/json":
+        return json.loads(part.content)["groups"], {}
+    frame = unpack(part.content)
+    return json.loads(frame.request)["groups"], frame.columns
+
+
+@pytest.mark.parametrize("over", ["trace", "answer", "last=2"])
+@pytest.mark.parametrize(
+    "sending", [Sending(), Sending(text=True), Sending(tokens=True), Sending(text=True, tokens=True)]
+)
+def test_numbers_travel_and_the_same_rewards_come_of_them(over, sending):
+    rollouts = ids([rollout("42", token_offsets=OFFSETS), rollout("17", 0.1, answer_tokens=[2, 4]), rollout("17", 0.3)])
+    groups = [{"rollouts": rollouts}]
+    here = estimate(groups, method="dare", over=over)
+    body, columns = sent(groups, method="dare", sending=sending, over=over)
+    there = estimate(body, columns=columns, method="dare", over=over)
+    assert there.groups[0].rewards == here.groups[0].rewards
+    travelling = {name for g in body for r in g["rollouts"] for name in r} | columns.keys()
+    assert "token_offsets" not in travelling
+    arrays = {"token_entropies", "answer_tokens"} if over == "last=2" else set()
+    if not sending.tokens:
+        assert travelling & {"token_entropies", "token_logprobs", "answer_tokens"} == arrays
+
+
+def test_a_stack_hands_over_tokens_and_the_place_of_the_answer():
+    rows = [
+        {"text": "\\boxed{1}", "logprobs": [-0.1, -0.2, -0.6], "answer_tokens": [1, 2]},
+        {"text": "\\boxed{2}", "logprobs": [-0.1, 1e-6]},
+    ]
+    one = group("a", rows)
+    assert [r.get("answer_entropy") for r in one["rollouts"]] == [pytest.approx(0.4), None]
+    assert one["entropy_source"] == "logprob"
+    (found,) = estimate(
+        [one], method="weighted_vote", certainty="answer_probability", missing_entropy="frequency"
+    ).groups
+    assert found.error is None
+    bad = group("a", [{"text": "\\boxed{1}", "mean_entropy": 0.1, "logprobs": [0.5]}])
+    assert "token_logprobs" not in bad["rollouts"][0], "a run does not end of a number that its method does not read"
+
+
+def test_what_follows_from_tokens_and_a_path():
+    found = without_tokens(
+        {
+            "token_entropies": [0.1, 0.2, 0.3],
+            "token_logprobs": [-0.1, -0.2, -0.3],
+            "token_ids": [5, 6, 7],
+            "answer_tokens": [0, 1],
+        }
+    )
+    path = found.pop("path")
+    assert found == pytest.approx(
+        {"mean_entropy": 0.2, "answer_entropy": 0.15, "sum_logprob": -0.6, "answer_logprob": -0.3, "num_tokens": 3}
+    )
+    assert path == path_digest({"token_ids": np.array([5, 6, 7], np.int32)}) != path_digest({"token_ids": [5, 6, 8]})
+    assert path_digest({"text": ""}) is None
