@@ -15,7 +15,7 @@ from dare_reward.methods import find, methods
 from dare_reward.report.ties import Ties
 from dare_reward.stacks.scorer import group
 from dare_reward.token_sums import path_digest, without_tokens
-from dare_reward.wire import unpack
+from dare_reward.wire import pack, unpack
 
 READERS = sorted(name for name, m in methods().items() if "mean_entropy" in m.inputs)
 # so \boxed{42}. <end>
@@ -95,34 +95,61 @@ def test_a_rollout_without_the_tokens_counts_with_its_trace_and_is_flagged():
     assert "trace_entropy" not in usual.diagnostics
 
 
+def some_rollouts(rng, count=12):
+    return [
+        {
+            "answer": str(rng.integers(0, 3)),
+            "mean_entropy": rng.random(),
+            "answer_entropy": rng.random(),
+            "answer_logprob": -rng.random(),
+            "num_tokens": 9,
+        }
+        for _ in range(count)
+    ]
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_over_answer_is_the_method_on_these_entropies(name):
-    """Whatever the method does with entropies, it does it with the answer's; a label changes nothing."""
-    rng = np.random.default_rng(5)
+    """Whatever the method does with entropies, it does it with the answer's."""
     params = params_of(name) | ({"tie": "certainty"} if name == "ttrl" else {})
-    rollouts = [
-        {"answer": str(a), "mean_entropy": u, "answer_entropy": v, "num_tokens": 9, "sum_logprob": -1.0, "path": str(i)}
-        for i, (a, u, v) in enumerate(zip(rng.integers(0, 3, 12), rng.random(12), rng.random(12), strict=True))
-    ]
+    rollouts = some_rollouts(np.random.default_rng(5))
     swapped = [{**r, "mean_entropy": r["answer_entropy"]} for r in rollouts]
-    one, other, labelled = (
-        estimate([{"rollouts": rows, **label}], method=name, **params).groups[0]
-        for rows, params, label in (
-            (rollouts, {**params, "over": "answer"}, {}),
-            (swapped, params, {}),
-            (rollouts, {**params, "over": "answer"}, {"label": "1"}),
-        )
-    )
+    (one,) = estimate([{"rollouts": rollouts}], method=name, **params, over="answer").groups
+    (other,) = estimate([{"rollouts": swapped}], method=name, **params).groups
     assert one.error is None
-    assert one.rewards == other.rewards == labelled.rewards
-    order = rng.permutation(12)
-    (moved,) = estimate([{"rollouts": [rollouts[i] for i in order]}], method=name, **params, over="answer").groups
-    if name != "ddrl":  # it draws by places
-        assert moved.rewards == pytest.approx([one.rewards[i] for i in order])
-    beside = estimate(
-        [{"rollouts": [{**rollout(), "answer": "9"}]}, {"rollouts": rollouts}], method=name, **params, over="answer"
-    )
-    assert beside.groups[1].rewards == one.rewards
+    assert one.rewards == other.rewards
+
+
+LINEAR = [name for name in READERS if {"linear"} == {s.default for s in find(name).specs if s.name == "weight"}]
+CHOICES = [
+    *((name, {"over": "answer"}) for name in READERS),
+    *((name, {"certainty": "answer_probability"}) for name in LINEAR),
+    ("ttrl", {"tie": "certainty", "over": "answer"}),
+]
+
+
+@pytest.mark.parametrize(("name", "choice"), CHOICES, ids=str)
+def test_labels_order_neighbours_and_the_way_there_change_nothing(name, choice):
+    rng = np.random.default_rng(6)
+    params, rollouts = params_of(name) | choice, some_rollouts(rng)
+    groups = [{"group_id": "a", "rollouts": rollouts}]
+
+    def rewards(groups, columns=None):
+        return estimate(groups, method=name, columns=columns or {}, **params).groups[-1].rewards
+
+    plain = rewards(groups)
+    assert plain is not None
+    marked = [{**r, "correct": i % 2 == 0} for i, r in enumerate(rollouts)]
+    assert rewards([{"rollouts": marked, "label": "1"}]) == plain
+    assert rewards([{"group_id": "b", "rollouts": some_rollouts(rng)}, *groups]) == plain
+    order = rng.permutation(len(rollouts))
+    assert rewards([{"rollouts": [rollouts[i] for i in order]}]) == pytest.approx([plain[i] for i in order])
+    numbers = {k: np.array([r[k] for r in rollouts]) for k in rollouts[0] if k != "answer"}
+    request = {"groups": [{"group_id": "a", "rollouts": [{"answer": r["answer"]} for r in rollouts]}]}
+    frame = unpack(pack(request, numbers))
+    assert rewards(json.loads(frame.request)["groups"], frame.columns) == plain
+    body, columns = sent(groups, method=name, **params)
+    assert rewards(body, columns) == plain
 
 
 # --- the answer's probability ----------------------------------------------------------------------------------------

@@ -390,6 +390,7 @@ def test_the_defaults_of_the_function():
         "weight": "linear",
         "eps": 0.05,
         "exponent": 1.0,
+        "certainty": "entropy",
         "eps_scale": None,
         "lam": 1.0,
         "u_floor": 0.0,
@@ -403,6 +404,7 @@ def test_the_defaults_of_the_function():
         "on_all_pruned": "skip",
         "pruned": "zero",
         "missing_entropy": "error",
+        "over": "trace",
     }
     assert {s.name: s.default for s in find("dare").specs} == expected
 
