@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dare_reward
 from dare_reward import RequestError, estimate
-from dare_reward.estimators.dare import METHODS, _bonus, _preset, dare
+from dare_reward.estimators.dare import METHODS, NEEDS, _bonus, _preset, dare
 from dare_reward.estimators.method import Method
 from dare_reward.groups import Groups
 from dare_reward.methods import find, methods, specs
@@ -423,7 +423,8 @@ def test_a_preset_says_what_it_is():
         paper="arXiv:2601.21804",
         evidence="from the paper",
         requires=("answer", "mean_entropy"),
-        imputes=frozenset({"mean_entropy"}),
+        when=(NEEDS,),
+        imputes=frozenset({"mean_entropy", "answer_logprob"}),
         defaults={"eps": 0.5, "weight": "sqrt"},
         cost=preset.cost,
         unverified=preset.unverified,

@@ -138,7 +138,9 @@ def test_the_models_of_http_have_the_same_keys_and_ranges():
 @pytest.mark.parametrize("field", ROLLOUT_FIELDS.values(), ids=lambda f: f.name)
 def test_an_input_of_a_rollout_is_taken(field):
     rollout = {"answer": "1", field.name: good(field)}
-    if field.name == "token_mask":
+    if field.name in {"token_mask", "answer_tokens"}:
         rollout["token_entropies"] = [0.1]
+    if field.name == "answer_tokens":
+        rollout["answer_tokens"] = [0, 1]
     reply = dare_reward.estimate([{"rollouts": [rollout]}], method="ttrl")
     assert reply.groups[0].error is None
