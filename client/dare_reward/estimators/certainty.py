@@ -46,8 +46,6 @@ def reads_answers(params: Mapping[str, Any]) -> bool:
 def entropies_over(groups: Groups, over: str) -> tuple[Groups, Bools]:
     """The groups with the entropies that `over` names as `mean_entropy`, and the rollouts that lack them: these keep
     the mean of their whole trace."""
-    if over == TRACE:
-        return groups, np.zeros(len(groups.answer_R), bool)
     count = last_tokens(over)
     values_R = _means_of_last(groups.generated("token_entropies"), count) if count else groups.column("answer_entropy")
     trace_R = groups.column("mean_entropy")

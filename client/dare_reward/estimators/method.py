@@ -138,7 +138,8 @@ class Method:
     @property
     def specs(self) -> tuple[Spec, ...]:
         """The parameters, with this preset's defaults; of a method that reads entropies also over which tokens."""
-        own = (*parameters(self.function), *((OVER,) if "mean_entropy" in self.inputs else ()))
+        reads = "mean_entropy" in self.requires or any(w.name == "mean_entropy" for w in self.when)
+        own = (*parameters(self.function), *((OVER,) if reads else ()))
         return tuple(replace(s, default=self.defaults[s.name]) if s.name in self.defaults else s for s in own)
 
     @property
@@ -165,12 +166,14 @@ class Method:
         """The estimate with the value of every parameter given; groups that lack an input carry an error."""
         needed = [*self.requires, *(w.name for w in self.when if w.holds(params))]
         others = {k: v for k, v in params.items() if k != OVER.name}
-        groups, trace_R = self.read(groups, params)
+        over = params.get(OVER.name, TRACE)
+        if over != TRACE:
+            groups, trace_R = entropies_over(groups, over)
         lacking = missing_inputs(
             groups, [n for n in needed if n not in self.imputes], answered="answer" in self.requires
         )
         result = self.function(groups, **others)
-        if params.get(OVER.name, TRACE) != TRACE:
+        if over != TRACE:
             share_P = groups.mean_rollouts(trace_R, groups.valid_R)
             result = replace(
                 result,
@@ -178,11 +181,6 @@ class Method:
                 extra_P={**result.extra_P, FALLBACK: share_P},
             )
         return replace(result, errors={**result.errors, **lacking}) if lacking else result
-
-    def read(self, groups: Groups, params: Mapping[str, Any]) -> tuple[Groups, Bools]:
-        """The groups as the function sees them: entropies over the tokens that `over` names; and whose are the trace's
-        for want of these."""
-        return entropies_over(groups, params.get(OVER.name, TRACE))
 
     def __call__(self, groups: Groups, **params: Any) -> Estimate:
         return self.run(groups, self.resolve(params))

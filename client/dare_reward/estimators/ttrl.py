@@ -11,7 +11,6 @@ from ..groups import Groups
 from ..inputs import MAX_ENTROPY
 from ..params import Param
 from ..segments import Bools, Ints
-from .common import no_groups
 from .method import Ballots, Estimate, Method, When
 
 __all__ = ["METHODS", "TIES", "Tie", "majority", "tied_groups", "ttrl"]
@@ -53,7 +52,7 @@ def ttrl(
         rewards_R=voting.spread(label),
         keep_R=groups.valid_R,
         support_A={"p_hat": share_A, "p": share_A, "reward": label[place_A], "kept": np.ones(len(n_A), bool)},
-        used_entropy_P=tied_groups(voting) if tie == "certainty" else no_groups(groups),
+        used_entropy_P=tied_groups(voting) if tie == "certainty" else np.zeros(len(groups.sizes_P), bool),
         flags_P={"no_answer_label": blank_won_P},
         label_A=label[place_A] > 0,
     )

@@ -14,6 +14,7 @@ from ..answers import ANSWERS_VERSION
 from ..answers.effort import Effort
 from ..answers.rollouts import ANSWER_SPECS
 from ..errors import ReplyError, RequestError
+from ..estimators.certainty import OVER, TRACE, entropies_over
 from ..estimators.method import Estimate
 from ..groups import Groups
 from ..inputs import Group
@@ -213,7 +214,8 @@ def _judged(
     """What is said of the groups of one configuration."""
     method = configured.method
     params = {s.name: configured.values[s.name] for s in method.specs}
-    groups = _scalars(method.read(prepared.groups, params)[0])
+    over = params.get(OVER.name, TRACE)
+    groups = _scalars(prepared.groups if over == TRACE else entropies_over(prepared.groups, over)[0])
     to_come_P = np.maximum(waves.votes - groups.sizes_P, 0)
 
     def judge(some: Groups) -> Estimate:
