@@ -88,7 +88,9 @@ def plugin(monkeypatch):
     """The method `guess` of tests/plugin.py, installed by another package's entry point."""
     entry = EntryPoint(name="guess", value="plugin", group=registry.GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
-    registry.methods.cache_clear()
+    for cached in (registry.methods, registry._settled):
+        cached.cache_clear()
     yield entry
     monkeypatch.undo()
-    registry.methods.cache_clear()
+    for cached in (registry.methods, registry._settled):
+        cached.cache_clear()

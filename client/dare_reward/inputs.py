@@ -17,6 +17,7 @@ Shapes of the inputs that hold numbers, for R rollouts:
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, Required, TypedDict, get_args, get_type_hints
 
@@ -269,7 +270,7 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Field:
     """One input: a key of `Group` or `Rollout`, and what its annotation says.
 
@@ -293,7 +294,7 @@ class Field:
     seen: bool = False
     also: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def rule(self) -> str:
         """What a value, or each of its entries, must be."""
         if self.type == "text" and self.length:
@@ -321,7 +322,7 @@ class Field:
     def per_token(self) -> bool:
         return self.shape in {"tokens", "matrix"}
 
-    @property
+    @cached_property
     def ragged(self) -> bool:
         return self.shape in {"tokens", "matrix", "list"}
 

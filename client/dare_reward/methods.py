@@ -13,7 +13,8 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final
@@ -76,13 +77,50 @@ def specs(method: Method, *, shadow: Sequence[str] = ()) -> tuple[Spec, ...]:
     return (*method.specs, *ANSWER_SPECS, *((EXPERIMENTAL,) if experimental else ()))
 
 
+@dataclass(frozen=True, eq=False)
+class Configured:
+    """A method with the value of each parameter that a request may set."""
+
+    method: Method
+    values: Mapping[str, Any]
+
+    @cached_property
+    def id(self) -> str:
+        return config_id(self.method.name, self.values)
+
+    @cached_property
+    def params(self) -> Mapping[str, Any]:
+        """The method's own."""
+        return {s.name: self.values[s.name] for s in self.method.specs}
+
+    @cached_property
+    def reading(self) -> Mapping[str, Any]:
+        """Those of the answers."""
+        return {s.name: self.values[s.name] for s in ANSWER_SPECS}
+
+
 def settle(
     method: str, params: Mapping[str, Any], *, shadow: Sequence[str] = (), seed: int | None = None
-) -> tuple[Method, dict[str, Any]]:
-    """The method of that name and the value of each of its parameters, or RequestError."""
-    chosen = find(method)
+) -> Configured:
+    """The method of that name with the value of each of its parameters, or RequestError."""
     if isinstance(shadow, str) or len(set(shadow)) < len(shadow):
+        find(method)
         raise RequestError("is a list of different names", loc=("shadow",), code="shadow")
+    key = tuple((name, type(value), value) for name, value in params.items())
+    try:
+        hash((key, seed))
+    except TypeError:  # a list, which is no value of any
+        return _settle(method, params, tuple(shadow), seed)
+    return _settled(method, key, tuple(shadow), seed)
+
+
+@lru_cache(maxsize=256)  # a run settles the same ones with every request
+def _settled(method: str, key: tuple[tuple[str, type, Any], ...], shadow: tuple[str, ...], seed: Any) -> Configured:
+    return _settle(method, {name: value for name, _, value in key}, shadow, seed)
+
+
+def _settle(method: str, params: Mapping[str, Any], shadow: tuple[str, ...], seed: int | None) -> Configured:
+    chosen = find(method)
     if seed is not None and any(s.name == "seed" for s in chosen.specs):
         if "seed" in params:
             raise RequestError("is given as a parameter too", loc=("seed",), code="conflict")
@@ -95,7 +133,7 @@ def settle(
                 f"{name} has parameters without a default ({', '.join(required)}): it can be the method, not a shadow"
             )
             raise RequestError(message, loc=("shadow",), code="shadow")
-    return chosen, values
+    return Configured(chosen, values)
 
 
 def config_id(method: str, values: Mapping[str, Any]) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from pydantic_core import to_json
+import orjson
 
 from dare_reward import Reply
 from dare_reward.answers import ANSWERS_VERSION
@@ -17,7 +18,7 @@ from dare_reward.methods import find, specs
 from dare_reward.options import QUERY
 from dare_reward.params import Spec
 from dare_reward.scoring.score import score
-from dare_reward.scoring.update import Update
+from dare_reward.scoring.update import AS_THEY_ARE, Update
 from dare_reward.wire import unpack
 
 from .body import Form
@@ -103,7 +104,7 @@ def work(scorer: RequestScorer, call: Call, watch: Callable[[], None]) -> Scored
     encoded = None
     if json:
         content_of = reply.to_json(detail=detail)
-        encoded = [_dump(group) for group in content_of["groups"]]
+        encoded = list(map(_dump, content_of["groups"]))
         out = _joined(content_of, encoded)
     else:
         out = reply.to_frame(detail=detail)
@@ -142,8 +143,8 @@ def read_body(
     return content, columns
 
 
-def _dump(value: Any) -> bytes:
-    return to_json(value, inf_nan_mode="null")
+# NaN and infinity are written as null; what is a mapping and no dictionary, as an object.
+_dump = partial(orjson.dumps, default=dict, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _joined(reply: Mapping[str, Any], groups: Sequence[bytes]) -> bytes:
@@ -172,7 +173,7 @@ def _configuration(settings: Settings, content: Mapping[str, Any], query: Mappin
     named = read_options(QUERY, content, query)
     method, shadow, seed = named.pop("method", settings.method), named.pop("shadow", ()), named.pop("seed", None)
     params = read_params(settings, content, query, method, URL_KEYS, shadow=shadow)
-    return RequestOptions(method, params, Update.of(named), tuple(shadow), seed)
+    return RequestOptions(method, params, Update.of(named) if named else AS_THEY_ARE, tuple(shadow), seed)
 
 
 def read_options(carried: Mapping[str, Spec], content: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
@@ -191,12 +192,12 @@ def read_params(
     shadow: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The method's parameters; `keys` are what else the URL may say."""
-    known = {s.name: s for s in specs(find(method), shadow=shadow)}
+    chosen = find(method)
     params = dict(settings.default_params) if method == settings.method else {}
     params.update(content.get("params", {}))
-    for name, text in query.items():
-        if name in keys:
-            continue
+    written = {name: text for name, text in query.items() if name not in keys}
+    known = {s.name: s for s in specs(chosen, shadow=shadow)} if written or shadow else {}
+    for name, text in written.items():
         if name not in known:
             message = unknown_name("parameter of the URL", name, [*keys, *known], listed=True)
             raise RequestError(message, loc=("query",), code="unknown_parameter")

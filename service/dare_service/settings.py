@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def _setting(default: Any, why: str, *, least: float | None = None, most: float 
     return field(default=default, metadata={"why": why, "least": least, "most": most})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Settings:
     """A field `name` is set by `DARE_NAME`."""
 
@@ -234,7 +235,7 @@ class Settings:
         """Cheap: thousands of requests look up what their URL says under these settings."""
         return hash((self.method, self.params))
 
-    @property
+    @cached_property
     def tokens(self) -> tuple[str, ...]:
         return tuple(self.token.split())
 
@@ -248,7 +249,7 @@ class Settings:
         """What `/info` tells of them."""
         return {name: value for name, value in asdict(self).items() if name not in UNSAID}
 
-    @property
+    @cached_property
     def limits(self) -> Limits:
         return Limits(
             groups=self.max_groups,
@@ -258,7 +259,7 @@ class Settings:
             total=self.max_request_rollouts,
         )
 
-    @property
+    @cached_property
     def default_params(self) -> Mapping[str, Any]:
         try:
             value = json.loads(self.params)

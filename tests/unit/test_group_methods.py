@@ -46,7 +46,7 @@ def test_each_group_is_scored_by_its_own_method(full_groups):
     ]
     assert list(reply.groups) == expected
     assert [g.method for g in reply.groups] == ["ttrl", "gt", "empo", "ttrl", "gt", "ttrl"]
-    assert reply.groups[2].config_id == config_id("empo", settle("empo", {"share_of": "valid"})[1])
+    assert reply.groups[2].config_id == config_id("empo", settle("empo", {"share_of": "valid"}).values)
     assert reply.method == "ttrl"
 
 

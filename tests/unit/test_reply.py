@@ -60,7 +60,7 @@ def test_config_id_depends_on_method_parameters_and_nothing_else(needed_params):
     assert len(set(ids.values())) == len(ids)
     assert ids["dare"] == dare_reward.estimate(GROUPS[:1], alpha=0.1, eps=0.05).config_id
     assert ids["dare"] != dare_reward.estimate(GROUPS, alpha=0.2).config_id
-    assert ids["dare"] == config_id("dare", settle("dare", {})[1])
+    assert ids["dare"] == config_id("dare", settle("dare", {}).values)
 
 
 def test_label_diagnostics():

@@ -128,7 +128,8 @@ class _Row:
 def _report(group: JSON, reply: Reply, params: JSON, arguments: argparse.Namespace) -> Iterator[str]:
     """The parts of the text."""
     screen, found = screen_of(arguments), reply.groups[0]
-    method, values = settle(arguments.method, params)
+    configured = settle(arguments.method, params)
+    method, values = configured.method, configured.values
     show = partial(wrapped, on=screen, indent="  ")
     paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
     changed = {k: v for k, v in values.items() if arguments.wide or k in params}
@@ -156,7 +157,8 @@ def _report(group: JSON, reply: Reply, params: JSON, arguments: argparse.Namespa
 
 def _content(group: JSON, reply: Reply, params: JSON, name: str) -> dict[str, Any]:
     """The same as one object."""
-    found, (method, values) = reply.groups[0], settle(name, params)
+    found, configured = reply.groups[0], settle(name, params)
+    method, values = configured.method, configured.values
     rows = list(_rows(group, found, values)) if found.error is None else []
     return {
         "method": method.name,

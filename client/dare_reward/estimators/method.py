@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -94,7 +95,7 @@ class WholeBatch:
     holds: Callable[[Mapping[str, Any]], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Method:
     """A registry entry.
 
@@ -135,7 +136,7 @@ class Method:
     unverified: str = ""
     steps: Callable[[Groups, Mapping[str, Any]], Iterable[int]] | None = None
 
-    @property
+    @cached_property
     def specs(self) -> tuple[Spec, ...]:
         """The parameters, with this preset's defaults; of a method that reads entropies also over which tokens."""
         reads = "mean_entropy" in self.requires or any(w.name == "mean_entropy" for w in self.when)
@@ -153,7 +154,7 @@ class Method:
         preset = self.defaults and not any(s.required for s in self.specs)
         return not (self.experimental or preset or "reference" in self.inputs)
 
-    @property
+    @cached_property
     def inputs(self) -> frozenset[str]:
         """Every input that it may look at, alternatives included."""
         entries = (*self.requires, *(w.name for w in self.when), *self.optional)

@@ -16,7 +16,7 @@ from ..analysis.calibrate import LABELS
 from ..analysis.certainty import ENTROPY, GRID
 from ..analysis.preflight import Preflight, preflight
 from ..errors import RequestError
-from ..methods import config_id, settle
+from ..methods import settle
 from ..scoring.diagnostics import correctness
 from ..scoring.request import UNLIMITED, prepare
 from .stored import by_step, stored_group
@@ -100,12 +100,12 @@ def exponent_of(line: JSON, **params: Any) -> float | None:
         return 0.0
     for b in GRID:
         try:
-            chosen, values = settle(method, {"exponent": b, **params})
+            configured = settle(method, {"exponent": b, **params})
         except RequestError:  # a method without an exponent
             return None
-        if config_id(chosen.name, values) == line.get("config_id"):
-            fitted = settle(ENTROPY.method, {"exponent": b, **params})[1]
-            return b if all(values[name] == fitted[name] for name in WEIGHT) else None
+        if configured.id == line.get("config_id"):
+            fitted = settle(ENTROPY.method, {"exponent": b, **params}).values
+            return b if all(configured.values[name] == fitted[name] for name in WEIGHT) else None
     return None
 
 

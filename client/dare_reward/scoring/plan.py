@@ -16,28 +16,15 @@ import numpy as np
 
 from ..answers.rollouts import ANSWER_SPECS
 from ..errors import RequestError
-from ..estimators.method import Method
 from ..groups import Groups
-from ..methods import config_id, find, settle
+from ..methods import Configured, find, settle
 from ..segments import Bools
 from .update import Update
 
-__all__ = ["Configured", "Plan", "is_own", "plan_of", "request_config_id"]
+__all__ = ["Plan", "is_own", "plan_of", "request_config_id"]
 
 JSON = Mapping[str, Any]
 ANSWERS = frozenset(s.name for s in ANSWER_SPECS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Configured:
-    """A method with the value of each of its parameters."""
-
-    method: Method
-    values: Mapping[str, Any]
-
-    @property
-    def id(self) -> str:
-        return config_id(self.method.name, self.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +120,6 @@ def _settled(group: JSON, p: int, base: Configured, params: Mapping[str, Any], s
     try:
         name = base.method.name if group.get("method") is None else find(group["method"]).name
         inherited = params if name == base.method.name else {k: v for k, v in params.items() if k in ANSWERS}
-        return Configured(*settle(name, {**inherited, **of_group}, seed=seed))
+        return settle(name, {**inherited, **of_group}, seed=seed)
     except RequestError as error:
         raise RequestError(error.message, loc=("groups", p, *error.loc), code=error.code) from None

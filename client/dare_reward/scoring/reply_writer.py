@@ -15,10 +15,11 @@ from ..answers import ANSWERS_VERSION, Span
 from ..errors import GroupError
 from ..estimators.method import Estimate, Method
 from ..groups import Groups, Ragged
+from ..methods import Configured
 from ..reply import GroupReply, Problem, Reply, Support
 from ..segments import Bools, Floats, offsets
 from .diagnostics import describe_request, entropy_flags
-from .plan import Configured, request_config_id
+from .plan import request_config_id
 from .request import Prepared
 from .shadow_methods import compare, normalised, summary
 from .update import Update, Updated, second_sizes, update_groups

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from ..answers.effort import Effort
-from ..answers.rollouts import ANSWER_SPECS, READING, read_spans
+from ..answers.rollouts import READING, read_spans
 from ..errors import RequestError
 from ..estimators.method import Estimate
 from ..groups import Groups
 from ..inputs import Group
-from ..methods import find, settle
+from ..methods import Configured, find, settle
 from ..reply import Reply
 from ..segments import Bools, Floats
 from .array_inputs import Columns
 from .diagnostics import correctness, describe_groups
-from .plan import Configured, plan_of
+from .plan import plan_of
 from .reply_writer import Judged, ScoredPart, with_spans, write
 from .request import LIMITS, Limits, Prepared, of_arrays, prepare
 from .update import AS_THEY_ARE, Update
@@ -101,13 +101,15 @@ def score(
     """
     begun = time.perf_counter()
     effort = effort or Effort(limits.steps)
-    chosen, values = settle(method, params, shadow=shadow, seed=seed)
-    base = Configured(chosen, values)
+    base = settle(method, params, shadow=shadow, seed=seed)
     plan = plan_of(groups, base, params, seed, most=limits.groups)
     for configured in plan.configured:
         update.check(configured.method, configured.values, groups=_count(groups))
     plan.check(update)
-    prepared = _prepared(groups, columns, limits, values, given=params, effort=effort)
+    if isinstance(groups, Groups):
+        prepared = _of_arrays(groups, base, params)
+    else:
+        prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort)
     correct_R = correctness(prepared, effort)
     parts = []
     for configured, where_P in plan.parts(len(prepared.group_ids)):
@@ -123,7 +125,7 @@ def score(
         if isinstance(groups, Groups):
             raise RequestError("spans are of texts; prepared arrays hold none", loc=("spans",), code="parameter")
         silent_R = prepared.groups.column("num_tokens") == 0
-        reply = with_spans(reply, read_spans(groups, silent_R, effort, {k: values[k] for k in READING}))
+        reply = with_spans(reply, read_spans(groups, silent_R, effort, {k: base.reading[k] for k in READING}))
     return ScoredGroups(prepared, correct_R, reply, time.perf_counter() - begun)
 
 
@@ -133,19 +135,8 @@ def _count(groups: Sequence[JSON] | Groups) -> int:
     return len(groups) if isinstance(groups, Sequence) else 0  # what is no list is refused when it is read
 
 
-def _prepared(
-    groups: Sequence[JSON] | Groups,
-    columns: Columns,
-    limits: Limits,
-    values: Mapping[str, Any],
-    *,
-    given: Mapping[str, Any],
-    effort: Effort,
-) -> Prepared:
-    reading = {s.name: values[s.name] for s in ANSWER_SPECS}
-    if not isinstance(groups, Groups):
-        return prepare(groups, columns=columns, limits=limits, params=reading, effort=effort)
-    if idle := reading.keys() & given.keys():
+def _of_arrays(groups: Groups, base: Configured, params: Mapping[str, Any]) -> Prepared:
+    if idle := base.reading.keys() & params.keys():
         raise RequestError(f"{min(idle)} reads answers; prepared arrays hold none", loc=("params",), code="parameter")
     return of_arrays(groups)
 
@@ -169,17 +160,13 @@ def _judge(configured: Configured, prepared: Prepared, correct_R: Floats) -> Jud
     method, groups = configured.method, prepared.groups
     # Labels are in no group that an estimator sees, but for a method whose registry entry asks for them.
     seen = groups.with_column("label", correct_R) if "label" in method.inputs else groups
-    result = method.run(seen, {s.name: configured.values[s.name] for s in method.specs})
+    result = method.run(seen, configured.params)
     label_A = pseudo_label(groups, result)
-    labels = list(result.label_P) if result.label_P is not None else _label_texts(groups, label_A)
+    labels = list(result.label_P or [None] * len(groups.sizes_P))
+    if result.label_P is None:
+        for a in np.flatnonzero(label_A).tolist():
+            labels[int(groups.group_A[a])] = groups.text_A[a]
     return Judged(method, result, label_A, labels, describe_groups(prepared, label_A, correct_R))
-
-
-def _label_texts(groups: Groups, label_A: Bools) -> list[str | None]:
-    out: list[str | None] = [None] * len(groups.sizes_P)
-    for a in np.flatnonzero(label_A).tolist():
-        out[int(groups.group_A[a])] = groups.text_A[a]
-    return out
 
 
 def pseudo_label(groups: Groups, result: Estimate) -> Bools:

@@ -68,6 +68,8 @@ class Update:
 
     def check(self, method: Method, params: Mapping[str, Any], *, groups: int) -> None:
         """RequestError if the options do not go with the method, its parameters and the number of groups."""
+        if self == AS_THEY_ARE:
+            return
         self._check_unused()
         self._check_selection(method)
         if self.own is not None:

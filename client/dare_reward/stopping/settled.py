@@ -12,15 +12,14 @@ import numpy as np
 from .._version import __version__
 from ..answers import ANSWERS_VERSION
 from ..answers.effort import Effort
-from ..answers.rollouts import ANSWER_SPECS
 from ..errors import ReplyError, RequestError
 from ..estimators.certainty import OVER, TRACE, entropies_over
 from ..estimators.method import Estimate
 from ..groups import Groups
 from ..inputs import Group
-from ..methods import settle
+from ..methods import Configured, settle
 from ..reply import CrossedReplyError, Problem
-from ..scoring.plan import Configured, plan_of, request_config_id
+from ..scoring.plan import plan_of, request_config_id
 from ..scoring.request import LIMITS, Limits, Prepared, prepare
 from ..scoring.score import NO_COLUMNS, count_steps, pseudo_label
 from ..segments import Bools, Floats, Ints
@@ -144,13 +143,12 @@ def decide(
     if isinstance(groups, Groups):
         raise RequestError("prepared arrays hold no rollouts to copy: send groups", loc=("groups",), code="type")
     effort = effort or Effort(limits.steps)
-    chosen, values = settle(method, params, seed=seed)
-    plan = plan_of(groups, Configured(chosen, values), params, seed, most=limits.groups)
+    base = settle(method, params, seed=seed)
+    plan = plan_of(groups, base, params, seed, most=limits.groups)
     rules = [waves.rule_of(c.method) for c in plan.configured]
     for rule in rules:
         waves.resolved(rule)
-    reading = {s.name: values[s.name] for s in ANSWER_SPECS}
-    prepared = prepare(groups, columns=columns, limits=limits, params=reading, effort=effort)
+    prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort)
     found: dict[int, GroupSettled] = {}
     for (configured, where_P), rule in zip(plan.parts(len(prepared.group_ids)), rules, strict=True):
         part = prepared if where_P.all() else prepared.take(where_P)
@@ -160,7 +158,7 @@ def decide(
         found |= dict(zip(at, _judged(part, configured, rule, waves, effort.watch), strict=True))
     out = tuple(found[p] for p in range(len(found)))
     return SettledReply(
-        method=chosen.name,
+        method=base.method.name,
         config_id=request_config_id([c.id for c in plan.configured]),
         version=__version__,
         answers_version=ANSWERS_VERSION,
@@ -175,11 +173,11 @@ def certain(group: JSON, params: Mapping[str, Any], *, method: str, votes: int) 
     For methods that pay the most voted answer, because then no reward can change either. Votes come in any order, so
     each rival may turn out to have come first, and a tie with any of them is open.
     """
-    chosen, values = settle(method, params)
-    if chosen.ballots is None:
+    configured = settle(method, params)
+    if configured.method.ballots is None:
         return False
-    groups = prepare([group], params={s.name: values[s.name] for s in ANSWER_SPECS}).groups
-    (tally,) = tallies(chosen.ballots(groups, values))
+    groups = prepare([group], params=configured.reading).groups
+    (tally,) = tallies(configured.method.ballots(groups, configured.values))
     any_order = replace(tally, rivals=tuple((cast, True) for cast, _ in tally.rivals), unseen_ties=True)
     return locked(any_order, max(votes - int(groups.sizes_P[0]), 0))
 
@@ -212,8 +210,7 @@ def _judged(
     prepared: Prepared, configured: Configured, rule: RuleName, waves: Waves, watch: Callable[[], None]
 ) -> list[GroupSettled]:
     """What is said of the groups of one configuration."""
-    method = configured.method
-    params = {s.name: configured.values[s.name] for s in method.specs}
+    method, params = configured.method, configured.params
     over = params.get(OVER.name, TRACE)
     groups = _scalars(prepared.groups if over == TRACE else entropies_over(prepared.groups, over)[0])
     to_come_P = np.maximum(waves.votes - groups.sizes_P, 0)

@@ -144,7 +144,7 @@ def _split(query: str, settings: Settings, route: Route) -> tuple[Method, tuple[
         if name not in known:
             raise _unknown(name, known)
         (options if name in here else params)[known[name].name] = known[name].parse(text, loc=("query",))
-    _, values = settle(method.name, params, shadow=shadow)
+    values = settle(method.name, params, shadow=shadow).values
     require_steps(method, values, consumer=route.consumer)
     _check_inputs(method, (w.name for w in method.when if w.holds(values)), route.carried)
     for other in others:  # one that could never be computed here

@@ -109,7 +109,8 @@ class AgentConfig:
         require_rewards(find(self.method), consumer="OpenRLHF")
         require_every_rollout(find(self.method), consumer="OpenRLHF")
         self._check_waves()
-        require_steps(*settle(self.method, self.params, shadow=self.shadow), consumer="OpenRLHF's agent")
+        configured = settle(self.method, self.params, shadow=self.shadow)
+        require_steps(configured.method, configured.values, consumer="OpenRLHF's agent")
         for name in self.shadow:
             if lacking := [n for n in needs(find(name)) if not CARRIED & set(n.split("|"))]:
                 raise ConfigError(f"shadow: {name} needs {', '.join(lacking)}, which the agent does not send")
@@ -142,7 +143,7 @@ class AgentConfig:
     @property
     def every_param(self) -> dict[str, Any]:
         """Each parameter of the method with its value, so that a server's own defaults cannot enter a run."""
-        return settle(self.method, self.params, shadow=self.shadow)[1]
+        return dict(settle(self.method, self.params, shadow=self.shadow).values)
 
 
 def read_config(folder: Path, environment: Mapping[str, str] = os.environ) -> AgentConfig:
