@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from dare_reward import __version__, estimate
 from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.options import OPENRLHF_URL, ROLLOUT_URL
 from dare_reward.params import Spec
-from dare_reward.reply import Reply
+from dare_reward.reply import Reply, Support
 from dare_reward.scoring.update import update_specs
 from dare_reward.stopping.settled import SettledReply
 from dare_reward.stopping.waves import wave_specs
@@ -243,7 +244,9 @@ def _docs_page(app: FastAPI) -> None:
 
 def _components() -> dict[str, dict[str, Any]]:
     """JSON schemas by name: of the bodies and the replies, with what they refer to."""
-    replies = {model.__name__: TypeAdapter(model) for model in (*BODIES, *REPLIES, Reply, SettledReply)}
+    row = TypedDict("Support", get_type_hints(Support))  # type: ignore[misc]  # an object in JSON, a tuple in Python
+    row.__doc__ = Support.__doc__
+    replies = {model.__name__: TypeAdapter(model) for model in (*BODIES, *REPLIES, Reply, SettledReply, row)}
     whole: dict[str, dict[str, Any]] = {}
     for name, adapter in (described() | replies).items():
         mode: Any = "serialization" if name in {"Reply", "SettledReply"} else "validation"
