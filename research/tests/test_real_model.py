@@ -3,6 +3,7 @@
 import json
 import math
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from dare_research.real_model import derive as derived
 from dare_research.real_model.bootstrap import draws, estimate
 from dare_research.real_model.page import evidence, page
-from dare_research.real_model.sample import COLUMNS, Question, compact
+from dare_research.real_model.sample import COLUMNS, Question, compact, read
 from dare_research.real_model.weights import WEIGHTS, label_right
 
 RESEARCH = Path(__file__).parents[1]
@@ -204,6 +205,7 @@ def test_all_figures_and_pages_come_of_the_questions(monkeypatch):
     form = derived.derive([*questions, hopeless], weights=names)
     assert form["left_out"] == ["hopeless"]
     assert form["sizes"]["64"]["label: vote"]["questions"] == 48
+    form["weights"] = names
     both = {"forms": {"bare": form, "reasoned": form}}
     both["bars"] = derived.bars(both["forms"])
     assert [b["bar"] for b in both["bars"]] == [1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6]
@@ -213,3 +215,49 @@ def test_all_figures_and_pages_come_of_the_questions(monkeypatch):
     assert all(f"E8 {n}" in text and f"E9 {n}" in text for n in range(1, 7))
     assert evidence(both).count("\n") == 11
     assert len(form["flips"]) == text.count("\n* ") / 2
+
+
+# --- what is committed ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def summary():
+    return json.loads(SUMMARY.read_text(encoding="utf-8"))
+
+
+def test_pages_say_what_the_results_say(summary):
+    assert summary["bars"] == derived.bars(summary["forms"])
+    assert (RESEARCH / "docs" / "real-model.md").read_text(encoding="utf-8") == page(summary)
+    assert evidence(summary) in (RESEARCH.parent / "docs" / "evidence.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("form", ["bare", "reasoned"])
+def test_headline_figures_follow_from_the_rollouts(summary, form):
+    """By the second implementation: what the bars are about."""
+    path, found = RESEARCH / "results" / f"real-model-{form}.jsonl.gz", summary["forms"][form]
+    assert found["rollouts_sha256"] == sha256(path.read_bytes()).hexdigest()
+    assert not found["left_out"]
+    _, questions = read(path)
+    assert (len(questions), found["questions"], found["rollouts"]) == (360, 360, 64)
+
+    def right(weight, size):
+        return sum(plain_label(q, weight, size) for q in questions) / len(questions)
+
+    def auroc(column):
+        each = [a for q in questions if not math.isnan(a := plain_auroc(q, q.columns[column]))]
+        return sum(each) / len(each)
+
+    assert found["bars"]["auroc above .5"]["estimate"] == pytest.approx(auroc("entropy") - 0.5, abs=1e-5)
+    answer = auroc("closed_entropy") - auroc("entropy")
+    assert found["bars"]["auroc, answer minus all"]["estimate"] == pytest.approx(answer, abs=1e-5)
+    for name, first, second in (
+        ("64: trace minus vote", ("trace^1", 64), ("vote", 64)),
+        ("8: trace minus vote", ("trace^1", 8), ("vote", 8)),
+        ("8: answer minus trace", ("answer^1", 8), ("trace^1", 8)),
+        ("8: answer minus tie", ("answer^1", 8), ("tie", 8)),
+        ("32: answer minus vote", ("answer^1", 32), ("vote", 32)),
+        ("8: ppc minus vote", ("ppc", 8), ("vote", 8)),
+        ("ppc at 8 minus vote at 32", ("ppc", 8), ("vote", 32)),
+        ("16: ppc minus vote", ("ppc", 16), ("vote", 16)),
+    ):
+        assert found["bars"][name]["estimate"] == pytest.approx(right(*first) - right(*second), abs=1e-5), name

@@ -27,9 +27,7 @@ def missing(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def gain(row: Mapping[str, Any] | None) -> str:
-    if row is None:
-        return "-"
+def gain(row: Mapping[str, Any]) -> str:
     low, high = (points(missing(row[end])).lstrip("+") for end in ("low", "high"))
     return f"{points(missing(row['estimate']))} ({low} to {high})"
 
@@ -55,13 +53,14 @@ def headline(derived: Derived) -> str:
 def evidence(derived: Derived) -> str:
     """The short table of docs/evidence.md: what each weight gains over the vote."""
     rows = []
+    known = [w for w in SHORT if all(f"gain: {w}" in f["sizes"]["64"] for f in derived["forms"].values())]
     for form, found in derived["forms"].items():
         for size in SIZES:
             at = found["sizes"][str(size)]
             rows.append(
-                [form, str(size), percent(at["label: vote"]["estimate"]), *(gain(at.get(f"gain: {w}")) for w in SHORT)]
+                [form, str(size), percent(at["label: vote"]["estimate"]), *(gain(at[f"gain: {w}"]) for w in known)]
             )
-    return table(["form", "rollouts", "vote", *(NAMES[w] for w in SHORT)], rows)
+    return table(["form", "rollouts", "vote", *(NAMES[w] for w in known)], rows)
 
 
 def bar_table(derived: Derived) -> str:
@@ -154,6 +153,8 @@ def page(derived: Derived) -> str:
         "",
         INTRODUCTION,
     ]
+    if absent := [w for w in WEIGHTS if any(w not in found["weights"] for found in derived["forms"].values())]:
+        lines += ["", f"Not computed yet: {', '.join(absent)}. No bar is about it."]
     lines += ["", "## Bars", "", bar_table(derived)]
     for form, found in derived["forms"].items():
         left = ", ".join(found["left_out"]) or "none"
