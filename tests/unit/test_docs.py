@@ -53,11 +53,6 @@ def test_links_lead_somewhere(document):
             assert (document.parent / target).exists(), target
 
 
-def test_the_page_on_entropy_keeps_to_two_screens():
-    """A screen is 45 lines, docs/development.md says."""
-    assert len((ROOT / "docs" / "entropy.md").read_text().splitlines()) <= 2 * 45
-
-
 STRAY = re.compile(r"""\./dare-reward\b|dare-reward\[|pip install (?:-\S+ )*['"]?dare-reward""")
 
 

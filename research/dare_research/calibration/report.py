@@ -34,7 +34,7 @@ to {high:.1%}).
 only, above all with more labels, where more of them use an exponent at all. The means say what is lost: with {bar}
 labels at most {lost:.1f} points in any regime.
 
-The rule is that of [analysis.md](../../docs/analysis.md#calibrate). The grid is {grid}. The gate (|t| >= {gate:g}) and
+The rule is that of [entropy.md](../../docs/entropy.md#calibrate). The grid is {grid}. The gate (|t| >= {gate:g}) and
 the shrinkage (a standard deviation of {prior:g}) were chosen among 22 variants on {tuned} development projects a
 regime, with seeds that do not occur below. A gate of 2 and a deviation of 3, the first proposal, were worse than the
 vote in up to 6.3% of the development projects. That contenders and the number of right labels decide was chosen among
