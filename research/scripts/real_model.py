@@ -1,6 +1,7 @@
 """The real model's rollouts (E8, E9 a): packed small, and every figure and page from them.
 
 python research/scripts/real_model.py pack FOLDER      rollouts of examples/real_model/run.py into research/results
+python research/scripts/real_model.py runs FOLDER      finished training runs of it, unread, into research/results
 python research/scripts/real_model.py ship             two families as examples/smollm2_m64.jsonl
 python research/scripts/real_model.py write            derived figures, page and the tables of docs/evidence.md
 """
@@ -19,7 +20,7 @@ from tokenizers import Tokenizer
 
 from dare_research.real_model.derive import bars, derive
 from dare_research.real_model.page import evidence, page
-from dare_research.real_model.sample import pack, read
+from dare_research.real_model.sample import pack, pack_runs, read
 from dare_research.real_model.weights import WEIGHTS
 from dare_research.results import read as unpacked
 from dare_research.results import write_sums
@@ -59,7 +60,7 @@ def group(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["pack", "ship", "write"])
+    parser.add_argument("what", choices=["pack", "runs", "ship", "write"])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--root", type=Path, default=ROOT, help="where research/results, research/docs and docs lie")
     parser.add_argument("--anew", action="store_true", help="also the figures of rollouts that have not changed")
@@ -67,9 +68,13 @@ def main() -> int:
     given = parser.parse_args()
     results = given.root / "research" / "results"
     packed = {form: results / f"real-model-{form}.jsonl.gz" for form in FORMS}
+    if given.what in {"pack", "runs"} and given.folder is None:
+        parser.error(f"{given.what} needs the folder of run.py")
+    if given.what == "runs":
+        print(f"{pack_runs(given.folder / 'runs', results / 'real-model-runs.jsonl.gz')} runs")
+        write_sums(results)
+        return 0
     if given.what == "pack":
-        if given.folder is None:
-            parser.error("pack needs the folder of run.py")
         tokenizer = Tokenizer.from_file(str(given.folder / "model" / "tokenizer.json"))
 
         def decode(ids: Sequence[int]) -> str:

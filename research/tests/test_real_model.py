@@ -12,7 +12,7 @@ import pytest
 from dare_research.real_model import derive as derived
 from dare_research.real_model.bootstrap import draws, estimate
 from dare_research.real_model.page import evidence, page
-from dare_research.real_model.sample import COLUMNS, Question, compact, read
+from dare_research.real_model.sample import COLUMNS, Question, compact, pack_runs, read
 from dare_research.real_model.weights import WEIGHTS, label_right
 
 RESEARCH = Path(__file__).parents[1]
@@ -147,6 +147,16 @@ def test_the_small_form_tells_the_answers_tokens():
     assert line["open_logprob"][0] == -1.0
     assert line["closed_logprob"][0] == -1.5
     assert line["logprob"][0] == pytest.approx(-(len(texts[0]) + 2 - 5) - 1.5)
+
+
+def test_runs_are_packed_once_and_stay(tmp_path):
+    target = tmp_path / "runs.jsonl.gz"
+    for number, arm in enumerate(("ttrl", "dare"), 1):
+        folder = tmp_path / arm
+        folder.mkdir()
+        (folder / "before-bare.json").write_text("{}")
+        (folder / "x.json").write_text(json.dumps({"form": "bare", "size": 16, "arm": arm, "seed": 0}))
+        assert pack_runs(folder, target) == pack_runs(folder, target) == number
 
 
 # --- intervals and bars -----------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from dare_reward.segments import Floats, Ints
 from ..results import read as unpacked
 from ..results import write
 
-__all__ = ["COLUMNS", "Question", "compact", "pack", "read"]
+__all__ = ["COLUMNS", "Question", "compact", "pack", "pack_runs", "read"]
 
 Decode = Callable[[Sequence[int]], str]
 # Numbers of a rollout. `closed`: with the token that ends the answer, `open`: without it.
@@ -82,6 +82,19 @@ def pack(source: Path, target: Path, decode: Decode, *, recipe: Mapping[str, Any
     lines = [head, *(compact(group, decode, reading) for group in sorted(groups, key=lambda g: str(g["group_id"])))]
     text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
     write(target, text)
+
+
+def pack_runs(folder: Path, target: Path) -> int:
+    """The records of `train.py` in `folder`, with those that `target` holds already, a line each; their number."""
+    lines = unpacked(target).splitlines() if target.exists() else []
+    records = [json.loads(line) for line in lines] + [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in folder.glob("*.json")
+        if not path.name.startswith("before-")
+    ]
+    found = {(r["form"], r["size"], r["arm"], r["seed"]): r for r in records}
+    write(target, "".join(json.dumps(found[name], separators=(",", ":")) + "\n" for name in sorted(found)))
+    return len(found)
 
 
 def settings(groups: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
