@@ -112,7 +112,7 @@ def test_every_error_carries_a_status():
 # vLLM loads their modules at its start, used or not, and must not load this package with them.
 OF_VLLM = {"EntropyError", "PluginError"}
 # A verdict of the answers' parser, which no caller of `dare_reward.answers` ever sees.
-OF_THE_PARSER = {"Cancelled", "Unreadable"}
+OF_THE_PARSER = {"Unreadable"}
 
 
 def test_errors_are_of_one_tree_or_private():

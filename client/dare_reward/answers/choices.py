@@ -86,7 +86,7 @@ def choice_letter(raw: str, options: Sequence[str] | None = None) -> str | None:
     letter, rest = head["letter"].upper(), text[head.end() :]
     if not rest.strip(_JUNK):
         return letter
-    if not head["close"] and names_species(letter, rest):
+    if not head["close"] and names_species(rest):
         return None
     if not head["close"] and (head["open"] or head["letter"].islower() or not _SEPARATOR.match(rest)):
         return None

@@ -18,6 +18,7 @@ import re
 from typing import TYPE_CHECKING
 
 from .._pattern import pattern
+from .number_words import spoken_number
 
 if TYPE_CHECKING:
     from .kinds import Kind
@@ -53,14 +54,6 @@ _RENAMED = (
 _DROPPED = ("^{\\circ}", "^\\circ", "\\$", "$", "\\(", "\\)")
 _NAMED = ("x=", "y=", "z=", "x\\in", "y\\in", "z\\in", "x\\to", "y\\to", "z\\to")
 _ZEROS = pattern(r"(?<=\d)\.0*+(?=\D|$)")
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
-    " seventeen eighteen nineteen"
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_SMALL = {word: value for value, word in enumerate(_ONES.split())}
-_SMALL |= {word: 10 * value for value, word in enumerate(_TENS.split(), 2)}
-_LARGE = {"thousand": 1_000, "million": 1_000_000}
 
 
 def official_answer(text: str, *, kind: Kind) -> str:
@@ -163,19 +156,8 @@ def _digits(string: str) -> str:
     """A whole number in words, or with leading zeros, in digits."""
     if string.isascii() and string.isdigit():
         return string.lstrip("0") or "0"
-    words = string.lower().replace("-", " ").split()
-    known = _SMALL.keys() | _LARGE.keys() | {"hundred"}
-    if not known & set(words) or len(words) > 20 or not known | {"and"} >= set(words):
-        return string
-    total = part = 0
-    for word in words:
-        if word in _SMALL:
-            part += _SMALL[word]
-        elif word == "hundred":
-            part = 100 * (part or 1)
-        elif word in _LARGE:
-            total, part = total + _LARGE[word] * (part or 1), 0
-    return str(total + part)
+    value = spoken_number(string.lower())
+    return string if value is None or value.denominator > 1 or value >= 10**9 else str(value)
 
 
 def _fractions(string: str) -> str:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from ..unreadable import Cancelled, Unreadable
+from ..unreadable import Unreadable
 from .numbers import (
-    BASE_DIGITS,
     MAX_BITS,
-    NOISE,
     Value,
     bounded,
     check_angle,
     check_log,
     computed,
     context,
-    faint,
     is_exact,
     is_zero,
 )
@@ -25,7 +22,6 @@ __all__ = ["add", "add2", "div", "exp", "ln", "log", "log10", "mul", "neg", "pow
 
 
 _UNSEEN = 40  # bits of what is left that have to be seen before it is called zero
-_LOWEST = 650  # bits: what is smaller is beyond even the further digits of a faint part
 
 
 def add(*args: Value) -> Value:
@@ -38,12 +34,10 @@ def add(*args: Value) -> Value:
 def add2(a: Value, b: Value) -> Value:
     if is_exact(a, b):
         return a + b
-    exact = is_exact(a) or is_exact(b)
     a, b = computed(a), computed(b)
     out = a + b
     ctx = context()
-    _note_sizes(ctx.mag(a), ctx.mag(b), exact=exact)
-    noise = ctx.mpf(10) ** -(NOISE + ctx.dps - BASE_DIGITS)
+    noise = ctx.noise
     if hasattr(out, "_mpc_"):
         re, im = out.real, out.imag
         if abs(re) <= noise * max(abs(ctx.re(a)), abs(ctx.re(b))):
@@ -54,18 +48,8 @@ def add2(a: Value, b: Value) -> Value:
     if abs(out) > noise * max(abs(a), abs(b)):
         return out
     if max(ctx.mag(a), ctx.mag(b)) > ctx.prec - _UNSEEN:
-        raise Cancelled(int(max(ctx.mag(a), ctx.mag(b))))
+        raise Unreadable("a difference of large numbers")
     return 0
-
-
-def _note_sizes(a: float, b: float, *, exact: bool) -> None:
-    """Of two numbers that are added, `a` and `b` their sizes in bits: only what is small in itself goes unseen."""
-    small = min(a, b)
-    if -math.inf < small < 0:
-        bits = min(abs(a - b), -small)
-        if exact and bits > _LOWEST:
-            raise Unreadable("too small a part")
-        faint(bits)
 
 
 def zero(x: Value) -> Value:
@@ -125,7 +109,6 @@ def power(a: Value, b: Value) -> Value:
     exponent = ctx.log(computed(a)) * computed(b)
     check_log(abs(ctx.re(exponent)))
     check_angle(ctx.im(exponent))
-    faint(-ctx.mag(exponent))
     return ctx.exp(exponent)
 
 
@@ -205,7 +188,6 @@ def exp(a: Value) -> Value:
     x = computed(a)
     check_log(abs(context().re(x)))
     check_angle(context().im(x))
-    faint(-context().mag(x))
     return context().exp(x)
 
 
@@ -221,7 +203,7 @@ def ln(a: Value) -> Value:
             return ctx.log(ctx.mpf(a.numerator)) - ctx.log(ctx.mpf(a.denominator))
     x = computed(a)
     out = ctx.log(x)
-    return 0 if abs(out) <= ctx.mpf(10) ** -NOISE else out
+    return 0 if abs(out) <= ctx.noise else out
 
 
 def log10(a: Value) -> Value:

@@ -21,8 +21,8 @@ class Cursor:
         return self.tokens[i] if i < len(self.tokens) else None
 
     def at(self, *texts: str, ahead: int = 0) -> bool:
-        t = self.peek(ahead)
-        return t is not None and t.kind == "op" and t.text in texts
+        i = self.i + ahead
+        return i < len(self.tokens) and (t := self.tokens[i]).kind == "op" and t.text in texts
 
     def take(self, *texts: str) -> bool:
         if self.at(*texts):
@@ -35,8 +35,10 @@ class Cursor:
             raise Unreadable(f"{text} is missing")
 
     def plain_fraction(self) -> tuple[int, int, int] | None:
+        if not self.at("/", ahead=1):
+            return None
         parts = self.tokens[self.i : self.i + 3]
-        if len(parts) == 3 and parts[0].space and parts[0].kind == parts[2].kind == "num" and parts[1].text == "/":
+        if len(parts) == 3 and parts[0].space and parts[0].kind == parts[2].kind == "num":
             return small(parts[0].text), small(parts[2].text), 3
         return None
 

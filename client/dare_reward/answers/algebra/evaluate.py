@@ -8,27 +8,18 @@ from fractions import Fraction
 from ..hashes import seed
 from ..unreadable import Unreadable
 from .functions import COSTS, RULES
-from .nodes import Constant, Node, Number, Variable, variables
-from .numbers import BASE_DIGITS, Value, bounded, charge, context, digits, lock, work
+from .nodes import Constant, Node, Number, Op, Variable, variables
+from .numbers import Value, bounded, charge, context, digits, lock
 
 __all__ = ["evaluate"]
 
 
-def evaluate(node: Node, env: Mapping[str, Value], dps: int = BASE_DIGITS) -> Value:
+def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
     """The value of `node` with its variables from `env`; Unreadable where it has none or is over budget."""
     charge(5)
     with lock:
         try:
-            if dps == BASE_DIGITS:
-                return _value(node, env)
-            ctx = context()
-            ctx.dps = dps
-            work.factor = int((dps / BASE_DIGITS) ** 1.5) + 1
-            try:
-                return _value(node, env)
-            finally:
-                ctx.dps = BASE_DIGITS
-                work.factor = 1
+            return _value(node, env)
         except (ArithmeticError, ValueError, TypeError) as error:
             raise Unreadable("no value") from error
 
@@ -47,9 +38,9 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
     args = [_value(a, env) for a in node.args]
     if name.startswith("call "):
         return _unknown(name, args)
-    if name in {"max", "min"} and variables(node):
-        return _unknown(name, sorted(args, key=digits))  # which one it is depends on where one looks
-    charge(COSTS.get(name, 2) * work.factor)
+    if name in _SIZES and _undecided(node):
+        return _unknown(name, sorted(args, key=digits))
+    charge(COSTS.get(name, 2))
     rule = RULES.get(name)
     if rule is None:
         raise Unreadable("no such function")
@@ -57,6 +48,18 @@ def _value(node: Node, env: Mapping[str, Value]) -> Value:
     if arity and len(args) != arity:
         raise Unreadable("a wrong number of arguments")
     return bounded(function(*args))
+
+
+_SIZES = frozenset({"abs", "floor", "ceil", "max", "min"})
+
+
+def _undecided(node: Node) -> bool:
+    """Whether nobody knows which of two variables is larger, or the sign of a function that is not defined."""
+    if not isinstance(node, Op):
+        return False
+    if node.name in {"max", "min"} and variables(node):
+        return True
+    return node.name.startswith("call ") or any(_undecided(arg) for arg in node.args)
 
 
 def _unknown(name: str, args: list[Value]) -> Fraction:

@@ -6,48 +6,39 @@ from fractions import Fraction
 
 from ..hashes import hashed, short
 from ..kinds import KeyKind
-from ..unreadable import Cancelled, Unreadable
-from .branches import bends_far_away, doubted, folds, jumps, winds
+from ..unreadable import Unreadable
+from .branches import hidden, jumps
 from .evaluate import evaluate
 from .nodes import Node, Op, variables
-from .numbers import BASE_DIGITS, DEEP, MAX_LOG, Value, as_fraction, charge, context, digits, magnitude, rational, work
-from .sample_points import CLOSE, FAR, POINTS, WHOLE, mixed_points, point, step_points
+from .numbers import Value, as_fraction, charge, context, digits, rational
+from .sample_points import POINTS, WHOLE, point, step_points
 
 __all__ = ["constant_key", "expression_key", "values_at", "values_key"]
 
-_SAFE_MAGNITUDE = 18  # so many digits before the point still leave 32 decimals and 10 to spare
 _COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
 
 
-def values_at(node: Node, dps: int = BASE_DIGITS) -> list[Value]:
+def values_at(node: Node) -> list[Value]:
     """The values of an expression at its points: one if it has no variable."""
-    if doubted(node):
-        raise Unreadable("the sign of an unknown value")
     names = sorted(variables(node))
     if not names:
-        return [evaluate(node, {}, dps)]
-    steps = (
-        [value for env in step_points(names) if (value := _tried(node, env, dps)) is not None] if jumps(node) else []
-    )
+        return [evaluate(node, {})]
+    steps = [value for env in step_points(names) if (value := _tried(node, env)) is not None] if jumps(node) else []
     if len(steps) > 1 and all(name in WHOLE for name in names):
         return steps  # floor((n+1)/2) is ceil(n/2), of integers
     complex_ = [name for name in names if name in _COMPLEX and _in_bars(node, name)]
     values = [
-        evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names}, dps)
+        evaluate(node, {name: _beside(name, j) if name in complex_ else point(name, j) for name in names})
         for j in range(POINTS)
     ]
-    if bends_far_away(node) or winds(node):
-        found = [_tried(node, dict.fromkeys(names, at), dps) for at in FAR + CLOSE]
-        values += [value for value in found if value is not None]
-    if len(names) > 1 and not complex_ and folds(node, names):
-        values += [evaluate(node, env, dps) for env in mixed_points(names)]
-    return values + steps
+    further = [] if complex_ else hidden(node, names)
+    return values + [value for env in further if (value := _tried(node, env)) is not None] + steps
 
 
-def _tried(node: Node, env: dict[str, Value], dps: int) -> Value | None:
+def _tried(node: Node, env: dict[str, Value]) -> Value | None:
     """The value there, None where it is too large: 2^n far away."""
     try:
-        return evaluate(node, env, dps)
+        return evaluate(node, env)
     except Unreadable:
         return None
 
@@ -67,52 +58,11 @@ def _beside(name: str, index: int) -> Value:
 
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
     """(kind, value) of the expression's key."""
-    work.faint = False
-    try:
-        values = values_at(node)
-    except Cancelled as lost:
-        return _cancelled_key(node, lost)
-    size = max(magnitude(v) for v in values)
-    if work.faint and not significant and (found := _faint_key(node, size)) is not None:
-        return found
-    if size > _SAFE_MAGNITUDE and not all(isinstance(v, int | Fraction) for v in values):
-        values = values_at(node, BASE_DIGITS + size)
-        if len(values) == 1 and not significant and not isinstance(values[0], int | Fraction):
-            return _large_key(node, values[0], size)
+    values = values_at(node)
     kind, value = values_key(values, significant)
     if kind == "fingerprint" and 1 < len(set(values)) < len(values):
         value += "/" + ",".join(sorted(variables(node)))  # of |x|/x only the sign of x is seen, which is that of y
     return kind, value
-
-
-def _cancelled_key(node: Node, lost: Cancelled) -> tuple[KeyKind, str]:
-    """The key of what large numbers leave, 2^1006 sqrt(2^2010 + 2) - 2^2011, from as many digits more as they have."""
-    more = 100 * (lost.bits // 300 + 1)
-    if more > MAX_LOG:
-        raise lost
-    values = values_at(node, BASE_DIGITS + more)
-    return "fingerprint", short("~~" + ";".join(digits(v, BASE_DIGITS) for v in values))
-
-
-def _large_key(node: Node, value: Value, size: int) -> tuple[KeyKind, str]:
-    """The key of a large constant: sqrt(10^80 + 1) is so close to 10^40 that only more digits tell them apart."""
-    near = rational(value)
-    if near is None:
-        return constant_key(value)
-    more = min(4 * size, MAX_LOG)
-    closer = values_at(node, BASE_DIGITS + more)[0]
-    if hasattr(closer, "_mpf_") and abs(as_fraction(closer) - near) * 10 ** (BASE_DIGITS // 2 + more - size) > 1:
-        return "fingerprint", short("~~" + digits(closer, more))
-    return constant_key(near)
-
-
-def _faint_key(node: Node, size: int) -> tuple[KeyKind, str] | None:
-    """The key where a part is too small for the usual digits, 1 + e^-100; None where that was rounding error."""
-    work.faint = False
-    values = values_at(node, BASE_DIGITS + DEEP + size)
-    if not work.faint:
-        return None
-    return "fingerprint", short("~~" + ";".join(digits(v, DEEP) for v in values))
 
 
 def values_key(values: list[Value], significant: int = 0) -> tuple[KeyKind, str]:

@@ -11,7 +11,6 @@ from ..unreadable import Unreadable
 from ..words import words
 from .arithmetic import add, add2, div, exp, ln, log, log10, mul, neg, power, product, root, sqrt, zero
 from .numbers import (
-    NOISE,
     Value,
     bounded,
     charge,
@@ -19,10 +18,8 @@ from .numbers import (
     check_log,
     computed,
     context,
-    faint,
     is_exact,
     rational,
-    work,
 )
 
 __all__ = ["COSTS", "RULES"]
@@ -43,10 +40,8 @@ def _trig(name: str) -> Callable[[Value], Value]:
     def f(a: Value) -> Value:
         ctx = context()
         x = _angle(a)
-        if name == "cos":
-            faint(-2 * ctx.mag(x))
         out = getattr(ctx, name)(x)
-        return 0 if abs(out) <= ctx.mpf(10) ** -NOISE * max(1, abs(computed(a))) and not _tiny(a) else out
+        return 0 if abs(out) <= ctx.noise * max(1, abs(computed(a))) and not _tiny(a) else out
 
     return f
 
@@ -62,8 +57,6 @@ _sin, _cos = _trig("sin"), _trig("cos")
 def _inverse(name: str) -> Callable[[Value], Value]:
     def f(a: Value) -> Value:
         x = computed(a)
-        size = context().mag(x)
-        faint(-size if name in {"acos", "acot"} else size if name in {"atan", "acot", "asec", "acsc"} else 0)
         return zero(getattr(context(), name)(x))
 
     return f
@@ -74,7 +67,6 @@ def _hyperbolic(name: str) -> Callable[[Value], Value]:
         x = computed(a)
         check_log(abs(context().re(x)))
         check_angle(context().im(x))
-        faint(-2 * context().mag(x) if name == "cosh" else 2 * abs(context().re(x)) if name == "tanh" else 0)
         return zero(getattr(context(), name)(x))
 
     return f
@@ -86,16 +78,9 @@ def _factorial(a: Value) -> Value:
             raise Unreadable("no such factorial")
         return math.factorial(a)
     x = computed(a)
-    _only_at_base_precision()
     if abs(x) > 500:
         raise Unreadable("too large")
     return context().gamma(x + 1)
-
-
-def _only_at_base_precision() -> None:
-    """Gamma and zeta take a second at 1,000 digits."""
-    if work.factor > 1:
-        raise Unreadable("too many digits")
 
 
 def _gamma(a: Value) -> Value:
@@ -167,7 +152,6 @@ def _degrees(a: Value) -> Value:
 def _zeta(a: Value) -> Value:
     if not is_exact(a) or not 1 < a <= 60:
         raise Unreadable("no such zeta value")
-    _only_at_base_precision()
     return context().zeta(computed(a))
 
 

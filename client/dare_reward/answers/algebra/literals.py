@@ -30,6 +30,8 @@ _MATRICES = pattern(rf"(?<![A-Za-z])[A-Z]{_MARK}\*?[A-Z](?![a-z])|(?<![A-Za-z])[
 
 def number(text: str) -> int | Fraction:
     """The exact value of a decimal, `1e5`, or repeating decimal `0.1(6)`."""
+    if len(text) < MAX_ZEROS and text.isdigit():
+        return int(text)  # by far the most common
     if len(text) > MAX_DIGITS:
         raise Unreadable("too many digits")
     if text.startswith("0" * MAX_ZEROS):

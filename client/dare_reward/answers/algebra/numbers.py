@@ -12,12 +12,11 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from ..unreadable import Cancelled, Unreadable
+from ..unreadable import Unreadable
 
 __all__ = [
     "BASE_DIGITS",
     "BUDGET",
-    "DEEP",
     "MAX_BITS",
     "MAX_LOG",
     "NOISE",
@@ -30,11 +29,9 @@ __all__ = [
     "computed",
     "context",
     "digits",
-    "faint",
     "is_exact",
     "is_zero",
     "lock",
-    "magnitude",
     "rational",
     "real",
     "start_budget",
@@ -49,6 +46,10 @@ BASE_DIGITS = 60
 
 KEY_DIGITS = 32
 
+_DENSE = 10**15  # above it a fraction with nine digits below is close to every number
+
+_LARGE = 18  # digits before the point that leave 10 of the 60 to spare
+
 MAX_BITS = 20_400  # 2,100! has 20,166
 
 MAX_LOG = 2_000
@@ -57,13 +58,7 @@ MAX_ANGLE = 10**12
 
 MAX_MAG = int(MAX_LOG / math.log(2))
 
-_DECIMALS = 40
-
 _DECIMAL_BITS = 8_000
-
-DEEP = 200  # further digits, where a part of the value is too small for these
-
-_FAINT_BITS = 100
 
 NOISE = 45  # digits below the larger operand at which a difference is rounding error
 
@@ -75,8 +70,6 @@ lock = threading.RLock()
 class _Work(threading.local):
     left = BUDGET
     spent = 0  # steps of all answers that were read in this thread
-    factor = 1  # what a function costs at the present precision
-    faint = False  # whether a part was added that the digits of a key do not show
 
 
 work = _Work()
@@ -100,36 +93,27 @@ def context() -> Any:
 
     ctx = MPContext()
     # The constants at the highest precision that is ever asked for, so that their caches never change again.
-    ctx.dps = BASE_DIGITS + MAX_LOG
+    ctx.dps = 2 * BASE_DIGITS
     for constant in (ctx.pi, ctx.e, ctx.ln2, ctx.ln10):
         _ = +constant
     ctx.dps = BASE_DIGITS
+    ctx.noise = ctx.mpf(10) ** -NOISE
     return ctx
 
 
-def digits(value: Value, more: int = 0) -> str:
-    """32 significant digits and 32 decimals at least, correctly rounded; the same for an exact and a computed value."""
+def digits(value: Value) -> str:
+    """32 digits and 32 decimals at least, 50 digits at most: the same for an exact and a computed value."""
     charge(10)
     if isinstance(value, int | Fraction):
-        return _exact_digits(value, more)
+        return _exact_digits(value)
     ctx = context()
     if hasattr(value, "_mpc_"):
-        return f"{digits(value.real, more)},{digits(value.imag, more)}i"
+        return f"{digits(value.real)},{digits(value.imag)}i"
     if not ctx.isfinite(value):
         raise Unreadable("not finite")
     if value == 0:
         return "0"
-    return _exact_digits(as_fraction(value), more)
-
-
-def faint(bits: float) -> None:
-    """Notes that a part is smaller by `bits` than what it is added to: 1 + 10^-40 e is 1 to the digits of a key.
-
-    A part near the limit of the precision is taken for rounding error where the precision is high: there it has been
-    computed again, and what is real has shown.
-    """
-    if _FAINT_BITS < bits < (math.inf if work.factor == 1 else context().prec - 40):
-        work.faint = True
+    return _exact_digits(as_fraction(value))
 
 
 def rational(value: Value) -> int | Fraction | None:
@@ -141,20 +125,10 @@ def rational(value: Value) -> int | Fraction | None:
     exact = as_fraction(value)
     if exact == 0:
         return 0
-    near = exact.limit_denominator(10**9)
-    # Computed values have 60 digits and, where they are large, 40 decimals.
-    if abs(near - exact) * 10**NOISE > abs(exact) or abs(near - exact) * 10**_DECIMALS > 1:
+    near = exact.limit_denominator(10**9) if abs(exact) < _DENSE else Fraction(round(exact))
+    if abs(near - exact) * 10**NOISE > abs(exact) or abs(near - exact) * 10**4 > 1:
         return None
     return near.numerator if near.denominator == 1 else near
-
-
-def magnitude(value: Value) -> int:
-    """Decimal digits before the point, 0 for values below one."""
-    if isinstance(value, int | Fraction):
-        return max(0, int((abs(value.numerator).bit_length() - value.denominator.bit_length()) * 0.302))
-    if hasattr(value, "_mpc_"):
-        return max(magnitude(value.real), magnitude(value.imag))
-    return max(0, int(context().mag(value) * 0.302)) if value else 0
 
 
 def as_fraction(value: Any) -> Fraction:
@@ -169,18 +143,20 @@ def real(value: Fraction) -> Value:
         return context().mpf(value.numerator) / value.denominator
 
 
-def _exact_digits(value: int | Fraction, more: int = 0) -> str:
+def _exact_digits(value: int | Fraction) -> str:
     if value == 0:
         return "0"
     value = Fraction(value)
-    below = value.denominator.bit_length() - abs(value.numerator).bit_length()
-    places = KEY_DIGITS + more + max(0, int(below * 0.30103))
-    scaled = round(value * 10**places)
+    below = int((value.denominator.bit_length() - abs(value.numerator).bit_length()) * 0.30103)
+    places = KEY_DIGITS + (below if below > 0 else min(0, below + _LARGE))
+    scaled = round(value * Fraction(10) ** places)
     # Python refuses decimal strings past 4,300 digits.
     return f"{scaled}e-{places}" if scaled.bit_length() < _DECIMAL_BITS else f"{scaled:x}h-{places}"
 
 
 def bounded(value: Value) -> Value:
+    if type(value) is int and -1_000_000 < value < 1_000_000:
+        return value
     if isinstance(value, int | Fraction):
         bits = max(value.numerator.bit_length(), value.denominator.bit_length())
         if bits > MAX_BITS:
@@ -191,7 +167,7 @@ def bounded(value: Value) -> Value:
     charge(ctx.prec >> 6)
     if hasattr(value, "_mpc_"):
         re, im = value.real, value.imag
-        scale = max(abs(re), abs(im)) * ctx.mpf(10) ** -NOISE
+        scale = max(abs(re), abs(im)) * ctx.noise
         if abs(im) <= scale:
             return bounded(re)
         if re and abs(re) <= scale:
@@ -212,7 +188,7 @@ def computed(value: Value) -> Any:
             raise Unreadable("too large")
         out = ctx.mpf(value.numerator) / value.denominator
         if value.denominator.bit_length() > ctx.prec and ctx.isint(out):
-            raise Cancelled(value.denominator.bit_length())  # 1 + 2^-2009 is not 1
+            raise Unreadable("too small a part")  # 1 + 2^-2009 is not 1
         return out
     if isinstance(value, int) and value.bit_length() > MAX_MAG:
         raise Unreadable("too large")

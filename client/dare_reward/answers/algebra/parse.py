@@ -35,6 +35,9 @@ def parse(tokens: Sequence[Token]) -> Node:
     return node
 
 
+_AFTER_NUMBER = frozenset("+-*^)}]")
+
+
 class _Parser(Cursor):
     def sum(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
@@ -98,6 +101,8 @@ class _Parser(Cursor):
     def power(self, depth: int) -> Node:
         node = self.primary(depth)
         for _ in range(MAX_POSTFIX):
+            if (t := self.peek()) is None or t.kind != "op":
+                return node
             if self.at("!"):
                 count = 1
                 self.i += 1
@@ -168,7 +173,8 @@ class _Parser(Cursor):
     def mixed(self, t: Token) -> Node:
         """`1 1/2` and `1\\frac{1}{2}` are one and a half; `2\\frac{3}{2}` is a product."""
         whole = Number(number(t.text))
-        if not isinstance(whole.value, int) or not t.text.isdigit():
+        following = self.peek()
+        if following is None or following.text in _AFTER_NUMBER or not t.text.isdigit():
             return whole
         braced = self.at("{") and self.at("frac", ahead=1)
         self.i += braced

@@ -10,11 +10,11 @@ from itertools import permutations
 from ..hashes import seed
 from .numbers import Value
 
-__all__ = ["CLOSE", "FAR", "POINTS", "WHOLE", "mixed_points", "point", "step_points"]
+__all__ = ["POINTS", "WHOLE", "further_points", "point", "step_points"]
 
 POINTS = 3
-FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))  # |x - 30| is 30 - x at the ordinary points
-CLOSE = (Fraction(1, 10_007), Fraction(-1, 10_009))  # to zero: there |ln x^2| is not ln x^2
+_FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))  # |x - 30| is 30 - x at the ordinary points
+_CLOSE = (Fraction(1, 10_007), Fraction(-1, 10_009))  # to zero: there |ln x^2| is not ln x^2
 _MIXED = 3  # so many variables at most take turns in being negative
 
 
@@ -38,9 +38,11 @@ _RESIDUES = sorted(permutations(range(4), POINTS), key=lambda residues: [r % 2 f
 _INTEGERS = ("n", "m", "k", "x", "j", "r")
 
 
-def mixed_points(names: Sequence[str]) -> list[dict[str, Value]]:
-    """Where one of several variables is negative: at the ordinary points all have one sign, |x| + |y| is |x + y|."""
-    return [{name: -point(name, 0) if name == odd else point(name, 0) for name in names} for odd in names[:_MIXED]]
+def further_points(names: Sequence[str]) -> list[dict[str, Value]]:
+    """Far away, close to zero, and where one of several variables is negative: ordinary points have one sign each."""
+    mixed = names[:_MIXED] if len(names) > 1 else []
+    turned = [{name: -point(name, 0) if name == odd else point(name, 0) for name in names} for odd in mixed]
+    return [*turned, *(dict.fromkeys(names, at) for at in (*_FAR, *_CLOSE))]
 
 
 def step_points(names: Sequence[str]) -> list[dict[str, Value]]:

@@ -26,6 +26,8 @@ def depth_step(t: Token) -> int:
 def split(tokens: Sequence[Token], at: Iterable[str]) -> tuple[list[list[Token]], list[str]]:
     """The parts between the operators `at` outside all brackets, and the operators."""
     wanted = frozenset(at)
+    if wanted.isdisjoint([t.text for t in tokens]):
+        return [list(tokens)], []
     parts: list[list[Token]] = [[]]
     found: list[str] = []
     depth = 0

@@ -91,6 +91,7 @@ _TOKEN = pattern(
     r"|(?P<dots>\.{3,}+)"
     r"|(?P<op><=|>=|!=|==|:=|\*\*|\+/-|[-+*/^_=<>()\[\]{},;:!|'%$&€£¥¢.]|[^\x00-\x7f])"
 )
+_PLAIN_NUMBER = pattern(r"\d++(?![\d.,{\\~eE(])")  # by far the most common
 _THOUSANDS = pattern(r"[1-9]\d{0,2}(?:,\d{3})++(?![\d,]*\d)(?:\.\d++)?")
 _MARKED_THOUSANDS = pattern(r"[1-9]\d{0,2}(?:(?:\{,\}|,\\! ?|\\,|\\;|\\ |~)\d{3})++(?!\d)(?:\.\d++)?")
 _DECIMAL_COMMA = pattern(r"(\d++)(?:\{,\}(\d{1,2})|,(0\d?))(?![\d,.{])")  # 57{,}50 and 75,00, never a list: 75, 0
@@ -192,6 +193,9 @@ def spell(tokens: list[Token]) -> str:
 
 
 def _number(s: str, i: int, depth: int) -> tuple[str, int] | None:
+    m = _PLAIN_NUMBER.match(s, i)
+    if m is not None:
+        return m[0], m.end()
     if m := _REPEATING.match(s, i):
         whole, lead = m[1], m[2]
         cycle = m[3] or m[4] or m[8] or (m[5] + (m[6] or "") + (m[7] or ""))

@@ -264,7 +264,7 @@ def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator
     for match in islice(_STATED.finditer(text, start, end), EVENTS):
         if match["letter"] not in letters or (match["close"] == ")" and not match["open"]):
             continue
-        if names_species(match["letter"], text[match.end("letter") : match.end() + 40]):
+        if names_species(text[match.end("letter") : match.end() + 40]):
             continue
         before = text[max(0, text.rfind("\n", 0, match.start()), match.start() - 160) : match.start()]
         shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
@@ -309,7 +309,7 @@ def _stands(text: str, after: int, letter: str, *, bracketed: bool) -> bool:
     """Whether the letter before `after` is a choice and no word, article, symbol, question or first line of a list."""
     following = text[after : after + 80]
     if not bracketed:
-        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)) or names_species(letter, following):
+        if letter.islower() or (letter in {"A", "I"} and _ARTICLE.match(following)) or names_species(following):
             return False
         part = (following[:1] == "-" and following[1:2].isalnum()) or _FORMULA.match(following)
         if part and not _JOINED.match(following):

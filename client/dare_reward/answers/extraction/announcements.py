@@ -40,7 +40,8 @@ _EN = (
 
 def _tail(stem: str) -> str:
     """What follows a word for the answer outside English: right, then a link, a line's end, a value or a letter."""
-    codes = [code for code, language in LANGUAGES.items() if stem in language["answer"]]
+    forms = [word for word in every("answer") if word.startswith(stem)]
+    codes = [code for code, language in LANGUAGES.items() if not set(forms).isdisjoint(language["answer"])]
     joined = not JOINED.isdisjoint(codes)
     links, right = (
         "|".join(sorted({word for code in codes for word in LANGUAGES[code][field]}, key=len, reverse=True))
@@ -51,8 +52,9 @@ def _tail(stem: str) -> str:
     if not VERB_LAST.isdisjoint(codes):
         then = r"(?=\s*+[:：*(\[$\\\d-]|\s*+[a-j](?![^\W\d_]))"  # else a clause follows
     blank = r"\s*+" if joined else r"\s++"
+    endings = "|".join(word.removeprefix(stem) for word in forms)
     return (
-        rf"[*_`\"'”」】）)}}]{{0,4}}+(?:{blank}(?:{right}){end})?+[*_`\"']{{0,4}}+"
+        rf"(?:{endings})[*_`\"'”」】）)}}]{{0,4}}+(?:{blank}(?:{right}){end})?+[*_`\"']{{0,4}}+"
         rf"(?:[^\S\n]*+(?P<colon>[:：])|\s*+(?P<is>(?:[—–-]|{links}){end}{then}[、,]?+\s*+[:：]?+)"
         r"|(?P<next>\s++(?=[*(\[-]*+\d|\*{0,2}\$|\*{0,2}\\\()"
         rf"|(?<=】)(?=\S)|\s++(?=[*(]{{0,3}}[a-j][)*]{{0,3}}(?:['’.,।]|\s*+(?:\n|\Z|(?:{links})\s*+(?:[.।]|\n|\Z)))))"
@@ -67,7 +69,8 @@ _ENGLISH = {
     "final result": _EN,
     "答": r"[*_`]{0,3}+[^\S\n]*+(?P<colon>[:：])",
 }
-_TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in every("answer")} | _ENGLISH).items()}
+_STEMS = [w for w in every("answer") if not any(w != shorter and w.startswith(shorter) for shorter in every("answer"))]
+_TAIL = {stem: pattern(tail) for stem, tail in ({stem: _tail(stem) for stem in _STEMS} | _ENGLISH).items()}
 _MARKS = ("####", "\na:", "\n**a")
 _ALL_STEMS = (*_TAIL, *_MARKS)
 _ASCII_STEMS = tuple(stem for stem in _ALL_STEMS if stem.isascii())

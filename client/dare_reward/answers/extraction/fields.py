@@ -22,6 +22,7 @@ WINDOW = 32_000  # characters of a value
 TRIES = 8  # keys that are looked at, from the end
 
 _KEY = pattern(r"answer\\?[\"']\s*+:\s*+|答案\\?[\"']\s*+[:：]\s*+", re.IGNORECASE)
+_KEYS = ('nswer"', "nswer'", 'nswer\\"', 'NSWER"', '答案"', '答案\\"')  # cheaper to search than the expression
 _OPENED = pattern(r"(?P<escaped>\\?)(?P<quote>[\"'])[\w ]{0,24}\Z")
 # `e.g., "answer": "C"` and `the output should be {"answer": ...}` say how to answer.
 _EXAMPLE = pattern(
@@ -29,7 +30,7 @@ _EXAMPLE = pattern(
 )
 _ENDS = pattern(r"\s*+(?:,\s*+)?(?:[}\]\n`]|\\n|\Z)|\s*+,\s*+[\"']")
 _BARE = pattern(r"[^\n,}]*+")
-_TAG_ENDS = ("nswer>", "NSWER>", "NSWER]", "nswer]", "_of_box|>")  # cheaper to search than the expression
+_TAG_ENDS = ("nswer>", "NSWER>", "NSWER]", "nswer]", "_of_box|>")
 _TAG = pattern(r"[<\[](?P<close>/?)(?:final_)?answer[>\]]|<\|(?P<box>begin|end)_of_box\|>", re.IGNORECASE)
 # What a template of some model ends a part with: <eoa>, <|close|>, </response>.
 _HEADING = pattern(
@@ -76,7 +77,7 @@ def is_placeholder(content: str) -> bool:
 
 def is_undecided(content: str) -> bool:
     """Whether a box, field or sentence says that there is no answer: "cannot be determined", "either A or D"."""
-    if content[:1] in DIGITS:
+    if content[:1] in DIGITS or (len(content) < 12 and " " not in content and content.isascii()):
         return False  # by far the most common
     said = _SAID.sub("", content).lower()
     found = _UNDECIDED.search(said)
@@ -85,9 +86,9 @@ def is_undecided(content: str) -> bool:
 
 def last_key(text: str) -> Mark | None:
     """The value of the last key of JSON that ends in "answer"."""
-    end = len(text)
-    for _ in range(TRIES):
-        at = max(text.rfind(word, 0, end) for word in ("nswer", "NSWER", "答案"))
+    end, words = len(text), [word for word in _KEYS if word[-1] in text and word in text]
+    for _ in range(TRIES if words else 0):
+        at = max(text.rfind(word, 0, end) for word in words)
         if at < 0:
             return None
         end = at
@@ -143,7 +144,7 @@ def _closing(window: str) -> int:
 
 def last_tag(text: str) -> Mark | None:
     """The last answer tag, or box of tokens, that holds something."""
-    if not any(text.rfind(end) >= 0 for end in _TAG_ENDS):
+    if not [end for end in _TAG_ENDS if end in text]:
         return None
     opened: int | None = None
     found: Mark | None = None

@@ -13,7 +13,6 @@ _END = pattern(
     r"<(?:\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"
     r"|END_OF_TURN_TOKEN|endofturn|END_RESPONSE|end_of_msg|begin_user|close\|>response<\|sep)\|>|\|turn>|turn\|>|/s>|eos>|end_of_turn>|start_of_turn>|｜end▁of▁sentence｜>|｜User｜>)"
 )
-_END_ENDS = ("|>", "/s>", "eos>", "turn>", "｜>")
 _OPENING = pattern(
     r"\s*+(?:<(?:\|(?:im_start|endoftext|begin_of_text|assistant|begin_assistant)\|>|s>|start_of_turn>|\|turn>"
     r"|｜begin▁of▁sentence｜>|｜Assistant｜>)\s*+(?:(?:assistant|model)\b)?+\s*+"
@@ -21,22 +20,19 @@ _OPENING = pattern(
 )
 _CHANNEL = "<|channel|>"
 _HARMONY, _MESSAGE = "<|channel|>final", "<|message|>"  # between them may stand the format: <|constrain|>json
-_THINK = (
-    ("<think>", "</think>"),
-    ("<thinking>", "</thinking>"),
-    ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"),
-    ("◁think▷", "◁/think▷"),
-    ("<thought>", "</thought>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<|channel>", "<channel|>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|inner_prefix|>", "<|inner_suffix|>"),
-    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
-    ("<longcat_think>", "</longcat_think>"),
-    ("[unused16]", "[unused17]"),
-)
+# A word of each pair, which is looked for first, and the pair.
+_THINK = {
+    "hink>": (("<think>", "</think>"), ("<seed:think>", "</seed:think>"), ("<longcat_think>", "</longcat_think>")),
+    "thinking>": (("<thinking>", "</thinking>"),),
+    "THINK": (("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>")),
+    "think▷": (("◁think▷", "◁/think▷"),),
+    "thought": (("<thought>", "</thought>"), ("<|begin_of_thought|>", "<|end_of_thought|>")),
+    "reasoning>": (("<reasoning>", "</reasoning>"),),
+    "channel": (("<|channel>", "<channel|>"),),
+    "|inner_": (("<|inner_prefix|>", "<|inner_suffix|>"),),
+    "think<": (("<|open|>think<|sep|>", "<|close|>think<|sep|>"),),
+    "[unused1": (("[unused16]", "[unused17]"),),
+}
 # What a template writes before the reply and nowhere else.
 _REPLY = ("<|im_start|>answer\n", "[BEGIN FINAL RESPONSE]", "<|START_RESPONSE|>", "<|open|>response<|sep|>")
 # A base model that has answered often goes on with the next question of an imagined list.
@@ -62,7 +58,7 @@ def final_turn(text: str, *, open_think: bool = False) -> str | None:
         text = _reply(text)
         if opening := _OPENING.match(text):
             text = text[opening.end() :]
-        if any(text.rfind(mark) >= 0 for mark in _END_ENDS) and (end := _END.search(text)):
+        if end := _END.search(text):
             text = text[: end.start()]
     elif "[" not in text and "◁" not in text:
         return text
@@ -92,7 +88,7 @@ def questions(text: str) -> list[int]:
 
 
 def _after_thinking(text: str, *, open_think: bool) -> str | None:
-    for opening, closing in _THINK:
+    for opening, closing in [pair for word, pairs in _THINK.items() if word in text for pair in pairs]:
         end = text.rfind(closing)
         if end >= 0:
             text = text[end + len(closing) :]

@@ -9,9 +9,9 @@ from ..hashes import short
 __all__ = ["is_prose", "opaque_value", "text_value", "unwrapped"]
 
 _WRAPPED = pattern(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")
-_SPACING = pattern(r"\\[,;:! ]|~|\\quad|\\qquad")
 _PLAIN = pattern(r"[^\W\d_]{2,}")
 _MARKUP = pattern(r"[\\^_{}=<>|$]")
+_SPACING = pattern(r"\\[,;:! ]|~|\\quad|\\qquad")
 
 
 def unwrapped(s: str) -> str:
@@ -42,7 +42,7 @@ def text_value(s: str) -> str:
 
 
 def is_prose(s: str) -> bool:
-    """Words without mathematics around them."""
+    """Words without mathematics around them: "Lima, Peru"."""
     s = unwrapped(s)
     return _PLAIN.search(s) is not None and _MARKUP.search(s) is None
 

@@ -157,10 +157,6 @@ def _implicit(left: Node, right: Node, rules: Rules) -> Reading:
             return Reading(kind, value, frozenset({"name=" + name}))
     if len(names) == 1 and (roots := _roots(difference, names[0], rules)) is not None:
         return roots
-    isolated = _isolated(left, right) or _isolated(right, left)
-    if isolated is not None:
-        kind, value = expression_key(isolated[1], rules.significant)
-        return Reading(kind, value, frozenset({"name=" + isolated[0]}))
     values = [evaluate(difference, _at(names, j)) for j in range(POINTS)]
     return Reading("structured", "eq:" + short(_ratios(values, signed=False)))
 
@@ -178,38 +174,15 @@ def _is_quantity(node: Node, name: str) -> bool:
     return name.isupper() or (isinstance(node, Op) and node.name.startswith("call "))
 
 
-def _isolated(left: Node, right: Node) -> tuple[str, Node] | None:
-    """The name and the value of `a = R` and of `-a = R`."""
-    minus = isinstance(left, Op) and left.name == "neg"
-    name = left.args[0] if isinstance(left, Op) and minus else left
-    if isinstance(name, Variable) and name.name not in variables(right):
-        return name.name, Op("neg", (right,)) if minus else right
-    return None
-
-
 def _at(names: Sequence[str], j: int) -> dict[str, Value]:
     return {name: point(name, j) for name in names}
 
 
 def _solved(difference: Node, name: str, names: Sequence[str]) -> list[Value] | None:
-    """The values of `name` at the points of the other variables, where the equation is linear in it.
-
-    None where a factor is common to all of it, so that more than that value solves it: a x = a y says that a may be 0.
-    """
+    """The values of `name` at the points of the other variables, where the equation is linear in it."""
     others = [n for n in names if n != name]
     roots = [_root(difference, name, _at(others, j)) for j in range(POINTS if others else 1)]
-    if None in [r if r is None else 0 for r in roots] or any(_vanishes(difference, name, n, names) for n in others):
-        return None
-    return [r[0] for r in roots if r is not None]
-
-
-def _vanishes(difference: Node, name: str, zero: str, names: Sequence[str]) -> bool:
-    """Whether the equation holds for every `name` where `zero` is 0."""
-    env = {**_at([n for n in names if n != name], 0), zero: Fraction(0)}
-    try:
-        return all(evaluate(difference, {**env, name: probe}) == 0 for probe in _PROBES)
-    except Unreadable:
-        return False
+    return None if None in roots else [r[0] for r in roots if r is not None]
 
 
 def _root(difference: Node, name: str, env: Mapping[str, Value]) -> tuple[Value, bool] | None:
