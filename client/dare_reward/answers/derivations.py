@@ -32,6 +32,7 @@ _WORD = pattern(r"[A-Za-z]{2}")
 _WORDS = pattern(r"[A-Za-z]{3,}")
 _SPACE = pattern(r"\\(?:[,;:! ]|q?quad(?![a-z]))|~|\\\\|&")
 _SENTENCES = pattern(r"(?<=[.!])\s+(?=[A-Z$\\])")
+_ANSWER = pattern(r"\\text(?:bf)?\s*\{\s*(?:final )?answer:?\s*(?:\}:?|(?=[^{}]*\}\Z))(?P<value>.*)\Z", re.IGNORECASE)
 _IF = pattern(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
 _SAYS = pattern(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
 _ITEMS = pattern(r"[,;.](?:\s|\\[,;:! ]|\\q?quad(?![a-z]))+(?=[^,=]{1,40}=)")
@@ -45,7 +46,9 @@ def is_derivation(s: str) -> bool:
     """Whether `s` says itself that it concludes: by a sign of implication, or a "so" among its words."""
     if "\\" not in s:
         return False
-    return bool(_IMPLIES.search(s) or _DERIVES.search(s)) or (_GIVES.match(s) is not None and _computed(s) is not None)
+    return bool(_IMPLIES.search(s) or _DERIVES.search(s) or _ANSWER.search(s)) or (
+        _GIVES.match(s) is not None and _computed(s) is not None
+    )
 
 
 def _computed(s: str) -> str | None:
@@ -58,6 +61,8 @@ def conclusion(s: str) -> str | None:
     """What a derivation, cleaned, ends with; None where it is none, or where nothing can be said to end it."""
     if "\\" not in s and "$" not in s and not _WORD.search(s):
         return None
+    if said := _ANSWER.search(s):
+        return said["value"].strip(" .}") or None
     if rows := _ROWS.search(s):
         found = [row for row in _ROW.split(rows["rows"]) if row.strip(" \n&.,")]
         last = found[-1].replace("&", "").strip(" \n.,") if found else ""

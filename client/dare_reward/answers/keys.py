@@ -23,6 +23,7 @@ from .forms.structures import read
 from .forms.units import is_unit, unit_of
 from .hashes import short
 from .kinds import KeyKind, Kind
+from .languages import stem
 from .literal_values import UNPARSED, literal_value, value_text
 from .markup import without_html
 from .number_words import chinese_number, counted, spoken_number
@@ -205,7 +206,7 @@ def _counted_abroad(s: str, rules: Rules) -> Reading | None:
     number, unit = m["number"].strip(), m["unit"].strip().rstrip(".")
     if number:
         r = read(tokenise(number), rules)
-        return None if any(t.startswith("unit=") for t in r.tags) else tagged(r, "unit=" + unit)
+        return None if any(t.startswith("unit=") for t in r.tags) else tagged(r, "unit=" + stem(unit))
     digits = next((i for i, c in enumerate(unit) if chinese_number(c) is None), len(unit))
     said = chinese_number(unit[:digits])
     if said is None or not 0 <= len(unit) - digits <= min(3, 2 * digits - 1):

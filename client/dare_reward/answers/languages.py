@@ -5,6 +5,7 @@ A row is a language: fields with words between commas, in small letters.
     answer, option      the nouns          correct     right or final, before or behind the noun
     is, closing         the copula before and behind a value         article, or, not, but, so, adverb
     choose              "I choose", right before a letter            question    heads a further question
+    ending              of nouns in the plural or behind a number
     undecided           says that there is no answer
 
 `JOINED` languages put no blanks between words, `VERB_LAST` the verb behind the value. English has forms of its own
@@ -18,11 +19,11 @@ from functools import cache
 
 from .words import words
 
-__all__ = ["FIELDS", "JOINED", "LANGUAGES", "VERB_LAST", "Language", "alternatives", "every"]
+__all__ = ["FIELDS", "JOINED", "LANGUAGES", "VERB_LAST", "Language", "alternatives", "every", "stem"]
 
 Language = dict[str, tuple[str, ...]]
 
-FIELDS = words("answer option correct is closing article or not but so adverb choose question undecided")
+FIELDS = words("answer option correct is closing article or not but so adverb choose ending question undecided")
 
 _TABLE = """
 ar: answer=الإجابة, الاجابة, الجواب, إجابة; option=الخيار, الاختيار; correct=الصحيحة, الصحيح, النهائية, النهائي
@@ -35,29 +36,31 @@ da: answer=svaret, svar; option=mulighed; correct=rigtige, korrekte, endelige; i
     undecided=kan ikke bestemmes, ikke nok oplysninger, ingen af ovenstående, enten
 de: answer=antwort, lösung; option=option, buchstabe; correct=richtige, korrekte, finale, endgültige, auf die frage
     is=ist, lautet, beträgt, wäre; article=die, der, das; or=und, oder; not=nicht, nie; but=sondern, doch, aber
-    nein; so=daher, somit, folglich; adverb=ungefähr; question=frage; undecided=kann nicht bestimmt werden
-    nicht bestimmbar, nicht genügend informationen, keine der oben genannten, keine der antworten, entweder
-el: answer=απάντηση; option=επιλογή; correct=σωστή, τελική, ορθή; is=είναι; article=η; or=και, ή; not=δεν
-    undecided=δεν μπορεί να προσδιοριστεί, ανεπαρκή στοιχεία, κανένα από τα παραπάνω, είτε
+    nein; so=daher, somit, folglich; adverb=ungefähr; ending=en, n, e; question=frage
+    undecided=kann nicht bestimmt werden, nicht bestimmbar, nicht genügend informationen, keine der oben genannten
+    keine der antworten, entweder
+el: answer=απάντηση; option=επιλογή; correct=σωστή, τελική, ορθή; is=είναι; article=η; or=και, ή; not=δεν; ending=ες
+    ος, ου, ων, α, ο, ι; undecided=δεν μπορεί να προσδιοριστεί, ανεπαρκή στοιχεία, κανένα από τα παραπάνω, είτε
 en: answer=answer; option=option, choice, letter; correct=final, correct, best, right; is=is, are; article=the
     or=and, or; not=not, never, neither, nor; but=but, rather, instead; so=thus, hence, therefore; adverb=then
     indeed, also, now, approximately, approx, about, around, roughly, exactly, simply, just, clearly, probably
-    likely, actually; question=question, q, problem, exercise, human, user, instruction, input
+    likely, actually; ending=s; question=question, q, problem, exercise, human, user, instruction, input
     undecided=cannot be determined, can't be determined, could not be determined, cannot be uniquely determined
     cannot determine, not possible to determine, impossible to determine, unable to determine, not determinable
     not enough information, not enough data, insufficient information, insufficient data, none of the above
     none of the given, none of the options, none of these, either
 es: answer=respuesta; option=opción, opcion, letra, variante; correct=correcta, final, definitiva, correcto; is=es
     sería, correcta es; article=la, el; or=y, o, e; not=no es, no; but=sino; so=por tanto; adverb=aproximadamente
-    question=pregunta; undecided=no se puede determinar, información insuficiente, ninguna de las anteriores
+    ending=s; question=pregunta; undecided=no se puede determinar, información insuficiente
+    ninguna de las anteriores
 fa: answer=پاسخ, جواب; option=گزینه; correct=صحیح, درست, نهایی; is=برابر است با, است; or=و, یا
     undecided=قابل تعیین نیست, نمی‌توان تعیین کرد, هیچ‌کدام, هیچکدام
 fi: answer=vastaus; option=vaihtoehto; correct=oikea, lopullinen; is=on; or=ja, tai; not=ei; but=vaan
     undecided=ei voida määrittää, ei tarpeeksi tietoa, ei mikään edellisistä, joko
 fr: answer=réponse, reponse; option=option, lettre; correct=finale, correcte, exacte, définitive, bonne
     à la question; is=est, serait, vaut; article=la, le, l'; or=et, ou; not=pas; but=mais; so=donc; adverb=environ
-    approximativement; undecided=ne peut pas être déterminé, impossible à déterminer, informations insuffisantes
-    aucune de ces réponses
+    approximativement; ending=s; undecided=ne peut pas être déterminé, impossible à déterminer
+    informations insuffisantes, aucune de ces réponses
 he: answer=התשובה, תשובה; option=אפשרות; correct=הנכונה, הסופית; is=היא, הוא; or=ו, או; not=לא
     undecided=לא ניתן לקבוע, אין מספיק מידע, אף אחת מהתשובות
 hi: answer=उत्तर, जवाब; option=विकल्प; correct=सही, अंतिम; is=है; closing=है, हैं; or=और, या
@@ -83,16 +86,17 @@ nl: answer=antwoord; option=optie; correct=juiste, correcte, uiteindelijke, defi
 no: answer=svaret, svar; option=alternativ; correct=riktige, endelige; is=er; or=og, eller; not=ikke
     undecided=kan ikke bestemmes, ikke nok informasjon, ingen av alternativene, enten
 pl: answer=odpowiedzią, odpowiedź; option=opcja; correct=prawidłowa, poprawna, ostateczna, prawidłową, poprawną
-    is=to, jest, brzmi; or=i, lub, oraz; not=nie; undecided=nie można określić, nie da się określić
-    za mało informacji, żadna z powyższych
+    is=to, jest, brzmi; or=i, lub, oraz; not=nie; ending=ów, y, i, a, e; undecided=nie można określić
+    nie da się określić, za mało informacji, żadna z powyższych
 pt: answer=resposta; option=opção, opcao, alternativa, letra; correct=correta, final, certa, definitiva; is=é, seria
-    article=o, a; or=e, ou; not=não é, não; but=mas; so=portanto; undecided=não pode ser determinado
+    article=o, a; or=e, ou; not=não é, não; but=mas; so=portanto; ending=s; undecided=não pode ser determinado
     não é possível determinar, informação insuficiente, nenhuma das anteriores
 ro: answer=răspunsul, răspuns; option=opțiunea, varianta; correct=corect, final; is=este; or=și, sau; not=nu
     undecided=nu se poate determina, informații insuficiente, niciuna dintre
 ru: answer=ответом, ответа, ответ; option=вариант; correct=правильный, верный, на задачу, на вопрос, задачи
-    is=является, это, равен, будет, составляет; or=и, или; not=не; but=а; choose=выбираю; question=вопрос
-    undecided=невозможно определить, нельзя определить, недостаточно данных, ни один из, либо
+    is=является, это, равен, будет, составляет; or=и, или; not=не; but=а; choose=выбираю; ending=ами, ями, ов, ев
+    ей, ам, ям, ах, ях, а, я, ы, и, у, ю, о, е, ь, й; question=вопрос; undecided=невозможно определить
+    нельзя определить, недостаточно данных, ни один из, либо
 sv: answer=svaret, svar; option=alternativ; correct=rätta, rätt, korrekta, slutliga; is=är; or=och, eller; not=inte
     but=utan; undecided=kan inte bestämmas, otillräcklig information, inget av ovanstående, antingen
 sw: answer=jibu; option=chaguo; correct=sahihi, la mwisho, sahihi ni, la mwisho ni; is=ni; or=na, au; not=si
@@ -106,7 +110,8 @@ th: answer=คำตอบ; option=ตัวเลือก; correct=ที่�
 tr: answer=cevap, cevabı, yanıt; option=seçenek, şık; correct=doğru, nihai, son; is=şudur; or=ve, veya; not=değil
     undecided=belirlenemez, yeterli bilgi yok, hiçbiri
 uk: answer=відповіддю, відповідь; option=варіант; correct=правильна, остаточна; is=є, це, дорівнює; or=і, та, або
-    not=не; undecided=неможливо визначити, недостатньо даних, жоден з
+    not=не; ending=ами, ями, ів, їв, ей, а, я, и, і, ї, у, ю, о, е, ь; undecided=неможливо визначити
+    недостатньо даних, жоден з
 ur: answer=جواب; option=آپشن; correct=درست, صحیح, حتمی; is=ہے; or=اور, یا; undecided=تعین نہیں کیا جا سکتا
     معلومات ناکافی, ان میں سے کوئی نہیں
 vi: answer=đáp án, câu trả lời, đáp số; option=phương án, lựa chọn; correct=đúng, cuối cùng, chính xác, đúng nhất
@@ -144,3 +149,11 @@ def alternatives(*fields: str) -> str:
     joined = {word for code in JOINED for field in fields for word in LANGUAGES[code][field]}
     spaced = "|".join(word for word in every(*fields) if word not in joined)
     return "|".join([rf"(?:{spaced})(?![^\W\d_])", *sorted(joined, key=len, reverse=True)])
+
+
+def stem(noun: str) -> str:
+    """`noun` in small letters without its endings: "apples" and "apple", "рублей" and "рубля" have one stem."""
+    said = noun.lower()
+    while end := next((end for end in every("ending") if said.endswith(end) and len(said) - len(end) > 2), ""):
+        said = said.removesuffix(end)
+    return said

@@ -90,9 +90,10 @@ def _box(text: str, at: int) -> Mark | None:
     if opening is None:
         bare = _BARE.match(text, at, at + 200)
         content = bare["content"].rstrip(".,;:)*") if bare else ""
-        return (
-            Mark(content, "box", at + len(content)) if content else None if text[at:].strip() else Mark(None, "box", at)
-        )
+        if content:
+            return Mark(content, "box", at + len(content))
+        cut_off = "\\" in text[max(0, at - 6) : at] and not text[at:].strip()  # else the word "boxed"
+        return Mark(None, "box", at) if cut_off else None
     start = opening.end()
     close = _closing(text, start)
     if close is None:

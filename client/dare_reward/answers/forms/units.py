@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..._pattern import pattern
 from ..algebra.tokens import Token
+from ..languages import stem
 from ..words import words
 
 __all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit", "unit_of"]
@@ -231,7 +232,7 @@ def _noun(text: str) -> str | None:
         return None
     if len(text) < 3 or not set(text.lower()) - _PRODUCT_LETTERS or not _VOWEL.search(text.lower()):
         return None
-    return " ".join(w[:-1] if len(w) > 3 and w.endswith("s") and not w.endswith("ss") else w for w in words)
+    return " ".join(w if w.endswith("ss") else stem(w) if w.islower() else w for w in words)
 
 
 def _known(text: str) -> str | None:
