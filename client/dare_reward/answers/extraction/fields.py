@@ -77,7 +77,7 @@ def is_placeholder(content: str) -> bool:
 
 def is_undecided(content: str) -> bool:
     """Whether a box, field or sentence says that there is no answer: "cannot be determined", "either A or D"."""
-    if content[:1] in DIGITS or (len(content) < 12 and " " not in content and content.isascii()):
+    if content[:1] in DIGITS or (len(content) < 10 and not content[:1].isalpha()):
         return False  # by far the most common
     said = _SAID.sub("", content).lower()
     found = _UNDECIDED.search(said)
