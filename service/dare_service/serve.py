@@ -33,7 +33,7 @@ def register(subparsers: Any) -> None:
         "--replicas",
         type=int,
         metavar="N",
-        help="Serve with N processes on Ray. It needs the extra `ray` (docs/ray.md).",
+        help="Serve with N processes on Ray. It needs the extra `ray` (docs/deployment.md).",
     )
     parser.set_defaults(run=run)
 

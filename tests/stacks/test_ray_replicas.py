@@ -117,7 +117,7 @@ def until(condition, process):
 @pytest.mark.usefixtures("own_place")
 @pytest.mark.parametrize("how", ["run", "deploy"])
 def test_the_file_of_the_repository(how, tmp_path, undisturbed):
-    """As docs/ray.md says it: on a Ray that `serve run` starts, and on a cluster that is there."""
+    """As docs/deployment.md says it: on a Ray that `serve run` starts, and on a cluster that is there."""
     config = yaml.safe_load((ROOT / "examples" / "ray_serve.yaml").read_text())
     port = config["http_options"]["port"] = free_port()
     file = tmp_path / "ray_serve.yaml"
