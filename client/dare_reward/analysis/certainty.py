@@ -4,6 +4,8 @@ A certainty c(y) weighs answer y of n(y) votes by n(y) exp(b c(y)): the exponent
 method's own weight. c is read off that method, as ln(p^(y) / n(y)) at exponent 1, so that nothing is defined twice:
 
     entropy, of the trace or of the answer   c = -ln(u(y) + eps), Eq. 10 of arXiv:2601.21804, by `calibrated_vote`
+    probability of the answer                c = ln(mean over y's rollouts of the probability of the answer's tokens),
+                                             by the same with certainty=answer_probability
     log-probabilities                        c = ln(sum over y's distinct paths of exp(mean log p) / n),
                                              by `rpc` without pruning (arXiv:2502.00511)
     probability of the path                  the same of exp(sum log p), by
@@ -19,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..estimators.certainty import ANSWER, PROBABILITY, entropies_over
 from ..estimators.rpc import path_logprobs
 from ..groups import Groups
 from ..methods import find, write_line
@@ -74,6 +77,11 @@ def _column(name: str) -> Callable[[Groups], Floats]:
     return lambda groups: groups.column(name)
 
 
+def _answer_entropy(groups: Groups) -> Floats:
+    """As the method sees it: of the trace where a rollout lacks that of its answer."""
+    return entropies_over(groups, ANSWER)[0].column("mean_entropy")
+
+
 def _surprisal(probability: str) -> Callable[[Groups], Floats]:
     return lambda groups: -path_logprobs(groups, probability)
 
@@ -82,6 +90,15 @@ PATH: Final = ("sum_logprob", "num_tokens", "path")
 ENTROPY: Final = Certainty("entropy", "calibrated_vote", ("mean_entropy",), _column("mean_entropy"))
 KNOWN: Final = (
     ENTROPY,
+    Certainty("entropy of the answer", "calibrated_vote", ("answer_entropy",), _answer_entropy, {"over": ANSWER}),
+    Certainty(
+        "probability of the answer",
+        "calibrated_vote",
+        ("answer_logprob",),
+        lambda groups: -groups.column("answer_logprob"),
+        {"certainty": PROBABILITY, "exponent": 1},
+        ONE,
+    ),
     Certainty("log-probabilities", "rpc", PATH, _surprisal("mean"), {"prune": False}, ONE),
     Certainty("probability of the path", "perplexity_consistency", PATH, _surprisal("sum"), exponents=ONE),
 )

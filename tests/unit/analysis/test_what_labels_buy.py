@@ -19,7 +19,7 @@ from dare_reward.groups import Groups
 from dare_reward.methods import read_line
 
 
-def drawn(prompts=40, size=16, *, gap=0.3, right=0.4, seed=0, logprobs=False):
+def drawn(prompts=40, size=16, *, gap=0.3, right=0.4, seed=0, logprobs=False, answers_only=False):
     """Groups, their truth: right rollouts have less entropy by `gap`, and more probability where it is asked for."""
     rng = np.random.default_rng(seed)
     answers, entropies, sums = [], [], []
@@ -29,6 +29,8 @@ def drawn(prompts=40, size=16, *, gap=0.3, right=0.4, seed=0, logprobs=False):
         entropies.append((0.5 - gap * (own == "7") + 0.1 * rng.random(size)).tolist())
         sums.append((-4 + 3 * (own == "7") - rng.random(size)).tolist())
     more = {"sum_logprob": sums, "num_tokens": [[4.0] * size] * prompts} if logprobs else {}
+    more |= {"answer_entropy": [[2 * x * x for x in own] for own in entropies]} if logprobs or answers_only else {}
+    more |= {"answer_logprob": [[x / 3 for x in own] for own in sums]} if logprobs else {}
     groups = Groups.of(answers, mean_entropy=entropies, **more)
     if logprobs:
         groups = groups.with_column("path", np.arange(prompts * size, dtype=np.float64))
@@ -158,14 +160,24 @@ def test_a_certainty_with_exponent_1_labels_as_its_method_does(certainty):
     assert [g.pseudo_label for g in reply.groups] == [groups.text_A[a] for a in np.flatnonzero(wins_A)]
 
 
+def test_entropy_of_the_answer_is_used_where_only_it_tells():
+    groups, correct_R = drawn(prompts=60, right=0.3, answers_only=True)
+    groups = groups.with_column("mean_entropy", np.full(len(correct_R), 0.5))
+    found = preflight(groups, correct_R)
+    assert (found.verdict, found.calibration.certainty) == ("use", "entropy of the answer")
+    method, params = read_line(found.calibration.params)
+    assert (method, params["over"]) == ("calibrated_vote", "answer")
+    assert params["exponent"] == found.calibration.exponent > 0
+
+
 def test_among_several_the_gate_rises_and_the_best_is_used():
     groups, correct_R = drawn(prompts=60, gap=0.0, right=0.3, logprobs=True)
     found = preflight(groups, correct_R)
     assert found.verdict == "use"
     assert found.calibration.certainty != ENTROPY.name
-    assert read_line(found.calibration.params)[0] in {"rpc", "perplexity_consistency"}
+    assert found.calibration.params == next(k for k in KNOWN if k.name == found.calibration.certainty).line(1.0)
     assert {c.gate for c in found.calibrations} == {gate_of(len(KNOWN))}
-    assert gate_of(1) == 3 < gate_of(2) < gate_of(3) < 3.4
+    assert gate_of(1) == 3 < gate_of(2) < gate_of(3) < gate_of(5) < 3.5
     assert [row.name for row in found.rollouts.rows][:2] == ["vote", "ties by entropy"]
 
 
@@ -210,6 +222,21 @@ def test_by_a_field_of_meta(tmp_path, capsys):
     assert [k["name"] for k in found["kinds"]] == ["a", "b"]
     assert main(["calibrate", path, "--by", "nosuch"]) == 2
     assert "family" in capsys.readouterr().err
+
+
+def test_the_tokens_of_answers_give_their_entropy_a_line(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "in.jsonl"
+    with path.open("w") as out:
+        for _ in range(40):
+            rollouts = []
+            for answer in rng.choice(["7", "8"], 16, p=[0.4, 0.6]):
+                sure = 0.1 if answer == "7" else 1.0
+                tokens = [*rng.random(4), *(sure + 0.1 * rng.random(2))]
+                rollouts.append({"answer": answer, "token_entropies": tokens, "answer_tokens": [4, 5]})
+            out.write(json.dumps({"label": "7", "rollouts": rollouts}) + "\n")
+    assert main(["calibrate", str(path)]) == 0
+    assert "over=answer" in capsys.readouterr().out.splitlines()[-1]
 
 
 def test_the_verdict_names_the_rollouts(tmp_path, capsys):
