@@ -87,7 +87,7 @@ def test_what_follows_from_tokens():
         ({"token_entropies": [0.1], "token_logprobs": [-1.0, -1.0]}, ("token_entropies",)),
         ({"token_entropies": [0.1], "token_mask": [True, True]}, ("token_mask",)),
         ({"token_entropies": [0.1], "num_tokens": 2}, ("num_tokens",)),
-        ({"token_logprobs": [-0.1], "sum_logprob": -0.1}, ()),
+        ({"token_logprobs": [-0.1], "sum_logprob": -0.2}, ("sum_logprob",)),
     ],
 )
 def test_what_is_refused_and_where(rollout, loc):

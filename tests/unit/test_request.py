@@ -8,7 +8,7 @@ import pytest
 import dare_reward
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.groups import Groups, Ragged
-from dare_reward.scoring.request import Limits
+from dare_reward.scoring.request import Limits, prepare
 
 
 def rollout(**changes):
@@ -89,7 +89,21 @@ BAD = {
         "length",
     ),
     "a mask alone": ([group({"token_mask": [True]})], ("groups",), "conflict"),
-    "mean and tokens": ([group(rollout(), rollout(token_entropies=[0.1]))], ("groups", 0, "rollouts", 1), "conflict"),
+    "a mean that its tokens do not have": (
+        [group(rollout(), rollout(token_entropies=[0.1]))],
+        ("groups", 0, "rollouts", 1, "mean_entropy"),
+        "conflict",
+    ),
+    "a sum that its tokens do not have": (
+        [group({"token_logprobs": [-1.0, -2.0], "sum_logprob": -3.00001})],
+        (*AT, "sum_logprob"),
+        "conflict",
+    ),
+    "an answer's entropy that its tokens do not have": (
+        [group({"token_entropies": [1.0, 2.0], "answer_tokens": [1, 2], "answer_entropy": 1.5})],
+        (*AT, "answer_entropy"),
+        "conflict",
+    ),
     "num_tokens that is not the number": (
         [group({"token_entropies": [0.1, 0.2], "num_tokens": 3})],
         (*AT, "num_tokens"),
@@ -107,6 +121,30 @@ def test_what_is_refused_with_its_place(name):
     assert error.status == 422
     assert code is None or error.code == code
     assert len(str(error)) < 400
+
+
+@pytest.mark.parametrize("factor", [1, 1 + 5e-7, 1 - 5e-7])
+def test_a_scalar_beside_the_tokens_that_give_it_changes_nothing(factor):
+    tokens = {"answer": "7", "token_entropies": [0.0, 1.0, 2.5], "token_logprobs": [-0.1, -1.0, -3.0]}
+    tokens |= {"token_mask": [True, False, True], "answer_tokens": [2, 3]}
+    scalars = {"mean_entropy": 1.25, "sum_logprob": -3.1, "answer_entropy": 2.5, "answer_logprob": -3.0}
+    both = tokens | {name: factor * value for name, value in scalars.items()}
+    columns = {
+        "token_entropies": Ragged(np.array(tokens["token_entropies"], np.float32), np.array([3])),
+        "answer_tokens": Ragged(np.array([2, 3]), np.array([2])),
+    }
+    alone = prepare([group(tokens)]).groups
+    frame = prepare(
+        [group({k: v for k, v in both.items() if k not in columns})],
+        columns=columns,
+    ).groups
+    for name in scalars:
+        assert prepare([group(both)]).groups.column(name) == alone.column(name)
+        assert frame.column(name) == pytest.approx(alone.column(name), rel=1e-6)
+
+
+def test_a_scalar_of_tokens_without_entropy_is_zero():
+    assert prepare([group({"token_entropies": [0.0], "mean_entropy": 0.0})]).groups.column("mean_entropy") == 0
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import RequestError, unknown_name
+from ..errors import RequestError, path, unknown_name
 from ..groups import Ragged
 from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
 from ..segments import Ints, blocks, offsets, segment_means, segment_sums
@@ -33,6 +33,7 @@ JSON = Mapping[str, Any]
 # Tokens behind the answer that count with it. The one that ends an answer says whether it is whole: without it the gain
 # of natural samples falls by a third to a half (docs/entropy.md).
 CLOSING: Final = 1
+AGREES: Final = 1e-6  # relative: float32 tokens beside the mean that was taken in float64 agree
 PIECE = 1 << 14  # entries that become an array in one go, while other threads wait
 LIST_TYPES: Mapping[str, set[type]] = MappingProxyType({"bool": {bool}, "int": {int}, "float": {int, float}})
 SCALARS: Mapping[str, set[type]] = MappingProxyType({k: {*types, type(None)} for k, types in LIST_TYPES.items()})
@@ -359,10 +360,18 @@ def _put_scalar(
 def _put(
     arrays: dict[str, NDArray[Any] | Ragged], target: str, values_R: Any, sent_R: Any, *, source: str, where: Where
 ) -> None:
-    """The scalar that follows from per-token inputs, of the rollouts that sent these."""
+    """The scalar that follows from per-token inputs, of the rollouts that sent these; what was stated must agree."""
     stated = arrays.get(target)
-    if isinstance(stated, np.ndarray) and (bad := sent_R & ~np.isnan(stated)).any():
-        raise RequestError(f"give {target} or {source}, not both", loc=where(int(np.argmax(bad))), code="conflict")
+    if isinstance(stated, np.ndarray) and (both := sent_R & ~np.isnan(stated)).any():
+        bad = both & ~np.isclose(stated, values_R, rtol=AGREES, atol=AGREES * AGREES)
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise RequestError(
+                f"is {stated[i]:.8g}, and {path((*where(i), source))} gives {values_R[i]:.8g}; they may differ by "
+                f"{AGREES:g} of the latter: correct one or leave it out",
+                loc=(*where(i), target),
+                code="conflict",
+            )
     arrays[target] = np.where(sent_R, values_R, stated if isinstance(stated, np.ndarray) else np.nan)
 
 
