@@ -98,4 +98,5 @@ def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:
 
 def _best(worth_P: Floats, count: int) -> list[int]:
     chosen = np.flatnonzero(most(worth_P, count))
-    return chosen[np.argsort(-worth_P[chosen], kind="stable")].tolist()
+    ranks: list[int] = chosen[np.argsort(-worth_P[chosen], kind="stable")].tolist()
+    return ranks
