@@ -7,27 +7,13 @@ import numpy as np
 import pytest
 from fields import group_numbers
 from hypothesis import settings
-
-from dare_reward.methods import find
+from method_params import params_of
 
 # A deadline per example measures the machine's other work; what must be quick has a test of its own.
 settings.register_profile("default", deadline=None)
 settings.load_profile("default")
 
 registry = importlib.import_module("dare_reward.methods")  # the package has a function of this name
-
-# What methods have no default for: those of research too, which run through these tests where it is installed.
-REQUIRED = {
-    "restrain": {"k": 1.0, "sigma": 0.5, "kappa": 2.0, "delta": 1.0},
-    "jury_rl": {"c": 0.5},
-    "calibrated_vote": {"exponent": -2.0},
-}
-
-
-def params_of(method, **others):
-    """What a request must set to use the method at all."""
-    allow = {"allow_experimental": True} if find(method).experimental else {}
-    return {**allow, **REQUIRED.get(method, {}), **others}
 
 
 def make_rollout(rng, answers=4, invalid=0.15, k=3):

@@ -22,7 +22,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-from conftest import params_of
+from method_params import params_of
 
 from dare_reward.advantages.from_rewards import ADVANTAGES
 from dare_reward.groups import Ragged

@@ -18,7 +18,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from dare_reward.runs.log import CLOSING
-from dare_service.metrics import EVENTS
+from dare_service.metrics import EVENTS, GroupHistogram
 from dare_service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -258,10 +258,12 @@ def exported(service):
     """The labels of each metric that the service knows, whether it has counted anything or not."""
     found = {}
     metrics = service.app.state.dare.metrics
-    for metric in metrics.registry._names_to_collectors.values():
+    for metric in metrics.registry._collector_to_names:
         kinds = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}
-        for suffix in kinds.get(metric._type, ("",)):
-            found[metric._name + suffix] = set(metric._labelnames) | ({"le"} if suffix == "_bucket" else set())
+        of_groups = isinstance(metric, GroupHistogram)
+        name, labels = (metric.name, ()) if of_groups else (metric._name, metric._labelnames)
+        for suffix in kinds.get("histogram" if of_groups else metric._type, ("",)):
+            found[name + suffix] = set(labels) | ({"le"} if suffix == "_bucket" else set())
     return found
 
 

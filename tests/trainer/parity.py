@@ -56,7 +56,12 @@ class Case:
     @property
     def query(self) -> str:
         """The URL's query."""
-        values = {"group_size": len(self.texts), "run": self.name, "method": self.method, "kind": self.kind}
+        values = {
+            "group_size": len(self.texts),
+            "run": f"{self.name}-000000001",
+            "method": self.method,
+            "kind": self.kind,
+        }
         pruned = {"pruned": self.pruned} if self.pruned != "zero" else {}
         shadow = {"shadow": "+".join(self.shadow)} if self.shadow else {}
         return urlencode({**values, **self._params, **pruned, **shadow}, safe="+")
@@ -65,7 +70,7 @@ class Case:
         """The agent's settings that say the same."""
         return AgentConfig(
             url=url,
-            run=self.name,
+            run=f"{self.name}-000000001",
             method=self.method,
             params=self._params,
             shadow=self.shadow,

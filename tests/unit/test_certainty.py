@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import params_of
+from method_params import params_of
 
 from dare_reward import estimate
 from dare_reward._outgoing import Sending, parts

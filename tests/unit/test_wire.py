@@ -226,7 +226,7 @@ RULES = [
     (("mean_entropy",), "frame", "offsets leave a hole or overlap", "a hole at the start"),
     (("num_tokens",), "frame", "offsets leave a hole or overlap", "an overlap"),
     ((), "frame", "tensors end at byte 8, the data at 9", "trailing bytes"),
-    (("entropy",), "tensor", "unknown tensor 'entropy'. Did you mean mean_entropy or token_entropies?",
+    (("entropy",), "tensor", "unknown tensor 'entropy'. Did you mean mean_entropy or answer_entropy or token_entropies?",
      ("unknown tensor")),
     (("mean_entropy",), "shape", "shape must be [R]",
      ("a matrix; eight dimensions; one number in no dimension; one BF16 in no dimension")),

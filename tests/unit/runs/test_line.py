@@ -15,7 +15,7 @@ from dare_reward.runs.line import ASKED, LINE, asked_for, lines, objects, of_gro
 from dare_reward.runs.log import encoded
 from dare_reward.scoring.score import score
 
-OPTIONAL = {"truncated", "named", "inputs", *ASKED}
+OPTIONAL = {"truncated", "named", "inputs", "temperature", "top_p", "logprobs_mode", *ASKED}
 GROUPS = [
     {
         "group_id": "a",
