@@ -1,21 +1,23 @@
 # The reward image: the service and what it needs, no machine learning framework, no compiler, no pip.
+# `python3 scripts/lock.py` renews the versions and hashes of deploy/, and writes the digest of the base image here.
 ARG BASE=python:3.12-slim
 
 FROM ${BASE} AS build
 ENV PIP_CACHE_DIR=/opt/cache PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /opt/src
 RUN python3 -m venv /opt/tools
+COPY deploy/requirements.txt deploy/requirements-build.txt deploy/
+# The environment that is shipped holds no pip; the one beside it fills it.
+RUN --mount=type=cache,target=/opt/cache \
+    python3 -m venv --without-pip /opt/dare \
+    && /opt/tools/bin/python -m pip install --require-hashes -r deploy/requirements-build.txt \
+    && /opt/tools/bin/python -m pip --python /opt/dare/bin/python install --require-hashes -r deploy/requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY client client/
 COPY service service/
 COPY trainer trainer/
-RUN --mount=type=cache,target=/opt/cache \
-    /opt/tools/bin/python -m pip wheel --no-deps --wheel-dir /opt/dist .
-# The environment that is shipped holds no pip; the one above fills it.
-RUN --mount=type=cache,target=/opt/cache \
-    python3 -m venv --without-pip /opt/dare \
-    && wheel="$(echo /opt/dist/dare_reward-*.whl)" \
-    && /opt/tools/bin/python -m pip --python /opt/dare/bin/python install "dare-reward[service] @ file://${wheel}"
+RUN /opt/tools/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir /opt/dist . \
+    && /opt/tools/bin/python -m pip --python /opt/dare/bin/python install --no-deps /opt/dist/dare_reward-*.whl
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="dare-reward" \

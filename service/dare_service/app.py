@@ -10,9 +10,11 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
 from typing import Any, Protocol, cast
 
 from fastapi import FastAPI, Request, Response
+from fastapi.staticfiles import StaticFiles
 from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,14 +25,12 @@ from dare_reward.estimators.method import Method
 from dare_reward.methods import find, settle, specs
 from dare_reward.wire import MEDIA_TYPES
 
-from . import openapi
 from .auth import Hosts, authorise, has_token, hide_token
 from .body import Admission, Form, Lease, form, receive, stated_length
 from .joins.openrlhf import OpenRLHF, looks_like
 from .joins.rollouts import Rollouts
 from .metrics import Metrics
 from .middleware import Observe
-from .models import MethodEntry, MethodParameter
 from .page import routes as page
 from .problems import STOPPING, response, stopping
 from .request_url import query
@@ -120,6 +120,15 @@ class Application(FastAPI):
         else:
             await super().__call__(scope, receive, send)
 
+    def openapi(self) -> dict[str, Any]:
+        """The description of the routes, made when somebody asks: its models would be a tenth of every start."""
+        if self.openapi_schema is None:
+            from . import openapi  # noqa: PLC0415
+
+            openapi.describe(self)
+            super().openapi()["components"] = openapi.components()
+        return super().openapi()
+
     def build_middleware_stack(self) -> ASGIApp:
         # Whether spans are wanted is asked once, at the start: FastAPI asks the environment at every request.
         telemetry = getattr(self, "_native_telemetry", None)
@@ -144,32 +153,23 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
     app = Application(
         title="dare-reward",
         version=__version__,
-        docs_url=None,  # openapi.install has one that asks no other host
+        docs_url=None,  # ours asks no other host
         redoc_url=None,
-        description=openapi.DESCRIPTION,
         lifespan=_lifespan,
         redirect_slashes=False,  # a redirect would repeat the query, token included
     )
     app.state.dare = state
-    for path, handler, verb, name, summary, described in (
-        ("/reward", reward, "POST", "score_groups", "Score groups of rollouts", openapi.REWARD),
-        ("/v1/reward", reward, "POST", "score_groups_v1", "Score groups of rollouts", openapi.REWARD),
-        ("/v1/settled", settled, "POST", "settled_groups", "Say which groups need no further votes", openapi.SETTLED),
-        ("/get_reward", get_reward, "POST", "score_openrlhf", "Serve OpenRLHF's remote reward model", openapi.OPENRLHF),
-        ("/v1/rollouts", rollouts, "POST", "join_rollout", "Join one rollout with its siblings", openapi.ROLLOUTS),
-        ("/methods", list_methods, "GET", "list_methods", "List the methods and their parameters", openapi.METHODS),
-        ("/health", health, "GET", "health", "Liveness probe", openapi.HEALTH),
-        ("/ready", ready, "GET", "ready", "Readiness probe", openapi.READY),
-        ("/info", info, "GET", "info", "Show versions and effective settings", openapi.INFO),
-        ("/metrics", metrics, "GET", "metrics", "Prometheus metrics", openapi.METRICS),
-    ):
-        named: dict[str, Any] = {"operation_id": name, "summary": summary, "response_model": None}
-        app.add_api_route(path, handler, methods=[verb], response_class=Response, **named, **described)
+    for path, handler in POSTS.items():
+        app.add_api_route(path, handler, methods=["POST"], response_class=Response, response_model=None)
+    for path, handler in GETS.items():
+        app.add_api_route(path, handler, methods=["GET"], response_class=Response, response_model=None)
+    app.add_api_route("/docs", docs, methods=["GET"], response_model=None, include_in_schema=False)
+    static = files("fastapi_offline").joinpath("static")
+    app.mount("/docs/assets", StaticFiles(directory=str(static)), name="docs")
     app.add_exception_handler(404, _no_route)
     app.add_exception_handler(405, _no_route)
     if settings.page == "on":
         page.install(app)
-    openapi.install(app)
     routes = frozenset(r.path for r in app.routes if hasattr(r, "path"))
     app.add_middleware(Observe, metrics=state.metrics, routes=routes, hosts=Hosts(settings))
     return app
@@ -333,6 +333,8 @@ async def list_methods(request: Request) -> Response:
 
 
 def _describe(method: Method) -> dict[str, Any]:
+    from .models import MethodEntry, MethodParameter  # noqa: PLC0415  as in Application.openapi
+
     return _filled(
         MethodEntry,
         method,
@@ -383,6 +385,22 @@ async def metrics(request: Request) -> Response:
     state: State = request.app.state.dare
     text = await state.shards.metrics(state.metrics) if state.shards else state.metrics.render()
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def docs(request: Request) -> Response:
+    """The API's description for a person."""
+    from .openapi import docs_page  # noqa: PLC0415  as in Application.openapi
+
+    return docs_page(request.app)
+
+
+GETS = {
+    "/methods": list_methods,
+    "/health": health,
+    "/ready": ready,
+    "/info": info,
+    "/metrics": metrics,
+}
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -1,15 +1,14 @@
-"""The OpenAPI document: generated from the models that parse and the objects that reply."""
+"""The OpenAPI document: generated from the models that parse and the objects that reply. Loaded when somebody asks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.resources import files
 from typing import Any, Final, get_type_hints
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
-from fastapi.staticfiles import StaticFiles
+from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
@@ -27,19 +26,7 @@ from .problems import MEDIA_TYPE, TITLES
 from .schema import described
 from .settings import Settings
 
-__all__ = [
-    "DESCRIPTION",
-    "HEALTH",
-    "INFO",
-    "METHODS",
-    "METRICS",
-    "OPENRLHF",
-    "READY",
-    "REWARD",
-    "ROLLOUTS",
-    "SETTLED",
-    "install",
-]
+__all__ = ["components", "describe", "docs_page"]
 
 DESCRIPTION = """Rewards for label-free reinforcement learning, estimated from groups of rollouts.
 
@@ -217,29 +204,34 @@ INFO = _operation(
 )
 METHODS = _operation("Service", _json("MethodList"), "The methods")
 METRICS = _operation("Service", {"text/plain": {"schema": {"type": "string"}}}, "Exposition format")
-ASSETS: Final = "/docs/assets"
+# By path: the operation's name, its summary, and what else it says of itself.
+OPERATIONS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
+    "/reward": ("score_groups", "Score groups of rollouts", REWARD),
+    "/v1/reward": ("score_groups_v1", "Score groups of rollouts", REWARD),
+    "/v1/settled": ("settled_groups", "Say which groups need no further votes", SETTLED),
+    "/get_reward": ("score_openrlhf", "Serve OpenRLHF's remote reward model", OPENRLHF),
+    "/v1/rollouts": ("join_rollout", "Join one rollout with its siblings", ROLLOUTS),
+    "/methods": ("list_methods", "List the methods and their parameters", METHODS),
+    "/health": ("health", "Liveness probe", HEALTH),
+    "/ready": ("ready", "Readiness probe", READY),
+    "/info": ("info", "Show versions and effective settings", INFO),
+    "/metrics": ("metrics", "Prometheus metrics", METRICS),
+}
 
 
-def _docs_page(app: FastAPI) -> None:
+def docs_page(app: FastAPI) -> HTMLResponse:
     """/docs with scripts and styles from this process: it works where no other host can be reached.
 
     Addresses are relative, so the page also works behind a proxy that adds a prefix.
     """
-    page = get_swagger_ui_html(
+    return get_swagger_ui_html(
         openapi_url="openapi.json",
         title=f"{app.title} {app.version}",
-        swagger_js_url=f"{ASSETS.lstrip('/')}/swagger-ui-bundle.js",
-        swagger_css_url=f"{ASSETS.lstrip('/')}/swagger-ui.css",
+        swagger_js_url="docs/assets/swagger-ui-bundle.js",
+        swagger_css_url="docs/assets/swagger-ui.css",
         swagger_favicon_url="data:,",
         swagger_ui_parameters={"validatorUrl": None},  # no badge of another host
     )
-
-    async def docs() -> HTMLResponse:
-        return page
-
-    app.add_api_route("/docs", docs, methods=["GET"], include_in_schema=False)
-    static = files("fastapi_offline").joinpath("static")
-    app.mount(ASSETS, StaticFiles(directory=str(static)), name="docs")
 
 
 def _components() -> dict[str, dict[str, Any]]:
@@ -255,17 +247,16 @@ def _components() -> dict[str, dict[str, Any]]:
     return {name: part for schema in whole.values() for name, part in schema.pop("$defs", {}).items()} | whole
 
 
-def install(app: FastAPI) -> None:
-    """Let `app` describe itself with our components instead of FastAPI's own error model."""
-    _docs_page(app)
-    app.openapi_tags = TAGS
-    generate = app.openapi
+def components() -> dict[str, Any]:
+    """Ours instead of FastAPI's own error model."""
+    return {"schemas": dict(sorted(_components().items())), "securitySchemes": SCHEMES}
 
-    def document() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            out = generate()
-            out["components"] = {"schemas": dict(sorted(_components().items())), "securitySchemes": SCHEMES}
-            app.openapi_schema = out
-        return app.openapi_schema
 
-    app.openapi = document  # type: ignore[method-assign]
+def describe(app: FastAPI) -> None:
+    """Let the application and its routes say what they are."""
+    app.description, app.openapi_tags = DESCRIPTION, TAGS
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.path in OPERATIONS:
+            route.operation_id, route.summary, said = OPERATIONS[route.path]
+            route.tags, route.responses = said["tags"], said["responses"]
+            route.openapi_extra = said.get("openapi_extra")

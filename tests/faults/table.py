@@ -26,7 +26,7 @@ from typing import Any, Self
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tries import client, disturbed, get, post, processes, rollout, service, step
+from tries import client, count, disturbed, get, post, processes, rollout, service, step
 
 GROUPS, SIZE = 6, 8
 ROWS: dict[str, tuple[Callable[..., str], str, str]] = {}
@@ -179,6 +179,37 @@ row("SIGTERM, back after 10 s, the socket held", name="held_term_10", where=ONE)
 row("kill -9, back after 10 s, the socket held", name="held_kill_10", where=ONE)(
     partial(held, sign=signal.SIGKILL, away=10)
 )
+
+
+@row("kill -9 while the replies go out, the socket held (DARE_JOIN_DEADLINE=15)", where=ONE)
+def held_kill_reply(bench: Bench) -> str:
+    """Who loses a reply comes back to a process that does not remember its group, and its siblings do not."""
+    bench.__exit__()
+    with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
+        process = bench.start(served, held=listener, DARE_JOIN_DEADLINE=15)
+        path = f"{process.url}/get_reward?run=r&group_size={SIZE}&method=ttrl"
+
+        async def run() -> list[Any]:
+            last = asyncio.Event()
+            clients = [
+                asyncio.ensure_future(client(path, rollout(g, i, SIZE), after=last if i == SIZE - 1 else None))
+                for g in range(GROUPS)
+                for i in range(SIZE)
+            ]
+            while await asyncio.to_thread(count, process.url, "dare_join_waiting") < GROUPS * (SIZE - 1):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+            last.set()
+            while not any(one.done() for one in clients):  # noqa: ASYNC110  the first reply is there
+                await asyncio.sleep(0)
+            process.kill()
+            await asyncio.to_thread(bench.start, served, held=listener, DARE_JOIN_DEADLINE=15)
+            return await asyncio.gather(*clients)
+
+        found = asyncio.run(run())
+    neutral = [reply is not None and reply["extra_logs"]["neutral"] == [1.0] for reply in found]
+    right = [reply and (reply["rewards"], reply["scores"]) for reply in found]
+    seen = told([None if n else r for n, r in zip(neutral, right, strict=True)], bench.expected)
+    return f"{seen}, {sum(neutral)} of them with equal rewards, marked neutral"
 
 
 @row("SIGHUP in the middle of a step, which begins a run log", where=ONE)

@@ -1,6 +1,7 @@
 """The files of deploy/: they agree with the service's own settings and metrics, and the programs that read them do."""
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -16,6 +17,7 @@ import httpx
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
+from tries import service as started
 
 from dare_reward.runs.log import CLOSING
 from dare_service.metrics import EVENTS, GroupHistogram
@@ -23,6 +25,8 @@ from dare_service.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+HAPROXY = (DEPLOY / "haproxy.cfg").read_text()
+PATH = {"PATH": os.environ["PATH"]}
 NGINX = (DEPLOY / "nginx.conf").read_text()
 UNIT = (DEPLOY / "dare-reward.service").read_text()
 SOCKET = (DEPLOY / "dare-reward.socket").read_text()
@@ -30,12 +34,16 @@ MANIFEST = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 DEFAULTS = Settings()
 
 needs = {name: pytest.mark.skipif(shutil.which(name) is None, reason=f"needs {name}") for name in
-         ("nginx", "openssl", "systemd-analyze", "promtool")}  # fmt: skip
+         ("nginx", "openssl", "systemd-analyze", "promtool", "prometheus", "haproxy")}  # fmt: skip
+
+
+def deployment(name="dare-reward"):
+    (found,) = [m for m in MANIFEST if m["kind"] == "Deployment" and m["metadata"]["name"] == name]
+    return found
 
 
 def pod():
-    (found,) = [m["spec"]["template"]["spec"] for m in MANIFEST if m["kind"] == "Deployment"]
-    return found
+    return deployment()["spec"]["template"]["spec"]
 
 
 # Times and sizes
@@ -67,9 +75,8 @@ def test_a_bad_setting_ends_the_unit_and_not_in_a_loop():
 
 
 def test_kubernetes_never_runs_two_processes():
-    (deployment,) = [m for m in MANIFEST if m["kind"] == "Deployment"]
-    assert deployment["spec"]["replicas"] == 1
-    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert deployment()["spec"]["replicas"] == 1
+    assert deployment()["spec"]["strategy"] == {"type": "Recreate"}
 
 
 def test_kubernetes_probes_what_the_service_has(service):
@@ -213,12 +220,110 @@ class Compose(yaml.SafeLoader):
 
 
 Compose.add_constructor("!override", lambda loader, node: loader.construct_sequence(node))
+Compose.add_constructor("!reset", lambda loader, node: None)
+
+
+def overlay(name):
+    return yaml.load((DEPLOY / f"compose-{name}.yml").read_text(), Compose)["services"]
+
+
+# HAProxy
+
+
+def test_haproxy_waits_longer_than_a_rollout_is_held():
+    times = {name: float(value) for name, value in re.findall(r"timeout ([a-z-]+) (\d+)s", HAPROXY)}
+    assert min(times["client"], times["server"], times["http-keep-alive"]) > DEFAULTS.join_hold
+    assert times["http-request"] == DEFAULTS.head_timeout
+    assert DEFAULTS.join_hold <= int(re.search(r"retries (\d+)", HAPROXY)[1]) < 180  # a second each, of OpenRLHF's try
+    assert (
+        int(re.search(r"backlog (\d+)", HAPROXY)[1]) == int(re.search(r"maxconn (\d+)", HAPROXY)[1]) == DEFAULTS.backlog
+    )
+
+
+def test_the_front_of_compose_and_of_kubernetes_find_the_service_where_it_is():
+    compose, front = overlay("haproxy"), deployment("dare-reward-front")["spec"]["template"]["spec"]["containers"][0]
+    environment = compose["reward"]["environment"]
+    address = f"{environment['DARE_HOST']}:{environment['DARE_PORT']}"
+    assert f"REWARD_SERVER-{address}" in HAPROXY
+    assert compose["front"]["image"] == front["image"]
+    services = {m["metadata"]["name"]: m["spec"] for m in MANIFEST if m["kind"] == "Service"}
+    name, _, port = front["env"][0]["value"].partition(":")
+    assert services[name]["selector"] == deployment()["spec"]["selector"]["matchLabels"]
+    assert services[name]["ports"][0]["port"] == int(port)
+    assert services["dare-reward"]["selector"] == deployment("dare-reward-front")["spec"]["selector"]["matchLabels"]
+    assert {e["name"]: e.get("value") for e in pod()["containers"][0]["env"]}["DARE_DRAIN"] == "0"
+
+
+@contextmanager
+def haproxy(server):
+    """HAProxy as deploy/haproxy.cfg has it; yields its address, and its log after the end."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environment = {"REWARD_BIND": address, "REWARD_SERVER": server}
+    command, log = ["haproxy", "-f", str(DEPLOY / "haproxy.cfg")], []
+    checked = subprocess.run([*command, "-c"], env=environment | PATH, capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+    with subprocess.Popen([*command, "-db"], env=environment | PATH, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            while not answers(address):
+                assert process.poll() is None
+                time.sleep(0.02)
+            yield f"http://{address}", log
+        finally:
+            process.terminate()
+            log += process.stdout.read().splitlines()
+
+
+def answers(address):
+    host, port = address.split(":")
+    with socket.socket() as tried:
+        return tried.connect_ex((host, int(port))) == 0
+
+
+@needs["haproxy"]
+def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {"DARE_TOKEN": "secret", "DARE_TRUSTED_PROXIES": "127.0.0.1", "DARE_DRAIN": 0, "port": port}
+    body = {"groups": [{"rollouts": [{"answer": a} for a in "445"]}]}
+    with haproxy(f"127.0.0.1:{port}") as (url, log), ThreadPoolExecutor(4) as pool:
+        early = pool.submit(httpx.post, f"{url}/reward?method=ttrl&token=secret", json=body, timeout=60)
+        time.sleep(1.5)  # nobody listens yet: a proxy that does not wait has answered by now
+        assert not early.done()
+        with started(**environment) as process:
+            assert early.result().json()["groups"][0]["rewards"] == [1.0, 1.0, 0.0]
+            sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
+            target = f"{url}/reward?group_size=2&run=r&method=ttrl&token=secret"
+
+            def waiting():
+                text = httpx.get(f"{process.url}/metrics").text
+                return float(re.search(r'dare_join_waiting\{route="openrlhf"\} (\S+)', text)[1])
+
+            host, front = url.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(front))) as client:
+                content = json.dumps(sent).encode()
+                path = target.removeprefix(url)
+                head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                client.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+                until(lambda: waiting() == 1)
+            until(lambda: waiting() == 0)
+            both = [pool.submit(httpx.post, target, json=sent, timeout=60) for _ in range(2)]
+            assert [b.result().json()["rewards"] for b in both] == [[1.0], [1.0]]
+    assert any("/reward" in line for line in log)
+    assert not any("secret" in line for line in log)
+
+
+def until(condition, about=None):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, about
+        time.sleep(0.02)
 
 
 @needs["nginx"]
 @needs["openssl"]
 def test_two_replicas_behind_nginx_share_grouped_posts_and_refuse_single_rollouts(start_server, tmp_path):
-    services = yaml.load((DEPLOY / "compose-two.yml").read_text(), Compose)["services"]
+    services = overlay("two")
     shell, replicas = services["proxy"]["command"][2], services["reward"]["deploy"]["replicas"]
     with ExitStack() as started:
         environment = {**services["reward"]["environment"], "DARE_TOKEN": "secret"}
@@ -310,6 +415,57 @@ def test_every_metric_is_in_a_panel(exported):
 def test_prometheus_reads_the_alerts():
     done = subprocess.run(["promtool", "check", "rules", str(DEPLOY / "prometheus-alerts.yml")], capture_output=True)
     assert done.returncode == 0, done.stderr
+
+
+@contextmanager
+def prometheus(folder, target):
+    """A Prometheus that scrapes the target every second; yields what asks it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    scrape = {"job_name": "dare-reward", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
+    rules = [str(DEPLOY / "prometheus-alerts.yml")]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump({"rule_files": rules, "scrape_configs": [scrape]}))
+    places = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
+    with subprocess.Popen(
+        ["prometheus", *places, f"--web.listen-address={address}"], stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            until(lambda: process.poll() is not None or answers(address))
+
+            def ask(expression):
+                reply = httpx.get(f"http://{address}/api/v1/query", params={"query": expression}, timeout=60).json()
+                assert reply["status"] == "success", f"{expression}: {reply}"
+                return reply["data"]["result"]
+
+            yield ask
+        finally:
+            process.terminate()
+
+
+@needs["prometheus"]
+def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrapes_the_service(start_server, tmp_path):
+    panels = {name: text for name, text in expressions().items() if name.startswith("panel")}
+    missing = {name: text.replace("$__rate_interval", "1m") for name, text in panels.items()}
+    assert not [name for name, text in missing.items() if "$" in text]
+    body = {"groups": [{"rollouts": [{"answer": a, "mean_entropy": 0.1} for a in "445"]}]}
+    sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
+    with start_server() as (url, _), prometheus(tmp_path, url.removeprefix("http://")) as ask:
+        scrapes = "sum(count_over_time(dare_build_info[1h]))"
+        until(lambda: ask(scrapes) and float(ask(scrapes)[0]["value"][1]) >= 2)  # what begins later has no rate
+        for path, content in (
+            ("/reward", body),
+            ("/v1/settled", body | {"votes": 4}),
+            ("/get_reward?group_size=1&run=r", sent),
+        ):
+            assert httpx.post(url + path, json=content, timeout=60).status_code == 200
+
+        def answered():
+            for name in [n for n, text in missing.items() if ask(text)]:
+                del missing[name]
+            return not missing
+
+        until(answered, about=missing)
+        assert len(ask('up{job="dare-reward"}')) == 1
 
 
 UP = 'up{job="dare-reward",instance="%s"}'

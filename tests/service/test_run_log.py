@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import shutil
+import subprocess
 import threading
 from itertools import zip_longest
 
@@ -232,6 +234,22 @@ def test_a_folder_that_cannot_be_written_costs_no_reward(logged, tmp_path):
 def test_wrong_settings_stop_the_start(name, value):
     with pytest.raises(SettingsError, match=name):
         from_environment({name: value, "DARE_RUN_LOG": "runs"})
+
+
+def test_a_copy_of_a_log_that_is_being_written_is_a_backup(logged, tmp_path):
+    """`cp -a` as the page has it: the copy reads as the log did, also where a run's folder is copied back alone."""
+    service, lines = logged()
+    posts = {"run": "exp1", "groups": GROUPS}
+    service.post(posts)
+    before = lines()
+    subprocess.run(["cp", "-a", tmp_path / "log", tmp_path / "backup"], check=True)
+    service.post(posts)
+    assert [line["group_id"] for line in before] == ["a", "b"]
+    assert list(read_run(tmp_path / "backup")) == before
+    assert len(lines()) == 4
+    shutil.rmtree(tmp_path / "log" / "exp1")
+    shutil.copytree(tmp_path / "backup" / "exp1", tmp_path / "log" / "exp1")
+    assert list(read_run(tmp_path / "log")) == before
 
 
 def test_info_names_no_folder(logged, tmp_path):

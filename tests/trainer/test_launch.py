@@ -319,6 +319,30 @@ def test_the_doctor_names_what_is_wrong(tmp_path):
     assert "ulimit -n" in found["open files"].detail
 
 
+@pytest.mark.parametrize(
+    ("vllm", "openrlhf", "entropy", "good", "words"),
+    [
+        ("0.19.1", "0.10.2", "plugin", False, ("0.10.2", "no exact", "entropy=topk")),
+        ("0.22.1", "0.10.4", "topk", True, ("0.10.4", "no exact", "entropy=topk")),
+        ("0.27.1", "0.11.0", "plugin", True, ("0.11.0", "exact entropies")),
+        (None, "0.11.0", "plugin", None, ("not installed",)),
+    ],
+)
+def test_the_doctor_says_which_entropies_the_installed_pair_has(
+    vllm, openrlhf, entropy, good, words, tmp_path, monkeypatch
+):
+    installed = {"vllm": vllm, "openrlhf": openrlhf}
+    monkeypatch.setattr("dare_trainer.launch.doctor._version", installed.get)
+    environment = {
+        "DARE_AGENT_URL": "http://127.0.0.1:9",
+        "DARE_AGENT_START_TIMEOUT": "0.1",
+        "DARE_AGENT_ENTROPY": entropy,
+    }
+    found = findings(read_config(tmp_path, environment), waiters=1, environment={})["vLLM"]
+    assert found.good is good
+    assert all(word in found.detail for word in words)
+
+
 def test_the_doctors_command(live, capsys):
     assert main(["doctor", "--reward-url", live, "--waiters", "10"]) == 0
     assert "reward service" in capsys.readouterr().out

@@ -223,6 +223,33 @@ def test_a_stack_without_its_checkout_is_told_how_to_run():
     assert "--source slime=DIR is needed" in done.stderr
 
 
+# The lock
+
+
+def test_the_lock_has_every_dependency_of_the_service_within_its_bounds_and_with_hashes():
+    bounds = PROJECT["project"]["dependencies"] + [
+        bound for extra in ("service", "cli") for bound in PROJECT["project"]["optional-dependencies"][extra]
+    ]
+    for name, wanted in (("requirements", bounds), ("requirements-build", PROJECT["build-system"]["requires"])):
+        text = (ROOT / "deploy" / f"{name}.txt").read_text(encoding="utf-8").replace("\\\n", " ")
+        pins = [line.partition(" --hash=") for line in text.splitlines() if not line.startswith("#")]
+        assert all("sha256:" in hashes for _, _, hashes in pins)
+        locked = {}
+        for pin, _, _ in pins:
+            locked.setdefault(Requirement(pin).name, []).append(Requirement(pin).specifier)
+        for requirement in map(Requirement, wanted):
+            for pin in locked[requirement.name]:
+                assert requirement.specifier.contains(str(pin).removeprefix("=="))
+
+
+def test_the_image_installs_what_is_locked_and_nothing_else():
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    installs = re.findall(r"pip (?:--python \S+ )?(?:install|wheel) [^&\n]+", text)
+    assert len(installs) == 4
+    assert all("--require-hashes" in one or "--no-deps" in one for one in installs)
+    assert "--no-build-isolation" in text
+
+
 # The doors of the scripts
 
 

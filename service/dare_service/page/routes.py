@@ -58,8 +58,9 @@ async def index(request: Request) -> Response:
     return Response(shell(styles, scripts), status, HEADERS, media_type="text/html; charset=utf-8")
 
 
-async def part(request: Request, name: str) -> Response:
+async def part(request: Request) -> Response:
     """A script or a style."""
+    name = request.path_params["name"]  # for a declared parameter FastAPI loads pydantic's whole first version
     if name not in PARTS:
         raise RefusalError(404, "no such part of the page", code="route")
     headers = {**HEADERS, "Cache-Control": "no-cache"}

@@ -80,7 +80,7 @@ def examine(
         ("reward service", lambda: _service(config)),
         *([("run name", partial(_run_name, query.get("run", "")))] if "group_size" in query else []),
         ("OpenRLHF", _openrlhf),
-        ("vLLM", _vllm),
+        ("vLLM", lambda: _vllm(config)),
         ("entropy plugin", lambda: _plugin(config, environment)),
         ("open files", lambda: _open_files(waiters)),
         *((f"labels of {path}", partial(_labels, path, label_key)) for path in data),
@@ -126,11 +126,21 @@ def _openrlhf() -> str | None:
     )
 
 
-def _vllm() -> str | None:
+def _vllm(config: AgentConfig) -> str | None:
+    """What the installed pair can measure."""
     for name in DISTRIBUTIONS:
         if found := _version(name):
-            check_version(found)
-            return f"{name} {found} ({FIRST[0]}.{FIRST[1]} or later is needed for the plugin)"
+            openrlhf = _version("openrlhf")
+            pair = f"{name} {found}" + (f" with OpenRLHF {openrlhf}" if openrlhf else "")
+            try:
+                check_version(found)
+            except PluginError:
+                since = f"from vLLM {FIRST[0]}.{FIRST[1]} (OpenRLHF 0.11.0) on"
+                detail = f"{pair}: no exact entropies, which exist {since}. Use entropy=topk in the agent, or votes"
+                if config.entropy == "plugin":
+                    raise PluginError(detail) from None
+                return detail
+            return f"{pair}: exact entropies"
     return None
 
 
