@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -159,10 +159,9 @@ def create_app(settings: Settings | None = None, *, alone: bool = False) -> Fast
         redirect_slashes=False,  # a redirect would repeat the query, token included
     )
     app.state.dare = state
-    for path, handler in POSTS.items():
-        app.add_api_route(path, handler, methods=["POST"], response_class=Response, response_model=None)
-    for path, handler in GETS.items():
-        app.add_api_route(path, handler, methods=["GET"], response_class=Response, response_model=None)
+    for verb, handlers in (("POST", POSTS), ("GET", GETS)):
+        for path, handler in handlers.items():
+            app.add_api_route(path, handler, methods=[verb], response_class=Response, response_model=None)
     app.add_api_route("/docs", docs, methods=["GET"], response_model=None, include_in_schema=False)
     static = files("fastapi_offline").joinpath("static")
     app.mount("/docs/assets", StaticFiles(directory=str(static)), name="docs")
@@ -316,7 +315,8 @@ async def _body(request: Request, state: State, kind: Form, lease: Lease) -> byt
     return body
 
 
-POSTS = {
+Handlers = Mapping[str, Callable[..., Awaitable[Response]]]
+POSTS: Handlers = {
     "/reward": reward,
     "/v1/reward": reward,
     "/v1/settled": settled,
@@ -394,7 +394,7 @@ async def docs(request: Request) -> Response:
     return docs_page(request.app)
 
 
-GETS = {
+GETS: Handlers = {
     "/methods": list_methods,
     "/health": health,
     "/ready": ready,
