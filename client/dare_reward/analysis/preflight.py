@@ -192,7 +192,7 @@ def _best(calibrations: Sequence[Calibration]) -> int:
 
 
 def _right(c: Calibration) -> float:
-    return c.accuracy[GRID.index(c.exponent)].estimate
+    return c.above_vote[GRID.index(c.exponent)].estimate
 
 
 def _use(c: Calibration) -> str:
@@ -247,7 +247,7 @@ def _in_vain(c: Calibration) -> str:
             f"it tells the leading answer from rare ones (t = {c.statistic:.1f}), not those that could win: answers "
             f"with at least half of the leader's votes differ in {c.contests} prompts ({t})"
         )
-    return f"t = {c.statistic:.1f}, but on these prompts no exponent names more right labels than the vote"
+    return f"t = {c.statistic:.1f}, but the exponent names no more right labels than the vote: expect {_gain(c)}"
 
 
 def _contradiction(c: Calibration) -> str:

@@ -143,7 +143,7 @@ def test_the_fit_against_a_second_implementation(seed, options):
     )
     found = calibrate(*arrays(groups), **options)
     fit, chosen, t = by_hand(groups, **options)
-    assert (found.fitted, found.exponent) == (fit, chosen)
+    assert (found.fitted, found.exponent) == (fit, chosen if found.gain.estimate > 0 else 0)
     assert found.statistic == pytest.approx(t)
     assert fit_exponent(*arrays(groups), **options) == chosen
 
@@ -280,7 +280,7 @@ def test_the_verdicts():
     assert decide(idle)[0] == "informative"
     assert "differ in 9 prompts (t = 0.4, 1.64 needed)" in decide(idle)[1]
     assert decide(replace(idle, contended=2.0))[0] == "informative"
-    assert "no exponent names more right labels" in decide(replace(idle, contended=2.0))[1]
+    assert "names no more right labels" in decide(replace(idle, contended=2.0))[1]
     assert decide(replace(flat, exponent=-2.0, statistic=-4.0))[0] == "use"
     assert "the unsure answer" in decide(replace(flat, exponent=-2.0, statistic=-4.0))[1]
 

@@ -115,7 +115,7 @@ WRONG = [
     ("an entropy in percent", of(bare(answer="1", mean_entropy=4000.0)), "mean_entropy"),
     ("a positive log-probability", of(rollout(token_logprobs=[0.5])), "token_logprobs"),
     ("lengths that differ", of(rollout(token_logprobs=[-0.5], token_mask=[True, True])), "token"),
-    ("mean and tokens", of(rollout(token_entropies=[0.2])), "not both"),
+    ("mean and tokens", of(rollout(token_entropies=[0.3])), "may differ"),
     ("a mask of numbers", of(bare(answer="1", token_entropies=[0.1], token_mask=[2])), "token_mask"),
     ("a label that is an object", of(group(label={"answer": 1})), "label"),
     ("a label that is true", of(group(label=True)), "label"),
