@@ -293,7 +293,7 @@ def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone
         with started(**environment) as process:
             assert early.result().json()["groups"][0]["rewards"] == [1.0, 1.0, 0.0]
             sent = {"query": ["2+2? 4"], "prompts": ["2+2?"], "labels": [""]}
-            target = f"{url}/reward?group_size=2&run=r&method=ttrl&token=secret"
+            target = f"{url}/reward?group_size=2&run=r-000000001&method=ttrl&token=secret"
 
             def waiting():
                 text = httpx.get(f"{process.url}/metrics").text
@@ -316,7 +316,8 @@ def test_haproxy_holds_posts_while_the_service_is_away_and_tells_it_who_has_gone
 def until(condition, about=None):
     end = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < end, about
+        if time.monotonic() > end:
+            raise TimeoutError(about)
         time.sleep(0.02)
 
 

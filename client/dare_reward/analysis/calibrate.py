@@ -16,9 +16,9 @@ likelihood of the right answer of prompt g is
     enough       LABELS prompts, MIXED of them with right and wrong answers; CHOSEN and CHOSEN_MIXED where the prompts
                  were chosen by their information (`label_choice`)
 
-0, the majority vote, unless all four hold (`fit_exponent`: without the last half sentence, which the simulated error
-rates do not have either: it only takes exponents away). The gate is 3 for one certainty; among several it rises with their number,
-so that the chance that any of them passes by luck stays (Bonferroni). It is constant in the number of labels, and
+0, the majority vote, unless all four hold. `fit_exponent` goes without the last half sentence, and so do the simulated
+error rates: it only takes exponents away. The gate is 3 for one certainty; among several it rises with their number, so
+that the chance that any of them passes by luck stays (Bonferroni). It is constant in the number of labels, and
 labels may be added and looked at batch by batch: research/docs/calibration.md has how often each way errs.
 
 No statistic of answers and entropies alone can find the sign of b: a world where the sure answer is right and one where
