@@ -187,7 +187,7 @@ def held_kill_reply(bench: Bench) -> str:
     bench.__exit__()
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener, contextlib.ExitStack() as served:
         process = bench.start(served, held=listener, DARE_JOIN_DEADLINE=15)
-        path = f"{process.url}/get_reward?run=r&group_size={SIZE}&method=ttrl"
+        path = f"{process.url}/get_reward?run=r-000000001&group_size={SIZE}&method=ttrl"
 
         async def run() -> list[Any]:
             last = asyncio.Event()

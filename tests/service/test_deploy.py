@@ -456,7 +456,7 @@ def test_every_query_of_the_dashboard_has_an_answer_from_a_prometheus_that_scrap
         for path, content in (
             ("/reward", body),
             ("/v1/settled", body | {"votes": 4}),
-            ("/get_reward?group_size=1&run=r", sent),
+            ("/get_reward?group_size=1&run=r-000000001", sent),
         ):
             assert httpx.post(url + path, json=content, timeout=60).status_code == 200
 
