@@ -64,11 +64,16 @@ def scored(call, *, method="dare"):
     groups = [
         {
             "group_id": str(i),
-            "rollouts": rows[i : i + size] + [{**v, "trained": False} for row in votes[i : i + size] for v in row],
+            "rollouts": rows[i : i + size] + [as_sent(v) for row in votes[i : i + size] for v in row],
         }
         for i in range(0, len(rows), size)
     ]
     return dare_reward.estimate(groups, method=method)
+
+
+def as_sent(vote):
+    """A vote as the adapter sends it: a rollout has its log-probabilities under the input's name."""
+    return {"token_logprobs" if k == "logprobs" else k: v for k, v in vote.items()} | {"trained": False}
 
 
 def differ(calls):
