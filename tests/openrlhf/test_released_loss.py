@@ -15,9 +15,11 @@ pytestmark = [pytest.mark.openrlhf, pytest.mark.filterwarnings("ignore::Deprecat
 END = 0
 
 
-def decode(ids):
-    """Tokens are bytes, so that a character may be several."""
-    return bytes(i for i in ids if i != END).decode(errors="replace")
+class Bytes:
+    """A tokenizer whose tokens are bytes, so that a character may be several."""
+
+    def decode(self, ids, **_):
+        return bytes(i for i in ids if i != END).decode(errors="replace")
 
 
 @pytest.mark.parametrize(
@@ -32,7 +34,7 @@ def test_the_answers_tokens_have_no_gradient(release, text, trained):
     torch = pytest.importorskip("torch")
     config = AgentConfig(method="ttrl", entropy="none", train_on="reasoning")
     completion = SimpleNamespace(token_ids=[*text.encode(), END], finish_reason="stop", logprobs=None)
-    answer = RolloutReader(config, AnswerRules({})).answer_tokens(completion, text, Label(), decode)
+    answer = RolloutReader(config, AnswerRules({})).answer_tokens(completion, text, Label(), Bytes())
     outcome = SimpleNamespace(masked=False, reward=1.0, score=1.0, logs={})
     made = response([1, 2, 3], completion, outcome, SimpleNamespace(logprobs=None), answer=answer)
     generator = release.module("trainer.ppo_utils.samples_generator").SamplesGenerator
