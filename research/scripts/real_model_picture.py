@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from dare_research.real_model.sample import Question, read
+from dare_research.real_model.sample import SampledQuestion, read
 from dare_research.real_model.weights import masses
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -24,7 +24,7 @@ ROWS = 3
 GREY, BLUE, RIGHT, WRONG = "#9aa3ab", "#2f5f9e", "#26734d", "#b3402a"
 
 
-def draw(axes: Any, question: Question, group: slice, title: str) -> None:
+def draw(axes: Any, question: SampledQuestion, group: slice, title: str) -> None:
     """Shares of votes and of weight, and each rollout's entropy, an answer a row."""
     votes, weights = (masses(question, name, group) for name in ("vote", "trace^1"))
     votes, weights = votes / votes.sum(), weights / weights.sum()

@@ -12,7 +12,7 @@ import pytest
 from dare_research.real_model import derive as derived
 from dare_research.real_model.bootstrap import draws, estimate
 from dare_research.real_model.page import evidence, page
-from dare_research.real_model.sample import COLUMNS, Question, compact, pack_runs, read
+from dare_research.real_model.sample import COLUMNS, SampledQuestion, compact, pack_runs, read
 from dare_research.real_model.weights import WEIGHTS, label_right
 
 RESEARCH = Path(__file__).parents[1]
@@ -27,7 +27,7 @@ def question(seed, *, size=64, answers=4, family="f"):
     columns |= {name: -columns[name] for name in COLUMNS if name.endswith("logprob")}
     columns |= {"path": chosen.astype(float), "tokens": np.array([n for _, n in paths], float)[chosen]}
     columns |= {"span": np.maximum(columns["tokens"] - 1, 1)}
-    return Question(
+    return SampledQuestion(
         f"q{seed}", family, "?", "0", ("",) * size, np.array([a for a, _ in paths])[chosen],
         (np.arange(answers) == 0).astype(np.int64), tuple(map(str, range(answers))), columns,
     )  # fmt: skip

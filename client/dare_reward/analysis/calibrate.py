@@ -11,14 +11,12 @@ likelihood of the right answer of prompt g is
     contenders   the same t over the contenders alone, the answers with at least half of the leader's votes, has that
                  sign and at least TELLING: the others cannot become the label, however much their entropy tells
     gain         of the exponents of that sign up to b^, the one that names most right labels on these prompts (of
-                 equals the likeliest), if it names more than the vote; and prompts that are left out of the fit in turn
-                 gain by the exponent that the others choose
+                 equals the likeliest), if it names more than the vote
     enough       LABELS prompts, MIXED of them with right and wrong answers; CHOSEN and CHOSEN_MIXED where the prompts
                  were chosen by their information (`label_choice`)
 
-0, the majority vote, unless all four hold. `fit_exponent` goes without the last half sentence, and so do the simulated
-error rates: it only takes exponents away. The gate is 3 for one certainty; among several it rises with their number, so
-that the chance that any of them passes by luck stays (Bonferroni). It is constant in the number of labels, and
+0, the majority vote, unless all four hold. The gate is 3 for one certainty; among several it rises with their number,
+so that the chance that any of them passes by luck stays (Bonferroni). It is constant in the number of labels, and
 labels may be added and looked at batch by batch: research/docs/calibration.md has how often each way errs.
 
 No statistic of answers and entropies alone can find the sign of b: a world where the sure answer is right and one where
@@ -228,8 +226,6 @@ def calibrate(
         return mean_interval(np.where(e.usable_P, values_P, np.nan), level=level, seed=seed)
 
     rows = np.arange(len(right_P))
-    gain = over(e.right_PB[rows, others] - e.right_PB[:, VOTE])
-    exponent = exponent if gain.estimate > 0 else 0.0
     line = certainty if exponent else ENTROPY
     return Calibration(
         certainty=certainty.name,
@@ -254,7 +250,7 @@ def calibrate(
         accuracy=tuple(map(over, e.right_PB.T)),
         above_vote=tuple(over(b - e.right_PB[:, VOTE]) for b in e.right_PB.T),
         flips=over(label_PB[rows, others] != label_PB[:, VOTE]),
-        gain=gain,
+        gain=over(e.right_PB[rows, others] - e.right_PB[:, VOTE]),
         more=0 if exponent else _more(e, statistic, gate, chosen),
         params=line.line(exponent, {**changed(line, weight), **reading}),
     )

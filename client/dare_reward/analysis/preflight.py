@@ -13,7 +13,7 @@ training follows (research/docs/training.md: one step's label accuracy predicts 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from .calibrate import (
     WORTH,
     Calibration,
     calibrate,
+    changed,
     evidence,
     gate_of,
     tables,
@@ -88,18 +89,21 @@ def preflight(
     weight = {"eps": eps, "eps_scale": eps_scale, "u_floor": u_floor}
     certainties = available(groups, weight)
     calibrations = tuple(
-        calibrate(
-            groups,
-            correct_R,
-            eps=eps,
-            eps_scale=eps_scale,
-            u_floor=u_floor,
-            level=level,
-            seed=seed,
-            reading=reading,
-            certainty=certainty,
-            tried=len(certainties),
-            chosen=chosen,
+        _of_use(
+            calibrate(
+                groups,
+                correct_R,
+                eps=eps,
+                eps_scale=eps_scale,
+                u_floor=u_floor,
+                level=level,
+                seed=seed,
+                reading=reading,
+                certainty=certainty,
+                tried=len(certainties),
+                chosen=chosen,
+            ),
+            ENTROPY.line(0.0, {**changed(ENTROPY, weight), **reading}),
         )
         for certainty in certainties
     )
@@ -176,6 +180,11 @@ def row_of(certainty: str, exponent: float) -> str:
     if exponent == 1:
         return certainty + (" (the weight of dare)" if certainty == ENTROPY.name else "")
     return f"{certainty}, exponent {exponent:g}"
+
+
+def _of_use(c: Calibration, vote: str) -> Calibration:
+    """The vote, where prompts that are left out of the fit gain nothing by the exponent that the others choose."""
+    return replace(c, exponent=0.0, params=vote) if c.exponent and not c.gain.estimate > 0 else c
 
 
 def decide(c: Calibration) -> tuple[Verdict, str]:

@@ -10,13 +10,13 @@ import numpy as np
 
 from dare_reward.segments import Floats, Ints
 
-__all__ = ["Estimate", "draws", "estimate"]
+__all__ = ["Resampled", "draws", "estimate"]
 
 DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class Resampled:
     """A mean over questions, its 95 and 90 per cent interval, and the two-sided p of its difference from 0."""
 
     estimate: float
@@ -44,11 +44,11 @@ def draws(families: Sequence[str], *, count: int = DRAWS, seed: int = 0) -> Ints
     return out
 
 
-def estimate(values_Q: Floats, drawn_DQ: Ints) -> Estimate:
+def estimate(values_Q: Floats, drawn_DQ: Ints) -> Resampled:
     """Of the mean of the values that are numbers."""
     known = np.isfinite(values_Q)
     if not known.any():
-        return Estimate(np.nan, np.nan, np.nan, np.nan, np.nan, 1.0, 0)
+        return Resampled(np.nan, np.nan, np.nan, np.nan, np.nan, 1.0, 0)
     counts = drawn_DQ[:, known]
     with np.errstate(invalid="ignore"):
         means = (counts @ values_Q[known]) / counts.sum(axis=1)
@@ -57,4 +57,4 @@ def estimate(values_Q: Floats, drawn_DQ: Ints) -> Estimate:
     level = means.round(12)
     beyond = min(int((level <= 0).sum()), int((level >= 0).sum()))
     p = min(1.0, 2 * (beyond + 1) / (len(means) + 1))
-    return Estimate(float(values_Q[known].mean()), low, high, low90, high90, p, int(known.sum()))
+    return Resampled(float(values_Q[known].mean()), low, high, low90, high90, p, int(known.sum()))

@@ -13,8 +13,8 @@ from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints
 
 from ..statistics.contrasts import holm
-from .bootstrap import Estimate, draws, estimate
-from .sample import Question
+from .bootstrap import Resampled, draws, estimate
+from .sample import SampledQuestion
 from .weights import WEIGHTS, heaviest, label_right, masses
 
 __all__ = ["CERTAINTIES", "SIZES", "bars", "derive", "screened"]
@@ -38,13 +38,13 @@ EQUALLY_LONG = ("entropy, all tokens", "entropy, answer")
 Values = dict[str, Floats]
 
 
-def screened(questions: Sequence[Question]) -> dict[str, float]:
+def screened(questions: Sequence[SampledQuestion]) -> dict[str, float]:
     """pass@1 of each family."""
     families = sorted({q.family for q in questions})
     return {f: float(np.mean([q.right_M.mean() for q in questions if q.family == f])) for f in families}
 
 
-def derive(questions: Sequence[Question], *, weights: Sequence[str] = tuple(WEIGHTS)) -> dict[str, Any]:
+def derive(questions: Sequence[SampledQuestion], *, weights: Sequence[str] = tuple(WEIGHTS)) -> dict[str, Any]:
     """All figures of one form."""
     passed = screened(questions)
     kept = [q for q in questions if LOWEST <= passed[q.family] <= HIGHEST]
@@ -66,14 +66,14 @@ def derive(questions: Sequence[Question], *, weights: Sequence[str] = tuple(WEIG
     }
 
 
-def share(questions: Sequence[Question], of: Callable[[Question], Any]) -> float:
+def share(questions: Sequence[SampledQuestion], of: Callable[[SampledQuestion], Any]) -> float:
     return round(float(np.concatenate([of(q) for q in questions]).mean()), 5)
 
 
 # --- each question's figures ----------------------------------------------------------------------------------------
 
 
-def aurocs(questions: Sequence[Question], size: int) -> Values:
+def aurocs(questions: Sequence[SampledQuestion], size: int) -> Values:
     """`auroc: CERTAINTY` and, among rollouts with equally many answer tokens, `equally long: CERTAINTY`."""
     found = {f"auroc: {name}": np.array([_auroc(q, of, size) for q in questions]) for name, of in CERTAINTIES.items()}
     for name in EQUALLY_LONG:
@@ -82,7 +82,7 @@ def aurocs(questions: Sequence[Question], size: int) -> Values:
 
 
 def _auroc(
-    question: Question, of: Callable[[Mapping[str, Floats]], Floats], size: int, *, equal: bool = False
+    question: SampledQuestion, of: Callable[[Mapping[str, Floats]], Floats], size: int, *, equal: bool = False
 ) -> float:
     """Mean over the groups that have right and wrong rollouts; NaN without one."""
     score, right, answered = of(question.columns), question.right_M > 0, question.answer_M >= 0
@@ -100,7 +100,7 @@ def _auroc(
     return float(np.mean(found)) if found else np.nan
 
 
-def labels(questions: Sequence[Question], size: int, weights: Sequence[str]) -> Values:
+def labels(questions: Sequence[SampledQuestion], size: int, weights: Sequence[str]) -> Values:
     """`label: WEIGHT`: how often the heaviest answer is right."""
     return {f"label: {name}": np.array([label_right(q, name, size) for q in questions]) for name in weights}
 
@@ -108,7 +108,7 @@ def labels(questions: Sequence[Question], size: int, weights: Sequence[str]) -> 
 # --- over questions -------------------------------------------------------------------------------------------------
 
 
-def sized(values: Values, questions: Sequence[Question], drawn: Ints) -> dict[str, Any]:
+def sized(values: Values, questions: Sequence[SampledQuestion], drawn: Ints) -> dict[str, Any]:
     """Each figure over all questions and, without interval, by family; weights also as points above the vote."""
     out: dict[str, Any] = {}
     families = np.array([q.family for q in questions])
@@ -125,7 +125,7 @@ def _row(values: Floats, families: Any, drawn: Ints) -> dict[str, Any]:
     return estimate(values, drawn).record() | {"families": by_family}
 
 
-def contrasts(values: Mapping[int, Values], drawn: Ints) -> dict[str, Estimate]:
+def contrasts(values: Mapping[int, Values], drawn: Ints) -> dict[str, Resampled]:
     """What the bars of both plans are about, by name; a form has bars on some of them."""
 
     def label(name: str, size: int) -> Floats:
@@ -150,7 +150,7 @@ def contrasts(values: Mapping[int, Values], drawn: Ints) -> dict[str, Estimate]:
 # --- what labels decide ---------------------------------------------------------------------------------------------
 
 
-def labelled_draws(questions: Sequence[Question], size: int) -> dict[str, Any]:
+def labelled_draws(questions: Sequence[SampledQuestion], size: int) -> dict[str, Any]:
     """What 32 random labels, and 16 chosen from a random half by the variance of ln u, would have done to the others.
 
     Labels are of each question's first group of `size`. The gain is over the vote, on all other questions and groups.
@@ -187,13 +187,13 @@ def labelled_draws(questions: Sequence[Question], size: int) -> dict[str, Any]:
     return out
 
 
-def _groups(questions: Sequence[Question], size: int) -> Groups:
+def _groups(questions: Sequence[SampledQuestion], size: int) -> Groups:
     """Each question's first group."""
     answers = [[None if a < 0 else q.names_A[a] for a in q.answer_M[:size]] for q in questions]
     return Groups.of(answers, mean_entropy=[q.columns["entropy"][:size].tolist() for q in questions])
 
 
-def flips(questions: Sequence[Question]) -> list[dict[str, Any]]:
+def flips(questions: Sequence[SampledQuestion]) -> list[dict[str, Any]]:
     """Every label that exponent 1 changes at 64, with the answers that have at least a twentieth of the votes."""
     out = []
     for q in questions:

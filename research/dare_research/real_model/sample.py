@@ -24,7 +24,7 @@ from dare_reward.segments import Floats, Ints
 from ..results import read as unpacked
 from ..results import write
 
-__all__ = ["COLUMNS", "Question", "compact", "pack", "pack_runs", "read"]
+__all__ = ["COLUMNS", "SampledQuestion", "compact", "pack", "pack_runs", "read"]
 
 Decode = Callable[[Sequence[int]], str]
 # Numbers of a rollout. `closed`: with the token that ends the answer, `open`: without it.
@@ -43,7 +43,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class SampledQuestion:
     """A question with M rollouts.
 
     answer_M   which of the question's answers it gives, -1 for none
@@ -165,11 +165,11 @@ def _numbers(rollout: Mapping[str, Any], span: tuple[int, int] | None) -> Iterat
     yield round(float(logprobs[start:end].sum()), 5)
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[Question]]:
+def read(path: Path) -> tuple[dict[str, Any], list[SampledQuestion]]:
     """The recipe and the questions."""
     head, *lines = (json.loads(line) for line in unpacked(path).splitlines())
     return head, [
-        Question(
+        SampledQuestion(
             line["id"],
             line["family"],
             line["prompt"],

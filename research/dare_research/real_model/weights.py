@@ -11,7 +11,7 @@ from dare_reward.estimators.rpc import rpc
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints
 
-from .sample import Question
+from .sample import SampledQuestion
 
 __all__ = ["EPS", "WEIGHTS", "heaviest", "label_right", "masses"]
 
@@ -93,7 +93,7 @@ WEIGHTS: Mapping[str, Weight] = MappingProxyType(
 )
 
 
-def masses(question: Question, weight: str, rollouts: slice) -> Floats:
+def masses(question: SampledQuestion, weight: str, rollouts: slice) -> Floats:
     """Of each answer of the question, by some of its rollouts; 0 for answers that these do not give."""
     columns = {name: column[rollouts] for name, column in question.columns.items()}
     found = WEIGHTS[weight](question.answer_M[rollouts], columns, len(question.right_A))
@@ -107,12 +107,12 @@ def heaviest(mass_A: Floats) -> Ints:
     return np.flatnonzero(mass_A >= most * (1 - ROUNDING)) if most > 0 else np.array([], np.int64)
 
 
-def label_right(question: Question, weight: str, size: int) -> float:
+def label_right(question: SampledQuestion, weight: str, size: int) -> float:
     """Mean over the consecutive groups of `size`: share of the heaviest answers that are right; 0 without an answer."""
     count = len(question.answer_M) // size
     return float(np.mean([_share(question, weight, slice(k * size, (k + 1) * size)) for k in range(count)]))
 
 
-def _share(question: Question, weight: str, rollouts: slice) -> float:
+def _share(question: SampledQuestion, weight: str, rollouts: slice) -> float:
     top = heaviest(masses(question, weight, rollouts))
     return float(question.right_A[top].mean()) if len(top) else 0.0
