@@ -119,7 +119,8 @@ def test_weights_really_reach_vllm(agent_run):
         ours.append(total / count)
     print(f"\nvllm_kl {kl}\nentropy per token, plugin  {ours}\nentropy per token, trainer {theirs}")
     assert max(map(abs, kl)) < 0.01
-    assert ours == pytest.approx(theirs, rel=0.15, abs=0.01)  # the trainer runs in bfloat16: .113 was seen
+    assert np.mean(ours) == pytest.approx(np.mean(theirs), rel=0.1)
+    assert ours == pytest.approx(theirs, rel=0.15, abs=0.01)  # in one run a single step was .113 off; its cause is open
     assert max(ours) - min(ours) > 0.02
 
 
