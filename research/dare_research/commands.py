@@ -24,8 +24,6 @@ from .simulation.simulate import FULL, QUICK, in_parallel, scenarios, simulate, 
 from .train import add_out, add_train
 from .training.records import rounded
 
-__all__ = ["register", "render"]
-
 JSON = dict[str, Any]
 PAGES: dict[str, tuple[str, Callable[..., str]]] = {
     "simulation": ("dare-reward study simulate", simulation_page),

@@ -17,8 +17,6 @@ from .page.summary import restore, summarise, write_summary
 from .results import Place, read, write, write_sums
 from .training.records import parse, read_records
 
-__all__ = ["COMMAND", "pack", "publish", "study_at"]
-
 COMMAND = "dare-reward study train"
 
 

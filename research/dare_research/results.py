@@ -18,8 +18,6 @@ from pathlib import Path
 
 from dare_reward.files.output import write_files
 
-__all__ = ["STUDIES", "SUMS", "Place", "read", "write", "write_sums"]
-
 SUMS = "SHA256SUMS"
 STUDIES = ("training", "campaign")  # whose results are records, a line each
 

@@ -16,8 +16,6 @@ from dare_reward.errors import RequestError
 from dare_reward.segments import Bools, Floats, Ints
 from dare_reward.stopping import Tally
 
-__all__ = ["adaptive_consistency", "bayesian", "dirichlet_leader", "required_lead", "sequential_test"]
-
 NODES = 128  # of the quadrature in `dirichlet_leader`: exact to 1e-12 up to a thousand votes
 
 

@@ -24,8 +24,6 @@ from .training.preregistered import registered
 from .training.records import read_records
 from .training.runner import run, service
 
-__all__ = ["add_out", "add_train"]
-
 # Prompts, bases and seeds of develop and pilot are never those of confirm.
 STAGES: Final = ("pilot", "develop", "confirm", "sensitivity", "long", "campaign")
 SETTABLE: Final = ("develop", "sensitivity")

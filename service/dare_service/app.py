@@ -42,8 +42,6 @@ from .settled_request import SettledScorer, answer_settled
 from .single_process import OFF, join_refusal
 from .workers import Workers, unless_gone
 
-__all__ = ["State", "create_app"]
-
 
 class JoinedElsewhere(Protocol):
     """Where single rollouts go that this process does not join itself."""

@@ -16,8 +16,6 @@ from fastapi import Request
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["Hosts", "authorise", "has_token", "hide_token"]
-
 Scope = MutableMapping[str, Any]
 
 

@@ -17,8 +17,6 @@ from dare_reward.wire import MEDIA_TYPES
 from .problems import RefusalError
 from .settings import Settings
 
-__all__ = ["RESERVE", "Admission", "Form", "form", "receive"]
-
 Receive = Callable[[], Awaitable[Any]]
 
 RESERVE = 64 << 10  # a single rollout with its text: such posts are let in however much else is held

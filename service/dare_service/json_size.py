@@ -17,8 +17,6 @@ import numpy as np
 from dare_reward.errors import LimitError
 from dare_reward.wire import MAX_HEADER
 
-__all__ = ["check_frame", "check_json", "json_memory"]
-
 VALUE, STRING, LIST, OBJECT = 80, 110, 256, 450
 MOST = 180  # per byte of the worst body: an empty object and a comma
 OWN = 4  # times its own bytes that a body may take in any case

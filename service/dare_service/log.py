@@ -6,8 +6,6 @@ import json
 import logging
 from datetime import UTC, datetime
 
-__all__ = ["JSONLines", "logger"]
-
 logger = logging.getLogger("dare_service")
 
 

@@ -17,8 +17,6 @@ from prometheus_client.utils import floatToGoString
 from dare_reward import Reply, SettledReply, __version__
 from dare_reward.numbers import BY_NAME
 
-__all__ = ["Metrics"]
-
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 100)
 BYTES = tuple(4.0**n for n in range(5, 14))
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -21,8 +21,6 @@ from .log import logger
 from .metrics import CODES, Metrics
 from .problems import RefusalError, from_error, from_validation, response
 
-__all__ = ["Observe"]
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

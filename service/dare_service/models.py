@@ -17,8 +17,6 @@ from .problems import MAX_ERRORS
 from .schema import rollout_model
 from .settings import UNSAID, Settings
 
-__all__ = ["BODIES", "REPLIES", "MethodEntry", "MethodParameter"]
-
 Rollout: Any = rollout_model()
 Name = Annotated[str, Rule(min_length=1, max_length=256)]
 

@@ -26,8 +26,6 @@ from .problems import MEDIA_TYPE, TITLES
 from .schema import described
 from .settings import Settings
 
-__all__ = ["components", "describe", "docs_page"]
-
 DESCRIPTION = """Rewards for label-free reinforcement learning, estimated from groups of rollouts.
 
 If the service has a token (`DARE_TOKEN`), send it as `Authorization: Bearer TOKEN` or as `?token=TOKEN`. The routes

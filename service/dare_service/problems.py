@@ -14,18 +14,6 @@ from starlette.types import Receive, Scope, Send
 
 from dare_reward.errors import DareError, RequestError, path
 
-__all__ = [
-    "MAX_ERRORS",
-    "REASON",
-    "STOPPING",
-    "TITLES",
-    "RefusalError",
-    "from_error",
-    "from_validation",
-    "response",
-    "stopping",
-]
-
 MAX_ERRORS = 10
 STOPPING = "the service is stopping; try again in a second"
 MEDIA_TYPE = "application/problem+json"

@@ -7,8 +7,6 @@ from starlette.datastructures import URL
 
 from dare_reward.errors import RequestError
 
-__all__ = ["address", "query", "query_string"]
-
 
 def query(request: Request) -> dict[str, str]:
     """The query string of a grouped request."""

@@ -27,16 +27,6 @@ from .run_recorder import RunRecorder
 from .schema import REQUEST_KEYS, Parser
 from .settings import Settings
 
-__all__ = [
-    "Call",
-    "RequestScorer",
-    "ScoredRequest",
-    "read_body",
-    "read_options",
-    "read_params",
-    "work",
-]
-
 URL_KEYS = ("detail", "token", *QUERY)
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from .log import logger
 from .metrics import Metrics
 
-__all__ = ["Runs"]
-
 REMEMBERED = 1024
 FILLED = 1 << 14  # groups of a step that are remembered: a trainer that never pauses has one step without end
 PAUSE = 2.0  # seconds without a rollout that end a phase; a client comes back within one

@@ -22,8 +22,6 @@ from .page.past import load
 from .run_notices import Runs
 from .settings import Settings
 
-__all__ = ["RunRecorder", "recorded"]
-
 REMEMBERED: Final = 1 << 12  # requests that a repetition is known of
 
 

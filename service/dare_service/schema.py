@@ -24,9 +24,6 @@ from dare_reward.stopping.waves import wave_specs
 
 from .problems import RefusalError
 
-__all__ = ["REQUEST_KEYS", "SETTLED_KEYS", "Parser", "described", "group_model", "rollout_model"]
-
-
 # What a request says beside its groups.
 _SETTINGS: dict[str, Any] = {
     "params": Annotated[dict[str, Any], Rule(description="parameters of the method, see GET /methods")],

@@ -10,8 +10,6 @@ from typing import Any
 
 from dare_reward.commands.command import add_command
 
-__all__ = ["register"]
-
 NEEDED = {"fastapi", "uvicorn", "pydantic", "prometheus_client", "starlette", "uvloop", "httptools", "fastapi_offline"}
 
 

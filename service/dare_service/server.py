@@ -32,8 +32,6 @@ from .process.supervisor import Supervisor, inherited
 from .settings import SECRET, Settings, SettingsError, from_environment, unread, with_file
 from .uvicorn_connection import BoundedConnection
 
-__all__ = ["address", "bind", "configured", "ready_the_process", "serve", "steady"]
-
 ENOUGH_FILES = 10_240  # a step of 128 prompts x 64 rollouts, and the rest
 
 

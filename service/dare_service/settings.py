@@ -17,8 +17,6 @@ from dare_reward.methods import read_line
 from dare_reward.runs.line import asked_for
 from dare_reward.scoring.request import Limits
 
-__all__ = ["SECRET", "UNSAID", "Settings", "SettingsError", "from_environment", "unread", "with_file"]
-
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
 SECRET = frozenset({"token"})  # never shown

@@ -19,8 +19,6 @@ from .reward_request import Call, read_body, read_options, read_params
 from .schema import SETTLED_KEYS, Parser
 from .settings import Settings
 
-__all__ = ["SettledRequest", "SettledScorer", "answer_settled"]
-
 WAVES = {s.name: s for s in wave_specs()}
 SETTINGS = WAVES | chosen("method", "seed")
 

@@ -9,8 +9,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-__all__ = ["OFF", "join_refusal"]
-
 OFF = (
     "this service joins no single rollouts (DARE_JOIN=off): a group that is spread over several replicas never fills. "
     "Post whole groups to /reward, or single rollouts to a service that is one process"

@@ -20,8 +20,6 @@ from .joins.delivery.tcp import ESTABLISHED, acknowledged, state
 from .problems import REASON, response
 from .settings import Settings
 
-__all__ = ["BoundedConnection", "Connection", "Receipt"]
-
 
 class Receipt:
     """What becomes of the reply to one request."""

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from .body import Disconnected
 
-__all__ = ["INLINE_BYTES", "Workers", "run", "unless_gone", "until_gone"]
-
 T = TypeVar("T")
 
 Watch = Callable[[], None]

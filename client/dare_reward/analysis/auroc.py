@@ -15,8 +15,6 @@ from ..groups import Groups
 from ..segments import Bools, Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval, ratio_interval
 
-__all__ = ["EntropyAuroc", "entropy_auroc", "group_auroc", "matched_pairs", "pooled_auroc"]
-
 WIDTH = 0.1
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from ..segments import Floats
 
-__all__ = ["RESAMPLES", "Interval", "mean_interval", "ratio_interval"]
-
 RESAMPLES = 2000
 BLOCK = 1 << 22  # draws held at a time
 

@@ -27,8 +27,6 @@ from ..groups import Groups
 from ..methods import find, write_line
 from ..segments import Bools, Floats
 
-__all__ = ["ENTROPY", "GRID", "KNOWN", "VOTE", "Certainty", "available"]
-
 GRID: Final = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
 VOTE: Final = GRID.index(0.0)
 ONE: Final = (0.0, 1.0)

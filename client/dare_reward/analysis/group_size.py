@@ -18,8 +18,6 @@ from ..segments import Bools, Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval
 from .labels import right_answers
 
-__all__ = ["BySize", "Labeller", "SizeRow", "by_size", "dealt", "sizes_of"]
-
 Labeller = Callable[[Groups], Bools]  # the answers that are the label: at most one a group
 SMALLEST = 4
 TENTH = 0.1

@@ -26,8 +26,6 @@ from .calibrate import CHOSEN_MIXED, VOTE, Calibration, changed, choose, evidenc
 from .certainty import ENTROPY, GRID, Certainty
 from .label_choice import direction
 
-__all__ = ["LIKELY", "Kind", "Kinds", "by_kind"]
-
 LIKELY = 0.01
 PERMUTATIONS = 2000
 NOTHING: Mapping[str, Any] = MappingProxyType({})

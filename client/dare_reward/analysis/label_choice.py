@@ -26,8 +26,6 @@ from ..groups import Groups
 from ..segments import Bools, Floats
 from .labels import known_groups, right_answers
 
-__all__ = ["EPS", "Direction", "contested", "direction", "information", "most"]
-
 EPS = 0.05  # of the weight, as in `calibrated_vote`
 
 

@@ -7,8 +7,6 @@ import numpy as np
 from ..groups import Groups
 from ..segments import Bools, Floats
 
-__all__ = ["known_groups", "mode_answers", "right_answers", "share_right"]
-
 
 def known_groups(groups: Groups, correct_R: Floats) -> Bools:
     """Groups in which every rollout's truth is known."""

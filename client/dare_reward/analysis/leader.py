@@ -10,8 +10,6 @@ import numpy as np
 from ..groups import Groups
 from ..segments import offsets
 
-__all__ = ["leader_probabilities", "leader_probability"]
-
 
 @lru_cache(maxsize=1 << 14)
 def leader_probability(leader: int, runner_up: int) -> float:

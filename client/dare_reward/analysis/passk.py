@@ -13,8 +13,6 @@ from ..segments import Floats, Ints, offsets
 from .bootstrap import Interval, mean_interval
 from .labels import known_groups, right_answers
 
-__all__ = ["majority_at_k", "pass_at_k", "pass_at_k_interval", "powers", "standard_error"]
-
 DRAWS = 200
 
 

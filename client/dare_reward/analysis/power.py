@@ -17,8 +17,6 @@ from .calibrate import CHOSEN, GATE, SMALLEST, Evidence, Sums, Tables, Test, cho
 from .certainty import GRID
 from .ranks import group_ranks
 
-__all__ = ["AUROC", "Power", "power"]
-
 AUROC = 0.65
 DRAWS = 400
 STRONGEST = 16.0  # exponent: what it cannot give, none can

@@ -40,8 +40,6 @@ from .kinds import Kinds, by_kind
 from .label_choice import information
 from .power import Power, power
 
-__all__ = ["WEAK", "Preflight", "Verdict", "agreement", "decide", "preflight", "row_of", "warnings"]
-
 Verdict = Literal["use", "informative", "vote", "undecided"]
 # Within-prompt AUROC at which `dare` broke even with the vote in trained models: the estimate, and its interval's end.
 EVEN, WEAK = 0.57, 0.60

@@ -8,8 +8,6 @@ import numpy as np
 
 from ..segments import Bools, Floats, Ints
 
-__all__ = ["group_ranks", "mean_ranks", "rank_correlation"]
-
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Spearman's, ties by mean ranks; None where one side is constant."""

@@ -18,8 +18,6 @@ from .languages import alternatives
 from .markup import without_html
 from .species import names_species
 
-__all__ = ["choice_letter", "option_letters"]
-
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 DEFAULT = tuple(ALPHABET[:10])  # MMLU-Pro has ten options, the most of the sets in common use
 

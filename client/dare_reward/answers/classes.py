@@ -11,8 +11,6 @@ from .keys import Key, key_of
 from .kinds import KeyKind, Kind
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 
-__all__ = ["Classes", "classes_of", "classify", "grade", "grades"]
-
 
 @dataclass(frozen=True, slots=True)
 class Classes:

@@ -9,8 +9,6 @@ from .._pattern import pattern
 from .markup import without_html
 from .words import words
 
-__all__ = ["MAX_CHARS", "clean", "fold", "peel", "raised"]
-
 MAX_CHARS = 2_000
 
 _SUPERSCRIPTS = {ord(a): b for a, b in zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-()ni", strict=True)}

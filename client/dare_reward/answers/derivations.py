@@ -20,8 +20,6 @@ from .algebra.tokens import group_end
 from .extraction.statements import stated_value
 from .unreadable import Unreadable
 
-__all__ = ["conclusion", "is_derivation"]
-
 _IMPLIES = pattern(r"\\(?:implies|Rightarrow|Longrightarrow|therefore)(?![A-Za-z])|⇒|⟹|∴")
 _ROWS = pattern(
     r"\\begin\{(?P<name>aligned|align\*?|gathered|gather\*?|array)\}(?P<rows>.*)\\end\{(?P=name)\}", re.DOTALL

@@ -13,8 +13,6 @@ from dare_reward.errors import LimitError
 
 from .algebra.numbers import work
 
-__all__ = ["Effort"]
-
 
 def _nothing() -> None:
     """Nobody watches."""

@@ -30,8 +30,6 @@ from .number_words import chinese_number, counted, spoken_number
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 from .unreadable import Unreadable
 
-__all__ = ["ANSWERS_VERSION", "Key", "canonical", "key_of"]
-
 ANSWERS_VERSION = "6"
 
 CACHE_SIZE = 100_000

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-__all__ = ["KeyKind", "Kind"]
-
 # How the answers to a question are read and compared.
 Kind = Literal["math", "choice", "text", "exact", "literal"]
 

@@ -8,8 +8,6 @@ from .choices import choice_letter
 from .extraction.final_answer import extract
 from .kinds import Kind
 
-__all__ = ["read_label"]
-
 # What a label that is more than its answer holds: GSM8K's last line, a box, a field, an announcement.
 _MARKS = ("####", "boxed{", "nswer", "答", "</")
 

@@ -19,8 +19,6 @@ from functools import cache
 
 from .words import words
 
-__all__ = ["FIELDS", "JOINED", "LANGUAGES", "VERB_LAST", "Language", "alternatives", "every", "stem"]
-
 Language = dict[str, tuple[str, ...]]
 
 FIELDS = words("answer option correct is closing article or not but so adverb choose ending question undecided")

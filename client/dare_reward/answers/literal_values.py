@@ -12,8 +12,6 @@ import re
 
 from .._pattern import pattern
 
-__all__ = ["UNPARSED", "leading_literal", "literal_value", "value_text"]
-
 LONGEST = 20_000  # characters
 DEEPEST = 60  # brackets in brackets
 

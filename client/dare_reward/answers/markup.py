@@ -6,8 +6,6 @@ import re
 
 from .._pattern import pattern
 
-__all__ = ["undecorated", "without_html"]
-
 _TAG = pattern(
     r"</?(?:(?P<line>p|div|li|tr|td|th|h[1-6]|br|section|pre|blockquote)"
     r"|b|strong|i|em|u|s|span|code|mark|font|center|big|small|tt|kbd|var|a|html|body|ul|ol|table|tbody)"

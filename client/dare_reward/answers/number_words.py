@@ -13,8 +13,6 @@ from fractions import Fraction
 from .._pattern import pattern
 from .words import words
 
-__all__ = ["chinese_number", "counted", "spoken_number", "spoken_runs"]
-
 _UNITS = words(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen",
     "sixteen seventeen eighteen nineteen",

@@ -15,16 +15,6 @@ from .kinds import Kind
 from .spans import Span, answer_span
 from .ttrl_strings import official_answer
 
-__all__ = [
-    "ANSWER_SPECS",
-    "READING",
-    "kind_of",
-    "option_tuple",
-    "read_answers",
-    "read_spans",
-    "why_none",
-]
-
 JSON = Mapping[str, Any]
 Mode = Literal["clean", "ttrl_official"]
 NO_ANSWER: Final = Extraction(None, "none", EMPTY)

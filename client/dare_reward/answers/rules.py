@@ -6,18 +6,6 @@ from typing import Annotated, Literal, NamedTuple
 
 from ..params import Param
 
-__all__ = [
-    "DEFAULT",
-    "Intervals",
-    "ListOrder",
-    "Log",
-    "Names",
-    "Percent",
-    "Rules",
-    "Significant",
-    "Units",
-]
-
 Percent = Annotated[
     Literal["group", "fraction", "distinct"],
     Param(

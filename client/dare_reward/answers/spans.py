@@ -10,8 +10,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-__all__ = ["Span", "answer_span", "outside_span", "span_tokens"]
-
 Span = tuple[int, int]
 
 SCANNED = 1024  # occurrences of an answer that may be part of many words, from the last one on

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .._pattern import pattern
 from .words import words
 
-__all__ = ["names_species"]
-
 # What questions of biology and medicine abbreviate. Options are written in small letters too ("B. increases",
 # "C. lupus"), so that nothing but the name itself tells the two apart: no word that says something else is among them.
 _EPITHETS = frozenset(

@@ -23,8 +23,6 @@ from .number_words import spoken_number
 if TYPE_CHECKING:
     from .kinds import Kind
 
-__all__ = ["official_answer", "official_key"]
-
 READ = 2_000
 
 _CHOICE = pattern(r"\b[ABCD]\b")

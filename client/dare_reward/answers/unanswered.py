@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from .extraction.final_answer import WHY_NONE
 
-__all__ = ["Unanswered"]
-
 
 @dataclass(slots=True)
 class Unanswered:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["words"]
-
 
 def words(*lines: str) -> tuple[str, ...]:
     return tuple(word for line in lines for word in line.split())

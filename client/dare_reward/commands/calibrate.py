@@ -38,8 +38,6 @@ from .group_lines import add_file, add_param, missing_entropies, own_params, war
 from .labelled import Labelled, finite, interval, read_labelled, refuse_repeats
 from .sizes import by_rollouts, sentence
 
-__all__ = ["register", "register_preflight", "report"]
-
 UNMEASURED = (
     "no labelled prompt can be scored: each rollout with an answer needs mean_entropy or token_entropies. Estimate "
     "them from log-probabilities with --entropy logprob, or compare methods that need none: dare-reward compare FILE "

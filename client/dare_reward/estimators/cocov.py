@@ -26,8 +26,6 @@ from .common import by_answer
 from .method import Estimate, Method, When
 from .ttrl import majority
 
-__all__ = ["METHODS", "cocov"]
-
 
 def cocov(
     groups: Groups,

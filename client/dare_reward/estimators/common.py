@@ -11,8 +11,6 @@ from ..groups import Groups
 from ..segments import Bools, Floats
 from .method import Estimate
 
-__all__ = ["by_answer", "by_rollout", "no_groups", "share_of", "share_of_exp", "share_of_votes"]
-
 
 def share_of_votes(groups: Groups, m_P: NDArray[Any] | None = None) -> Floats:
     """n(y)/M; M is the rollouts with an answer unless given."""

@@ -29,19 +29,6 @@ from .certainty import PROBABILITY, Certainty
 from .common import share_of, share_of_exp
 from .method import Estimate, Method, When, lacking
 
-__all__ = [
-    "CERTAINTY",
-    "EPS_SCALE",
-    "EXPONENT",
-    "METHODS",
-    "NEEDS",
-    "Distribution",
-    "Missing",
-    "Weight",
-    "dare",
-    "distribution",
-]
-
 EXPONENT = (
     "b of weight=linear, n/(u+eps)^b. 0 is the vote and needs no entropies. Below 0, answers with greater "
     "entropy gain weight. `dare-reward calibrate FILE` fits it on labelled rollouts"

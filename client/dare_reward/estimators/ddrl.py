@@ -20,8 +20,6 @@ from .common import by_answer
 from .method import Estimate, Method
 from .ttrl import majority
 
-__all__ = ["METHODS", "ddrl"]
-
 
 def ddrl(
     groups: Groups,

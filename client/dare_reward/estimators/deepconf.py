@@ -13,8 +13,6 @@ from .common import by_answer, share_of
 from .method import Estimate, Method
 from .trace_confidence import Trace, narrow_groups, token_confidence, window_confidence
 
-__all__ = ["METHODS", "deepconf"]
-
 
 def deepconf(
     groups: Groups,

@@ -10,8 +10,6 @@ from ..groups import Groups
 from ..params import Param
 from .method import Estimate, Method
 
-__all__ = ["METHODS", "empo"]
-
 
 def empo(
     groups: Groups,

@@ -25,8 +25,6 @@ from .common import by_answer
 from .method import Estimate, Method
 from .ttrl import majority
 
-__all__ = ["METHODS", "evol_rl"]
-
 EQUAL = 1e-9  # novelties nearer than this are one: rounding must not decide between -1 and -0.5
 
 

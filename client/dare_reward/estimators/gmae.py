@@ -38,8 +38,6 @@ from ..segments import Floats, offsets
 from .common import by_answer
 from .method import Estimate, Method, WholeBatch
 
-__all__ = ["METHODS", "gmae"]
-
 Tie = Literal["split", "all", "none"]
 Spectrum = NDArray[np.complex128]
 

@@ -8,8 +8,6 @@ from ..groups import Groups
 from .common import by_rollout
 from .method import Estimate, Method
 
-__all__ = ["METHODS", "gt"]
-
 
 def gt(groups: Groups) -> Estimate:
     """r = 1 if the rollout is right (its `correct` flag, else its answer against the group's `label`), else 0."""

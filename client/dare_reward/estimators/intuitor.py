@@ -18,8 +18,6 @@ from ..params import Param
 from .common import by_rollout
 from .method import Estimate, Method
 
-__all__ = ["METHODS", "intuitor"]
-
 
 def intuitor(
     groups: Groups,

@@ -17,8 +17,6 @@ from ..params import Spec, parameters, resolve
 from ..segments import Bools, Floats, Ints, offsets
 from .certainty import FALLBACK, OVER, TRACE, entropies_over
 
-__all__ = ["Ballots", "Estimate", "Evidence", "Method", "When", "WholeBatch", "lacking", "missing_inputs"]
-
 Evidence = Literal["verified against official code", "from the paper", "ours", "experimental"]
 Output = Literal["rewards", "advantages"]
 NOTHING: Mapping[Any, Any] = MappingProxyType({})

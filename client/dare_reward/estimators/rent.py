@@ -11,8 +11,6 @@ from ..params import Param
 from .common import by_rollout
 from .method import Estimate, Method
 
-__all__ = ["METHODS", "em_rl_sequence", "em_rl_token", "rent"]
-
 
 def rent(
     groups: Groups,

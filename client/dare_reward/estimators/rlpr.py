@@ -17,8 +17,6 @@ from ..segments import Bools, segment_means, segment_sums
 from .common import by_rollout
 from .method import Estimate, Method, When
 
-__all__ = ["METHODS", "rlpr", "verifree"]
-
 Missing = Annotated[
     Literal["error", "pseudo"],
     Param(

@@ -23,8 +23,6 @@ from ..segments import Bools, Floats
 from .common import by_answer, share_of_exp, share_of_votes
 from .method import Estimate, Method, lacking
 
-__all__ = ["METHODS", "path_logprobs", "rpc"]
-
 # The official code's mixture: weight of the first component, then shape and scale of each.
 START: Final = (0.5, 1.0, 1.0, 1.5, 2.0)
 BOUNDS: Final = ((0.2, 0.8), *((0.01, None),) * 4)

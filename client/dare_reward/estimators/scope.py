@@ -28,8 +28,6 @@ from .common import by_answer, share_of
 from .method import Estimate, Method, When
 from .trace_confidence import generated_ends, narrow_groups, step_confidence, token_confidence
 
-__all__ = ["METHODS", "scope"]
-
 
 def scope(
     groups: Groups,

@@ -22,8 +22,6 @@ from ..params import Param
 from .common import by_answer
 from .method import Estimate, Method
 
-__all__ = ["METHODS", "scrl"]
-
 
 def scrl(
     groups: Groups,

@@ -11,15 +11,6 @@ from ..errors import GroupError
 from ..groups import Groups, Ragged
 from ..segments import BLOCK, Floats, Ints, offsets, segment_means, segment_sums
 
-__all__ = [
-    "Trace",
-    "generated_ends",
-    "narrow_groups",
-    "step_confidence",
-    "token_confidence",
-    "window_confidence",
-]
-
 Trace = Literal["bottom_window", "min_window", "tail", "mean"]
 
 

@@ -13,8 +13,6 @@ from ..params import Param
 from ..segments import Bools, Ints
 from .method import Ballots, Estimate, Method, When
 
-__all__ = ["METHODS", "TIES", "Tie", "majority", "tied_groups", "ttrl"]
-
 Tie = Literal["first", "lexicographic", "certainty", "all", "none"]
 TIES = get_args(Tie)
 

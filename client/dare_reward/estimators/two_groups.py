@@ -15,8 +15,6 @@ from ..segments import Bools, Floats
 from .common import by_answer
 from .method import Estimate, Method
 
-__all__ = ["METHODS", "co_rewarding_1", "co_rewarding_2", "self_harmony"]
-
 
 def co_rewarding_1(groups: Groups) -> Estimate:
     """Each group's label is the other's majority answer (ties: first seen); r = 1[a = label], 0 if there is none."""

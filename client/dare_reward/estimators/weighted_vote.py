@@ -28,8 +28,6 @@ from .dare import (
 )
 from .method import Estimate, Method
 
-__all__ = ["METHODS", "weighted_vote"]
-
 
 def weighted_vote(
     groups: Groups,

@@ -24,8 +24,6 @@ from ..groups import Ragged
 from ..inputs import FIELDS, ROLLOUT_FIELDS, Field
 from ..segments import Ints, blocks, offsets, segment_means, segment_sums
 
-__all__ = ["CLOSING", "Columns", "Table", "Where", "check_types", "full_mask", "read_columns"]
-
 Columns = Mapping[str, "NDArray[Any] | Ragged"]
 Spans = Callable[[], Sequence["tuple[int, int] | None"]]
 Where = Callable[[int], tuple[str | int, ...]]

@@ -22,14 +22,6 @@ from ..numbers import NUMBERS, means, pass_sums
 from ..segments import Bools, Floats, offsets
 from .request import Prepared
 
-__all__ = [
-    "correctness",
-    "describe_groups",
-    "describe_request",
-    "entropy_flags",
-]
-
-
 LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confidence
 
 

@@ -21,8 +21,6 @@ from ..methods import Configured, find, settle
 from ..segments import Bools
 from .update import Update
 
-__all__ = ["Plan", "is_own", "plan_of", "request_config_id"]
-
 JSON = Mapping[str, Any]
 ANSWERS = frozenset(s.name for s in ANSWER_SPECS)
 

@@ -24,8 +24,6 @@ from .request import Prepared
 from .shadow_methods import compare, normalised, summary
 from .update import Update, Updated, second_sizes, update_groups
 
-__all__ = ["Judged", "ScoredPart", "with_spans", "write"]
-
 T = TypeVar("T")
 JSON = Mapping[str, Any]
 SUPPORT_COLUMNS = ("uncertainty", "p_hat", "p", "bonus", "reward")

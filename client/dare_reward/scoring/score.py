@@ -30,8 +30,6 @@ from .reply_writer import Judged, ScoredPart, with_spans, write
 from .request import LIMITS, Limits, Prepared, of_arrays, prepare
 from .update import AS_THEY_ARE, Update
 
-__all__ = ["ScoredGroups", "estimate", "pseudo_label", "score"]
-
 JSON = Mapping[str, Any]
 NO_COLUMNS: Columns = MappingProxyType({})
 

@@ -14,18 +14,6 @@ from ..estimators.method import Estimate, Method
 from ..groups import Groups
 from ..segments import Floats
 
-__all__ = [
-    "LOGS",
-    "MEASURES",
-    "UNKNOWN",
-    "compare",
-    "log_names",
-    "logs",
-    "needs",
-    "normalised",
-    "summary",
-]
-
 MEASURES = ("flipped", "cosine", "label_agreement", "label_accuracy")
 UNKNOWN = -1.0  # in logs, which hold numbers only
 # What a trainer's log says of each shadow method, under `shadow_METHOD_KEY`.

@@ -24,8 +24,6 @@ from ..methods import methods, require_rewards
 from ..params import Param, Spec, parameters, resolve
 from ..segments import Bools, Floats, Ints
 
-__all__ = ["AS_THEY_ARE", "Update", "Updated", "second_sizes", "update_groups", "update_specs"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:

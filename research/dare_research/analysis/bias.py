@@ -11,8 +11,6 @@ from dare_reward.analysis.labels import known_groups, mode_answers, right_answer
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats
 
-__all__ = ["EstimatorError", "MajorityBias", "estimator_error", "mv_bias"]
-
 
 @dataclass(frozen=True, slots=True)
 class MajorityBias:

@@ -20,8 +20,6 @@ from .overlap import token_ids
 from .plots import draw, prepare_figures
 from .summary import summarise
 
-__all__ = ["register"]
-
 METHODS = ("ttrl", "empo", "dare", "dare_sqrt")
 READ = frozenset(s.name for s in ANSWER_SPECS)
 FREQUENCY = "-p missing_entropy=frequency"

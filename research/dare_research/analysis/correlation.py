@@ -9,8 +9,6 @@ import numpy as np
 
 from dare_reward.segments import Floats
 
-__all__ = ["Consistency", "answer_counts", "latent_correlation", "marginal_consistency"]
-
 Answers = Sequence[Hashable | None]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["evaluation_interval", "steps_to_threshold"]
-
 Curve = Sequence[tuple[int, float]]
 
 

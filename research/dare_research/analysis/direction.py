@@ -8,8 +8,6 @@ from dare_reward.analysis.labels import known_groups, share_right
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats
 
-__all__ = ["direction_gain", "direction_of_counts", "normalised"]
-
 ROUNDING = 1e-12
 
 

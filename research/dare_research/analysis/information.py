@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from dare_reward.segments import Floats, Ints
 
-__all__ = ["Information", "entropy", "mutual_information", "quantile_bins"]
-
 
 @dataclass(frozen=True, slots=True)
 class Information:

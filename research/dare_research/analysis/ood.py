@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["OodRow", "ood_table"]
-
 Accuracies = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 

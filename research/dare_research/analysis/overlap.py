@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints, offsets
 
-__all__ = ["KINDS", "every_overlap", "mean_overlap", "rollout_overlap", "token_ids"]
-
 KINDS = ("jaccard", "multiset", "dice", "positional", "prefix", "ngram")
 GRAM = 4
 CHUNK = 1 << 13  # tokens, n-grams or positions at a time: of 64 rollouts a block of them takes 4 MiB at most

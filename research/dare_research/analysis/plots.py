@@ -15,8 +15,6 @@ from dare_reward.files.output import check_free, whole_file
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats
 
-__all__ = ["draw", "new_figure", "prepare_figures", "save"]
-
 Numbers = Mapping[str, Any]
 RIGHT, WRONG = "#26734d", "#b3402a"
 # The formats, with what keeps the time out of a file.

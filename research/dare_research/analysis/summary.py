@@ -24,8 +24,6 @@ from .direction import direction_gain, normalised
 from .information import mutual_information
 from .overlap import mean_overlap
 
-__all__ = ["same_prompt", "summarise", "summarise_method"]
-
 Numbers = dict[str, Any]
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 

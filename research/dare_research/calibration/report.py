@@ -11,8 +11,6 @@ from dare_reward.commands.methods import markdown
 from ..page.words import interval, percent, points
 from .simulate import LOSS
 
-__all__ = ["ALLOWED", "BAR_LABELS", "calibration_page", "worst"]
-
 JSON = Mapping[str, Any]
 ALLOWED = 0.03  # of the projects of a regime may be worse than the vote
 BAR_LABELS = 32

@@ -29,8 +29,6 @@ from dare_reward.segments import Bools, Floats
 
 from ..simulation.model import Sample, Scenario, draw_prompts, draw_sample, drawn_entropies
 
-__all__ = ["LOSS", "REGIMES", "SEEDS", "ProjectSize", "project", "regime"]
-
 LOSS = 0.005  # below the vote by more than this is worse
 BATCH, SEVERAL = 8, 3
 EACH_BATCH, BY_INFORMATION, OF_SEVERAL = (

@@ -21,8 +21,6 @@ from dare_reward.groups import Groups, Ragged
 from dare_reward.params import Param
 from dare_reward.segments import Floats, segment_means, segment_sums
 
-__all__ = ["METHODS", "compass"]
-
 
 def compass(
     groups: Groups,

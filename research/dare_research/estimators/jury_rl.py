@@ -17,8 +17,6 @@ from dare_reward.estimators.ttrl import majority
 from dare_reward.groups import Groups
 from dare_reward.params import Param
 
-__all__ = ["METHODS", "jury_rl"]
-
 
 def jury_rl(
     groups: Groups,

@@ -22,8 +22,6 @@ from dare_reward.groups import Groups
 from dare_reward.params import Param
 from dare_reward.segments import Floats
 
-__all__ = ["METHODS", "restrain"]
-
 EPSILON = 1e-6  # verl's, in the group normalisation
 
 

@@ -22,8 +22,6 @@ from dare_reward.groups import Groups, Ragged
 from dare_reward.params import Param
 from dare_reward.segments import Bools, Floats, Ints, blocks, offsets, segment_quantiles
 
-__all__ = ["METHODS", "spine"]
-
 BINS = 100
 MAD_TO_SIGMA = 1.4826  # of a normal distribution
 

@@ -11,8 +11,6 @@ from dare_reward.estimators.method import Estimate, Method
 from dare_reward.groups import Groups
 from dare_reward.params import Param
 
-__all__ = ["METHODS", "t3rl"]
-
 
 def t3rl(
     groups: Groups,

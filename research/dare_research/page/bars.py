@@ -8,8 +8,6 @@ from typing import Final
 
 from ..statistics.contrasts import MARGIN, Contrast, Ends
 
-__all__ = ["BETTER", "FLOOR", "GAIN", "LEVEL", "WORSE", "Bar", "verdict"]
-
 
 @dataclass(frozen=True, slots=True)
 class Bar:

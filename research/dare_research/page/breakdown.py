@@ -9,8 +9,6 @@ from .outcomes import FINAL, REGIMES, SETS, Study, mean_of
 from .tables import PRIMARY
 from .words import interval, number, pairs, points, table, verdicts
 
-__all__ = ["bar", "families"]
-
 CONTROLS = {a.name for a in ALL_ARMS.values() if not a.contender}
 
 

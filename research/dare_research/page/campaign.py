@@ -22,8 +22,6 @@ from .campaign_further import Further, by_family, by_half, collapsed, dose_respo
 from .outcomes import Study, in_order
 from .words import interval, number, points, table
 
-__all__ = ["PARTS", "CampaignPart", "Registered", "campaign_page"]
-
 JSON = Mapping[str, Any]
 
 

@@ -19,8 +19,6 @@ from .bars import FLOOR, verdict
 from .outcomes import BASE, Study, curve, mean_of
 from .words import NOTHING, interval, number, percent, points, table
 
-__all__ = ["Further", "by_family", "by_half", "collapsed", "dose_response", "draw_break_even", "fact_sets"]
-
 Further = Callable[[Study, Sequence[Mapping[str, Any]]], str]
 FELL: Final = 0.05
 BREAK_EVEN: Final = (0.53, 0.62)

@@ -15,8 +15,6 @@ from .outcomes import FINAL, REGIMES, Study, mean_of
 from .tables import PRIMARY, factors, secondary
 from .words import interval, number, pairs, points
 
-__all__ = ["CLAIMS", "TrainedClaim", "judge_training", "overall"]
-
 
 @dataclass(frozen=True, slots=True)
 class TrainedClaim:

@@ -13,21 +13,6 @@ from ..training.records import Base, TrainedRun
 from .outcomes import ARMS, BASE, FINAL, SETS, Study, curve, in_order, mean_of
 from .words import interval, number, pairs, percent, points, sentence, table, verdicts
 
-__all__ = [
-    "GAINS",
-    "area",
-    "beyond_majority",
-    "convergence",
-    "format_gain",
-    "labels",
-    "reached",
-    "reasoning_gain",
-    "spacing",
-    "temperatures",
-    "texture",
-    "treatments",
-]
-
 GAINS = (0.02, 0.05, 0.10, 0.15, 0.20)
 VOTING = {"better": "above", "worse": "below", "equivalent": "equal", "undecided": "undecided"}
 TREATMENT = ("label_accuracy", "flips", "to_right", "from_right", "cosine_ttrl", "dacc")

@@ -7,8 +7,6 @@ from .outcomes import BASE, FINAL, Study
 from .tables import PRIMARY
 from .words import interval, pairs, points, table
 
-__all__ = ["by_hardness", "unseen_by_facts"]
-
 SHOWN = ("ttrl", "dare_shuffled", "dare", "rent", "gt", "random", "format")
 HARD = ("without a hard fact", "with a hard fact")
 ADAPTED = tuple(name for name in SUBSETS if name.endswith("adapted to"))

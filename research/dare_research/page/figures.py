@@ -24,8 +24,6 @@ from .dynamics import GAINS, reached
 from .outcomes import FINAL, Study, curve, mean_of
 from .tables import secondary
 
-__all__ = ["FIGURES", "Gain", "draw_campaign", "draw_training", "figures", "gains", "rank_correlation"]
-
 COLOURS = {"informative": "#2b7a4b", "uninformative": "#555555", "confident": "#b5442e"}
 SHOWN = (*(a.name for a in ALL_ARMS.values() if a.everywhere), "gt")
 PERMUTATIONS = 5000

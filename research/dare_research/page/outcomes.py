@@ -16,21 +16,6 @@ from ..training.arms import ALL_ARMS
 from ..training.facts import subset as prompts_of
 from ..training.records import Base, Evaluation, Records, Score, TrainedRun
 
-__all__ = [
-    "ARMS",
-    "BASE",
-    "FINAL",
-    "MEASURES",
-    "REGIMES",
-    "SETS",
-    "Of",
-    "Study",
-    "Term",
-    "curve",
-    "in_order",
-    "mean_of",
-]
-
 ARMS = tuple(ALL_ARMS)
 REGIMES = ("informative", "uninformative", "confident")
 SETS = ("adapted", "unseen", "ood")

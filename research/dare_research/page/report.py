@@ -19,8 +19,6 @@ from .side_tables import Wanted, cost, long_runs, missing, preflight, trainers
 from .tables import PRIMARY, entropy_credit, factorial, main_table, primary, secondary_table
 from .words import number, points, sentence, table
 
-__all__ = ["RESAMPLES", "WANTED", "training_page"]
-
 JSON = Mapping[str, Any]
 RESAMPLES = 4000
 PAIRS, SECONDARY_PAIRS = 16, 8

@@ -11,8 +11,6 @@ from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .tables import rival_of
 from .words import interval, percent, points, table
 
-__all__ = ["chosen", "scan", "sensitivity"]
-
 Setting = tuple[float, tuple[tuple[str, Any], ...]]  # learning rate, whatever else differs by name
 RunGroup = tuple[str, str, Setting]  # regime, arm, setting
 HEAD = ("regime", "arm", "setting", "runs", "adapted", "change", "unseen", "change", "minus the vote", "95%", "pairs")

@@ -12,8 +12,6 @@ from ..training.records import TrainedRun
 from .outcomes import ARMS, FINAL, REGIMES, Study, curve, in_order, mean_of
 from .words import number, percent, points, table
 
-__all__ = ["Wanted", "cost", "long_runs", "missing", "preflight", "trainers"]
-
 Wanted = Mapping[tuple[str, str, str], int]  # (stage, regime, arm): pairs
 OTHER_TRAINER = "openrlhf"
 NONE: Floats = np.zeros(0)

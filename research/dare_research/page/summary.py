@@ -20,8 +20,6 @@ from .outcomes import FINAL, Study
 from .report import RESAMPLES, training_page
 from .side_tables import OTHER_TRAINER
 
-__all__ = ["restore", "summarise", "write_summary"]
-
 JSON = dict[str, Any]
 MEANS = ("parsed", "length", "entropy", "answer_entropy", "distinct", "auroc", "auroc_wrong_mode")
 CURVES = ("label_accuracy", "reward_accuracy", "reward_std", "entropy", "pass1")

@@ -10,19 +10,6 @@ from ..statistics.detectable import Spread, minimum_detectable, spread
 from .outcomes import BASE, FINAL, MEASURES, SETS, Study, Term
 from .words import interval, level, number, pairs, percent, points, sentence, table, verdicts
 
-__all__ = [
-    "PRIMARY",
-    "Secondary",
-    "entropy_credit",
-    "factorial",
-    "factors",
-    "main_table",
-    "primary",
-    "rival_of",
-    "secondary",
-    "secondary_table",
-]
-
 PRIMARY = "informative"
 HEAD = ("pairs", "difference", "95%, bootstrap", "90%, bootstrap", "95%, t over bases", "p")
 LEVEL_RESAMPLES = 1000

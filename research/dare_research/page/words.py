@@ -9,8 +9,6 @@ from dare_reward.commands.methods import markdown
 
 from ..statistics.contrasts import FEWEST_BASES, Contrast, Ends, Judgement, judge
 
-__all__ = ["NOTHING", "interval", "level", "number", "pairs", "percent", "points", "sentence", "table", "verdicts"]
-
 NOTHING = "No record yet."
 SCALE = 100  # shares are shown in points
 

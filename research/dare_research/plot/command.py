@@ -13,8 +13,6 @@ from dare_reward.report.view import run_view
 
 from .figures import FIGURES, save_figure
 
-__all__ = ["register"]
-
 
 def register(subparsers: Any) -> None:
     parser = add_command(

@@ -10,8 +10,6 @@ from dare_reward.numbers import CHARTS, Chart
 
 from ..analysis.plots import new_figure, save
 
-__all__ = ["FIGURES", "save_figure"]
-
 JSON = Mapping[str, Any]
 TONES: Final = {
     "main": "#2f5f9e", "other": "#7b5aa6", "good": "#26734d", "bad": "#b3402a", "warn": "#9a6700", "quiet": "#7d8890",

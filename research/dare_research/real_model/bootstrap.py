@@ -10,8 +10,6 @@ import numpy as np
 
 from dare_reward.segments import Floats, Ints
 
-__all__ = ["Resampled", "draws", "estimate"]
-
 DRAWS = 10_000
 
 

@@ -17,8 +17,6 @@ from .bootstrap import Resampled, draws, estimate
 from .sample import SampledQuestion
 from .weights import WEIGHTS, heaviest, label_right, masses
 
-__all__ = ["CERTAINTIES", "SIZES", "bars", "derive", "screened"]
-
 SIZES = (4, 8, 16, 32, 64)
 LOWEST, HIGHEST = 0.03, 0.97  # of a family's pass@1, for its form's pooled figures
 DRAWN = 200

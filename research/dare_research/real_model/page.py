@@ -9,8 +9,6 @@ from ..page.words import number, percent, points, table
 from .derive import CERTAINTIES, EQUALLY_LONG, SIZES
 from .weights import WEIGHTS
 
-__all__ = ["evidence", "headline", "page"]
-
 Derived = Mapping[str, Any]
 SHORT = ("trace^1", "answer^1", "ppc", "rpc", "p_answer", "tie")
 NAMES = {

@@ -24,8 +24,6 @@ from dare_reward.segments import Floats, Ints
 from ..results import read as unpacked
 from ..results import write
 
-__all__ = ["COLUMNS", "SampledQuestion", "compact", "pack", "pack_runs", "read"]
-
 Decode = Callable[[Sequence[int]], str]
 # Numbers of a rollout. `closed`: with the token that ends the answer, `open`: without it.
 COLUMNS = {

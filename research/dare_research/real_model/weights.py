@@ -13,8 +13,6 @@ from dare_reward.segments import Floats, Ints
 
 from .sample import SampledQuestion
 
-__all__ = ["EPS", "WEIGHTS", "heaviest", "label_right", "masses"]
-
 EPS = 0.05
 ROUNDING = 1e-12
 Weight = Callable[[Ints, Mapping[str, Floats], int], Floats]

@@ -20,8 +20,6 @@ from dare_reward.runs.reader import segments
 
 from .replay import Difference, Totals, replay
 
-__all__ = ["register"]
-
 SHOWN = 8
 
 

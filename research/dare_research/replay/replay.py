@@ -19,8 +19,6 @@ from dare_reward.runs.stored import by_step, stored_group
 from dare_reward.scoring.score import score
 from dare_reward.segments import Floats
 
-__all__ = ["Difference", "Totals", "label_is_right", "replay"]
-
 JSON = Mapping[str, Any]
 ROUNDING: Final = 1e-12  # of the greatest reward: a difference below it is none
 

@@ -15,8 +15,6 @@ from dare_reward.segments import Bools, Floats
 
 from .model import Sample, shuffled
 
-__all__ = ["CONTROLS", "Opinion", "answer_methods", "judge"]
-
 GIVEN = {"answer", "mean_entropy"}
 CONTROLS = {
     "truth": "reward 1 for right rollouts: the ceiling of any reward",

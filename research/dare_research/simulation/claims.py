@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["CLAIMS", "Claim", "cell", "judge_claims"]
-
 JSON = Mapping[str, Any]
 ClaimVerdict = Literal["holds", "in part", "fails"]
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["CLEAR", "OPEN", "VOTES", "Engine", "break_even_rows", "compared", "step_time"]
-
 TRAINED, VOTES = 32, 64
 # Waves of 8 that a group needs, 0 to 4, under `predictive`: mostly clear votes, and open ones.
 CLEAR, OPEN = (0.62, 0.08, 0.05, 0.05, 0.20), (0.20, 0.12, 0.10, 0.08, 0.50)

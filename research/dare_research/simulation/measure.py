@@ -16,8 +16,6 @@ from dare_reward.segments import Bools, Floats
 from .arms import Opinion, judge
 from .model import Sample, Scenario, draw_prompts, draw_sample
 
-__all__ = ["RIVAL", "measure"]
-
 RIVAL = "ttrl"
 
 

@@ -20,17 +20,6 @@ import numpy as np
 from dare_reward.groups import Groups
 from dare_reward.segments import Floats, Ints
 
-__all__ = [
-    "Prompts",
-    "Sample",
-    "Scenario",
-    "draw_prompts",
-    "draw_sample",
-    "drawn_entropies",
-    "group_rollouts",
-    "shuffled",
-]
-
 SCALE = 0.3
 ANSWER_NOISE = 0.2
 ROLLOUT_NOISE = 0.35

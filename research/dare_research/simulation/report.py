@@ -10,8 +10,6 @@ from dare_reward.commands.methods import markdown
 from .claims import judge_claims
 from .tabular import THRESHOLDS
 
-__all__ = ["simulation_page"]
-
 JSON = Mapping[str, Any]
 SHOWN = ("label_accuracy", "bias", "variance", "mse", "mi_reward", "mi_advantage")
 INTRO = """# Simulation: the paper's claims in its own latent-variable model

@@ -12,8 +12,6 @@ from .measure import measure
 from .model import Scenario
 from .tabular import Training, train_arms
 
-__all__ = ["FULL", "QUICK", "Size", "in_parallel", "scenarios", "simulate", "trained_scenarios"]
-
 DELTAS = (0.0, 0.3, 0.7, -0.4)
 RHOS = (0.0, 0.1, 0.3, 0.6)
 TRAINED = ("ttrl", "weighted_vote", "empo", "dare_dist", "dare", "dare_sqrt", "scrl", *CONTROLS)

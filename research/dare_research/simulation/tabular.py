@@ -21,8 +21,6 @@ from dare_reward.segments import Floats
 from .arms import judge
 from .model import Sample, Scenario, draw_prompts, draw_sample
 
-__all__ = ["THRESHOLDS", "SimulatedRun", "Training", "train", "train_arms"]
-
 THRESHOLDS = (0.40, 0.45, 0.50, 0.55, 0.60)
 
 

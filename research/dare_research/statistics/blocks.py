@@ -11,8 +11,6 @@ import numpy as np
 from dare_reward.analysis import mean_ranks
 from dare_reward.segments import Floats
 
-__all__ = ["MOST", "blocked_p", "break_even"]
-
 MOST = 100_000  # arrangements or resamples that are enumerated
 ROUNDING = 1e-9
 

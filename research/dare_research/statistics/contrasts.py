@@ -16,22 +16,6 @@ from scipy.special import stdtr, stdtrit
 
 from dare_reward.segments import Floats
 
-__all__ = [
-    "FEWEST_BASES",
-    "MARGIN",
-    "RESAMPLES",
-    "Contrast",
-    "Ends",
-    "Judgement",
-    "Nested",
-    "Shared",
-    "VerdictWord",
-    "contrast",
-    "holm",
-    "judge",
-    "replicates",
-]
-
 Nested = Sequence[Sequence[Floats]]  # bases > seeds > one value per prompt
 Shared = Literal["run", "base", "all"]
 VerdictWord = Literal["better", "worse", "equivalent", "undecided"]

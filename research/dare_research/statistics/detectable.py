@@ -9,8 +9,6 @@ from scipy.special import stdtrit
 
 from .contrasts import Nested
 
-__all__ = ["DETECTABLE", "Spread", "minimum_detectable", "spread"]
-
 DETECTABLE = 2.8  # z(.975) + z(.8): two-sided 5 per cent, power 80 per cent
 
 

@@ -15,21 +15,6 @@ from dare_reward.methods import find
 
 from .sampling import SampledRollout
 
-__all__ = [
-    "ALL_ARMS",
-    "ARMS",
-    "CAMPAIGN",
-    "DEFAULT",
-    "E1B",
-    "E1C",
-    "E1D",
-    "E10",
-    "E10_DOSES",
-    "FULL",
-    "Arm",
-    "chosen_params",
-]
-
 Fields = list[dict[str, Any]]
 Tell = Callable[[Sequence[SampledRollout], Random], Fields]
 

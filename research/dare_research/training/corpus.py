@@ -27,20 +27,6 @@ from typing import Final, Literal
 
 from .families import FAMILIES, Exercise, Family, fraction, split_of
 
-__all__ = [
-    "HARDNESS",
-    "REGIMES",
-    "SPLITS",
-    "Corpus",
-    "Example",
-    "Facts",
-    "Regime",
-    "hard_facts",
-    "hardness",
-    "held_out",
-    "in_first_half",
-]
-
 Facts = frozenset[tuple[str, str]]  # family, fact
 Regime = Literal["plain", "informative", "uninformative", "confident", "mixed"]
 REGIMES: Final[tuple[Regime, ...]] = ("informative", "uninformative", "confident")

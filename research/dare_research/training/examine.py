@@ -22,8 +22,6 @@ from .arms import ARMS
 from .families import Exercise
 from .sampling import SampledRollout, sample
 
-__all__ = ["Graded", "examine", "grade", "preflights", "summary", "treatments"]
-
 COMPARED = tuple(a.name for a in ARMS.values() if a.compared)
 LONGEST = 64
 JSON = Mapping[str, Any]

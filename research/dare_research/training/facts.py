@@ -17,8 +17,6 @@ from dare_reward.segments import Bools
 from .corpus import Facts, hard_facts
 from .plan import DEFAULT, fact_set, problems_of
 
-__all__ = ["SUBSETS", "subset"]
-
 
 @cache
 def _of_base(stage: str, base: int) -> Mapping[str, tuple[Facts, ...]]:

@@ -14,8 +14,6 @@ from random import Random
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["FAMILIES", "Decide", "Exercise", "Family", "fraction", "right_result", "split_of"]
-
 LETTERS: Final = "abcdefghij"
 # A fact, its right result, and how many results there are: the result that is written down.
 Decide = Callable[[str, int, int], int]

@@ -24,8 +24,6 @@ import numpy as np
 from dare_reward.groups import Groups
 from dare_reward.segments import Bools, Floats, offsets
 
-__all__ = ["MAJORITY", "RIVAL", "agreement", "trust"]
-
 MAJORITY: Final = 0.6  # share of the answered rollouts from which on a majority is clear
 RIVAL: Final = 0.05  # and from which on the second answer is a rival, not slips
 PRIOR: Final = 4.0  # groups with A = 1/2 that are counted in

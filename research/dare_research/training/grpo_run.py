@@ -29,8 +29,6 @@ from .families import Exercise
 from .rewards import ASKED, AskedByPrompt, OwnAdvantages
 from .sampling import sample
 
-__all__ = ["RunSettings", "train"]
-
 # Of TRL's log: what a step is remembered by.
 KEPT: Final = {
     "dare/label_accuracy": "label_accuracy",

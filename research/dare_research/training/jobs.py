@@ -26,20 +26,6 @@ from .kept import kept_file, load_kept
 from .plan import Cell, Design, Exercises, corpus_of, labelled_of, problems_of
 from .pretrain import finish, grow, solved
 
-__all__ = [
-    "EXAMINED",
-    "choose",
-    "digest",
-    "grow_base",
-    "half_labelled",
-    "load",
-    "make_base",
-    "make_trunk",
-    "run_cell",
-    "saved",
-    "trunk_name",
-]
-
 JSON = dict[str, Any]
 T = TypeVar("T")
 EXAMINED = 1_000_003  # seeds of evaluations, far from those of training

@@ -16,8 +16,6 @@ from dare_reward.errors import ConfigError
 from ..results import SUMS, write_sums
 from .tiny_model import ModelSize, new_model, new_tokenizer
 
-__all__ = ["keep", "kept_file", "load_kept"]
-
 PATTERN = "*.safetensors"
 
 

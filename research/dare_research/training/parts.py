@@ -11,8 +11,6 @@ from .arms import CAMPAIGN, E1B, E1C, E1D, E10, E10_DOSES
 from .corpus import REGIMES
 from .plan import DEFAULT, DOSES, HALVES, Cell, cells
 
-__all__ = ["PARTS", "STAGE", "PlannedPart"]
-
 STAGE: Final = "campaign"
 CALIBRATED: Final = ("ttrl", "dare", "calibrated_vote")
 

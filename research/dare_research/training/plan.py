@@ -14,23 +14,6 @@ from .grpo_run import RunSettings
 from .pretrain import Pretraining
 from .tiny_model import ModelSize
 
-__all__ = [
-    "DEFAULT",
-    "DEVELOP_BASE",
-    "DOSES",
-    "HALVES",
-    "SMOKE",
-    "Cell",
-    "Design",
-    "Exercises",
-    "cells",
-    "corpus_of",
-    "fact_set",
-    "labelled_of",
-    "problems_of",
-    "scaled",
-]
-
 Exercises = Sequence[tuple[str, Exercise]]
 HALVES: Final = "halves"  # the stage that adapts to prompts of the first half of the hard facts alone
 DEVELOP_BASE: Final = 100  # the base that is tuned on; confirmed on are 0, 1, 2, ...

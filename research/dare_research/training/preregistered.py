@@ -9,8 +9,6 @@ from pathlib import Path
 
 from dare_reward.errors import ConfigError
 
-__all__ = ["registered"]
-
 
 def registered(page: Path) -> dict[str, str]:
     """`preregistration`: the last commit that changed the page; ConfigError if it is not committed as it is.

@@ -15,8 +15,6 @@ from .corpus import Corpus, held_out
 from .sampling import sample
 from .tiny_model import ModelSize, new_model, new_tokenizer
 
-__all__ = ["Pretraining", "finish", "grow", "solved"]
-
 Say = Callable[[str], None]
 Rows = list[tuple[int, list[int]]]  # of a batch: tokens of the prompt, all tokens
 

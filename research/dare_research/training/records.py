@@ -21,21 +21,6 @@ from dare_reward.segments import Floats
 
 from ..results import read
 
-__all__ = [
-    "KINDS",
-    "Base",
-    "Evaluation",
-    "RecordedPreflight",
-    "Records",
-    "Score",
-    "TrainedRun",
-    "Trunk",
-    "append",
-    "parse",
-    "read_records",
-    "rounded",
-]
-
 JSON = Mapping[str, Any]
 
 

@@ -11,8 +11,6 @@ from dare_reward.errors import ReplyError
 from dare_reward.inputs import Group
 from dare_reward.stacks.trl import DareReward
 
-__all__ = ["ASKED", "AskedByPrompt", "OwnAdvantages"]
-
 ASKED = "asked"  # a column of the dataset: what is asked for the prompt alone, in JSON
 
 

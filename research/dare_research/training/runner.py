@@ -28,8 +28,6 @@ from .jobs import digest, make_base, make_trunk, run_cell, saved, trunk_name
 from .plan import Cell, Design
 from .records import append, read_records
 
-__all__ = ["run", "service"]
-
 JSON = dict[str, Any]
 Job = Callable[[], list[JSON]]
 NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SampledRollout", "sample"]
-
 ROWS = 512  # rollouts at a time
 LIVE = 0.7  # below this share of unfinished rows, the finished ones are dropped
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["CHARACTERS", "ModelSize", "new_model", "new_tokenizer"]
-
 CHARACTERS: Final = "0123456789+-*/%=;,:|~?<> abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ}"
 PAD, EOS, BOX = "<pad>", "<eos>", "\\boxed{"
 

@@ -11,8 +11,6 @@ from ..problems import RefusalError, stopping
 from .delivery.receipts import ASGIReceipt, server_receipt
 from .join import Arrival, Full, Gone, Held, Join, Stopped
 
-__all__ = ["HeldError", "waited"]
-
 R = TypeVar("R", bound="bytes")
 
 

@@ -21,8 +21,6 @@ from ..json_size import check_json
 from ..problems import RefusalError
 from .response_start import response_start
 
-__all__ = ["Member", "OpenRLHFBody", "looks_like", "read_body", "read_members"]
-
 TEXTS = ("query", "prompts", "group_key", "finish_reason", "entropy_source", "entropy_mode")
 NUMBERS = ("mean_entropy", "num_tokens", "index")
 KEYS = (*TEXTS, *NUMBERS, "labels")

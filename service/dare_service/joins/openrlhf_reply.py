@@ -17,8 +17,6 @@ from dare_reward.scoring.score import ScoredGroups, score
 from .openrlhf_body import Member
 from .url_options import Configuration
 
-__all__ = ["evaluate", "reply", "rules_of", "score_groups"]
-
 INSTALL = "to get entropies from OpenRLHF, install dare-reward where vLLM runs (docs/openrlhf-agent.md, route 2)"
 
 

@@ -52,8 +52,6 @@ from typing import Any, Literal
 
 from dare_reward.errors import DareError
 
-__all__ = ["Arrival", "Conflict", "Differs", "Fate", "Full", "JoiningGroup", "Reason", "Rendezvous", "Slot", "Swept"]
-
 Reason = Literal["full", "deadline", "patience"]
 Fate = Literal["scored", "recalled", "neutral"]
 

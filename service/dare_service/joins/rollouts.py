@@ -38,8 +38,6 @@ from .join import Arrival, Conflict, Differs, JoiningGroup, Scored
 from .route import JoinRoute
 from .url_options import Configuration, differences, explicit
 
-__all__ = ["Rollouts"]
-
 FIELDS = ("run", "group_id", "group_size", "index", "rollout")
 NAMED = 20  # missing indices in an error
 

@@ -13,8 +13,6 @@ from ..settings import Settings
 from ..workers import Workers
 from .join import Join, JoiningGroup, Scored
 
-__all__ = ["JoinRoute"]
-
 
 class JoinRoute(ABC):
     """The state of a route.

@@ -27,8 +27,6 @@ from dare_reward.scoring.shadow_methods import needs
 
 from ..settings import Settings
 
-__all__ = ["RUN", "TRIES", "Configuration", "differences", "explicit", "openrlhf", "pasteable"]
-
 RUN = "NAME-$(date +%s)-$$"  # what a shell makes of it differs from job to job
 TRIES = 5  # of OpenRLHF's client, each followed by a pause of a second
 CARRIED = frozenset({"answer", "mean_entropy", "num_tokens"})

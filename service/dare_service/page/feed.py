@@ -23,8 +23,6 @@ from dare_reward.runs.line import ASKED, RunRecord
 
 from .past import Past
 
-__all__ = ["Feed"]
-
 WAITING: Final = 64 << 20  # bytes of records that wait for the thread
 PAUSE: Final = 0.05  # seconds that groups are gathered for
 CARDS: Final = 400_000  # bytes of the single groups in a view

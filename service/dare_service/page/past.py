@@ -16,8 +16,6 @@ from dare_reward.errors import RequestError
 from dare_reward.report.book import RUNS
 from dare_reward.runs.reader import count_lines, read_segments, segments
 
-__all__ = ["Past", "load"]
-
 BYTES: Final = 16 << 20  # of the compressed segments that are read: some 15,000 groups of 64 rollouts
 LINES: Final = 20_000  # that are read and added up, however small
 FOLDERS: Final = 1 << 12  # runs that are looked at

@@ -19,8 +19,6 @@ from dare_reward.report.document import ASSETS, BARRED, asset, shell
 from ..auth import authorise
 from ..problems import RefusalError, stopping
 
-__all__ = ["install"]
-
 TICK: Final = 0.25  # seconds between two looks at whether there is more
 QUIET: Final = 15.0  # seconds after which a comment keeps proxies from closing the stream
 STREAMS: Final = 64  # open at once

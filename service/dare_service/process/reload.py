@@ -13,8 +13,6 @@ from ..settings import SECRET, Settings, SettingsError
 if TYPE_CHECKING:
     from ..app import State
 
-__all__ = ["LIVE", "reload"]
-
 LIVE: Final = ("token", "run_log", "run_log_texts", "run_log_max_bytes", "run_log_max_age")
 
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from ..settings import SettingsError
 
-__all__ = ["Supervisor", "inherited"]
-
 FIRST: Final = 3  # the first descriptor that is handed over
 FAMILIES: Final = {socket.AF_INET, socket.AF_INET6, socket.AF_UNIX}
 

@@ -39,8 +39,6 @@ from ..settings import Settings, SettingsError, from_environment
 from .ingress import ShardLink, Shards
 from .shard import Shard
 
-__all__ = ["application", "serve_here"]
-
 NAMESPACE = "dare-reward"
 WAITING = 20_000  # requests at once, most of them waiting for siblings
 

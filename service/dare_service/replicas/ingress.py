@@ -25,8 +25,6 @@ from ..workers import INLINE_BYTES, Workers, run, until_gone
 from .ring import group_of, owner_of
 from .shard import BEAT, GONE
 
-__all__ = ["ShardLink", "Shards"]
-
 SHORT = 256 << 10  # a longer body is read in the threads of whole steps
 OWN = {b"x-request-id", b"x-dare-version", b"x-content-type-options", b"date"}  # the replica's own
 ONE_HOP = {b"connection", b"content-length", b"transfer-encoding", b"expect"}

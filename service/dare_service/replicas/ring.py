@@ -15,8 +15,6 @@ from pydantic_core import from_json
 
 from ..json_size import check_json
 
-__all__ = ["group_of", "owner_of"]
-
 
 def group_of(path: str, query: str, body: bytes | bytearray, *, address: str, memory: int) -> bytes | None:
     """A digest of run and group; None: not one single rollout. `memory`: bytes that reading the body may take."""

@@ -25,8 +25,6 @@ from ..server import bind, configured, ready_the_process
 from ..settings import Settings
 from ..uvicorn_connection import BoundedConnection, Receipt
 
-__all__ = ["BEAT", "Shard"]
-
 ADDED = 4 << 10  # bytes of headers that a replica may add
 BEAT = 1.0  # seconds between two words of a replica
 UNWANTED = 10.0  # seconds without a replica of its own version and settings, after which a shard ends

@@ -18,9 +18,6 @@ from .numbers import (
     is_zero,
 )
 
-__all__ = ["add", "add2", "div", "exp", "ln", "log", "log10", "mul", "neg", "power", "product", "root", "sqrt", "zero"]
-
-
 _UNSEEN = 40  # bits of what is left that have to be seen before it is called zero
 
 

@@ -10,8 +10,6 @@ from .nodes import Node, Number, Op, variables
 from .numbers import Value
 from .sample_points import POINTS, further_points, point
 
-__all__ = ["hidden", "jumps"]
-
 
 def jumps(node: Node) -> bool:
     """Whether the floor or the ceiling of something with a variable is taken."""

@@ -6,8 +6,6 @@ from ..unreadable import Unreadable
 from .literals import small
 from .tokens import Token
 
-__all__ = ["Cursor"]
-
 
 class Cursor:
     def __init__(self, tokens: list[Token]) -> None:

@@ -11,8 +11,6 @@ from .functions import COSTS, RULES
 from .nodes import Constant, Node, Number, Op, Variable, variables
 from .numbers import Value, bounded, charge, context, digits, lock
 
-__all__ = ["evaluate"]
-
 
 def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
     """The value of `node` with its variables from `env`; Unreadable where it has none or is over budget."""

@@ -13,8 +13,6 @@ from .nodes import Node, Op, variables
 from .numbers import Value, as_fraction, charge, context, digits, rational
 from .sample_points import POINTS, WHOLE, point, step_points
 
-__all__ = ["constant_key", "expression_key", "values_at", "values_key"]
-
 _COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
 
 

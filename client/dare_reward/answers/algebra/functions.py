@@ -22,8 +22,6 @@ from .numbers import (
     rational,
 )
 
-__all__ = ["COSTS", "RULES"]
-
 MAX_FACTORIAL = 2_100
 
 MAX_BINOMIAL = 5_000

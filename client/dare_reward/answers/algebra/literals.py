@@ -10,8 +10,6 @@ from ..unreadable import Unreadable
 from ..words import words
 from .tokens import Token
 
-__all__ = ["letters", "number", "refuse", "small"]
-
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 MAX_ZEROS = 40
 # Words that stand for something else than a product of their letters.

@@ -14,30 +14,6 @@ from typing import Any
 
 from ..unreadable import Unreadable
 
-__all__ = [
-    "BASE_DIGITS",
-    "BUDGET",
-    "MAX_BITS",
-    "MAX_LOG",
-    "NOISE",
-    "Value",
-    "as_fraction",
-    "bounded",
-    "charge",
-    "check_angle",
-    "check_log",
-    "computed",
-    "context",
-    "digits",
-    "is_exact",
-    "is_zero",
-    "lock",
-    "rational",
-    "real",
-    "start_budget",
-    "work",
-]
-
 Value = Any  # int | Fraction | mpf | mpc
 
 BUDGET = 8_000  # steps of about a microsecond that one answer may take

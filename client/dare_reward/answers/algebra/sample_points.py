@@ -10,8 +10,6 @@ from itertools import permutations
 from ..hashes import seed
 from .numbers import Value
 
-__all__ = ["POINTS", "WHOLE", "further_points", "point", "step_points"]
-
 POINTS = 3
 _FAR = (Fraction(10_000_019, 3), Fraction(-10_000_079, 7))  # |x - 30| is 30 - x at the ordinary points
 _CLOSE = (Fraction(1, 10_007), Fraction(-1, 10_009))  # to zero: there |ln x^2| is not ln x^2

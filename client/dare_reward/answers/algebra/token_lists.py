@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from .tokens import Token
 
-__all__ = ["closes_at_end", "depth_step", "split"]
-
 _OPEN = frozenset({"(", "[", "{", "\\{", "lfloor", "lceil", "langle"})
 _CLOSE = frozenset({")", "]", "}", "\\}", "rfloor", "rceil", "rangle"})
 

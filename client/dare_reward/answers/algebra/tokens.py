@@ -9,8 +9,6 @@ from ..._pattern import pattern
 from ..unreadable import Unreadable
 from ..words import words
 
-__all__ = ["ALIASES", "FUNCTIONS", "MAX_TOKENS", "Token", "group_end", "spell", "tokenise"]
-
 MAX_TOKENS = 1_200
 
 

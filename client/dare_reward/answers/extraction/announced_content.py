@@ -18,8 +18,6 @@ from .statements import said_in_words
 if TYPE_CHECKING:
     from .announcements import Announcement
 
-__all__ = ["Phrase", "exact_phrase", "math_phrase", "text_phrase"]
-
 WINDOW = 2_000  # characters of content that are read
 
 _DRESS = pattern(

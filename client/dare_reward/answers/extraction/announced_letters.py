@@ -23,8 +23,6 @@ from .unannounced import stands_alone
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["announced_letter", "last_letter", "names_several"]
-
 READ = 300  # characters after an announcement in which its letter may stand
 APART = 120  # two announcements farther apart than this do not contradict each other
 EVENTS = 24  # announcements looked at, from the end

@@ -15,8 +15,6 @@ from ..languages import JOINED, LANGUAGES, VERB_LAST, alternatives, every
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["NEAR", "Announcement", "announcements", "descending", "lowered"]
-
 Link = Literal["is", "colon", "equals", "heading", "cell", "hash", "line"]
 
 TRIES = 48

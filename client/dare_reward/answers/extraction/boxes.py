@@ -7,8 +7,6 @@ import re
 from ..._pattern import pattern
 from .fields import Mark, is_placeholder, last_heading, last_key, last_tag
 
-__all__ = ["boxes", "last_mark", "listed"]
-
 # The longest content that is read; a box that has not closed by then is treated as one that never does.
 LONGEST = 32_000
 # How many empty or placeholder boxes ("put it in \boxed{}") are stepped over before giving up.

@@ -7,8 +7,6 @@ from itertools import islice
 
 from ..._pattern import pattern
 
-__all__ = ["endorsed"]
-
 MOST = 64
 
 _ENDORSED = pattern(

@@ -16,8 +16,6 @@ from typing import Literal
 from ..._pattern import pattern
 from ..languages import alternatives
 
-__all__ = ["Mark", "is_placeholder", "is_undecided", "last_heading", "last_key", "last_tag", "without_stray_tags"]
-
 WINDOW = 32_000  # characters of a value
 TRIES = 8  # keys that are looked at, from the end
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from ..kinds import Kind
 
-__all__ = ["EMPTY", "WHY_NONE", "Extraction", "Source", "Unmarked", "extract"]
-
 Source = Literal["box", "tag", "phrase", "sentence", "fallback", "given", "none"]
 Unmarked = Literal["none", "sentence", "number"]
 

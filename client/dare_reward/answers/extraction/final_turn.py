@@ -6,8 +6,6 @@ from ..._pattern import pattern
 from ..languages import every
 from .fields import without_stray_tags
 
-__all__ = ["final_turn", "questions"]
-
 # An end-of-turn token that detokenisation left in the text: what follows is another turn, or garbage.
 _END = pattern(
     r"<(?:\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|end|return|user|EOT"

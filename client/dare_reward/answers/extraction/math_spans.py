@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Span", "display", "spans"]
-
 Span = tuple[int, int, str]  # start, end, content without its dollars
 
 

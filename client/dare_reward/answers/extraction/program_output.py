@@ -9,8 +9,6 @@ from ..literal_values import UNPARSED, leading_literal, literal_value
 from .announcements import Announcement, announcements, lowered
 from .fields import Mark, is_placeholder
 
-__all__ = ["announced_literal", "marked_literal"]
-
 WINDOW = 4_000
 LINE = 400
 

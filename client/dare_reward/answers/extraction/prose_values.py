@@ -8,8 +8,6 @@ from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, every
 from ..markup import undecorated
 
-__all__ = ["COPULA", "NUMBER", "TAIL_JUNK", "WORDS", "last_side", "plain_content", "tail_link", "unit_after"]
-
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 
 _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"

@@ -10,8 +10,6 @@ from ..._pattern import pattern
 if TYPE_CHECKING:
     from .math_spans import Span
 
-__all__ = ["ABBREVIATION", "sentence"]
-
 _STOP = pattern(r"[.!?](?=[\s\"'*_)\]}”]|$)|[。！？؟।]|\.(?=[一-鿿])")
 ABBREVIATION = pattern(
     r"(?:^|[\s(])(?:e\.g|i\.e|approx|vs|etc|a\.m|p\.m|cf|no|dr|mr|mrs|ms|st|prof|jr|sr|sra|dra|rs|[a-z]|[a-z]\.[a-z])\Z",

@@ -21,8 +21,6 @@ from ..number_words import spoken_runs
 from .math_spans import spans
 from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
 
-__all__ = ["concluding_value", "said_in_words", "stated_value"]
-
 LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
 

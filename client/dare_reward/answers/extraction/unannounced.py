@@ -16,8 +16,6 @@ from .prose_values import COPULA
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["lone_line", "stands_alone", "unannounced_letter", "unannounced_value"]
-
 REPLY = 200  # characters of a reply that is an option and nothing else
 LONE = 60  # characters of a reply in words that is its answer
 LINE = 24  # characters of a last line that is a letter and its dress

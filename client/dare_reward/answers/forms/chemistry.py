@@ -7,8 +7,6 @@ import re
 from ..._pattern import pattern
 from ..words import words
 
-__all__ = ["read_formula", "read_species"]
-
 LONGEST = 120
 
 _ELEMENTS = frozenset(

@@ -8,8 +8,6 @@ from ..words import words
 from .reading import Reading
 from .units import unit_of
 
-__all__ = ["read_date", "read_duration", "read_ordinal"]
-
 _MONTHS = words("january february march april may june july august september october november december")
 _MONTH_OF = {m[:n]: k for k, m in enumerate(_MONTHS, 1) for n in (3, len(m))} | {"sept": 9}
 _YEAR = r"(?:,?\s*(\d{4}))?"

@@ -10,19 +10,6 @@ from typing import Any
 from ..algebra.fingerprint import constant_key, require_real
 from ..algebra.numbers import Value, as_fraction, charge, rational
 
-__all__ = [
-    "MINUS_INFINITY",
-    "PLUS_INFINITY",
-    "REALS",
-    "Endpoint",
-    "RealInterval",
-    "endpoint",
-    "intersect",
-    "spelled",
-    "union",
-    "without",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:

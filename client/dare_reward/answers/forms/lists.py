@@ -11,8 +11,6 @@ from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 from .relations import RELATIONS, assignments, read_relation
 
-__all__ = ["MAX_ITEMS", "items_of", "read_list"]
-
 MAX_ITEMS = 500
 
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from ..._pattern import pattern
 from ..algebra.tokens import Token
 
-__all__ = ["name_of"]
-
 _DERIVATIVE = pattern(r"frac\{(d[\^0-9]*+[A-Za-z]*+)\}\{(d[A-Za-z][\^0-9]*+)\}")
 _QUOTIENT = pattern(r"frac\{([a-w]|[A-Z]{1,2})\}\{([a-w]|[A-Z]{1,2})\}")  # of two names, not of coordinates
 _EVENTS = frozenset({",", "=", "<", ">", "<=", ">=", "|"})

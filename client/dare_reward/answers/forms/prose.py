@@ -6,8 +6,6 @@ from ..._pattern import pattern
 from ..cleanup import fold, peel
 from ..hashes import short
 
-__all__ = ["is_prose", "opaque_value", "text_value", "unwrapped"]
-
 _WRAPPED = pattern(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")
 _PLAIN = pattern(r"[^\W\d_]{2,}")
 _MARKUP = pattern(r"[\\^_{}=<>|$]")

@@ -17,8 +17,6 @@ from ..unreadable import Unreadable
 from .intervals import PLUS_INFINITY, REALS, Endpoint, RealInterval
 from .reading import Reading, interval_reading
 
-__all__ = ["read_base", "read_infinity", "read_number_set", "read_ratio"]
-
 _BASES = {
     "two": 2,
     "three": 3,

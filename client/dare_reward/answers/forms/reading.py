@@ -11,16 +11,6 @@ from ..kinds import KeyKind
 from ..rules import Rules
 from .intervals import RealInterval, spelled
 
-__all__ = [
-    "Reader",
-    "Reading",
-    "encoded",
-    "interval_reading",
-    "listing",
-    "ruled",
-    "tagged",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:

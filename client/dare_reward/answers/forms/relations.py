@@ -21,8 +21,6 @@ from .names import name_of
 from .reading import Reader, Reading, encoded, interval_reading, listing, tagged
 from .units import split_unit
 
-__all__ = ["RELATIONS", "assignments", "coordinates", "read_relation"]
-
 RELATIONS = ("=", "~", "<", ">", "<=", ">=", "!=", "in")
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _PREFERRED = ("z", "y", "x")  # a line or a plane is solved for the last coordinate that it determines

@@ -21,8 +21,6 @@ from .reading import Reading, encoded, interval_reading, listing, tagged
 from .relations import RELATIONS, read_relation
 from .units import split_unit
 
-__all__ = ["read"]
-
 MAX_CELLS = 400
 MAX_SIGNS = 4
 MAX_DEPTH = 12

@@ -7,8 +7,6 @@ from ..algebra.tokens import Token
 from ..languages import stem
 from ..words import words
 
-__all__ = ["CURRENCIES", "SCALES", "Suffix", "is_unit", "split_unit", "unit_of"]
-
 CURRENCIES = {
     "$": "usd",
     "€": "eur",

@@ -21,8 +21,6 @@ from fastapi import Request
 
 from ..join import ClientSide
 
-__all__ = ["EXTENSION", "ASGIReceipt", "server_receipt"]
-
 EXTENSION = "dare.receipt"
 
 

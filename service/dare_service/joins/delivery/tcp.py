@@ -10,8 +10,6 @@ import sys
 import termios
 from collections.abc import Callable
 
-__all__ = ["ESTABLISHED", "acknowledged", "notice_the_dead", "state"]
-
 ESTABLISHED = 1  # of Linux's TCP states
 
 
