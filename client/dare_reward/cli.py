@@ -72,7 +72,11 @@ def command_line(only: str | None = None) -> tuple[argparse.ArgumentParser, dict
     entries, whole = _entries(), only in {None, "completion"}
     for name, entry in entries.items():
         if whole or name == only or (name not in LISTED and only not in entries):
-            entry.load()(subparsers)
+            try:
+                entry.load()(subparsers)
+            except ModuleNotFoundError:  # of an installation that lacks a part: the other commands work
+                if name == only:
+                    raise
     completion.register(subparsers, parser)
     commands: dict[str, Command] = subparsers.choices
     listed = {name: LISTED[name] for name in LISTED.keys() & entries.keys()}

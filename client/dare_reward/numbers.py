@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import comb
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from .analysis.auroc import group_auroc
-from .analysis.passk import pass_at_k
 from .segments import Bools, Floats, Ints
 
 Line = Mapping[str, Any]  # of a run log, or a group of a reply as JSON
@@ -319,7 +319,13 @@ def sums(columns: Columns) -> dict[str, Sums]:
     return {**out, **pass_sums(columns.sizes_P, right_P), **shadow_sums(columns.diagnostics_P)}
 
 
-_pass_at = lru_cache(maxsize=1 << 14)(pass_at_k)
+@lru_cache(maxsize=1 << 14)
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Probability that one of k rollouts drawn from n without replacement is among the c right ones.
+
+    1 - C(n-c, k)/C(n, k) (Chen et al. 2021, unbiased for 1 - (1-p)^k); pass@1 is c/n.
+    """
+    return 1.0 - comb(n - c, k) / comb(n, k)
 
 
 def pass_sums(sizes_P: Ints, right_P: Floats) -> dict[str, Sums]:
@@ -329,7 +335,7 @@ def pass_sums(sizes_P: Ints, right_P: Floats) -> dict[str, Sums]:
     for k in (1 << i for i in range(int(sizes_P[known_P].max(initial=0)).bit_length())):
         has_P, values_P = known_P & (sizes_P >= k), np.zeros(len(sizes_P))
         pairs = zip(sizes_P[has_P].tolist(), right_P[has_P].tolist(), strict=True)
-        values_P[has_P] = [_pass_at(size, int(right), k) for size, right in pairs]
+        values_P[has_P] = [pass_at_k(size, int(right), k) for size, right in pairs]
         out[f"pass@{k}"] = (values_P, has_P.astype(np.float64))
     return out
 

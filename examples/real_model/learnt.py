@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis import mean_interval
+from dare_reward.analysis.bootstrap import mean_interval
 
 Record = Mapping[str, Any]
 

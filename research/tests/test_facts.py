@@ -16,7 +16,7 @@ from dare_research.training.facts import SUBSETS, subset
 from dare_research.training.families import FAMILIES, Exercise
 from dare_research.training.plan import DEFAULT, problems_of
 from dare_research.training.records import parse
-from dare_reward.analysis import rank_correlation
+from dare_reward.analysis.ranks import rank_correlation
 
 PACKED = Path(__file__).parents[1] / "results" / "training.jsonl.gz"
 TERMS = {("dare", "pass@1"): 1.0, ("ttrl", "pass@1"): -1.0}

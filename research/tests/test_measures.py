@@ -16,6 +16,7 @@ from dare_research.analysis.direction import direction_gain, direction_of_counts
 from dare_research.analysis.information import entropy, mutual_information, quantile_bins
 from dare_research.analysis.ood import ood_table
 from dare_research.analysis.overlap import mean_overlap, rollout_overlap
+from dare_research.analysis.passk import majority_at_k, pass_at_k_interval, powers, standard_error
 from dare_reward.groups import Groups
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "tests" / "golden" / "dare.json").read_text())["analysis_cases"]
@@ -243,3 +244,30 @@ def test_ood_table_by_hand():
     assert ttrl.wins == 0
     (alone,) = ood_table({"dare": accuracy["dare"]}, {"x": 3.0, "y": 3.5})
     assert np.isnan(alone.over_rival)
+
+
+def test_majority_at_k():
+    groups, truth = labelled(
+        [["a", "a", "b", "c"], ["a", "b", "b", "a"], [None, None, "b", None], [None] * 4], ["a", "a", "b", "a"]
+    )
+    assert majority_at_k(groups, truth, 4).tolist() == [1, 0.5, 1, 0]
+    one = majority_at_k(groups, truth, 1, draws=4000)
+    np.testing.assert_allclose(one, [0.5, 0.5, 0.25, 0], atol=0.03)
+    assert np.isnan(majority_at_k(groups, truth, 5)).all()
+    # three of a, a, b, c: a wins with both (2 of 4 subsets), shares with one of three (2 of 4)
+    three = majority_at_k(groups, truth, 3, draws=8000)[0]
+    assert three == pytest.approx(0.5 + 0.5 / 3, abs=0.02)
+    alone, known = labelled([["a", "b", "b", "a"]], ["a"])
+    assert majority_at_k(alone, known, 2)[0] == majority_at_k(groups, truth, 2)[1]
+
+
+def test_powers():
+    assert [powers(n) for n in (64, 5, 0)] == [[1, 2, 4, 8, 16, 32, 64], [1, 2, 4, 5], []]
+
+
+def test_means_over_prompts():
+    found = pass_at_k_interval([7, 4, 1], [2, 4, 1], 2)
+    assert found.estimate == pytest.approx((1 - (5 * 4) / (7 * 6) + 1) / 2)
+    assert found.prompts == 2
+    assert standard_error(np.array([1.0, 3.0, np.nan])) == pytest.approx(1.0)
+    assert np.isnan(standard_error(np.array([1.0])))

@@ -18,7 +18,7 @@ from dare_research.simulation.measure import measure
 from dare_research.simulation.model import Scenario, draw_prompts, draw_sample, group_rollouts, shuffled
 from dare_research.simulation.simulate import QUICK, simulate
 from dare_research.simulation.tabular import Training, _softmax, _step, train, train_arms
-from dare_reward.analysis import entropy_auroc, group_auroc
+from dare_reward.analysis.auroc import entropy_auroc, group_auroc
 from dare_reward.analysis.calibrate import GRID, fit_exponent
 from dare_reward.analysis.labels import mode_answers
 from dare_reward.cli import main

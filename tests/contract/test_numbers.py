@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dare_reward
+from dare_research.analysis.passk import pass_at_k_interval
 from dare_reward import numbers as registry
-from dare_reward.analysis import entropy_auroc, pass_at_k_interval
+from dare_reward.analysis.auroc import entropy_auroc
 from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
 from dare_reward.commands.strange import signs

@@ -520,16 +520,6 @@ def test_every_help_is_a_sentence_and_every_example_is_understood(name, parser):
         assert arguments.parser.prog.startswith(name), example
 
 
-def test_commands_of_users_and_authors_stand_apart(capsys):
-    assert main([]) == 0
-    out = capsys.readouterr().out
-    users, authors = out.split("For authors of methods and studies:")
-    for command in ("score", "compare", "explain", "preflight", "serve", "train", "doctor", "data"):
-        assert f"  {command} " in users
-    for command in ("evaluate",):
-        assert f"  {command} " in authors
-
-
 def test_python_m_is_the_same_command(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["dare-reward", "-V"])
     with pytest.raises(SystemExit) as ended:

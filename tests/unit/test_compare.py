@@ -5,7 +5,7 @@ import json
 import pytest
 
 import dare_reward
-from dare_reward.analysis import rank_correlation
+from dare_reward.analysis.ranks import rank_correlation
 from dare_reward.cli import main
 from dare_reward.commands.compare import comparison
 from dare_reward.errors import RequestError

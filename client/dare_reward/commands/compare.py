@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis import rank_correlation
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.labels import known_groups
+from dare_reward.analysis.ranks import rank_correlation
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.tables import PAPER, Screen, add_wide, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError

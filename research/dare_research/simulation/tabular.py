@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dare_research.analysis.curves import steps_to_threshold
-from dare_reward.analysis import standard_error
+from dare_research.analysis.passk import standard_error
 from dare_reward.segments import Floats
 
 from .arms import judge

@@ -8,7 +8,7 @@ from math import factorial, prod
 
 import numpy as np
 
-from dare_reward.analysis import mean_ranks
+from dare_reward.analysis.ranks import mean_ranks
 from dare_reward.segments import Floats
 
 MOST = 100_000  # arrangements or resamples that are enumerated

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis import group_auroc, majority_at_k, right_answers
+from dare_research.analysis.passk import majority_at_k
+from dare_reward.analysis.auroc import group_auroc
+from dare_reward.analysis.labels import right_answers
 from dare_reward.analysis.preflight import preflight
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness

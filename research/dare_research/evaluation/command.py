@@ -14,14 +14,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dare_reward.analysis.passk import powers
-from dare_reward.commands.command import add_command, add_seed
+from dare_research.analysis.passk import powers
+from dare_reward.commands.command import AUTHORS, add_command, add_seed
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import write_files
+from dare_trainer.evaluation.benchmarks import BENCHMARKS, BenchmarkProblem, load
 
-from .benchmarks import BENCHMARKS, BenchmarkProblem, load
 from .completions import Cache, Sampling, collect
 from .paper import Row, models, rows
 from .scores import score
@@ -35,6 +35,8 @@ def register(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "evaluate",
+        "Measure pass@k and maj@k of a served model on benchmark files.",
+        group=AUTHORS,
         notes=NOTES,
         examples=(
             "dare-reward evaluate --data aime24=aime.jsonl --url http://127.0.0.1:8000/v1 --model m --out evaluation",
@@ -94,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
     content = {"sampling": asdict(sampling), "benchmarks": found}
     write_files({target: json.dumps(finite(content), indent=1) + "\n"}, force=True)
-    print(report(found, paper=arguments.paper))  # noqa: T201
+    print(report(found, paper=arguments.paper))
     short = any(f.get("completions", 0) < f["problems"] * sampling.samples for f in found.values())
     return int(short)
 
@@ -164,7 +166,7 @@ def _progress(name: str, total: int, missing: int) -> Iterator[Callable[[int], N
         if bar is not None:
             bar.update(count)
         elif done * 10 // total > before * 10 // total:
-            print(f"{name}: {done} of {total} completions", file=sys.stderr)  # noqa: T201
+            print(f"{name}: {done} of {total} completions", file=sys.stderr)
 
     try:
         yield advance

@@ -13,8 +13,7 @@ from typing import IO, Any, Self
 import httpx
 
 from dare_reward.errors import ConfigError, RefusedError, ReplyError, UnavailableError
-
-from .benchmarks import BenchmarkProblem, prompt
+from dare_trainer.evaluation.benchmarks import BenchmarkProblem, prompt
 
 TRIES = 5
 PAUSE = 1.0  # seconds before the second try; doubles

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis import majority_at_k, mean_interval, pass_at_k_interval
+from dare_research.analysis.passk import majority_at_k, pass_at_k_interval
+from dare_reward.analysis.bootstrap import mean_interval
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
+from dare_trainer.evaluation.benchmarks import BenchmarkProblem
 
-from .benchmarks import BenchmarkProblem
 from .completions import Completion
 
 
