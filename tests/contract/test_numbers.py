@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_research.analysis.passk import pass_at_k_interval
 from dare_reward import numbers as registry
 from dare_reward.analysis.auroc import entropy_auroc
 from dare_reward.answers.extraction.final_answer import WHY_NONE
 from dare_reward.cli import main
 from dare_reward.commands.strange import signs
-from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber
+from dare_reward.numbers import BY_NAME, NUMBERS, SHADOW, RunNumber, pass_at_k
 from dare_reward.openrlhf import GROUP, outcomes
 from dare_reward.report.book import RunBook
 from dare_reward.report.view import view
@@ -86,7 +85,7 @@ def of_analysis():
     sizes, right = prepared.groups.sizes_P, prepared.groups.sum_rollouts(correct_R).astype(int)
     return {
         "entropy_auroc": entropy_auroc(prepared.groups, correct_R).within.estimate,
-        **{f"pass@{k}": pass_at_k_interval(sizes, right, k).estimate for k in (1, 2, 4)},
+        **{f"pass@{k}": np.mean([pass_at_k(n, c, k) for n, c in zip(sizes, right) if n >= k]) for k in (1, 2, 4)},
     }
 
 
