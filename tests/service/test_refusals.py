@@ -418,7 +418,7 @@ def test_too_many_are_refused(service, make_service, name):
 
 @pytest.mark.parametrize("name", EXPENSIVE)
 def test_bad_input_is_cheap(service, name):
-    """Within a few times what Python needs to parse 3 MiB of good numbers; docs/benchmarks.md has the milliseconds."""
+    """Within a few times what Python needs to parse 3 MiB of good numbers; research/docs/benchmarks.md has the milliseconds."""
     content = EXPENSIVE[name]
     assert len(content) <= MIB3 + 200
     response = service.post(content)
