@@ -1,6 +1,6 @@
 """Why the agent has no `on_collapse=stop`: how a training of the released trainer ends, and what an agent can do to it.
 
-If one of these fails, OpenRLHF has a new way out; docs/openrlhf-agent.md says that it has none.
+If one of these fails, OpenRLHF has a new way out; docs/openrlhf.md says that it has none.
 """
 
 from __future__ import annotations

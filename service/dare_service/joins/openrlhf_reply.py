@@ -17,7 +17,7 @@ from dare_reward.scoring.score import ScoredGroups, score
 from .openrlhf_body import Member
 from .url_options import Configuration
 
-INSTALL = "to get entropies from OpenRLHF, install dare-reward where vLLM runs (docs/openrlhf-agent.md, route 2)"
+INSTALL = "to get entropies from OpenRLHF, install dare-reward where vLLM runs (docs/openrlhf.md, route 2)"
 
 
 @lru_cache(maxsize=1024)

@@ -40,7 +40,7 @@ CARRIED: Final = frozenset(
 )  # fmt: skip
 NO_STOP: Final = (
     ": OpenRLHF gives an agent nothing that ends a training with a checkpoint. Set warn, and stop the run yourself "
-    "(docs/openrlhf-agent.md)"
+    "(docs/openrlhf-reference.md)"
 )
 
 
@@ -63,7 +63,7 @@ class AgentConfig:
     entropy_mode   temperature: of the sampled policy (logits / T); raw: of the logits. Of the plugin; topk is raw
     train_on       all: every generated token; reasoning: the final answer's tokens are no actions, neither for the loss
                    nor for the KL term (OM-GRPO, arXiv:2608.03119)
-    pruned         reward of a rollout whose answer was pruned: zero, neutral or mask (docs/openrlhf-agent.md)
+    pruned         reward of a rollout whose answer was pruned: zero, neutral or mask (docs/openrlhf-reference.md)
     temperature    the training temperature; a labelled group that was sampled at another one is an evaluation
     send           means: one entropy per rollout; tokens: all
     timeout, retries, patience   seconds per try, tries after the first, seconds for all of it; then the reward is

@@ -25,7 +25,7 @@ def register_train(subparsers: Any) -> None:
     parser = add_command(
         subparsers,
         "train",
-        notes="docs/openrlhf-agent.md explains the routes, the agent's settings and the recipes.",
+        notes="docs/openrlhf.md explains the routes, the agent's settings and the recipes.",
         examples=(
             "dare-reward train --list",
             "dare-reward train --list aime24 qwen3",
