@@ -10,9 +10,9 @@ import re
 import sys
 from pathlib import Path
 
+from dare_research.evaluation.command import BENCHMARKS
 from dare_research.evaluation.paper import rows
 from dare_reward.commands.methods import markdown
-from dare_trainer.evaluation.benchmarks import BENCHMARKS
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "qwen-protocol.md"
 MODEL = "Qwen2.5-Math-1.5B"
@@ -31,7 +31,7 @@ def table(folder: Path | None) -> str:
     ]
     names = ["raw", *(f"{arm}-{name}" for name in ADAPTED for arm in ARMS)]
     own = [[f"ours: {name}", *(cell(folder, name, benchmark) for benchmark in BENCHMARKS)] for name in names]
-    return markdown(("row", *(b.title for b in BENCHMARKS.values())), [*paper, *own])
+    return markdown(("row", *(BENCHMARKS.values())), [*paper, *own])
 
 
 def cell(folder: Path | None, name: str, benchmark: str) -> str:

@@ -9,12 +9,13 @@ import httpx
 import pytest
 
 from dare_research.evaluation import completions
+from dare_research.evaluation.command import BENCHMARKS
 from dare_research.evaluation.completions import Cache, Completion, Sampling, collect
 from dare_research.evaluation.paper import models, rows
 from dare_research.evaluation.scores import score
 from dare_reward.cli import main
-from dare_reward.errors import ConfigError, RefusedError, ReplyError, RequestError, UnavailableError
-from dare_trainer.evaluation.benchmarks import BENCHMARKS, BenchmarkProblem, load, prompt
+from dare_reward.errors import ConfigError, DareError, RefusedError, ReplyError, UnavailableError
+from dare_trainer.launch.questions import LabelledQuestion, load
 
 AIME = [{"id": i, "problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(5)]
 MMLU = [
@@ -210,7 +211,7 @@ def test_a_server_that_ignores_n_or_comes_up_late(tmp_path):
 def test_errors_name_what_happened(tmp_path, broken, error):
     sampling = Sampling("m", samples=2)
     with Server(broken=broken) as server, Cache(tmp_path / "c.jsonl", sampling) as cache, pytest.raises(error):
-        asyncio.run(collect(server.url, [BenchmarkProblem("0", "What is 1 + 1?", "2", "math")], sampling, cache))
+        asyncio.run(collect(server.url, [LabelledQuestion("0", "What is 1 + 1?", "2", "math")], sampling, cache))
 
 
 def test_no_server_is_2_in_one_line(tmp_path, capsys):
@@ -224,7 +225,7 @@ def test_no_server_is_2_in_one_line(tmp_path, capsys):
 
 def test_what_came_before_an_error_is_kept(tmp_path):
     sampling = Sampling("m", samples=1)
-    problems = [BenchmarkProblem(str(i), f"What is {i} + 1?", str(i + 1), "math") for i in range(4)]
+    problems = [LabelledQuestion(str(i), f"What is {i} + 1?", str(i + 1), "math") for i in range(4)]
 
     def answer(request):
         body = json.loads(request.content)
@@ -264,19 +265,18 @@ def test_the_forms_in_which_the_sets_are_published(tmp_path):
         json.dumps([{"id": 0, "problem": "p", "answer": 27.0}, {"id": 1, "question": "q", "solution": "so \\boxed{5}"}])
     )
     assert [p.label for p in load("amc", amc)] == ["27", "5"]
-    assert [p.label for p in load("amc", amc, limit=1)] == ["27"]
     found = load(
         "mmlu-pro", write(tmp_path / "p.jsonl", [*MMLU, {"question": "q", "options": ["x", "y"], "answer_index": 0}])
     )
     assert [(p.label, p.options[1]) for p in found] == [("B", "two"), ("A", "y")]
-    assert "A. one\nB. two\nC. three" in prompt(found[0])
+    assert "A. one\nB. two\nC. three" in found[0].prompt()
 
 
-def test_gpqa_is_shuffled_by_its_id(tmp_path):
+def test_gpqa_is_shuffled_by_its_question(tmp_path):
     data = [
         {
             "Record ID": f"rec{i}",
-            "Question": "q",
+            "Question": f"q{i}",
             "Correct Answer": "yes",
             **{f"Incorrect Answer {j}": f"no{j}" for j in (1, 2, 3)},
         }
@@ -300,7 +300,7 @@ def test_gpqa_is_shuffled_by_its_id(tmp_path):
     ],
 )
 def test_rows_that_mean_nothing(tmp_path, name, row):
-    with pytest.raises(RequestError):
+    with pytest.raises(DareError):
         load(name, write(tmp_path / "x.jsonl", [row]))
 
 
@@ -322,7 +322,7 @@ def test_repeated_ids_become_places(tmp_path):
 
 
 def test_equivalent_answers_vote_together_and_cut_ones_need_a_box():
-    problem = BenchmarkProblem("0", "q", "\\frac{1}{2}", "math")
+    problem = LabelledQuestion("0", "q", "\\frac{1}{2}", "math")
     texts = [("\\boxed{0.5}", "stop"), ("\\boxed{1/2}", "stop"), ("\\boxed{3}", "stop"), ("The answer is 3", "length")]
     found = score([problem, problem], [[Completion("0", i, t, f, 7) for i, (t, f) in enumerate(texts)], []], ks=[1, 4])
     assert found["pass"]["1"]["estimate"] == 0.5

@@ -12,38 +12,28 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from dare_reward import methods
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError, RequestError
 from dare_reward.openrlhf import read_label
 from dare_reward.runs import read_run
 from dare_trainer.agent.config import parse_setting, read_config
 from dare_trainer.launch.compose import JOB, Launch, command, plan, prepare_folder, shell
-from dare_trainer.launch.data import prepare, read_rows
+from dare_trainer.launch.data import prepare
 from dare_trainer.launch.doctor import asked, examine
 from dare_trainer.launch.flags import FLAT, dialect, flags_of, translate
-from dare_trainer.launch.recipes import find_recipe, names, table, tables
-
-BACKBONES = ("qwen2.5-math-1.5b", "qwen3-1.7b", "qwen3-4b", "qwen2.5-math-7b")
-BENCHMARKS = ("mmlu-pro", "math-500", "aime24", "amc", "gpqa")
+from dare_trainer.launch.questions import read_rows
+from dare_trainer.launch.recipes import find_recipe, names
 
 
 def test_every_recipe_composes():
-    assert len(names()) == 5 * 4 * (13 + 24)
+    assert len(names()) == 5 * 4 * (8 + 24)
     for name in names():
         recipe = find_recipe(name)
         assert recipe.name == name
-        if not recipe.unavailable:
-            flags, config = plan(recipe, Launch("http://r:8000"))
-            assert set(flags) <= set(FLAT) | {"algo.advantage.no_std_norm"}
-            assert config.run == name
-
-
-def test_every_benchmark_has_every_backbone():
-    for benchmark in BENCHMARKS:
-        for backbone in BACKBONES:
-            recipe = find_recipe(f"{benchmark}-{backbone}")
-            assert (recipe.method, recipe.row) == ("dare", "dare")
+        flags, config = plan(recipe, Launch("http://r:8000"))
+        assert set(flags) <= set(FLAT) | {"algo.advantage.no_std_norm"}
+        assert config.run == name
+        assert recipe.data == name.split("-")[0] or recipe.row not in {"dare", "ttrl"} or "-" in recipe.benchmark
 
 
 def test_the_papers_set_up():
@@ -62,34 +52,10 @@ def test_the_papers_set_up():
     assert (config.votes_per_prompt, config.every_param["alpha"], config.entropy_mode) == (64, 0.1, "temperature")
 
 
-def test_tables():
-    assert tables() == ("main", "ablation", "large", "forms")
-    assert [len(list(table(t))) for t in tables()] == [100, 20, 100, 96]
-    for t in tables():
-        for recipe in table(t):
-            assert recipe.train == (recipe.row not in {"raw", "cot"})
-            if not recipe.train:
-                assert recipe.flags["actor.adam.lr"] == 0.0
-    assert {r.data for r in table("main") if r.row == "grpo"} == {
-        "mmlu-pro-train",
-        "math-train",
-        "amc-train",
-        "gpqa-train",
-    }
-
-
-def test_rows_without_a_method_say_so(monkeypatch):
-    recipe = find_recipe("aime24-qwen3-1.7b-intuitor")
-    assert "intuitor" in recipe.unavailable
-    monkeypatch.setattr("dare_trainer.launch.recipes.methods", dict)
-    assert "does not exist" in find_recipe("aime24-qwen3-1.7b-ttrl").unavailable
-
-
 def test_functional_forms():
     recipe = find_recipe("amc-qwen3-1.7b-form-sqrt-log_inv")
     assert dict(recipe.params) == {"weight": "sqrt", "bonus": "log_inv"}
     assert "--" not in recipe.title
-    assert not recipe.unavailable
 
 
 @pytest.mark.parametrize("name", ["aime25-qwen3-1.7b", "aime24-llama", "aime24-qwen3-1.7b-mystery", ""])
@@ -162,11 +128,10 @@ def test_parameters_of_the_user_win_in_the_address():
 @pytest.mark.parametrize(
     "given", ["http://r:8000", "http://r:8000/", "http://r:8000/reward", "http://r:8000?token=hush"]
 )
-@pytest.mark.parametrize("what", [["--recipe", "aime24-qwen3-1.7b"], ["--table", "large"]])
-def test_the_token_rides_in_the_address_and_is_not_printed(capsys, monkeypatch, given, what):
+def test_the_token_rides_in_the_address_and_is_not_printed(capsys, monkeypatch, given):
     """OpenRLHF sends a reward model nothing but the address."""
     monkeypatch.setenv("DARE_TOKEN", "hush old")
-    main(["train", *what, "--reward-url", given, "--route", "url", "--dry-run"])
+    main(["train", "--recipe", "aime24-qwen3-1.7b", "--reward-url", given, "--route", "url", "--dry-run"])
     out, err = capsys.readouterr()
     words = shlex.split(out, comments=True)
     url = urlsplit(words[words.index("--reward.remote_url") + 1])
@@ -212,10 +177,9 @@ def test_the_command_line(capsys):
     assert words[words.index("--train.agent_func_path") + 1].endswith("agent.py")
     assert main(["train", "--recipe", "aime24-qwen2.5-math-1.5b", "--dry-run"]) == 2
     assert "--reward-url is missing" in capsys.readouterr().err
-    assert main(["train", "--table", "main"]) == 2
     assert main(["train", "--list"]) == 0
     out = capsys.readouterr().out
-    assert "740 recipes" in out
+    assert "640 recipes" in out
     assert "qwen3-1.7b" in out
     assert len(out.splitlines()) < 40
     assert main(["train", "--list", "aime24", "qwen3-1.7b", "ttrl"]) == 0
@@ -252,26 +216,6 @@ def test_a_run_is_prepared_and_started(live, tmp_path, monkeypatch, capsys):
     assert command_line[command_line.index("--train.agent_func_path") + 1] == str(agent / "agent.py")
     found = read_config(agent, {})
     assert (found.votes_per_prompt, found.url, found.token) == (32, live, "")
-
-
-@pytest.mark.parametrize("name", ["main", "ablation", "large", "forms"])
-def test_a_table_lists_every_row(capsys, name):
-    code = main(["train", "--table", name, "--dry-run"])
-    out, err = capsys.readouterr()
-    out = out.splitlines()
-    titles = [line for line in out if line.startswith("# ")]
-    recipes = list(table(name))
-    missing = sum(bool(r.unavailable) for r in recipes)
-    assert len(titles) == len(recipes)
-    commands = shlex.split("\n".join(out), comments=True)
-    assert commands.count("openrlhf.cli.train_ppo_ray") == len(recipes) - missing
-    assert code == bool(missing)
-    assert (f"{missing} of {len(recipes)} rows cannot run" in err) == bool(missing)
-    assert sum("evaluation only" in t for t in titles) == sum(not r.train for r in recipes)
-
-
-def test_methods_of_the_registry_are_used():
-    assert {r.method for t in tables() for r in table(t) if not r.unavailable} <= methods().keys()
 
 
 @pytest.mark.parametrize(
@@ -414,16 +358,13 @@ def test_mathematics(tmp_path):
     source = tmp_path / "aime.json"
     source.write_text(json.dumps(rows))
     written = prepare("aime24", source, tmp_path / "data")
-    assert written == {
-        "aime24.jsonl": 12, "aime24-eval.jsonl": 12, "aime24-probe.jsonl": 8, "aime24-raw-eval.jsonl": 12, "aime24-raw-probe.jsonl": 8,
-    }  # fmt: skip
-    train, evaluation, raw = (lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval", "-raw-eval"))
+    assert written == {"aime24.jsonl": 12, "aime24-eval.jsonl": 12}
+    train, evaluation = (lines(tmp_path / "data" / f"aime24{s}.jsonl") for s in ("", "-eval"))
     assert (
         train[3]["input"] == "What is 3 + 1?\nPlease reason step by step, and put your final answer within \\boxed{}."
     )
     assert (read_label(train[3]["label"]).answer, read_label(train[3]["label"]).split) == ("4", "train")
     assert read_label(evaluation[3]["label"]).split == "eval"
-    assert raw[3]["input"] == "What is 3 + 1?"
     assert train[0]["datasource"] == "aime24"
 
 
@@ -437,7 +378,7 @@ def test_prompts_of_ones_own(tmp_path, capsys, key):
     out = capsys.readouterr().out
     assert "--set data.prompt_dataset=" in out
     assert "mine-eval.jsonl was not written: not every row has an answer" in out
-    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine-probe.jsonl", "mine.jsonl"]
+    assert sorted(p.name for p in (tmp_path / "data").iterdir()) == ["mine.jsonl"]
     first, second = lines(tmp_path / "data" / "mine.jsonl")
     assert first["input"].startswith("What is 1 + 1?\nPlease reason")
     assert second["input"].startswith("2?\n")
@@ -466,7 +407,7 @@ def test_a_line_that_is_not_json_is_named_once_with_its_number(tmp_path, capsys)
 def test_a_set_of_ones_own_with_answers_can_be_graded(tmp_path):
     source = tmp_path / "gsm.json"
     source.write_text(json.dumps([{"Question": "1 + 1?", "Answer": "It is <<1+1=2>>2.\n#### 2"}]))
-    assert prepare("gsm", source, tmp_path, as_is=True).keys() == {"gsm.jsonl", "gsm-eval.jsonl", "gsm-probe.jsonl"}
+    assert prepare("gsm", source, tmp_path, as_is=True).keys() == {"gsm.jsonl", "gsm-eval.jsonl"}
     (line,) = lines(tmp_path / "gsm-eval.jsonl")
     assert line["input"] == "1 + 1?"
     assert (read_label(line["label"]).answer, read_label(line["label"]).split) == ("2", "eval")

@@ -10,7 +10,7 @@ import pytest
 from dare_reward.analysis.calibrate import calibrate
 from dare_reward.cli import main
 from dare_reward.commands.labelled import read_labelled
-from dare_trainer.evaluation.benchmarks import load, prompt
+from dare_trainer.launch.questions import load
 from dare_trainer.vllm.token_entropy import SWITCH, encode
 
 PROBLEMS = [{"unique_id": f"p{i}", "problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(40)]
@@ -115,7 +115,7 @@ def test_the_entropies_are_the_plugins_and_the_prompts_are_the_benchmarks(vllm, 
     for line in out.read_text().splitlines():
         group = json.loads(line)
         problem = known[group["group_id"]]
-        assert (group["prompt"], group["label"]) == (prompt(problem), problem.label)
+        assert (group["prompt"], group["label"]) == (problem.prompt(), problem.label)
         assert (group["entropy_source"], group["entropy_mode"]) == ("exact", "temperature")
         rng = np.random.default_rng(len(group["prompt"]))
         means = [float(np.mean(np.float32((0.2 if i % 8 < 3 else 0.4) + 0.05 * rng.random(5)))) for i in range(16)]
@@ -336,11 +336,11 @@ def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, capsys, mon
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"prompt": "Q?"}, "row 1 lacks a question or an answer"),
-        ({"prompt": "Q?", "label": "A", "kind": "prose"}, "row 1: kind"),
-        ({"prompt": "Q?", "label": "A", "accepted": "A"}, "row 1: accepted must be a list"),
-        ({"prompt": "Q?", "label": ["A", "B"]}, "row 1: a label is one answer"),
-        ({"prompt": "Q?", "label": "A", "asked": 3}, "row 1: asked must be"),
+        ({"prompt": "Q?"}, "question 2: no answer"),
+        ({"prompt": "Q?", "label": "A", "kind": "prose"}, "question 2: kind"),
+        ({"prompt": "Q?", "label": "A", "accepted": "A"}, "question 2: accepted must be a list"),
+        ({"prompt": "Q?", "label": ["A", "B"]}, "question 2: the answer must be a string or a number"),
+        ({"prompt": "Q?", "label": "A", "asked": 3}, "question 2: asked must be"),
         ({"prompt": "Q?", "label": "A", "id": "a"}, "'a'"),
     ],
 )

@@ -20,12 +20,14 @@ from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import write_files
-from dare_trainer.evaluation.benchmarks import BENCHMARKS, BenchmarkProblem, load
+from dare_trainer.launch.questions import LabelledQuestion, load
+from dare_trainer.launch.recipes import recipe_file
 
 from .completions import Cache, Sampling, collect
 from .paper import Row, models, rows
 from .scores import score
 
+BENCHMARKS = {name: facts["title"] for name, facts in recipe_file("benchmarks").items()}
 SHOWN = ("Raw model", "CoT", "GRPO", "TTRL", "DARE")
 NOTES = """It keeps completions in OUT/BENCHMARK.completions.jsonl as they come, so you can run the same command again
 to resume. It reads and grades answers by the rules of docs/answers.md. Set $OPENAI_API_KEY to the server's token."""
@@ -84,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     target = _own_report(arguments.out / "report.json")
     found = {}
     for name, path in map(_pair, arguments.data):
-        problems = load(name, path, limit=arguments.limit)
+        problems = load(name, path)[: arguments.limit]
         cache_path = arguments.out / f"{name}.completions.jsonl"
         if arguments.report and not cache_path.exists():
             raise RequestError(f"{cache_path}: nothing to report", code="file")
@@ -130,7 +132,7 @@ def _as_sampled(path: Path, sampling: Sampling) -> Sampling:
 
 
 def _collect(
-    arguments: argparse.Namespace, name: str, problems: Sequence[BenchmarkProblem], sampling: Sampling, cache: Cache
+    arguments: argparse.Namespace, name: str, problems: Sequence[LabelledQuestion], sampling: Sampling, cache: Cache
 ) -> None:
     missing = sum(len(cache.missing(p, sampling.samples)) for p in problems)
     with _progress(name, len(problems) * sampling.samples, missing) as done:
@@ -180,13 +182,13 @@ def report(found: Mapping[str, Mapping[str, Any]], *, paper: str | None = None) 
     figures = []
     for name, f in found.items():
         if not f["answered_problems"]:
-            figures.append([BENCHMARKS[name].title, f"0 of {f['problems']}", *["-"] * 6])
+            figures.append([BENCHMARKS[name], f"0 of {f['problems']}", *["-"] * 6])
             continue
         last = list(f["pass"])[-1]
         tokens = "-" if f["mean_tokens"] is None else f"{f['mean_tokens']:.0f}"
         figures.append(
             [
-                BENCHMARKS[name].title,
+                BENCHMARKS[name],
                 f"{f['answered_problems']} x {f['completions'] / f['answered_problems']:.3g}",
                 _percent(f["pass"]["1"]),
                 f"{_percent(f['pass'][last])} (k={last})",
@@ -211,7 +213,7 @@ def _beside(found: Mapping[str, Mapping[str, Any]], model: str) -> str:
     own = {n: 100 * f["pass"]["1"]["estimate"] for n, f in found.items() if f["answered_problems"]}
     average = f"{sum(own.values()) / len(own):.2f}" if own.keys() == BENCHMARKS.keys() else "-"
     lines.append(["ours: pass@1", *(f"{own[n]:.1f}" if n in own else "-" for n in BENCHMARKS), average, "-"])
-    head = ("row", *(b.title for b in BENCHMARKS.values()), "mean of five", "as printed")
+    head = ("row", *(BENCHMARKS.values()), "mean of five", "as printed")
     return f"{model}, pass@1 in per cent (arXiv:2601.21804)\n" + table(head, lines)
 
 

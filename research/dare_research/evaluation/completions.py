@@ -13,7 +13,7 @@ from typing import IO, Any, Self
 import httpx
 
 from dare_reward.errors import ConfigError, RefusedError, ReplyError, UnavailableError
-from dare_trainer.evaluation.benchmarks import BenchmarkProblem, prompt
+from dare_trainer.launch.questions import LabelledQuestion
 
 TRIES = 5
 PAUSE = 1.0  # seconds before the second try; doubles
@@ -74,10 +74,10 @@ class Cache:
         self.found[completion.id, completion.index] = completion
         self._write(asdict(completion))
 
-    def missing(self, problem: BenchmarkProblem, samples: int) -> list[int]:
+    def missing(self, problem: LabelledQuestion, samples: int) -> list[int]:
         return [i for i in range(samples) if (problem.id, i) not in self.found]
 
-    def of(self, problem: BenchmarkProblem, samples: int) -> list[Completion]:
+    def of(self, problem: LabelledQuestion, samples: int) -> list[Completion]:
         return [self.found[problem.id, i] for i in range(samples) if (problem.id, i) in self.found]
 
     def _write(self, value: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ class Cache:
 
 async def collect(
     url: str,
-    problems: Sequence[BenchmarkProblem],
+    problems: Sequence[LabelledQuestion],
     sampling: Sampling,
     cache: Cache,
     *,
@@ -133,7 +133,7 @@ async def collect(
         base_url=url.rstrip("/") + "/", headers=headers, timeout=TIMEOUT, limits=limits, transport=transport
     ) as client:
 
-        async def fill(problem: BenchmarkProblem) -> None:
+        async def fill(problem: LabelledQuestion) -> None:
             while wanted := cache.missing(problem, sampling.samples):
                 async with gate:
                     got = await _ask(client, problem, sampling, wanted)
@@ -150,7 +150,7 @@ async def collect(
 
 
 async def _ask(
-    client: httpx.AsyncClient, problem: BenchmarkProblem, sampling: Sampling, wanted: Sequence[int]
+    client: httpx.AsyncClient, problem: LabelledQuestion, sampling: Sampling, wanted: Sequence[int]
 ) -> list[Completion]:
     """At least one of the wanted completions; a server that ignores `n` gives one."""
     route, body = _request(problem, sampling, wanted)
@@ -166,7 +166,7 @@ async def _ask(
     ]
 
 
-def _request(problem: BenchmarkProblem, sampling: Sampling, wanted: Sequence[int]) -> tuple[str, dict[str, Any]]:
+def _request(problem: LabelledQuestion, sampling: Sampling, wanted: Sequence[int]) -> tuple[str, dict[str, Any]]:
     digest = hashlib.sha256(json.dumps([sampling.seed, problem.id, wanted[0]]).encode()).digest()
     body: dict[str, Any] = {
         "model": sampling.model,
@@ -177,9 +177,9 @@ def _request(problem: BenchmarkProblem, sampling: Sampling, wanted: Sequence[int
         "seed": int.from_bytes(digest[:4], "big") >> 1,
     }
     if sampling.route == "completions":
-        return "completions", {**body, "prompt": prompt(problem)}
+        return "completions", {**body, "prompt": problem.prompt()}
     system = [] if sampling.system is None else [{"role": "system", "content": sampling.system}]
-    return "chat/completions", {**body, "messages": [*system, {"role": "user", "content": prompt(problem)}]}
+    return "chat/completions", {**body, "messages": [*system, {"role": "user", "content": problem.prompt()}]}
 
 
 def _text(choice: Mapping[str, Any]) -> str:

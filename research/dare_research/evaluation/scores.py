@@ -12,13 +12,13 @@ from dare_research.analysis.passk import majority_at_k, pass_at_k_interval
 from dare_reward.analysis.bootstrap import mean_interval
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
-from dare_trainer.evaluation.benchmarks import BenchmarkProblem
+from dare_trainer.launch.questions import LabelledQuestion
 
 from .completions import Completion
 
 
 def score(
-    problems: Sequence[BenchmarkProblem], completions: Sequence[Sequence[Completion]], *, ks: Sequence[int]
+    problems: Sequence[LabelledQuestion], completions: Sequence[Sequence[Completion]], *, ks: Sequence[int]
 ) -> dict[str, Any]:
     """pass@k and maj@k with 95% intervals, parse rate, truncated share, mean tokens; ready for JSON.
 
@@ -45,7 +45,7 @@ def score(
     }
 
 
-def _group(index: int, problem: BenchmarkProblem, completions: Sequence[Completion]) -> dict[str, Any]:
+def _group(index: int, problem: LabelledQuestion, completions: Sequence[Completion]) -> dict[str, Any]:
     options = {} if problem.options is None else {"options": len(problem.options)}
     return {
         "group_id": str(index),

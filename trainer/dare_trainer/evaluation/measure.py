@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.preflight import preflight
-from dare_reward.answers import grade, read_label
+from dare_reward.answers import grade, option_letters, read_label
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.calibrate import report
 from dare_reward.commands.command import add_command, add_seed
@@ -31,9 +31,10 @@ from dare_reward.openrlhf import AnswerRules
 from dare_reward.stacks.answer_tokens import answer_tokens
 from dare_reward.token_sums import without_tokens
 
+from ..launch.questions import LabelledQuestion, load, load_own
+from ..launch.recipes import recipe_file
 from ..vllm.plugin import turn_on
 from ..vllm.token_entropy import token_arrays, token_entropies
-from .benchmarks import BENCHMARKS, LETTERS, BenchmarkProblem, load, load_own, prompt
 
 AT_ONCE = 8  # prompts of a call: what a cut costs at most
 NOTES = """It needs vLLM and a GPU that holds the model. It writes one group per line to the file of --out, and
@@ -86,7 +87,7 @@ def register(subparsers: Any) -> None:
         required=True,
         metavar="FILE",
         help="Your questions, a row each: prompt, label, and if you like kind, accepted (further right answers), asked "
-        f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(BENCHMARKS)}.",
+        f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(recipe_file('benchmarks'))}.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
     parser.add_argument("--prompts", type=int, default=50, help="Prompts to draw at random (default: 50).")
@@ -178,7 +179,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(found.verdict != "use")
 
 
-def _loaded(data: str) -> tuple[str, list[BenchmarkProblem]]:
+def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:
     """The benchmark's name ("own" for your questions), and its problems without those that ask the same again."""
     name, equals, path = data.partition("=")
     if Path(data).is_file():
@@ -188,21 +189,21 @@ def _loaded(data: str) -> tuple[str, list[BenchmarkProblem]]:
     else:
         raise RequestError(
             f"--data {data}: there is no such file. Write FILE for your questions, or BENCHMARK=FILE with one of "
-            f"{', '.join(BENCHMARKS)}",
+            f"{', '.join(recipe_file('benchmarks'))}",
             code="data",
         )
-    first: dict[str, BenchmarkProblem] = {}
+    first: dict[str, LabelledQuestion] = {}
     for problem in problems:
-        first.setdefault(problem.asked or prompt(problem), problem)
+        first.setdefault(problem.asked or problem.prompt(), problem)
     return name, list(first.values())
 
 
-def _digest(problems: Sequence[BenchmarkProblem]) -> str:
+def _digest(problems: Sequence[LabelledQuestion]) -> str:
     """Of everything that a problem is asked and graded by."""
-    return hashlib.sha256(json.dumps([[prompt(p), asdict(p)] for p in problems]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([[p.prompt(), asdict(p)] for p in problems]).encode()).hexdigest()[:16]
 
 
-def _drawn(problems: Sequence[BenchmarkProblem], count: int, seed: int) -> list[BenchmarkProblem]:
+def _drawn(problems: Sequence[LabelledQuestion], count: int, seed: int) -> list[LabelledQuestion]:
     """The prompts; all if there are no more. Those of a smaller count are the first of a greater one."""
     return random.Random(seed).sample(problems, len(problems))[:count]  # noqa: S311  (a draw, no secret)
 
@@ -232,7 +233,7 @@ def _written_as(plan: MeasurePlan) -> dict[str, Any]:
     return asdict(plan) | {"stop": list(plan.stop)}
 
 
-def _sample(path: Path, problems: Sequence[BenchmarkProblem], plan: MeasurePlan, engine: Mapping[str, Any]) -> None:
+def _sample(path: Path, problems: Sequence[LabelledQuestion], plan: MeasurePlan, engine: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     torn = path.exists() and path.read_bytes()[-1:] not in {b"", b"\n"}
     with path.open("a", encoding="utf-8") as file:
@@ -256,7 +257,7 @@ def _left(done: int, of: int, begun: float) -> str:
 
 
 def groups_of(
-    problems: Sequence[BenchmarkProblem], plan: MeasurePlan, engine: Mapping[str, Any]
+    problems: Sequence[LabelledQuestion], plan: MeasurePlan, engine: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """A group for each problem, in order, from one vLLM engine of this process."""
     try:
@@ -278,7 +279,7 @@ def groups_of(
     )
     for start in range(0, len(problems), AT_ONCE):
         part = problems[start : start + AT_ONCE]
-        asked = [plan.prefix + (p.asked or prompt(p, as_is=plan.as_is)) for p in part]
+        asked = [plan.prefix + (p.asked or p.prompt(as_is=plan.as_is)) for p in part]
         if plan.chat:
             outputs = llm.chat([[{"role": "user", "content": text}] for text in asked], sampling, use_tqdm=False)
         else:
@@ -289,12 +290,12 @@ def groups_of(
             yield group
 
 
-def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
+def _group(problem: LabelledQuestion, completions: Sequence[Any], plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
     return {
         "group_id": problem.id,
         "kind": problem.kind,
         **({"options": [chr(65 + i) for i in range(len(problem.options))]} if problem.options else {}),
-        "prompt": problem.question if problem.asked else prompt(problem, as_is=plan.as_is),
+        "prompt": problem.text if problem.asked else problem.prompt(as_is=plan.as_is),
         "label": problem.label,
         "entropy_source": "exact",
         "entropy_mode": "temperature",
@@ -309,13 +310,13 @@ def _group(problem: BenchmarkProblem, completions: Sequence[Any], plan: MeasureP
     }
 
 
-def _rollout(completion: Any, problem: BenchmarkProblem, plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
+def _rollout(completion: Any, problem: LabelledQuestion, plan: MeasurePlan, tokenizer: Any) -> dict[str, Any]:
     """Text, and what is known of its tokens: these, or their means and sums. Without a token there is no entropy and no
     answer."""
     rollout: dict[str, Any] = {"text": completion.text, "finish_reason": completion.finish_reason}
     tokens = token_arrays(completion, token_entropies(completion))
     if tokens:
-        rules = AnswerRules({}, problem.kind, options=LETTERS[: len(problem.options)] if problem.options else None)
+        rules = AnswerRules({}, problem.kind, options=option_letters(len(problem.options)) if problem.options else None)
         answer, _ = answer_tokens(rollout, list(completion.token_ids), tokenizer=tokenizer, rules=rules)
         tokens |= {} if answer is None else {"answer_tokens": list(answer)}
     if plan.tokens:
@@ -327,7 +328,7 @@ def _rollout(completion: Any, problem: BenchmarkProblem, plan: MeasurePlan, toke
     return rollout
 
 
-def _is_right(rollout: Mapping[str, Any], problem: BenchmarkProblem) -> bool:
+def _is_right(rollout: Mapping[str, Any], problem: LabelledQuestion) -> bool:
     """Its answer, read as a group's are by default, is the label or a further accepted answer."""
     (extraction,) = read_answers([rollout], silent=[False], kind=problem.kind, options=None)
     answer = extraction.answer

@@ -32,13 +32,12 @@ def register_train(subparsers: Any) -> None:
             "dare-reward train --recipe aime24-qwen2.5-math-1.5b --reward-url http://HOST:8000 --dry-run",
             "dare-reward train --recipe amc-qwen3-1.7b --reward-url http://HOST:8000 --set rollout.batch_size=16",
         ),
-        exits="those of OpenRLHF; 1 if a table has rows that cannot run, 2 for wrong use.",
+        exits="those of OpenRLHF; 2 for wrong use.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "--recipe", help="Train this BENCHMARK-BACKBONE[-ROW], such as aime24-qwen2.5-math-1.5b or amc-qwen3-1.7b-ttrl."
     )
-    what.add_argument("--table", help="Print the commands of a table: main, ablation, large or forms (with --dry-run).")
     what.add_argument(
         "--list",
         nargs="*",
@@ -169,10 +168,6 @@ def train(arguments: argparse.Namespace) -> int:
 
     if arguments.list is not None:
         return _list(arguments.list)
-    if arguments.table:
-        if not arguments.dry_run:
-            raise ConfigError("--table lists commands: add --dry-run, and run those that you want")
-        return _list_table(arguments)
     find_recipe(arguments.recipe)
     if not arguments.reward_url:
         raise ConfigError("--reward-url is missing. Give the address of the reward service.")
@@ -187,8 +182,11 @@ def _list(words: Sequence[str]) -> int:
         found = [name for name in recipes.names() if all(w.lower() in name for w in words)]
         if not found:
             raise ConfigError(f"no recipe holds {' and '.join(words)}; `dare-reward train --list` shows what there is")
-        rows = [[r.name, r.title, r.unavailable] for r in map(recipes.find_recipe, found)]
-        _say(table(("recipe", "backbone | row | benchmark", "cannot run because"), rows))
+        _say(
+            table(
+                ("recipe", "backbone | row | benchmark"), [[r.name, r.title] for r in map(recipes.find_recipe, found)]
+            )
+        )
         return 0
     parts = recipes.parts()
     _say(
@@ -207,8 +205,6 @@ def _train(arguments: argparse.Namespace) -> int:
     from .recipes import find_recipe  # noqa: PLC0415
 
     recipe, launch = find_recipe(arguments.recipe), _launch(arguments)
-    if recipe.unavailable:
-        raise ConfigError(f"{recipe.name}: {recipe.unavailable}")
     flags, config = plan(recipe, launch)
     known = installed_flags() if launch.release == installed() else None
     words = command(flags, launch, known)
@@ -237,25 +233,6 @@ def _train(arguments: argparse.Namespace) -> int:
     prepare_folder(flags, config, force=arguments.force)
     environment = {**os.environ} | ({"DARE_TOKEN": config.token} if config.token else {})
     return subprocess.run([sys.executable, *words[1:]], check=False, env=environment).returncode  # noqa: S603
-
-
-def _list_table(arguments: argparse.Namespace) -> int:
-    from .compose import command, plan, shell  # noqa: PLC0415
-    from .recipes import table as recipes_of  # noqa: PLC0415
-
-    launch, rows = _shown(_launch(arguments)), list(recipes_of(arguments.table))
-    for recipe in rows:
-        note = "" if recipe.train else " (evaluation only)"
-        if recipe.unavailable:
-            _say(f"# {recipe.title}: {recipe.unavailable}")
-        else:
-            _say(f"# {recipe.title}{note}", shell(command(plan(recipe, launch)[0], launch)))
-    if launch.route == "url" and launch.agent.get("token"):
-        warn(f"write your token in place of {PLACE}")
-    missing = sum(bool(recipe.unavailable) for recipe in rows)
-    if missing:
-        warn(f"{missing} of {len(rows)} rows cannot run: the lines that begin with # say why")
-    return 1 if missing else 0
 
 
 def _shown(launch: Any) -> Any:
@@ -319,7 +296,8 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def data(arguments: argparse.Namespace) -> int:
-    from .data import OWN_FIELDS, is_benchmark, prepare  # noqa: PLC0415
+    from .data import prepare  # noqa: PLC0415
+    from .questions import OWN, benchmark_facts  # noqa: PLC0415
 
     try:
         written = prepare(
@@ -333,13 +311,13 @@ def data(arguments: argparse.Namespace) -> int:
     except (DareError, OSError) as error:
         raise ConfigError(str(error)) from None
     _say(*(f"{arguments.out / name}: {count} prompt{'s' * (count != 1)}" for name, count in written.items()))
-    if not is_benchmark(arguments.name):
+    if benchmark_facts(arguments.name) is None:
         stem, evaluation = arguments.out / arguments.name, f"{arguments.name}-eval.jsonl"
         own = f"--set data.prompt_dataset={stem}.jsonl"
         if evaluation in written:
             own += f" --set eval.dataset={arguments.out / evaluation}"
         else:
-            _say(f"{evaluation} was not written: not every row has an answer ({', '.join(OWN_FIELDS['answer'])}).")
+            _say(f"{evaluation} was not written: not every row has an answer ({', '.join(OWN['answer'])}).")
         _say(f"{arguments.name} is a set of your own. Train on it with `dare-reward train --recipe ... {own}`.")
     return 0
 

@@ -1,0 +1,234 @@
+"""Questions from local files, of a benchmark or your own: labels, options, and the prompt that asks them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from dare_reward.answers import Kind, extract, option_letters
+from dare_reward.errors import ConfigError, RequestError
+from dare_reward.files.content import open_values
+from dare_reward.files.names import GROUP_NAMES
+from dare_reward.inputs import KINDS
+
+from .recipes import recipe_file
+
+JSON = Mapping[str, Any]
+INSTRUCTION: Final = "\nPlease reason step by step, and put {what} within \\boxed{{}}."
+# Where a set of your own keeps what a question needs, in lower case.
+OWN: Final[Mapping[str, Sequence[str]]] = {
+    "question": ("prompt", *GROUP_NAMES["prompt"]),
+    "answer": ("label", "answer", *GROUP_NAMES["label"], "solution", "expected_answer"),
+    "options": ("options", "choices"),
+    "id": ("id", "unique_id", "question_id", "record id"),
+    "own": ("kind", "accepted", "asked"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledQuestion:
+    """One question.
+
+    label      its answer, of multiple choice the letter; "" if it is not known
+    options    of multiple choice
+    accepted   further answers that are right
+    asked      what the model is sent, where that is not the question
+    meta       the other columns of a file of your own
+    """
+
+    id: str
+    text: str
+    label: str
+    kind: Kind
+    options: tuple[str, ...] | None = None
+    accepted: tuple[str, ...] = ()
+    asked: str | None = None
+    meta: JSON = field(default_factory=dict)
+
+    def prompt(self, *, as_is: bool = False) -> str:
+        """The question as it is asked; `as_is`: without the instruction to reason and to box the answer."""
+        letters = option_letters(len(self.options)) if self.options else ()
+        listed = [f"{letter}. {option}" for letter, option in zip(letters, self.options or (), strict=True)]
+        what = "the letter of your choice" if self.options else "your final answer"
+        return "\n".join([self.text, *listed]) + ("" if as_is else INSTRUCTION.format(what=what))
+
+
+def benchmark_facts(name: str) -> JSON | None:
+    """The entry of a benchmark, or of the labelled set that belongs to one; None for a set of your own."""
+    known = recipe_file("benchmarks").items()
+    return next((facts for key, facts in known if name in {key, facts["labelled"]}), None)
+
+
+def load(name: str, path: Path) -> list[LabelledQuestion]:
+    """The questions of a benchmark's file, in its order. ConfigError names the row, the rule and the fix."""
+    facts = benchmark_facts(name)
+    if facts is None:
+        raise RequestError(f"unknown benchmark {name!r}. Known: {', '.join(recipe_file('benchmarks'))}", code="name")
+    fields = {**facts["fields"], "id": OWN["id"]}
+    found = [_named(path, i, _benchmark, row, fields, facts["kind"]) for i, row in enumerate(read_rows(path))]
+    ids = {q.id for q in found}
+    return (
+        found if len(ids) == len(found) else [replace(q, id=str(i)) for i, q in enumerate(found)]
+    )  # ids that are no ids
+
+
+def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> list[LabelledQuestion]:
+    """Your questions, in the file's order. ConfigError names the row, the rule and the fix.
+
+    A row has a `prompt` and a `label`; `kind`, `accepted`, `asked`, `options` and `id` if it likes. `prompt`, `label`
+    and `id` may have the usual names of benchmarks, in any case; every other column becomes `meta`.
+
+    kind      how all answers compare; None: a row's own, else choice with options and math without
+    labelled  False: a row may lack its label
+    """
+    used = {name for names in OWN.values() for name in names}
+    found = [
+        replace(
+            _named(path, i, _own, row, kind, labelled), meta={k: v for k, v in row.items() if k.casefold() not in used}
+        )
+        for i, row in enumerate(read_rows(path))
+    ]
+    if repeated := [name for name, count in Counter(q.id for q in found).items() if count > 1]:
+        raise ConfigError(f"{path}: {len(repeated)} ids come twice, {repeated[0]!r} first: give each question its own")
+    return found
+
+
+def read_rows(source: Path) -> list[JSON]:
+    """The objects of a file of JSON, JSON lines, CSV or Parquet."""
+    if not source.is_file():
+        raise ConfigError(f"{source}: no such file")
+    try:
+        if source.suffix.lower() == ".csv":
+            rows: list[Any] = list(csv.DictReader(io.StringIO(source.read_text(encoding="utf-8-sig"), newline="")))
+        else:
+            with closing(open_values(str(source))) as values:
+                items = list(values.items)
+            if wrong := next(((n, v) for n, v in items if isinstance(v, RequestError)), None):
+                raise ConfigError(f"{source}: {values.unit} {wrong[0]}: {wrong[1]}")
+            rows = [row for _, value in items for row in (value if isinstance(value, list) else [value])]
+    except RequestError as error:  # it names the file
+        raise ConfigError(str(error)) from None
+    except (ValueError, csv.Error) as error:
+        raise ConfigError(f"{source}: {error}") from None
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise ConfigError(f"{source}: must hold at least one object per question")
+    return rows
+
+
+def _named(path: Path, index: int, make: Any, row: JSON, *how: Any) -> LabelledQuestion:
+    """What is made of a row whose keys are in lower case; of two that differ in case alone the first counts."""
+    try:
+        question: LabelledQuestion = make(
+            {str(k).casefold(): v for k, v in reversed(list(row.items()))}, str(index), *how
+        )
+    except (ConfigError, RequestError) as error:
+        raise ConfigError(f"{path}: question {index + 1}: {error}") from None
+    return question
+
+
+def _benchmark(row: JSON, place: str, fields: Mapping[str, Sequence[str]], kind: Kind) -> LabelledQuestion:
+    text, name = _prompt_text(_first(row, fields["question"], "question")), _id(row, fields, place)
+    answer = _first(row, fields["answer"], "answer")
+    if kind == "choice":
+        return LabelledQuestion(name, text, *_choice(text, answer, row, fields))
+    return LabelledQuestion(name, text, _value(answer), kind)
+
+
+def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
+    options = _first(row, OWN["options"], "options", needed=False)
+    kind = kind or row.get("kind") or ("math" if options is None else "choice")
+    if kind not in KINDS:
+        raise ConfigError(f"kind {kind!r} must be one of {', '.join(KINDS)}")
+    accepted, asked = row.get("accepted") or [], row.get("asked")
+    if not isinstance(accepted, list) or not all(isinstance(a, str) and a.strip() for a in accepted):
+        raise ConfigError("accepted must be a list of texts")
+    if asked is not None and not (isinstance(asked, str) and asked):
+        raise ConfigError("asked must be the text that the model is sent")
+    text = _prompt_text(_first(row, OWN["question"], "question"))
+    answer = _first(row, OWN["answer"], "answer", needed=labelled)
+    listed = tuple(str(o).strip() for o in options) if isinstance(options, list) else None
+    if answer is None:
+        label = ""
+    elif kind == "choice":
+        label, kind, listed = _choice(text, answer, row, OWN)
+    else:
+        label = _value(answer)
+    return LabelledQuestion(
+        _id(row, OWN, place), text, label, kind, listed, tuple(a for a in accepted if a != label), asked
+    )
+
+
+def _id(row: JSON, fields: Mapping[str, Sequence[str]], place: str) -> str:
+    name = _first(row, fields["id"], "id", needed=False)
+    return place if name is None else str(name)
+
+
+def _value(answer: Any) -> str:
+    """The answer itself: the content of a solution's box, what follows GSM8K's ####, 27 for 27.0."""
+    if isinstance(answer, list | dict):
+        raise ConfigError("the answer must be a string or a number; write further right ones into accepted")
+    if isinstance(answer, float) and answer.is_integer():
+        return str(int(answer))
+    value = str(answer).strip().rpartition("####")[2].strip()
+    if "\\boxed" in value:
+        value = extract(value, kind="math").answer or ""
+    if not value:
+        raise ConfigError("the answer is empty")
+    return value
+
+
+def _choice(
+    text: str, answer: Any, row: JSON, fields: Mapping[str, Sequence[str]]
+) -> tuple[str, Kind, tuple[str, ...]]:
+    """The letter of the right option, and all. One that is listed apart from the wrong ones is put there by hash."""
+    wrong = [str(row[n]).strip() for n in map(str.casefold, fields.get("wrong", ())) if row.get(n)]
+    options = _first(row, fields["options"], "options", needed=not wrong)
+    if options is None:
+        right = str(answer).strip()
+        texts = sorted([right, *wrong], key=lambda t: hashlib.sha256(f"{text}\0{t}".encode()).digest())
+        return option_letters(len(texts))[texts.index(right)], "choice", tuple(texts)
+    if not isinstance(options, list | tuple):
+        raise ConfigError("the options must be a list")
+    texts = [str(o).strip() for o in options]
+    return _letter_of(answer, texts), "choice", tuple(texts)
+
+
+def _letter_of(answer: Any, texts: Sequence[str]) -> str:
+    """The letter of the right option, given by its place, its letter or its text."""
+    letters = option_letters(len(texts))
+    if isinstance(answer, int) and 0 <= answer < len(texts):
+        return letters[answer]
+    value = str(answer).strip()
+    if value.upper() in letters:
+        return value.upper()
+    if value in texts:
+        return letters[texts.index(value)]
+    raise ConfigError(f"the answer {value[:40]!r} is none of {len(texts)} options")
+
+
+def _prompt_text(value: Any) -> str:
+    """A prompt as text; of messages what the user says."""
+    if not isinstance(value, list):
+        return str(value).strip()
+    turns = [m.get("content") for m in value if isinstance(m, Mapping) and m.get("role") == "user"]
+    texts = [text for text in turns if isinstance(text, str)]
+    if not texts or len(texts) < len(turns):
+        raise ConfigError("a prompt of messages needs the text of a user")
+    return "\n".join(texts).strip()
+
+
+def _first(row: JSON, names: Sequence[str], what: str, *, needed: bool = True) -> Any:
+    """The first of the fields that holds something; the names of `row` are in lower case."""
+    for name in map(str.casefold, names):
+        if row.get(name) not in (None, ""):
+            return row[name]
+    if needed:
+        raise ConfigError(f"no {what}: none of the fields {', '.join(names)} holds one")
+    return None
