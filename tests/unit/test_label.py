@@ -1,16 +1,32 @@
-"""`dare-reward label`: which prompts it names, and in which order."""
+"""`dare-reward label`: which prompts it names and in which order, how decisions are kept, and who reads them."""
 
 import json
+import threading
+from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
 from dare_reward.cli import main
+from dare_reward.errors import RequestError
+from dare_reward.files.labels import FileLabel, LabelFile, append_label
+from dare_reward.files.reader import Reader
+from dare_reward.labelling.page import LabelServer
+from dare_reward.labelling.session import Session, question_of
+from dare_reward.labelling.terminal import ask_all
+
+SAMPLES = ("smollm2_m64", "arithmetic_m64", "gsm8k_sample", "game24_sample")
 
 
 def group(name, answers, entropies=(), **fields):
     entropies = entropies or [0.5] * len(answers)
     rollouts = [{"answer": a, "mean_entropy": h} for a, h in zip(answers, entropies, strict=True)]
     return {"group_id": name, "rollouts": rollouts, **fields}
+
+
+def written(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
 
 
 @pytest.fixture
@@ -20,43 +36,322 @@ def file(tmp_path):
         group("contested", ["1", "1", "2", "2"]),
         group("informative", ["1", "1", "1", "2"], [0.1, 0.1, 0.1, 3.0]),
         group("some", ["1", "1", "1", "2"], [0.1, 0.1, 0.1, 0.3]),
+        group("rivals", ["1", "1", "2", "2"], [0.1, 0.1, 0.9, 0.9]),
         group("labelled", ["1", "2"], [0.1, 3.0], label="1"),
     ]
-    path = tmp_path / "rollouts.jsonl"
-    path.write_text("".join(json.dumps(g) + "\n" for g in groups))
-    return str(path)
+    return written(tmp_path / "rollouts.jsonl", *groups)
 
 
 @pytest.mark.parametrize(
     ("use", "names"),
     [
-        ("calibrate", ["informative", "some"]),
-        ("reward", ["contested", "informative", "some"]),
-        ("both", ["informative", "contested", "some"]),
+        ("calibrate", ["rivals", "informative", "some"]),  # of "rivals" either answer can become the label
+        ("reward", ["contested", "rivals", "informative", "some"]),
+        ("both", ["rivals", "contested", "informative", "some"]),
     ],
 )
 def test_the_best_prompts_come_first_and_none_that_is_worth_nothing(use, names, file, capsys):
-    assert main(["label", file, "--for", use]) == 0
+    assert main(["label", file, "--list", "--for", use]) == 0
     assert capsys.readouterr().out.split() == names
 
 
 def test_a_budget_is_kept(file, capsys):
-    assert main(["label", file, "--for", "reward", "--budget", "1"]) == 0
+    assert main(["label", file, "--list", "--for", "reward", "--budget", "1"]) == 0
     assert capsys.readouterr().out.split() == ["contested"]
 
 
 def test_a_group_without_a_name_is_named_by_its_place(tmp_path, capsys):
     bare = group("", ["1", "2"], [0.1, 3.0])
     del bare["group_id"]
-    path = tmp_path / "rollouts.jsonl"
-    path.write_text(json.dumps(bare) + "\n")
-    assert main(["label", str(path)]) == 0
+    assert main(["label", written(tmp_path / "rollouts.jsonl", bare), "--list"]) == 0
     assert capsys.readouterr().out.strip() == "line-1"
 
 
 @pytest.mark.parametrize("extra", [["--budget", "0"], []])
 def test_nothing_to_choose_is_an_error(extra, tmp_path, capsys):
-    path = tmp_path / "rollouts.jsonl"
-    path.write_text(json.dumps(group("sure", ["1", "1"])) + "\n")
-    assert main(["label", str(path), *extra]) == 2
+    path = written(tmp_path / "rollouts.jsonl", group("sure", ["1", "1"]))
+    assert main(["label", path, *extra]) == 2
     assert not capsys.readouterr().out
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_an_answer_that_is_chosen_marks_its_rollouts_and_no_others(sample):
+    for _, found in Reader(f"examples/{sample}.jsonl"):
+        question = question_of(found)
+        assert [question.votes(c.answer) for c in question.choices] == [c.votes for c in question.choices]
+
+
+def test_the_order_of_answers_stays_and_does_not_lead_to_the_most_voted():
+    groups = [group(f"g{i}", list("1111223")) for i in range(300)]
+    first = [question_of(g).choices[0].answer for g in groups]
+    assert first == [question_of(g).choices[0].answer for g in groups]
+    assert 70 < first.count("1") < 130
+    many = question_of(group("many", [*map(str, range(20)), "5", "5"]))
+    assert "5" in {c.answer for c in many.choices[:9]}
+    assert {c.votes for c in many.choices[9:]} == {1}
+
+
+def test_equal_texts_are_folded():
+    rollouts = [{"text": t} for t in (r"so \boxed{4}", r"so \boxed{4}", r"hence \boxed{4}", "no idea")]
+    (choice,) = question_of({"group_id": "a", "rollouts": rollouts}).choices
+    assert choice.texts == ((r"so \boxed{4}", 2), (r"hence \boxed{4}", 1))
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def session(tmp_path, **fields):
+    groups = [group("a", ["1", "2", "2"], prompt="1 + 1?", **fields), group("b", ["3", "4"], prompt="2 + 2?")]
+    return Session([question_of(g) for g in groups], tmp_path / "labels.jsonl", tell=print)
+
+
+def test_decisions_are_lines_and_the_last_one_wins(tmp_path):
+    first = session(tmp_path)
+    assert first.decide("a", "right", " 1 ", 2.0) == 1
+    assert first.decide("a", "right", "7", 1.0) == 0
+    assert first.decide("b", "unknown", None, 1.0) == 0
+    rows = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
+    assert [(r["group_id"], r["label"], r.get("decision")) for r in rows] == [
+        ("a", "1", None), ("a", "7", None), ("b", None, "unknown"),
+    ]  # fmt: skip
+    later = session(tmp_path)
+    assert later.open == []
+    assert (later.labels["a"].label, later.labels["b"].decision) == ("7", "unknown")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("c", "none", None), ("a", "maybe", None), ("a", "right", " "), ("a", "right", None), ("a", "right", "1" * 2001)],
+)
+def test_a_senseless_decision_is_not_written(wrong, tmp_path):
+    own = session(tmp_path)
+    with pytest.raises(RequestError):
+        own.decide(*wrong, 0.0)
+    assert not (tmp_path / "labels.jsonl").exists()
+
+
+@pytest.mark.parametrize("tail", ['{"group_id": "b", "lab', '{"group_id": "b", "label": "3"}'])
+def test_a_last_line_that_was_cut_off_costs_no_other(tail, tmp_path):
+    session(tmp_path).decide("a", "right", "1", 0.0)
+    path = tmp_path / "labels.jsonl"
+    path.write_text(path.read_text() + tail)
+    whole = tail.endswith("}")
+    assert LabelFile(str(path), tell=print).labels.keys() == {"a", "b"} if whole else {"a"}
+    session(tmp_path).decide("b", "right", "4", 0.0)
+    found = LabelFile(str(path), tell=print).labels
+    assert {name: label.label for name, label in found.items()} == {"a": "1", "b": "4"}
+
+
+def test_a_file_of_other_prompts_is_not_continued(tmp_path):
+    append_label(tmp_path / "labels.jsonl", FileLabel("a", "none", prompt="another prompt"))
+    with pytest.raises(RequestError):
+        session(tmp_path)
+
+
+def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, capsys):
+    for name, content in (("array.json", "[]"), ("text.txt", "hello\n"), ("groups.jsonl", Path(file).read_text())):
+        path = tmp_path / name
+        path.write_text(content)
+        assert main(["label", file, "--terminal", "--labels", str(path)]) == 2
+        assert path.read_text() == content
+    assert main(["label", file, "--terminal", "--labels", file]) == 2
+    assert capsys.readouterr().err
+
+
+def asked(own, *words):
+    shown, words = [], iter(words)
+
+    def read(_):
+        try:
+            return next(words)
+        except StopIteration:
+            raise EOFError from None
+
+    ask_all(own, read=read, write=shown.append)
+    return "\n".join(shown)
+
+
+def test_the_terminal_asks_the_same(tmp_path):
+    own = session(tmp_path)
+    place = 1 + [c.answer for c in own.questions[0].choices].index("2")
+    shown = asked(own, "what", "r1", str(place), "b", "c", "=4")
+    assert "1 + 1?" in shown
+    assert {n: (x.decision, x.label) for n, x in own.labels.items()} == {"a": ("unknown", None), "b": ("right", "4")}
+    assert asked(session(tmp_path)) == ""
+
+
+def test_the_terminal_ends_where_its_input_ends(tmp_path, file, monkeypatch, capsys):
+    monkeypatch.setattr("builtins.input", lambda _: "q")
+    assert main(["label", file, "--terminal"]) == 0
+    assert "0 of 3" in capsys.readouterr().out
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page(tmp_path):
+    with LabelServer(session(tmp_path)) as server:
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def ask(server, path=None, body=None, **headers):
+    port = server.server_address[1]
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    path = f"/{server.token}/{path or ''}" if path is None or not path.startswith("/") else path
+    headers = {
+        "Host": f"127.0.0.1:{port}",
+        **({"Content-Type": "application/json"} if body is not None else {}),
+    } | headers
+    connection.request(
+        "GET" if body is None else "POST",
+        path,
+        body if body is None or isinstance(body, str) else json.dumps(body),
+        headers,
+    )
+    reply = connection.getresponse()
+    content = reply.read().decode()
+    connection.close()
+    return reply.status, content
+
+
+DECISION = {"group_id": "a", "decision": "right", "label": "1", "seconds": 1.5}
+
+
+def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
+    status, content = ask(page)
+    assert status == 200
+    assert "1 + 1?" in content
+    assert ask(page, "decision", DECISION) == (200, '{"votes": 1}')
+    assert json.loads(page.session.file.read_text()) == {
+        "group_id": "a",
+        "label": "1",
+        "prompt": "1 + 1?",
+        "seconds": 1.5,
+    }
+    assert '"decision":"right"' in ask(page)[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status"),
+    [
+        ("/", None, {}, 404),
+        ("/wrong/", None, {}, 404),
+        ("/wrong/decision", DECISION, {}, 404),
+        ("other", DECISION, {}, 404),
+        (None, None, {"Host": "evil.example"}, 403),
+        ("decision", DECISION, {"Host": "evil.example:80"}, 403),
+        ("decision", DECISION, {"Origin": "http://evil.example"}, 403),
+        ("decision", DECISION, {"Content-Type": "text/plain"}, 422),
+        ("decision", "{", {}, 422),
+        ("decision", [1], {}, 422),
+        ("decision", "x" * 70_000, {}, 422),
+        ("decision", {**DECISION, "label": ["1"]}, {}, 422),
+        ("decision", {**DECISION, "group_id": "c"}, {}, 422),
+        ("decision", {**DECISION, "seconds": -1}, {}, 422),
+    ],
+)
+def test_nobody_but_the_page_writes(page, path, body, headers, status):
+    assert ask(page, path, body, **headers)[0] == status
+    assert not page.session.file.exists()
+
+
+def test_a_full_disk_is_said(page, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dare_reward.labelling.session.append_label", full)
+    assert ask(page, "decision", DECISION)[0] == 500
+    assert "a" not in page.session.labels
+
+
+# --- who reads labels ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two groups, with the labels of both and of one that is not there."""
+    path = written(tmp_path / "two.jsonl", group("a", ["1", "2", "2"]), group("b", ["3", "4"]), group("c", ["5"]))
+    rows = [
+        {"group_id": "a", "label": "2"},
+        {"id": "a", "gold": 1},
+        {"group_id": "b", "label": None, "decision": "none"},
+    ]
+    return path, written(
+        tmp_path / "labels.jsonl", *rows, {"group_id": "z", "label": "1"}, {"group_id": "c", "label": ""}
+    )
+
+
+def test_every_command_reads_labels(two, tmp_path, capsys):
+    path, labels = two
+    assert main(["score", path, "--labels", labels, "-m", "gt", "--json"]) == 1  # one has no label
+    first, second, _ = (json.loads(line)["rewards"] for line in capsys.readouterr().out.splitlines())
+    assert (first, second) == ([1, 0, 0], [0, 0])
+    assert main(["convert", path, "--labels", labels]) == 0
+    shown = capsys.readouterr()
+    rows = [json.loads(line) for line in shown.out.splitlines()]
+    assert [r.get("label") for r in rows] == ["1", None, None]
+    assert [x["correct"] for x in rows[1]["rollouts"]] == [False, False]
+    assert "1 of 3 labels are of no group here, such as z" in shown.err
+    for command in ("calibrate", "preflight"):
+        main([command, path, "--labels", labels, "--json"])
+        found = json.loads(capsys.readouterr().out)["calibration"]
+        assert (found["prompts"], found["mixed"]) == (2, 1)
+    assert main(["compare", path, "--labels", labels, "--methods", "ttrl"]) == 0
+    assert "label right" in capsys.readouterr().out
+    assert main(["explain", path, "--labels", labels, "--group", "a", "-m", "ttrl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["label"] == "1"
+    out = tmp_path / "run.html"
+    assert main(["report", path, "--labels", labels, "-m", "ttrl", "-o", str(out)]) == 0
+    assert '"label":"1"' in out.read_text()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"group_id": "z", "label": "1"}],
+        [{"label": "1"}],
+        [{"group_id": "a"}],
+        [{"group_id": "a", "label": {}}],
+        [{"group_id": "a", "label": "1", "decision": "maybe"}],
+        [group("a", ["1"], label="1")],
+        [{"group_id": "a", "label": "1"}, 5],
+    ],
+)
+def test_a_file_without_a_label_of_these_groups_is_refused(rows, tmp_path):
+    path = written(tmp_path / "rollouts.jsonl", group("a", ["1", "2"]))
+    with pytest.raises(RequestError) as error:
+        list(Reader(path, labels=LabelFile(written(tmp_path / "labels.jsonl", *rows), tell=print)))
+    assert error.value.code == "labels"
+
+
+@pytest.mark.parametrize(
+    ("own", "row"),
+    [
+        ({"label": "2"}, {"label": "1"}),
+        ({"label": "2"}, {"label": None, "decision": "none"}),
+        ({"prompt": "this?"}, {"label": "1", "prompt": "that?"}),
+        ({"rollouts": [{"answer": "1", "correct": True}]}, {"label": "1"}),
+    ],
+)
+def test_a_group_that_says_something_else_is_named(own, row, tmp_path):
+    path = written(tmp_path / "rollouts.jsonl", {**group("a", ["1", "2"]), **own}, group("b", ["1"]))
+    labels = LabelFile(written(tmp_path / "labels.jsonl", {"group_id": "a", **row}), tell=print)
+    (_, first), (_, second) = Reader(path, labels=labels)
+    assert first.code == "conflict"
+    assert second["group_id"] == "b"
+
+
+def test_a_run_log_keeps_its_labels(tmp_path, two, capsys):
+    line = {"v": 1, "group_id": "a", "answers": ["1"], "run": "r", "step": 0}
+    path = written(tmp_path / "log.jsonl", line)
+    for command in (["calibrate", path], ["report", path, "-o", str(tmp_path / "o.html")]):
+        assert main([*command, "--labels", two[1]]) == 2
+        assert "leave out" in capsys.readouterr().err

@@ -5,6 +5,9 @@ E and Var are taken:
 
     information   Var ln(u(y) + eps)       what a label says about the exponent b of n / (u + eps)^b at b = 0: the
                                            variance of the score d/db ln p_b(y*), up to its sign
+    worth         information              plus the same among contenders alone, the answers with at least half of the
+                                           leader's votes: `calibrate` tests both, and no other answer can become the
+                                           label. `dare-reward label` ranks by it
     contested     p of the second answer   where the two leading answers hold half of the votes or more, else 0: here a
                                            label, as a reward, can turn a prompt
     direction     Q = sum U^2 / sum V      over labelled groups with right and wrong answers, U = E ln(u + eps) less the
@@ -45,7 +48,17 @@ class Direction:
 
 def information(groups: Groups, *, eps: float = EPS) -> Floats:
     """Var ln(u(y) + eps) under the votes, of each group, nats^2; NaN where an answered rollout lacks an entropy."""
-    share_A, log_A = _shares(groups), _log_uncertainty(groups, eps)
+    return _variance(groups, _shares(groups, groups.votes_A), eps)
+
+
+def calibration_worth(groups: Groups, *, eps: float = EPS) -> Floats:
+    """`information` of each group, plus that among its contenders alone, nats^2."""
+    contends_A = 2 * groups.votes_A >= groups.max_by_group(groups.votes_A)[groups.group_A]
+    return information(groups, eps=eps) + _variance(groups, _shares(groups, groups.votes_A * contends_A), eps)
+
+
+def _variance(groups: Groups, share_A: Floats, eps: float) -> Floats:
+    log_A = _log_uncertainty(groups, eps)
     mean_P = groups.sum_by_group(share_A * log_A)
     variance_P = groups.sum_by_group(share_A * (log_A - mean_P[groups.group_A]) ** 2)
     return np.where(groups.support_P > 1, variance_P, 0.0)
@@ -56,13 +69,13 @@ def contested(groups: Groups) -> Floats:
     order = np.lexsort((-groups.votes_A, groups.group_A))
     place_A = np.empty(len(order), np.int64)
     place_A[order] = np.arange(len(order)) - (np.cumsum(groups.support_P) - groups.support_P)[groups.group_A]
-    first_P, second_P = (groups.sum_by_group(_shares(groups) * (place_A == k)) for k in (0, 1))
+    first_P, second_P = (groups.sum_by_group(_shares(groups, groups.votes_A) * (place_A == k)) for k in (0, 1))
     return np.where(first_P + second_P >= 0.5, second_P, 0.0)
 
 
 def direction(groups: Groups, correct_R: Floats, *, eps: float = EPS) -> Direction:
     """U and V of each labelled group. `correct_R`: 1 right, 0 wrong, NaN unknown, per rollout."""
-    log_A, share_A = _log_uncertainty(groups, eps), _shares(groups)
+    log_A, share_A = _log_uncertainty(groups, eps), _shares(groups, groups.votes_A)
     right_A = share_A * (right_answers(groups, correct_R) > 0.5)
     share_P = groups.sum_by_group(right_A)
     mixed_P = known_groups(groups, correct_R) & (share_P > 0) & (groups.sum_by_group(share_A - right_A) > 0)
@@ -79,8 +92,8 @@ def most(worth_P: Floats, count: int) -> Bools:
     return chosen_P
 
 
-def _shares(groups: Groups) -> Floats:
-    return groups.votes_A / np.maximum(groups.sum_by_group(groups.votes_A), 1)[groups.group_A]
+def _shares(groups: Groups, votes_A: Floats) -> Floats:
+    return votes_A / np.maximum(groups.sum_by_group(votes_A), 1)[groups.group_A]
 
 
 def _log_uncertainty(groups: Groups, eps: float) -> Floats:

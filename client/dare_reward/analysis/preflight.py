@@ -37,7 +37,7 @@ from .calibrate import (
 from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
 from .kinds import Kinds, by_kind
-from .label_choice import information
+from .label_choice import calibration_worth
 from .power import Power, power
 
 Verdict = Literal["use", "informative", "vote", "undecided"]
@@ -129,7 +129,7 @@ def preflight(
             certainty.of_R(groups),
             by_exponent,
             e,
-            information(groups, eps=eps),
+            calibration_worth(groups, eps=eps),
             gate=gate_of(len(certainties)),
             chosen=chosen,
             seed=seed,

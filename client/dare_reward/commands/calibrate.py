@@ -34,7 +34,7 @@ from dare_reward.report.lines import is_run, run_lines
 from dare_reward.runs.drift import Window, fits, last_window
 
 from .command import add_command, add_seed
-from .group_lines import add_file, add_param, missing_entropies, own_params, warn
+from .group_lines import add_file, add_param, missing_entropies, own_params, read_labels, warn
 from .labelled import Labelled, finite, interval, read_labelled, refuse_repeats
 from .sizes import by_rollouts, sentence
 
@@ -103,7 +103,12 @@ def run(arguments: argparse.Namespace, show: Callable[[Preflight, Screen], str])
     if arguments.exponent is not None:
         raise RequestError(f"--exponent applies only to a run log, and {arguments.file} is not one", code="parameter")
     data = read_labelled(
-        arguments.file, missing=missing_entropies(arguments), reading=reading, by=arguments.by, unlabelled=True
+        arguments.file,
+        missing=missing_entropies(arguments),
+        labels=read_labels(arguments),
+        reading=reading,
+        by=arguments.by,
+        unlabelled=True,
     )
     if np.isnan(data.correct_R).all():
         _unlabelled(data, weight, arguments)
@@ -151,9 +156,10 @@ def _of_run(
 ) -> int:
     """A run log holds answers and mean entropies, so there is nothing to read or to estimate."""
     path, on = arguments.file, screen_of(arguments)
-    if arguments.entropy != "exact":
+    if arguments.entropy != "exact" or arguments.labels is not None:
         raise RequestError(
-            f"{path} is a run log, which holds entropies as they were read: leave out --entropy", code="parameter"
+            f"{path} is a run log, which holds entropies and labels as they came: leave out --entropy and --labels",
+            code="parameter",
         )
     if arguments.exponent is not None and not isfinite(arguments.exponent):
         raise RequestError("--exponent must be a finite number", code="parameter")

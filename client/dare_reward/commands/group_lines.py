@@ -11,6 +11,7 @@ from typing import Any
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.errors import RequestError, unknown_name
 from dare_reward.files.entropy_estimates import EntropyEstimate, estimate_of
+from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Reader
 from dare_reward.methods import find, read_line, settle, specs
 from dare_reward.params import Spec
@@ -93,8 +94,10 @@ def _pairs(given: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
     return out
 
 
-def add_file(parser: argparse.ArgumentParser, what: str) -> None:
-    """The argument `file` and how it is read."""
+def add_file(
+    parser: argparse.ArgumentParser, what: str, *, labels: str = "Take labels from this file (docs/data.md)."
+) -> None:
+    """The argument `file` and how it is read. `labels`: what the command does with the file of labels."""
     parser.add_argument(
         "file",
         help=f"{what} as JSON lines, JSON or Parquet, plain or in gzip or zstd. - reads standard input (docs/data.md).",
@@ -108,11 +111,17 @@ def add_file(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--vocab-size", type=int, metavar="N", help="Tokens in the model's vocabulary. --entropy topk needs it."
     )
+    parser.add_argument("--labels", metavar="FILE", help=labels)
 
 
 def read_groups(arguments: argparse.Namespace) -> Reader:
-    """The groups of the command's file."""
-    return Reader(arguments.file, missing=missing_entropies(arguments))
+    """The groups of the command's file, with their labels."""
+    return Reader(arguments.file, missing=missing_entropies(arguments), labels=read_labels(arguments))
+
+
+def read_labels(arguments: argparse.Namespace) -> LabelFile | None:
+    """The labels of `--labels`."""
+    return None if arguments.labels is None else LabelFile(arguments.labels, tell=warn)
 
 
 def missing_entropies(arguments: argparse.Namespace) -> EntropyEstimate | None:

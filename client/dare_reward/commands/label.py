@@ -1,17 +1,27 @@
-"""`dare-reward label FILE`: which prompts are worth a label, best first."""
+"""`dare-reward label FILE`: which prompts are worth a label, and a page to label them on."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import webbrowser
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import chain, zip_longest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dare_reward.analysis.label_choice import contested, information, most
+from dare_reward.analysis.label_choice import calibration_worth, contested, most
 from dare_reward.errors import RequestError
+from dare_reward.files.output import check_free
 from dare_reward.files.reader import Faults
 from dare_reward.groups import Groups
+from dare_reward.labelling.page import LabelServer
+from dare_reward.labelling.session import Session, question_of
+from dare_reward.labelling.terminal import ask_all
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats
 
@@ -19,10 +29,11 @@ from .command import add_command
 from .group_lines import add_file, read_groups, warn
 
 BUDGET = 32
-NOTES = """Reads answers and entropies, and no labels. `calibrate` ranks prompts by the information that a label gives
-about the exponent: label these, then run `dare-reward calibrate --chosen`. `reward` ranks them by the second answer's
-share of the votes, where the two leading answers hold half of them: train on these labels as method `gt`. `both` takes
-half of the budget of each."""
+NOTES = """Every decision is saved at once; run the command again to go on. `calibrate` ranks prompts by what a label
+tells of the exponent, among all answers and among those that could win: label these, then run `dare-reward calibrate
+--chosen`. `reward` ranks them by the second answer's share of the votes, where the two leading answers hold half of
+them: train on these labels (`dare-reward plan`). `both` takes half of the budget of each. The ranking reads answers and
+entropies, and no labels."""
 
 
 def register(subparsers: Any) -> None:
@@ -31,12 +42,17 @@ def register(subparsers: Any) -> None:
         "label",
         notes=NOTES,
         examples=(
-            "dare-reward label rollouts.jsonl --budget 16 > to_label.txt",
-            "dare-reward label rollouts.jsonl --for reward",
+            "dare-reward label rollouts.jsonl",
+            "dare-reward label rollouts.jsonl --for reward --terminal",
+            "dare-reward label rollouts.jsonl --budget 16 --list > to_label.txt",
         ),
         exits="0, or 2 if no prompt is worth a label or nothing could be read.",
     )
-    add_file(parser, "Rollouts")
+    add_file(
+        parser,
+        "Rollouts",
+        labels="Write labels to this file, or go on with it (default: rollouts.labels.jsonl beside rollouts.jsonl).",
+    )
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"How many prompts (default: {BUDGET}).")
     parser.add_argument(
         "--for",
@@ -45,55 +61,99 @@ def register(subparsers: Any) -> None:
         default="calibrate",
         help="What the labels are for (default: calibrate).",
     )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--terminal", action="store_true", help="Ask here, without a browser.")
+    how.add_argument("--list", action="store_true", help="Only print the chosen group_ids, one a line, best first.")
+    parser.add_argument("--port", type=int, default=0, help="The port of the page (default: a free one).")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints a `group_id` a line."""
+    """Rank, then list or ask."""
     if arguments.budget < 1:
         raise RequestError("--budget must be at least 1", code="budget")
-    reader = read_groups(arguments)
-    faults, labelled = Faults(reader.unit, warn), 0
-    names: list[str] = []
-    groups: list[Mapping[str, Any]] = []
+    chosen = _chosen(arguments)
+    if arguments.list:
+        print("\n".join(str(group["group_id"]) for group in chosen))
+        return 0
+    file = _file(arguments)
+    session = Session([question_of(group) for group in chosen], file, tell=warn)
+    flag = " --chosen" if arguments.use != "reward" else ""
+    advice = f"dare-reward calibrate {arguments.file} --labels {file}{flag}"
+    if arguments.use != "calibrate":
+        advice += f"\ndare-reward plan {arguments.file} --labels {file}"
+    if arguments.terminal:
+        ask_all(session, read=input, write=print)
+    else:
+        _serve(session, arguments.port, advice)
+    print(f"{file}: {session.summary()}", f"Next:\n{advice}", sep="\n")
+    return 0
+
+
+def _serve(session: Session, port: int, advice: str) -> None:
+    with LabelServer(session, port=port, next_command=advice) as server:
+        print(f"Label at {server.address}\nCtrl-C ends this. Saved so far: {session.summary()}", flush=True)
+        if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:  # else it starts lynx
+            webbrowser.open(server.address)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+def _file(arguments: argparse.Namespace) -> Path:
+    """Where labels go: never the file that is read."""
+    if arguments.labels is None and arguments.file == "-":
+        raise RequestError("standard input has no name: say where labels go with --labels FILE", code="file")
+    if arguments.terminal and arguments.file == "-":
+        raise RequestError("--terminal reads your answers from standard input: name a file of rollouts", code="file")
+    name = Path(arguments.file).name.partition(".json")[0].removesuffix(".parquet")
+    own = arguments.labels or Path(arguments.file).with_name(f"{name}.labels.jsonl")
+    return check_free(own, force=True, inputs=[arguments.file])
+
+
+def _chosen(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """The groups that are most worth a label, best first."""
+    reader = read_groups(argparse.Namespace(**{**vars(arguments), "labels": None}))
+    faults, labelled, again = Faults(reader.unit, warn), 0, 0
+    groups: dict[str, Mapping[str, Any]] = {}
     for number, group in reader:
         try:
             if isinstance(group, RequestError):
                 raise group
-            if group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"]):
-                labelled += 1
-                continue
-            bare = {**group, "group_id": str(len(groups))}
-            prepare([bare], limits=UNLIMITED)
+            prepare([{**group, "group_id": "0"}], limits=UNLIMITED)
         except RequestError as error:
             faults.add(number, error)
             continue
-        names.append(str(group["group_id"]))
-        groups.append(bare)
+        if group.get("label") is not None or any(r.get("correct") is not None for r in group["rollouts"]):
+            labelled += 1
+        elif str(group["group_id"]) in groups:
+            again += 1
+        else:
+            groups[str(group["group_id"])] = group
     faults.say()
     reader.say(warn)
     if labelled:
         warn(f"{labelled} groups left out: they have labels")
-    chosen = (
-        ranked(prepare(groups, limits=UNLIMITED).groups, use=arguments.use, budget=arguments.budget) if groups else []
-    )
-    if not chosen:
+    if again:
+        warn(f"{again} groups left out: an earlier one has their group_id")
+    every = list(groups.values())
+    prepared = prepare([{**g, "group_id": str(i)} for i, g in enumerate(every)], limits=UNLIMITED) if every else None
+    places = ranked(prepared.groups, use=arguments.use, budget=arguments.budget) if prepared else []
+    if not places:
         raise RequestError(
             f"{arguments.file}: no prompt is worth a label: each needs two different answers"
             + ("" if arguments.use == "reward" else ", and entropies for all of its answers"),
             code="empty",
         )
-    print("\n".join(names[at] for at in chosen))
-    return 0
+    return [every[at] for at in places]
 
 
 def ranked(groups: Groups, *, use: str, budget: int) -> list[int]:
     """Indices of at most `budget` groups, best first; `both` takes turns, and none twice."""
-    worth: dict[str, Floats] = {"calibrate": information(groups), "reward": contested(groups)}
+    worth: dict[str, Floats] = {"calibrate": calibration_worth(groups), "reward": contested(groups)}
     if use != "both":
         return _best(worth[use], budget)
-    turns = (at for pair in zip(*(_best(w, len(w)) for w in worth.values()), strict=False) for at in pair)
-    return list(dict.fromkeys(turns))[:budget]
+    turns = chain.from_iterable(zip_longest(*(_best(w, len(w)) for w in worth.values())))
+    return [at for at in dict.fromkeys(turns) if at is not None][:budget]
 
 
 def _best(worth_P: Floats, count: int) -> list[int]:

@@ -15,6 +15,7 @@ from dare_reward.analysis.labels import known_groups
 from dare_reward.answers import read_label
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate
+from dare_reward.files.labels import LabelFile
 from dare_reward.files.reader import Faults, Reader
 from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
@@ -49,6 +50,7 @@ def read_labelled(
     file: str,
     *,
     missing: EntropyEstimate | None = None,
+    labels: LabelFile | None = None,
     reading: Mapping[str, Any] = MappingProxyType({}),
     only: Collection[str] | None = None,
     by: str | None = None,
@@ -56,12 +58,13 @@ def read_labelled(
 ) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
 
+    labels       of another file
     reading      values of `ANSWER_SPECS`: how answers are read and compared
     only         the ids of the groups to read (default: all)
     by           a field of each group, or a key of its `meta`, that tells kinds of prompts apart
     unlabelled   a file without any label is read too
     """
-    reader = Reader(file, missing=missing)
+    reader = Reader(file, missing=missing, labels=labels)
     groups: list[Mapping[str, Any]] = []
     names: list[tuple[str, str]] = []
     faults, closing = Faults(reader.unit, warn), Closing("read")

@@ -24,7 +24,17 @@ from dare_reward.report.ties import Ties
 from dare_reward.report.view import view
 
 from .command import add_command
-from .group_lines import MISSING, add_file, add_method, chosen_params, missing_entropies, remedies, unscored, warn
+from .group_lines import (
+    MISSING,
+    add_file,
+    add_method,
+    chosen_params,
+    missing_entropies,
+    read_labels,
+    remedies,
+    unscored,
+    warn,
+)
 from .strangers import Strangers
 
 
@@ -87,6 +97,7 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
         params=params,
         shadow=shadow,
         missing=missing_entropies(arguments),
+        labels=read_labels(arguments),
         tell=warn,
     )
     book, failed, count, seen = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Unanswered()

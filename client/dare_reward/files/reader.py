@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import RequestError, path
 from .content import Values, open_values
 from .entropy_estimates import EntropyEstimate, fill
+from .labels import LabelFile
 from .shapes import Loose, Notes, shaped
 
 KINDS = 10  # of mistakes, after which a file is given up
@@ -24,11 +25,13 @@ class Reader:
     """The groups of a file (`-`: standard input). RequestError at once if it is of a kind that holds none.
 
     missing   how entropies are estimated where a group has none; its entropy_source then says so
+    labels    of another file, joined by `group_id`
     """
 
-    def __init__(self, file: str, *, missing: EntropyEstimate | None = None) -> None:
+    def __init__(self, file: str, *, missing: EntropyEstimate | None = None, labels: LabelFile | None = None) -> None:
         self._values: Values = open_values(file)
         self._missing = missing
+        self._labels = labels
         self.notes = Notes()
 
     @property
@@ -39,9 +42,20 @@ class Reader:
     def __iter__(self) -> Iterator[Item]:
         """A group without an id gets that of its place. Single rollouts become groups at the end of the file."""
         try:
-            yield from self._groups()
+            yield from map(self._labelled, self._groups())
         finally:
             self._values.close()
+        if self._labels is not None:
+            self._labels.check_joined()
+
+    def _labelled(self, item: Item) -> Item:
+        number, group = item
+        if self._labels is None or isinstance(group, RequestError):
+            return item
+        try:
+            return number, self._labels.join(group)
+        except RequestError as error:
+            return number, error
 
     def _groups(self) -> Iterator[Item]:
         loose: dict[str, tuple[int, dict[str, Any]]] = {}
@@ -85,6 +99,8 @@ class Reader:
         if notes.estimated and self._missing is not None:
             how, groups = self._missing, f"{notes.estimated:,} group{'s' * (notes.estimated != 1)}"
             tell(f"estimated the entropies of {groups} by {how.words} ({how.source})")
+        if self._labels is not None:
+            self._labels.say(tell)
 
 
 def _join(group: dict[str, Any], found: Loose) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any, Final
 
@@ -27,14 +27,17 @@ def asset(name: str) -> str:
     return files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
-def document(data: Mapping[str, Any]) -> str:
-    """The file. `data` is `view(...)` with what the report says of itself."""
-    styles = [asset(name) for name, kind in ASSETS.items() if "css" in kind]
-    scripts = [asset(name) for name, kind in ASSETS.items() if "javascript" in kind]
+def document(data: Mapping[str, Any], *, assets: Iterable[str] = ASSETS, block: str = "data", asks: str = "") -> str:
+    """The file. `data` is `view(...)` with what the report says of itself.
+
+    assets, block, asks   of another page in the same look: its parts, the name of its data, and where it may send to
+    """
+    styles, scripts = ([asset(name) for name in assets if name.endswith(kind)] for kind in (".css", ".js"))
     policy = f"default-src 'none'; script-src {_hashes(scripts)}; style-src {_hashes(styles)}; img-src data:; {BARRED}"
+    policy += f"; connect-src {asks}" if asks else ""
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     head += "".join(f"<style>{s}</style>" for s in styles)
-    body = f'<script type="application/json" id="data">{embedded(data)}</script>'
+    body = f'<script type="application/json" id="{block}">{embedded(data)}</script>'
     body += "".join(f"<script>{s}</script>" for s in scripts)
     return shell(head, body)
 

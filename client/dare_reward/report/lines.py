@@ -10,6 +10,7 @@ from typing import Any, Final
 from ..errors import RequestError
 from ..files.content import GZIP, open_values
 from ..files.entropy_estimates import EntropyEstimate
+from ..files.labels import LabelFile
 from ..files.reader import Faults, Reader
 from ..files.shapes import is_logged
 from ..runs.line import ASKED, objects, of_scored
@@ -29,6 +30,7 @@ def read_lines(
     params: Mapping[str, Any],
     shadow: Sequence[str],
     missing: EntropyEstimate | None,
+    labels: LabelFile | None = None,
     tell: Callable[[str], None],
 ) -> Iterator[Line]:
     """The lines of a run log (a folder or a file of it), or of a file that `dare-reward score` reads, scored.
@@ -36,8 +38,12 @@ def read_lines(
     RequestError if nothing can be read there. What cannot be read of a file is said through `tell`.
     """
     if is_run(path):
+        if labels is not None:
+            raise RequestError(
+                f"{path} is a run log, which holds labels as they were sent: leave out --labels", code="parameter"
+            )
         return run_lines(path, tell)
-    return _scored(Reader(path, missing=missing), method=method, params=params, shadow=shadow, tell=tell)
+    return _scored(Reader(path, missing=missing, labels=labels), method=method, params=params, shadow=shadow, tell=tell)
 
 
 def is_run(path: str) -> bool:

@@ -409,7 +409,7 @@ def test_the_file_needs_nothing_else_and_runs_nothing_else():
     for (tag, attributes), raw in zip(elements.found, elements.raw):
         assert not {"src", "srcset", "style"} & attributes.keys()
         assert not [name for name in attributes if name.startswith("on")]
-        assert attributes.get("href", "data:,") in {"#verdict", "data:,"}
+        assert attributes.get("href", "data:,") in {"#page", "data:,"}
         if tag in {"script", "style"} and attributes.get("type") != "application/json":
             digest = base64.b64encode(hashlib.sha256(raw.encode()).digest()).decode()
             assert f"'sha256-{digest}'" in policy

@@ -1,0 +1,177 @@
+"""Labels in a file of their own: a decision a line, joined to groups by `group_id`; the last line of a group wins.
+
+    {"group_id": "7", "label": "204"}                          the right answer, or a list of accepted ones
+    {"group_id": "8", "label": null, "decision": "none"}       no rollout is right
+    {"group_id": "9", "label": null, "decision": "unknown"}    the labeller cannot tell
+
+`dare-reward label` also writes the prompt and the seconds that it took. A `prompt` is compared with the group's. Files
+of other tools may use the names of docs/data.md for `group_id` and `label`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ..errors import RequestError
+from .content import open_values
+from .names import GROUP_NAMES, named
+
+__all__ = ["Decision", "FileLabel", "LabelFile", "append_label", "check_appendable"]
+
+Decision = Literal["right", "none", "unknown"]
+DECISIONS: Final[tuple[Decision, ...]] = ("right", "none", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class FileLabel:
+    """What one line says: `label` is None unless the decision is `right`."""
+
+    group_id: str
+    decision: Decision
+    label: Any = None
+    prompt: str | None = None
+    seconds: float = 0.0
+
+    def row(self) -> dict[str, Any]:
+        """The line, without what it does not know."""
+        found = {"group_id": self.group_id, "label": self.label}
+        if self.decision != "right":
+            found["decision"] = self.decision
+        return found | {k: v for k, v in (("prompt", self.prompt), ("seconds", round(self.seconds, 1))) if v}
+
+
+class LabelFile:
+    """The labels of a file, by `group_id`. RequestError if it holds none, or if something else stands there.
+
+    A last line that was cut off, as by a failure of power, is left out and said.
+    """
+
+    def __init__(self, file: str, *, tell: Callable[[str], None], empty: bool = False) -> None:
+        self.file = file
+        self.labels: dict[str, FileLabel] = {}
+        self._joined: Counter[str] = Counter()
+        values = open_values(file)
+        broken: tuple[int, RequestError] | None = None
+        try:
+            for number, value in values.items:
+                if broken is not None:
+                    raise RequestError(f"{file}: {values.unit} {broken[0]}: {broken[1]}", code="labels")
+                if isinstance(value, RequestError):
+                    broken = number, value
+                    continue
+                found = _label(value, f"{file}: {values.unit} {number}")
+                if found is not None:
+                    self.labels.pop(found.group_id, None)
+                    self.labels[found.group_id] = found
+        finally:
+            values.close()
+        if broken is not None:
+            tell(f"{file}: left out {values.unit} {broken[0]}, which is cut off")
+        if not self.labels and not empty:
+            raise RequestError(f"{file} holds no label. `dare-reward label` writes such a file.", code="labels")
+
+    def join(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        """The group with its label. RequestError where the group says something else, or asks another prompt."""
+        found = self.labels.get(str(group.get("group_id")))
+        if found is None:
+            return dict(group)
+        self._joined[found.group_id] += 1
+        if found.prompt and isinstance(own := group.get("prompt"), str) and own != found.prompt:
+            raise RequestError(f"{self.file} has another prompt for this group_id", code="conflict")
+        if found.decision == "unknown":
+            return dict(group)
+        rollouts = group.get("rollouts")
+        members = [r for r in rollouts if isinstance(r, Mapping)] if isinstance(rollouts, list) else []
+        marked = any(r.get("correct") is not None for r in members)
+        if marked or (group.get("label") is not None and group["label"] != found.label):
+            raise RequestError(
+                f"this group has a label or `correct` flags, and {self.file} labels it too. Leave one of them out.",
+                code="conflict",
+            )
+        if found.decision == "right":
+            return {**group, "label": found.label}
+        return {**group, "rollouts": [{**r, "correct": False} for r in members]}
+
+    def say(self, tell: Callable[[str], None]) -> None:
+        """How many labels found a group, and what became of the others."""
+        joined = [label for name, label in self.labels.items() if self._joined[name]]
+        none, unknown = (sum(label.decision == d for label in joined) for d in ("none", "unknown"))
+        tell(f"{self.file}: {len(joined)} labels, {none} of them without a right answer, {unknown} undecided")
+        if lost := [name for name in self.labels if not self._joined[name]]:
+            tell(f"{self.file}: {len(lost)} of {len(self.labels)} labels are of no group here, such as {lost[0][:64]}")
+
+    def check_joined(self) -> None:
+        """RequestError if no label was of any group."""
+        if not self._joined:
+            name = next(iter(self.labels))
+            raise RequestError(
+                f"{self.file}: none of its {len(self.labels)} labels is of a group here (the first: {name[:64]!r}). "
+                "They are joined by group_id: name the file that was labelled.",
+                code="labels",
+            )
+
+
+def _label(value: Any, place: str) -> FileLabel | None:
+    """None for a line that says nothing, as the row of a table without a label does."""
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{place}: must be an object with group_id and label", code="labels")
+    group, _, _ = named(value, group=True)
+    name, label = group.get("group_id"), group.get("label", value.get("answer"))
+    decision = value.get("decision", "right")
+    if isinstance(name, bool) or not isinstance(name, str | int | float) or name == "":
+        known = ", ".join(("group_id", *GROUP_NAMES["group_id"]))
+        raise RequestError(f"{place}: it has no group_id (or another of {known})", code="labels")
+    if decision not in DECISIONS:
+        raise RequestError(f"{place}: decision must be one of {', '.join(DECISIONS)}", code="labels")
+    if "rollouts" in group:
+        raise RequestError(f"{place}: holds rollouts, where --labels wants group_id and label", code="labels")
+    if isinstance(label, int | float) and not isinstance(label, bool):
+        label = str(int(label)) if float(label).is_integer() else str(label)
+    accepted = label if isinstance(label, list) else [label]
+    if decision == "right":
+        if label in (None, "", []):
+            return None
+        if not all(isinstance(each, str) and each.strip() for each in accepted):
+            raise RequestError(f"{place}: label must be a text, a number or a list of texts", code="labels")
+    prompt, seconds = group.get("prompt"), value.get("seconds", 0.0)
+    return FileLabel(
+        str(name),
+        decision,
+        label if decision == "right" else None,
+        prompt if isinstance(prompt, str) else None,
+        seconds if isinstance(seconds, int | float) else 0.0,
+    )
+
+
+def check_appendable(path: Path) -> None:
+    """RequestError unless lines can be added at its end; what a failure of power left of a last one is taken away."""
+    with path.open("rb+") as file:
+        content = file.read()
+        if content and not content.lstrip().startswith(b"{"):
+            raise RequestError(f"{path} holds no JSON lines. Name another file of labels.", code="labels")
+        if content and not content.endswith(b"\n"):
+            tail = content[content.rfind(b"\n") + 1 :]
+            try:
+                json.loads(tail)
+                file.write(b"\n")
+            except ValueError:
+                file.truncate(len(content) - len(tail))
+
+
+def append_label(path: Path, label: FileLabel) -> None:
+    """A line at the end of the file, on the disk before this returns: a kill loses nothing that was called saved."""
+    line = json.dumps(label.row()).encode() + b"\n"
+    place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        view = memoryview(line)
+        while view:
+            view = view[os.write(place, view) :]
+        os.fsync(place)
+    finally:
+        os.close(place)

@@ -1,0 +1,140 @@
+"""The page on which a person labels: a server of this machine alone, until the person ends it.
+
+It listens on 127.0.0.1. Its address holds a random token, so that neither another user nor a page of another site can
+read or write, and the name in `Host` must be the loopback's, so that no site can make its own name point here.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ..errors import RequestError
+from ..report.document import document
+from .session import Session
+
+ASSETS: Final = ("report.css", "label.css", "report.js", "label.js")
+LARGEST: Final = 1 << 16  # bytes of a decision
+HEADERS: Final = {
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+NAMES: Final = frozenset({"127.0.0.1", "localhost"})
+
+
+class LabelServer(ThreadingHTTPServer):
+    """Serves until the page says that the person has finished. `next_command`: what the page advises then."""
+
+    daemon_threads = True
+
+    def __init__(self, session: Session, *, port: int = 0, next_command: str = "") -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.session, self.next_command = session, next_command
+        self.token = secrets.token_urlsafe(24)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/{self.token}/"
+
+    def content(self) -> str:
+        """The page, with all questions and what is decided now."""
+        questions = [
+            {
+                "group_id": q.group_id,
+                "prompt": q.prompt,
+                "choices": [{"answer": c.answer, "votes": c.votes, "texts": c.texts} for c in q.choices],
+                "silent": q.silent,
+                "rollouts": q.silent + sum(c.votes for c in q.choices),
+            }
+            for q in self.session.questions
+        ]
+        shown = {q.group_id for q in self.session.questions}
+        decisions = {
+            name: {"decision": d.decision, "label": d.label, "seconds": d.seconds}
+            for name, d in self.session.labels.items()
+            if name in shown
+        }
+        data = {
+            "questions": questions, "decisions": decisions, "file": str(self.session.file), "next": self.next_command,
+        }  # fmt: skip
+        return document(data, assets=ASSETS, block="questions", asks="'self'")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LabelServer
+    timeout = 30
+
+    def do_GET(self) -> None:
+        if self._route() == "":
+            self._reply(HTTPStatus.OK, self.server.content(), "text/html")
+
+    def do_POST(self) -> None:
+        route = self._route()
+        if route is None:
+            return
+        try:
+            body = self._body()
+            if route == "decision":
+                found = {name: body.get(name) for name in ("group_id", "decision", "label", "seconds")}
+                self._reply(HTTPStatus.OK, json.dumps({"votes": self._decide(**found)}), "application/json")
+            elif route == "finish":
+                self._reply(HTTPStatus.OK, "{}", "application/json")
+                self.server.shutdown()
+            else:
+                self._reply(HTTPStatus.NOT_FOUND, "no such address")
+        except RequestError as error:
+            self._reply(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        except OSError as error:  # a full disk: the page must not go on
+            self._reply(HTTPStatus.INTERNAL_SERVER_ERROR, f"{self.server.session.file}: {error.strerror}")
+
+    def _decide(self, *, group_id: Any, decision: Any, label: Any, seconds: Any) -> int:
+        texts = isinstance(group_id, str) and isinstance(decision, str) and isinstance(label, str | None)
+        if not texts or not isinstance(seconds, int | float) or not 0 <= seconds < 1e6:
+            raise RequestError("group_id, decision, label and seconds have other types", code="type")
+        return self.server.session.decide(group_id, decision, label, float(seconds))
+
+    def _route(self) -> str | None:
+        """What follows the token in the path; None, and a refusal, for a caller that is not the page."""
+        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        origin = self.headers.get("Origin")
+        if host not in NAMES or (origin is not None and urlsplit(origin).netloc != self.headers["Host"]):
+            self._reply(HTTPStatus.FORBIDDEN, "reach this page as 127.0.0.1 or localhost")
+            return None
+        token, _, route = urlsplit(self.path).path.lstrip("/").partition("/")
+        if not secrets.compare_digest(token.encode(), self.server.token.encode()):
+            self._reply(HTTPStatus.NOT_FOUND, "no such address: the command printed the whole of it")
+            return None
+        return route
+
+    def _body(self) -> dict[str, Any]:
+        length = self.headers.get("Content-Length", "")
+        if self.headers.get_content_type() != "application/json" or not length.isdecimal() or int(length) > LARGEST:
+            raise RequestError("must be a short JSON object", code="body")
+        try:
+            body = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            raise RequestError("is no JSON", code="json") from None
+        if not isinstance(body, dict):
+            raise RequestError("must be an object", code="type")
+        return body
+
+    def _reply(self, status: HTTPStatus, content: str, kind: str = "text/plain") -> None:
+        data = content.encode()
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: the terminal is the person's."""

@@ -1,0 +1,165 @@
+"""`dare-reward label` in headless Chromium: 32 prompts of a real model by keyboard only, killed at 20 and resumed."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from dare_reward.cli import main
+
+pytestmark = pytest.mark.browser
+
+SAMPLE = Path("examples/smollm2_m64.jsonl")  # rollouts of a real model, with its labels
+HOSTILE = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
+FOCUS = "document.activeElement.closest('#question, .choices, .deeds, .prompt') !== null"
+SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture
+def rollouts(tmp_path):
+    """The sample without its labels, which are returned beside its path."""
+    groups = [json.loads(line) for line in SAMPLE.read_text().splitlines()]
+    labels = {g["group_id"]: g.pop("label") for g in groups}
+    for g in groups:
+        g["rollouts"] = [{k: v for k, v in r.items() if k != "correct"} for r in g["rollouts"]]
+    groups[0]["rollouts"][0]["text"] = HOSTILE
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text("".join(json.dumps(g) + "\n" for g in groups))
+    return path, labels
+
+
+@pytest.fixture
+def start():
+    """Run the command; returns its process and the address of its page."""
+    started = []
+
+    def run(path, *words):
+        command = [sys.executable, "-c", "import sys; from dare_reward.cli import main; sys.exit(main())"]
+        environment = {k: v for k, v in os.environ.items() if k not in {"DISPLAY", "WAYLAND_DISPLAY"}}
+        process = subprocess.Popen(
+            [*command, "label", str(path), *words], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process, process.stdout.readline().split()[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait(20)
+        process.stdout.close()
+
+
+class Person:
+    """Presses keys, and looks at nothing but the page."""
+
+    def __init__(self, browser):
+        self.browser = browser
+
+    def press(self, *keys):
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.browser.driver).send_keys(*keys).perform()
+
+    @property
+    def group_id(self):
+        return self.browser.run("document.querySelector('#question .note').textContent").partition(": ")[2]
+
+    @property
+    def answers(self):
+        return self.browser.run(
+            "[...document.querySelectorAll('#question > ol .choice span')].map((e) => e.textContent)"
+        )
+
+    def decides(self, label):
+        """The key of the answer; without one, the answer in the field."""
+        before = self.group_id
+        match = [i for i, a in enumerate(self.answers, 1) if a.casefold() == label.casefold()]
+        if match:
+            self.press(str(match[0]))
+        else:
+            self.press("a")
+            self.press(label, "\ue007")
+        self.moves(before)
+
+    def moves(self, before):
+        self.browser.until(
+            f"!document.querySelector('#question .note')?.textContent.endsWith({json.dumps(': ' + before)})"
+        )
+
+
+def barriers(browser):
+    """What axe calls serious or critical."""
+    browser.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
+    found = browser.driver.execute_async_script("const done = arguments[0]; axe.run().then((r) => done(r.violations))")
+    return [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in SERIOUS]
+
+
+def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, rollouts, start, capsys):
+    path, labels = rollouts
+    source = path.read_bytes()
+    written = path.with_name("rollouts.labels.jsonl")
+    person = Person(browser)
+    browser.screen()
+    process, address = start(path, "--budget", "32")
+    browser.driver.get(address)
+    browser.until("document.querySelector('#question')")
+    order = []
+    for number in range(20):
+        assert browser.run(FOCUS), "keys must work without a click"
+        group_id = person.group_id
+        order.append(group_id)
+        if number == 0:
+            assert barriers(browser) == []
+            browser.screen(390, "dark")
+            assert barriers(browser) == []
+            assert browser.run("document.documentElement.scrollWidth") <= 390
+            browser.screen()
+        if number == 3:
+            person.press("c")
+            person.moves(group_id)
+        elif number == 4:
+            person.press("n")
+            person.moves(group_id)
+            person.press("b")  # a slip: back, and decide again
+            browser.until(f"document.querySelector('#question .note').textContent.endsWith({json.dumps(group_id)})")
+            person.decides(labels[group_id])
+        else:
+            person.decides(labels[group_id])
+    process.kill()
+    process.wait()
+    kept = written.read_text()
+    assert len({json.loads(line)["group_id"] for line in kept.splitlines()}) == 20
+    shown = person.group_id
+    person.press("1")
+    browser.until("document.getElementById('live').textContent.startsWith('Not saved')")
+    assert person.group_id == shown
+
+    process, address = start(path, "--budget", "32")
+    browser.driver.get(address)
+    browser.until("document.body.textContent.includes('20 of 32 decided')")
+    assert written.read_text() == kept
+    assert person.group_id == shown
+    for _ in range(12):
+        order.append(person.group_id)
+        person.decides(labels[person.group_id])
+    browser.until("document.body.textContent.includes('All questions are answered')")
+    assert barriers(browser) == []
+    assert browser.run("window.hit") is None
+    person.press("f")
+    assert process.wait(20) == 0
+    assert path.read_bytes() == source
+    capsys.readouterr()
+
+    assert main(["label", str(path), "--list"]) == 0
+    assert capsys.readouterr().out.split() == order
+    assert main(["calibrate", str(path), "--labels", str(written), "--chosen", "--json"]) in {0, 1}
+    found = json.loads(capsys.readouterr().out)["calibration"]
+    assert found["prompts"] == 31, "one of them nobody could tell"
+    last = {row["group_id"]: row for row in map(json.loads, written.read_text().splitlines())}
+    assert last[order[3]]["decision"] == "unknown"
+    assert {g for g in order if g != order[3] and last[g]["label"].casefold() != labels[g].casefold()} == set()
+    assert [m for m in browser.console() if "ERR_CONNECTION" not in m] == []
