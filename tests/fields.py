@@ -9,6 +9,7 @@ from dare_reward.inputs import GROUP_FIELDS, Field
 OTHERS: dict[str, Any] = {
     "bool": True,
     "text": "x",
+    "texts": ["x", "y"],
     "object": {"mine": 1},
     "options": 4,
     "rollouts": [{"answer": "1"}],

@@ -25,16 +25,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .answers import Kind
+from .answers.classes import Labels
 from .errors import unknown_name
 
 Shape = Literal["scalar", "tokens", "matrix", "list", "vector"]
-Type = Literal["float", "int", "bool", "text", "choice", "object", "rollouts", "options"]
+Type = Literal["float", "int", "bool", "text", "texts", "choice", "object", "rollouts", "options"]
 
 # More than any vocabulary can give (ln V = 12 for 150,000 tokens): above it is a unit error, and sums stay finite.
 MAX_ENTROPY: Final = 1000.0
 # Log-probabilities and confidences from engines that mask tokens reach -1e4 and more; beyond this they are not numbers.
 MAX_SURPRISAL: Final = 1e6
 MAX_TOKENS: Final = 2**31
+ACCEPTED: Final = 1024  # labels of a prompt: some question sets list hundreds of aliases
 
 Text = str | None
 Flag = bool | None
@@ -45,6 +47,7 @@ Counts = Sequence[int] | NDArray[Any] | None
 Flags = Sequence[bool] | NDArray[np.bool_] | None
 Rows = Sequence[Sequence[float]] | NDArray[Any] | None
 Options = Sequence[str] | int | None
+Texts = Labels | None
 Source = Literal["exact", "topk", "logprob"]
 Mode = Literal["temperature", "raw", "unknown"]
 LogprobsMode = Literal["raw_logprobs", "processed_logprobs"]
@@ -218,9 +221,9 @@ class Group(TypedDict, total=False):
     options: Annotated[Options, Input("kind=choice: letters or their number; default A-J")]
     prompt: Annotated[Text, Input("ignored", sent=False, also="question problem query input prompts messages")]
     label: Annotated[
-        Text,
+        Texts,
         Input(
-            "right answer, for diagnostics only (and method gt)",
+            "right answer, or a list of accepted ones, for diagnostics only (and method gt)",
             also="ground_truth gold gold_answer target gts gt reference_answer expected_answer",
         ),
     ]
@@ -253,6 +256,7 @@ _TYPES: Final[Mapping[Any, Type]] = MappingProxyType(
     {
         str: "text",
         Text: "text",
+        Texts: "texts",
         bool: "bool",
         Flag: "bool",
         Flags: "bool",
@@ -304,6 +308,7 @@ class Field:
             "int": "an integer",
             "bool": "true or false",
             "text": "a string",
+            "texts": f"a string or a list of 1 to {ACCEPTED:,} strings",
             "choice": f"one of {', '.join(self.choices)}",
             "object": "an object",
             "rollouts": "a list of at least one rollout",

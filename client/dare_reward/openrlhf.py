@@ -4,7 +4,7 @@ OpenRLHF tells neither of them whether it trains or evaluates, and has one label
 as an object or as its JSON text:
 
     {"answer": "204", "split": "train" | "eval", "kind": "choice", "options": ["A", "B"]}     all keys are optional
-    "204"                                                                                      a plain answer: training
+    "204" or ["204", "204.0"]                                              a plain answer, or accepted ones: training
     "" or null                                                                                 no answer: training
 
 The right answer never enters a training reward (except for the method gt, which is made of it). The numbers of a group
@@ -22,10 +22,10 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from .answers import Kind, classify, grade, option_letters
-from .answers.labels import read_label as label_answer
+from .answers.labels import read_labels
 from .answers.rollouts import READING, read_answers
 from .errors import ConfigError, RequestError
-from .inputs import GROUP_FIELDS
+from .inputs import ACCEPTED, GROUP_FIELDS
 from .numbers import NUMBERS, of_group
 from .params import parameters
 from .reply import GroupReply
@@ -74,7 +74,7 @@ SCALE: Final = (
 class Label:
     """What a label says. `problem` is the reason why it says nothing; then it counts as training without an answer."""
 
-    answer: str | None = None
+    answer: str | tuple[str, ...] | None = None
     split: Split = "train"
     kind: Kind | None = None
     options: Any = None
@@ -129,13 +129,14 @@ def _checked(label: Mapping[str, Any]) -> Label:
     return Label(answer, split or "train", kind, label.get("options"))
 
 
-def _answer(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value if value.strip() else None
-    flat = value if isinstance(value, list) else [value]
-    if not all(isinstance(v, str | int | float | None) for v in flat):
-        raise RequestError("the answer must be a string, a number or a list of them")
-    return None if value is None else json.dumps(value)
+def _answer(value: Any) -> str | tuple[str, ...] | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    several = value if isinstance(value, list) else [value]
+    if not 1 <= len(several) <= ACCEPTED or not all(isinstance(v, str | int | float) for v in several):
+        raise RequestError(f"the answer must be a string, a number or a list of 1 to {ACCEPTED:,} of them")
+    accepted = tuple(v if isinstance(v, str) else json.dumps(v) for v in several)
+    return accepted if len(accepted) > 1 else accepted[0]
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------
@@ -173,11 +174,12 @@ class AnswerRules:
         return read_answers([rollout], silent, kind=kind, options=options, **self._reading)[0].answer
 
     def right(self, answer: str | None, label: Label) -> bool | None:
-        """Whether it is the label's; None if it is no answer."""
+        """Whether it is one that the label accepts; None if it is no answer."""
         kind, options = self._kind_and_options(label)
-        right = label.answer and label_answer(label.answer, kind=kind, options=options)
-        given, wanted = classify((answer, right), kind=kind, options=options, **self._comparing).index
-        return None if given < 0 else given == wanted
+        if classify((answer,), kind=kind, options=options, **self._comparing).index[0] < 0:
+            return None
+        accepted = read_labels(label.answer or (), kind=kind, options=options)
+        return grade(answer, accepted, kind=kind, options=options, **self._comparing)
 
     def _kind_and_options(self, label: Label) -> tuple[Kind, Sequence[str] | None]:
         kind = label.kind or self._kind

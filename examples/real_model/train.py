@@ -35,7 +35,8 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, GRPOTrainer
 
 from dare_reward.analysis.calibrate import calibrate
-from dare_reward.answers import grade, read_label
+from dare_reward.answers import grade
+from dare_reward.answers.labels import read_labels
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.stacks.trl import DareReward
@@ -152,8 +153,7 @@ def cut(text: str, stop: Sequence[str]) -> str:
 def right(rollout: Mapping[str, Any], row: Row, unmarked: str) -> bool:
     """Its answer, read as the service reads it, is one of the accepted spellings."""
     (found,) = read_answers([rollout], [False], kind=row["kind"], unmarked=unmarked)
-    spellings = (read_label(a, kind=row["kind"]) for a in row["accepted"])
-    return found.answer is not None and any(grade(found.answer, a, kind=row["kind"]) for a in spellings)
+    return grade(found.answer, read_labels(row["accepted"], kind=row["kind"]), kind=row["kind"])
 
 
 class Reward(DareReward):

@@ -16,7 +16,7 @@ from pydantic import Field as Rule
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from dare_reward.inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
+from dare_reward.inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field
 from dare_reward.options import BODY
 from dare_reward.params import Spec
 from dare_reward.scoring.request import LIMITS
@@ -75,6 +75,8 @@ def _value(field: Field) -> Any:
         return Annotated[float, Rule(ge=field.ge, le=field.le, allow_inf_nan=False)]
     if field.type == "choice":
         return Literal[field.choices]
+    if field.type == "texts":
+        return str | Annotated[list[str], Rule(min_length=1, max_length=ACCEPTED)]
     if field.type == "options":
         return list[str] | int
     if field.type == "object":

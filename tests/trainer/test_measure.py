@@ -231,7 +231,7 @@ def test_the_draw_is_seeded(vllm, source, tmp_path):
 
 
 CAPITALS = [
-    {"id": "a", "family": "capital", "prompt": "Capital of Ukraine?", "label": "Kyiv", "kind": "text", "accepted": ["Kyiv", "Kiev"]},
+    {"id": "a", "family": "capital", "prompt": "Capital of Ukraine?", "label": ["Kyiv", "Kiev"], "kind": "text"},
     {"id": "b", "family": "capital", "prompt": "Capital of Mali?", "label": "Bamako", "kind": "text", "asked": "Mali:"},
 ]  # fmt: skip
 
@@ -267,10 +267,8 @@ def test_your_own_questions(vllm, capitals, tmp_path):
     assert vllm.asked[0][1].stop == ["\n", "Q:"]
     groups = {g["group_id"]: g for g in map(json.loads, out.read_text().splitlines())}
     assert [groups[k]["prompt"] for k in "ab"] == ["Capital of Ukraine?", "Capital of Mali?"]
-    assert (groups["a"]["label"], groups["a"]["kind"]) == ("Kyiv", "text")
-    assert (groups["a"]["meta"]["family"], groups["a"]["meta"]["accepted"]) == ("capital", ["Kiev"])
-    assert [r["correct"] for r in groups["a"]["rollouts"]] == [True, True] + [False] * 6  # every accepted spelling
-    assert "correct" not in groups["b"]["rollouts"][0]  # its label says it all
+    assert (groups["a"]["label"], groups["a"]["kind"]) == (["Kyiv", "Kiev"], "text")
+    assert (groups["b"]["label"], groups["a"]["meta"]["family"]) == ("Bamako", "capital")
     data = read_labelled(str(out))
     by_name = dict(zip(("a", "b") if out.read_text().startswith('{"group_id": "a"') else ("b", "a"), np.split(data.correct_R, 2), strict=True))  # fmt: skip
     assert by_name["a"].tolist() == [1, 1] + [0] * 6
@@ -339,7 +337,7 @@ def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, capsys, mon
         ({"prompt": "Q?"}, "question 2: no answer"),
         ({"prompt": "Q?", "label": "A", "kind": "prose"}, "question 2: kind"),
         ({"prompt": "Q?", "label": "A", "accepted": "A"}, "question 2: accepted must be a list"),
-        ({"prompt": "Q?", "label": ["A", "B"]}, "question 2: the answer must be a string or a number"),
+        ({"prompt": "Q?", "label": []}, "question 2: the label is an empty list"),
         ({"prompt": "Q?", "label": "A", "asked": 3}, "question 2: asked must be"),
         ({"prompt": "Q?", "label": "A", "id": "a"}, "'a'"),
     ],

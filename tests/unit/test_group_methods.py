@@ -74,7 +74,7 @@ def test_labels_do_not_touch_label_free_groups_beside_labelled_ones(full_groups,
     assert {name: "label" in g.columns for name, g in seen} == {method: False, "gt": True, beside: False}
     rng = np.random.default_rng(0)
     changed = False
-    for label in ("0", "1", None):
+    for label in ("0", "1", ["0", "1"], None):
         other = copy.deepcopy(sent)
         for group in other:
             group["label"] = label

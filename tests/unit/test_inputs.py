@@ -17,7 +17,7 @@ from dare_service.schema import group_model
 
 SCHEMA = TypeAdapter(group_model())  # of openapi.json
 ROLLOUT = {"answer": "1", "mean_entropy": 0.1}
-BAD = {"bool": 1, "text": 1, "choice": "x", "options": -1, "rollouts": []}
+BAD = {"bool": 1, "text": 1, "texts": [], "choice": "x", "options": -1, "rollouts": []}
 PER_GROUP = [f for f in GROUP_FIELDS.values() if not f.required]
 
 

@@ -129,11 +129,11 @@ def test_labels_never_touch_a_label_free_method(method, full_groups, needed_para
     first = dare_reward.estimate(sent, method=method, **needed_params(method)).groups
     rng = np.random.default_rng(0)
     differs = False
-    for change in ("permute", "remove", "correct"):
+    for change in ("permute", "remove", "correct", "accept"):
         other = copy.deepcopy(sent)
         for p, group in enumerate(other):
-            group["label"] = {"permute": str(p), "remove": None, "correct": "1"}[change]
-            group["reference"] = {"permute": str(p), "remove": None, "correct": "3"}[change]
+            group["label"] = {"permute": str(p), "remove": None, "correct": "1", "accept": ["0", "1"]}[change]
+            group["reference"] = {"permute": str(p), "remove": None, "correct": "3", "accept": "3"}[change]
             for rollout in group["rollouts"]:
                 rollout["correct"] = bool(rng.integers(0, 2)) if change == "correct" else None
         found = dare_reward.estimate(other, method=method, **needed_params(method)).groups

@@ -111,9 +111,17 @@ _WORD = pattern(r"[^\W\d_]{2,}")
 _INDEXED = pattern(r"(name=[^\W\d_]+)_[A-Za-z ]{2,}(?=\Z|\|)")
 
 
+Labels = str | Sequence[str]  # the right answer, or several of which any is right
+
+
+def listed(label: Labels | None) -> Sequence[str]:
+    """The answers that a label accepts."""
+    return (label,) if isinstance(label, str) else label or ()
+
+
 def grade(
     answer: str | None,
-    label: str | None,
+    label: Labels | None,
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
@@ -125,23 +133,34 @@ def grade(
     significant: Significant = 0,
     log: Log = "decimal",
 ) -> bool:
-    """Whether the two are one answer: whether a group of just these has one class. No answer equals nothing."""
+    """Whether the two are one answer: whether a group of just these has one class. No answer equals nothing.
+
+    Of several accepted labels the answer must equal one.
+    """
     rules = Rules(percent, units, names, list_order, intervals, significant, log)
     return grades((answer,), label, kind=kind, options=options, rules=rules)[0]
 
 
 def grades(
     answers: Iterable[str | None],
-    label: str | None,
+    label: Labels | None,
     *,
     kind: Kind = "math",
     options: Sequence[str] | None = None,
     rules: Rules = DEFAULT,
+    after_each: Callable[[], None] = lambda: None,
 ) -> list[bool]:
-    """`grade` of each answer against one label, which is read once however many answers there are."""
-    wanted = None if label is None else key_of(label, kind, options, rules)
-    keys = (None if a is None or wanted is None else key_of(a, kind, options, rules) for a in answers)
-    return [key is not None and wanted is not None and _same(key, wanted) for key in keys]
+    """`grade` of each answer against one label, which is read once however many answers there are.
+
+    after_each  is called after each accepted label that is read, and may raise to end the work
+    """
+    wanted: dict[tuple[str, str], list[Key]] = {}
+    for one in listed(label):
+        if (key := key_of(one, kind, options, rules)) is not None:
+            wanted.setdefault((key.kind, key.value), []).append(key)
+        after_each()
+    keys = (None if a is None or not wanted else key_of(a, kind, options, rules) for a in answers)
+    return [k is not None and any(_same(k, one) for one in wanted.get((k.kind, k.value), ())) for k in keys]
 
 
 def _same(a: Key, b: Key) -> bool:

@@ -1,10 +1,11 @@
-"""Labels as data sets ship them: a bare answer, or a solution that ends in one. One reader for every route."""
+"""Labels as data sets ship them: a bare answer, a solution that ends in one, or a list of accepted ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from .choices import choice_letter
+from .classes import Labels, listed
 from .extraction.final_answer import extract
 from .kinds import Kind
 
@@ -24,3 +25,8 @@ def read_label(label: str, *, kind: Kind = "math", options: Sequence[str] | None
         return label
     found = extract(label, kind=kind, options=options, unmarked="none").answer
     return label if found is None else found
+
+
+def read_labels(label: Labels, *, kind: Kind = "math", options: Sequence[str] | None = None) -> list[str]:
+    """The answers that a label accepts, each as `read_label` reads it."""
+    return [read_label(one, kind=kind, options=options) for one in listed(label)]

@@ -15,6 +15,7 @@ import numpy as np
 from dare_reward.analysis.group_size import BySize, Labeller, by_size
 from dare_reward.analysis.labels import known_groups
 from dare_reward.analysis.ranks import rank_correlation
+from dare_reward.answers.classes import Labels
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.tables import PAPER, Screen, add_wide, number, screen_of, short_answer, table, wrapped
 from dare_reward.errors import DareError, RequestError
@@ -198,7 +199,7 @@ def summary(results: Mapping[str, Sequence[GroupReply]]) -> dict[str, Any]:
 
 
 def comparison(
-    results: Mapping[str, Sequence[GroupReply]], labels: Sequence[str | None] = (), *, on: Screen = PAPER
+    results: Mapping[str, Sequence[GroupReply]], labels: Sequence[Labels | None] = (), *, on: Screen = PAPER
 ) -> str:
     """The methods one by one, in pairs, and the groups on whose pseudo-label they disagree."""
     numbers = summary(results)
@@ -258,7 +259,7 @@ def _pair(a: Sequence[GroupReply], b: Sequence[GroupReply]) -> dict[str, Any]:
     }
 
 
-def _disagreements(results: Mapping[str, Sequence[GroupReply]], labels: Sequence[str | None], on: Screen) -> str:
+def _disagreements(results: Mapping[str, Sequence[GroupReply]], labels: Sequence[Labels | None], on: Screen) -> str:
     rows: list[list[str]] = []
     for p, groups in enumerate(zip(*results.values(), strict=True)):
         winners = [_winner(g) for g in groups]

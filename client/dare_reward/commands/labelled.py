@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.labels import known_groups
-from dare_reward.answers import read_label
+from dare_reward.answers.classes import listed
+from dare_reward.answers.labels import read_labels
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate
 from dare_reward.files.labels import LabelFile
@@ -111,7 +112,7 @@ def _kinds(file: str, groups: Sequence[Mapping[str, Any]], by: str) -> tuple[str
 def _check_labels(file: str, places: Sequence[str], prepared: Prepared, correct_R: Floats) -> None:
     """How many labels hold more than their answer is said; RequestError if none of many equals any answer."""
     inside = sum(
-        label is not None and read_label(label, kind=prepared.kinds[p], options=prepared.options[p]) != label
+        read_labels(listed(label), kind=prepared.kinds[p], options=prepared.options[p]) != [*listed(label)]
         for p, label in enumerate(prepared.labels)
     )
     if inside:

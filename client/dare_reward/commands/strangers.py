@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dare_reward.answers.classes import Labels
+
 from .tables import short_answer
 
 LEAST = 8  # prompts with labels and answers of which none are equal
@@ -17,7 +19,7 @@ class Strangers:
         self._equal = False
         self._first = ""
 
-    def add(self, place: str, label: str | None, answers: Iterable[str | None], *, right: bool) -> None:
+    def add(self, place: str, label: Labels | None, answers: Iterable[str | None], *, right: bool) -> None:
         """`right`: a rollout of the prompt is."""
         own = next((a for a in answers if a is not None), None)
         if label is None or own is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from ..answers.classes import Labels, listed
 from ..printable import printable
 from ..reply import GroupReply, Support
 
@@ -121,9 +122,9 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def short_answer(text: str) -> str:
+def short_answer(text: Labels) -> str:
     """One printable line; long answers are cut."""
-    safe = printable(text)
+    safe = printable(" or ".join(listed(text)))
     return safe if len(safe) <= WIDTH else safe[: WIDTH - 3] + "..."
 
 

@@ -275,15 +275,8 @@ def _rollout(value: Any, notes: Notes) -> Any:
 
 def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate | None) -> dict[str, Any]:
     for name in ("label", "group_id", "reference"):
-        value = group.get(name)
-        if isinstance(value, list) and len(value) == 1:
-            value = value[0]
-        if _is_nan(value):
-            value = "" if name == "label" else None
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            value = _number_text(value)
         if name in group:
-            group[name] = value
+            group[name] = _read_value(group[name], "" if name == "label" else None)
     if isinstance(label := group.get("label"), str) and not label.strip():
         notes.unlabelled += 1
         del group["label"]
@@ -363,6 +356,16 @@ def _note(notes: Notes, used: Mapping[str, str], rest: Sequence[str]) -> None:
 def _is_nan(value: Any) -> bool:
     """What pandas writes where there is nothing."""
     return isinstance(value, float) and isnan(value)
+
+
+def _read_value(value: Any, nothing: Any) -> Any:
+    """A number as its text, what is not there as `nothing`; a list of one is that one."""
+    if isinstance(value, list):
+        values = [_read_value(v, nothing) for v in value]
+        return values[0] if len(values) == 1 else values
+    if _is_nan(value):
+        return nothing
+    return _number_text(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _number_text(value: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from ..analysis.calibrate import LABELS
 from ..analysis.certainty import ENTROPY, GRID
 from ..analysis.preflight import Preflight, preflight
+from ..answers.classes import listed
 from ..errors import RequestError
 from ..methods import settle
 from ..scoring.diagnostics import correctness
@@ -143,4 +144,4 @@ def _is_labelled(line: JSON) -> bool:
 def _key(line: JSON) -> Key:
     """What tells a prompt from others; an id alone may begin anew at each step, and a place in a request is no name."""
     unnamed = line["named"] is False and not line["prompt"]
-    return object() if unnamed else line["prompt"] or line["group_id"], line["label"]
+    return object() if unnamed else line["prompt"] or line["group_id"], tuple(listed(line["label"]))

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..answers import Kind
-from ..answers.classes import grades
-from ..answers.labels import read_label
+from ..answers.classes import Labels, grades
+from ..answers.labels import read_labels
 from ..answers.rollouts import kind_of, option_tuple
 from ..errors import RequestError, unknown_name
 from ..groups import Groups, Ragged
@@ -146,7 +146,7 @@ class RunRecord:
     replies: Sequence[GroupReply]
     sizes: Sequence[int]
     kinds: Sequence[Kind]
-    labels: Sequence[str | None]
+    labels: Sequence[Labels | None]
     correct_R: Floats
     trained_R: Bools
     columns: Mapping[str, Floats]
@@ -312,13 +312,13 @@ def of_groups(
 READ: Final = OWN.keys() | set(EXTRA) | {"answer_tokens"} | {f.name for f in FIELDS.values() if f.per_token and f.sent}
 
 
-def _right(told: Floats, reply: GroupReply, label: str | None, kind: Kind, options: Sequence[str] | None) -> Floats:
+def _right(told: Floats, reply: GroupReply, label: Labels | None, kind: Kind, options: Sequence[str] | None) -> Floats:
     """1 right, 0 wrong, NaN unknown: what was told of the rollout, else its answer against the group's label."""
     if label is None or reply.answers is None or not np.isnan(told).any():
         return told
     every = [s.answer for s in reply.support or ()]
-    label = read_label(label, kind=kind, options=options)
-    right = dict(zip(every, grades(every, label, kind=kind, options=options), strict=True))
+    accepted = read_labels(label, kind=kind, options=options)
+    right = dict(zip(every, grades(every, accepted, kind=kind, options=options), strict=True))
     graded = np.array([float(a is not None and bool(right.get(a, False))) for a in reply.answers])
     return np.where(np.isnan(told), graded, told)
 

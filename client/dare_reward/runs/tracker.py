@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from .._pattern import pattern
+from ..answers.classes import listed
 from ..printable import printable
 from .reasons import REASONS, reasons
 
@@ -64,7 +65,7 @@ def _row(line: JSON, why: str) -> dict[str, Any]:
     return {
         "group_id": harmless(str(line.get("group_id"))),
         "pseudo_label": harmless(line.get("pseudo_label")),
-        "label": harmless(line.get("label")),
+        "label": harmless(" or ".join(listed(line.get("label"))) or None),
         "right": None if right is None else bool(right),
         "majority_ratio": told.get("majority_ratio"),
         "answers": _answers(line.get("support") or ()),
@@ -100,7 +101,7 @@ def messages(line: JSON) -> Iterator[tuple[list[dict[str, str]], dict[str, Any]]
             },
             "group_id": harmless(str(line.get("group_id"))),
             "pseudo_label": harmless(line.get("pseudo_label")),
-            "label": harmless(line.get("label")),
+            "label": harmless(" or ".join(listed(line.get("label"))) or None),
         }  # fmt: skip
         text = (line.get("texts") or {i: None})[i]
         said = harmless(text, width=None) or known["answer"] or "(no answer)"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..analysis.auroc import group_auroc
 from ..analysis.leader import leader_probabilities
 from ..answers.classes import grades
 from ..answers.effort import Effort
-from ..answers.labels import read_label
+from ..answers.labels import read_labels
 from ..groups import Groups
 from ..numbers import NUMBERS, means, pass_sums
 from ..segments import Bools, Floats, offsets
@@ -27,7 +28,7 @@ LOW_ENTROPY = 0.02  # nats: below it a repetition loop is likelier than confiden
 
 def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.float64]:
     """1 right, 0 wrong, NaN unknown, per rollout: the `correct` flag, else the answer's class against the label."""
-    flagged = prepared.correct_R
+    flagged, effort = prepared.correct_R, effort or Effort()
     if not any(label is not None for label in prepared.labels):
         return flagged
     groups = prepared.groups
@@ -37,10 +38,9 @@ def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.
         if label is not None:
             own = slice(int(starts[p]), int(starts[p + 1]))
             kind, options = prepared.kinds[p], prepared.options[p]
-            if effort is not None:
-                effort.check(("groups", p))
-            answer = read_label(label, kind=kind, options=options)
-            right_A[own] = grades(groups.text_A[own], answer, kind=kind, options=options)
+            accepted = read_labels(label, kind=kind, options=options)
+            check = partial(effort.check, ("groups", p))
+            right_A[own] = grades(groups.text_A[own], accepted, kind=kind, options=options, after_each=check)
     known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
     graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)
     return np.where(np.isnan(flagged), graded, flagged)

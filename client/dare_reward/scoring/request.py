@@ -24,13 +24,13 @@ from ..answers import (
     classify,
     official_key,
 )
-from ..answers.classes import classes_of
+from ..answers.classes import Labels, classes_of, listed
 from ..answers.effort import Effort
 from ..answers.rollouts import READING, option_tuple, read_answers, read_spans, why_none
 from ..answers.rules import Rules
 from ..errors import LimitError, RequestError
 from ..groups import Groups, Ragged, View
-from ..inputs import ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field, unknown_field
+from ..inputs import ACCEPTED, ANSWERED_FIELDS, GROUP_FIELDS, ROLLOUT_FIELDS, Field, unknown_field
 from ..segments import Bools, Floats, Ints, offsets
 from .array_inputs import Columns, Table, Where, check_types, read_columns
 
@@ -55,7 +55,7 @@ VIEWS: Final = tuple(f.name for f in GROUP_FIELDS.values() if f.type == "rollout
 SEEN: Final = tuple(f for f in GROUP_FIELDS.values() if f.seen and f.type != "rollouts")
 CHECKED: Final = tuple(
     f
-    for kind in ("choice", "float", "int", "object", "options", "rollouts", "text")
+    for kind in ("choice", "float", "int", "object", "options", "rollouts", "text", "texts")
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
@@ -130,7 +130,7 @@ class Prepared:
     sources: tuple[str, ...]
     kinds: tuple[Kind, ...]
     options: tuple[tuple[str, ...] | None, ...]
-    labels: tuple[str | None, ...]
+    labels: tuple[Labels | None, ...]
     correct_R: Floats  # as it was sent: 1 right, 0 wrong, NaN unknown
     guessed_P: Bools
     apart_P: Bools
@@ -310,8 +310,8 @@ def _check_input(field: Field, value: Any, limits: Limits, loc: tuple[str | int,
     if not _fits(field, value):
         code = "value" if field.type in {"choice", "float", "int"} else "type"
         raise RequestError(f"must be {field.rule} or null", loc=loc, code=code)
-    if field.type == "text":
-        limits.check_text(len(value), loc)
+    if field.type in {"text", "texts"}:
+        limits.check_text(sum(map(len, listed(value))), loc)
 
 
 def _fits(field: Field, value: Any) -> bool:
@@ -321,6 +321,9 @@ def _fits(field: Field, value: Any) -> bool:
             return value in field.choices
         case "text":
             return isinstance(value, str)
+        case "texts":
+            several = isinstance(value, list | tuple) and 1 <= len(value) <= ACCEPTED
+            return isinstance(value, str) or (several and set(map(type, value)) <= {str})
         case "object":
             return isinstance(value, Mapping)
         case "options":

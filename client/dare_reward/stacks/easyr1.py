@@ -18,7 +18,7 @@ from typing import Any
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import AnswerRules, Label
 from dare_reward.stacks.report import shadow_numbers
-from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, silenced, spread
+from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, label_of, silenced, spread
 
 REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
@@ -38,7 +38,7 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> li
         raise RequestError(f"EasyR1 passed {len(inputs)} rows for {len(uids)} uids", code="length")
     members = groups_by(uids)
     labels = {u: inputs[at[0]]["ground_truth"] for u, at in members.items()}
-    groups = [group(u, [_rollout(inputs[i]) for i in at], label=labels[u] or None) for u, at in members.items()]
+    groups = [group(u, [_rollout(inputs[i]) for i in at], label=label_of(labels[u])) for u, at in members.items()]
     rewards, reply = scorer.score(groups)
     rewards = silenced(rewards, reply, 0.0)
     logged = {f"dare/{name}": value for name, value in shadow_numbers(reply, groups).items()}

@@ -22,6 +22,7 @@ import numpy as np
 
 from .._outgoing import split_address
 from ..answers import Kind
+from ..answers.classes import Labels
 from ..errors import (
     ConfigError,
     DareError,
@@ -343,6 +344,13 @@ def _async_client(scorer: Scorer) -> AsyncClient:
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
+
+
+def label_of(value: Any) -> Labels | None:
+    """A data set's label: a text or a number, or a list of those that are right; None for anything else."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    texts = [str(v) for v in (value if isinstance(value, list) else [value]) if isinstance(v, str | int | float)]
+    return texts if len(texts) > 1 else next(filter(str.strip, texts), None)
 
 
 def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:

@@ -22,7 +22,7 @@ from ..methods import find, require_every_rollout
 from ..stopping import Waves
 from . import slime_votes
 from .report import shadow_numbers
-from .scorer import Scorer, certain, group, groups_by, silenced
+from .scorer import Scorer, certain, group, groups_by, label_of, silenced
 
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
 DROP: Final = "dare_drop"  # in a sample's metadata
@@ -43,7 +43,7 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
         votes, told = await slime_votes.votes(args, samples, rows, scorer, waves)
         rows += votes
     prompt = scorer.logged_prompt(samples[0].prompt)
-    one = group(str(samples[0].group_index), rows, label=_text(samples[0].label), prompt=prompt)
+    one = group(str(samples[0].group_index), rows, label=label_of(samples[0].label), prompt=prompt)
     found, reply = await scorer.score_async([one])
     told |= {f"dare/{name}": value for name, value in shadow_numbers(reply, [one]).items()}
     (rewards,) = silenced(found, reply, 0.0)
@@ -68,7 +68,7 @@ def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float]
         group(
             name,
             [_rollout(args, scorer, s) for s in own],
-            label=_text(own[0].label),
+            label=label_of(own[0].label),
             prompt=scorer.logged_prompt(own[0].prompt),
         )
         for name, own in zip(members, rows, strict=True)
@@ -181,7 +181,3 @@ def _rollout(args: Any, scorer: Scorer, sample: Any) -> dict[str, Any]:
             if "text" in row and scorer.reads_answers:
                 row |= scorer.answer_tokens(row, ids, slime_votes.tokenizer(args))
     return row | {"trained": not sample.remove_sample}
-
-
-def _text(label: Any) -> str | None:
-    return label if isinstance(label, str) else None

@@ -17,7 +17,7 @@ from ..errors import RequestError, unknown_name
 from ..inputs import Group
 from .ranks import scored_together
 from .report import numbers, rollout_columns, say_once
-from .scorer import Rewards, Scorer, group, silenced
+from .scorer import Rewards, Scorer, group, label_of, silenced
 from .trl_rollout import FIELD, forward_entropies, prompt_ids_of, rollout, text_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class DareReward:
         if self.entropy == "forward" and trainer is not None and not given.keys() & SOURCES:
             given |= forward_entropies(trainer, prompt_ids_of(trainer, prompts), ids)
         if self.label is not None:
-            given["label"] = [None if x is None else str(x) for x in columns[self.label]]
+            given["label"] = [label_of(x) for x in columns[self.label]]
         for name, column in given.items():
             for row, value in zip(rows, column, strict=True):
                 row[FIELD.get(name, name)] = value

@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..answers.classes import Labels
 from ..errors import ConfigError
 from ..openrlhf import AnswerRules
 from .answer_tokens import outside_answer
 from .report import log_groups, numbers
-from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, say_once, spread
+from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, label_of, say_once, spread
 from .verl_filter import by_votes, filter_groups, filters
 from .verl_rows import final_rows, number_of, padding_of, said, session_of
 
@@ -268,10 +269,9 @@ def _rollout(scorer: Scorer, trainer: Any, columns: dict[str, Any], i: int) -> d
     return row | tokens | {"token_mask": mask, "token_ids": ids.tolist()}
 
 
-def _label(data: Any, i: int) -> str | None:
+def _label(data: Any, i: int) -> Labels | None:
     """The ground truth, for diagnostics only."""
-    truth = data["reward_model"][i].get("ground_truth") if "reward_model" in data else None
-    return truth if isinstance(truth, str) else None
+    return label_of(data["reward_model"][i].get("ground_truth")) if "reward_model" in data else None
 
 
 def _load() -> None:

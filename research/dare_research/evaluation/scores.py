@@ -50,7 +50,7 @@ def _group(index: int, problem: LabelledQuestion, completions: Sequence[Completi
     return {
         "group_id": str(index),
         "kind": problem.kind,
-        "label": problem.label,
+        "label": problem.labels,
         **options,
         "rollouts": [{"text": c.text, "finish_reason": c.finish_reason or "stop"} for c in completions],
     }

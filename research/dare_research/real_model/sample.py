@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from dare_reward.answers import answer_span, grade, read_label, span_tokens
+from dare_reward.answers import answer_span, span_tokens
+from dare_reward.answers.classes import grades, listed
+from dare_reward.answers.labels import read_labels
 from dare_reward.answers.rollouts import read_answers
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats, Ints
@@ -110,9 +112,8 @@ def compact(group: Mapping[str, Any], decode: Decode, reading: Mapping[str, Any]
     """A line of the small form."""
     rollouts, kind = group["rollouts"], group["kind"]
     answers = prepare([{k: v for k, v in group.items() if k != "meta"}], params=reading, limits=UNLIMITED).groups
-    accepted = [group["label"], *group["meta"].get("accepted", ())]
-    spellings = [read_label(a, kind=kind) for a in accepted]
-    right = [int(any(grade(name, a, kind=kind) for a in spellings)) for name in answers.text_A]
+    accepted = [*listed(group["label"]), *group["meta"].get("accepted", ())]
+    right = list(map(int, grades(answers.text_A, read_labels(accepted, kind=kind), kind=kind)))
     paths: dict[tuple[int, ...], int] = {}
     spans: dict[tuple[str, str], tuple[int, int] | None] = {}
     rows = []

@@ -33,6 +33,7 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic_core import to_json
 
+from dare_reward.answers.classes import listed
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find, scale_unseen
@@ -300,7 +301,7 @@ def _rollouts(group: JoiningGroup) -> list[WaitingRollout]:
 
 def _weight(member: Member) -> int:
     """Bytes that a rollout holds while it waits, beside what every rollout does."""
-    texts = (member.rollout["answer"], member.rollout.get("text"), member.label.answer, member.prompt)
+    texts = (member.rollout["answer"], member.rollout.get("text"), *listed(member.label.answer), member.prompt)
     return sum(len(text or "") for text in texts)
 
 

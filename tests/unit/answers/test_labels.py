@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from dare_reward import estimate
+from dare_reward.answers import grade
 from dare_reward.cli import main
+from dare_reward.commands.labelled import read_labelled
+from dare_reward.errors import LimitError, RequestError
 from dare_reward.openrlhf import AnswerRules, Label
+from dare_reward.runs.line import of_groups
+from dare_reward.scoring.request import Limits
+from dare_reward.stacks.scorer import label_of
 
 
 def test_every_route_reads_them():
@@ -42,3 +49,45 @@ def test_labels_that_equal_no_answer_give_no_verdict(tmp_path, capsys, count, re
     said = capsys.readouterr()
     assert ("no label equals any answer" in said.err) == refused
     assert (status != 0 and "99" in said.err and not said.out) if refused else True
+
+
+ANSWERS = ("Kyiv", "kiev", "Lviv", None)
+CITY = {"kind": "text", "label": ["Kyiv", "the answer is Kiev"], "rollouts": [{"answer": a} for a in ANSWERS]}
+
+
+def test_of_several_accepted_labels_any_is_right(tmp_path):
+    reply = estimate([CITY], method="gt")
+    assert reply.groups[0].rewards == (1.0, 1.0, 0.0, 0.0)
+    assert reply.groups[0].support[0].count == 1  # they merge no votes
+    assert of_groups([CITY], reply).graded().correct_R.tolist() == [1, 1, 0, 0]  # the client's own log
+    right = [AnswerRules({}, "text").right(a, Label(("Kyiv", "Kiev"))) for a in ANSWERS]
+    assert right == [True, True, False, None]
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(CITY) + "\n" + json.dumps({"label": [4, "4.5"], "rollouts": [{"answer": "4.5"}]}))
+    assert read_labelled(str(path)).correct_R.tolist() == [1, 1, 0, 0, 1]
+
+
+def test_accepted_labels_join_no_units():
+    assert grade("5 cm", ["5 m", "5"])
+    assert not grade("5 cm", ["5 m", "6"])
+
+
+@pytest.mark.parametrize("label", [[], ["4"] * 1025, ["4", 5], [["4"]], {"a": 1}, 4], ids=str)
+def test_a_list_of_labels_holds_strings(label):
+    with pytest.raises(RequestError) as caught:
+        estimate([{"label": label, "rollouts": [{"answer": "4"}]}], method="ttrl")
+    assert (caught.value.loc, caught.value.code) == (("groups", 0, "label"), "type")
+
+
+def test_a_list_may_cost_as_much_as_any_other_answers():
+    texts = [f"{n}x^2 + {n}y" for n in range(200)]
+    with pytest.raises(LimitError):
+        estimate([{"label": texts, "rollouts": [{"answer": "4"}]}], method="ttrl", limits=Limits(steps=200))
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [("4", "4"), (4, "4"), ([4, "5"], ["4", "5"]), (np.array(["4"]), "4"), ("", None), ([], None), (None, None), ({"target": "4"}, None)],
+)  # fmt: skip
+def test_labels_of_a_trainers_data(value, label):
+    assert label_of(value) == label

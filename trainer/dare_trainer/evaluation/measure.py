@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from dare_reward.analysis.preflight import preflight
-from dare_reward.answers import grade, option_letters, read_label
-from dare_reward.answers.rollouts import read_answers
+from dare_reward.answers import option_letters
 from dare_reward.commands.calibrate import report
 from dare_reward.commands.command import add_command, add_seed
 from dare_reward.commands.labelled import read_labelled, refuse_repeats
@@ -86,7 +85,7 @@ def register(subparsers: Any) -> None:
         "--data",
         required=True,
         metavar="FILE",
-        help="Your questions, a row each: prompt, label, and if you like kind, accepted (further right answers), asked "
+        help="Your questions, a row each: prompt, label (or a list of accepted ones), and if you like kind, asked "
         f"(what the model is sent), id. Or BENCHMARK=FILE with one of {', '.join(recipe_file('benchmarks'))}.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl", help="The file of the rollouts.")
@@ -296,14 +295,13 @@ def _group(problem: LabelledQuestion, completions: Sequence[Any], plan: MeasureP
         "kind": problem.kind,
         **({"options": [chr(65 + i) for i in range(len(problem.options))]} if problem.options else {}),
         "prompt": problem.text if problem.asked else problem.prompt(as_is=plan.as_is),
-        "label": problem.label,
+        "label": problem.labels,
         "entropy_source": "exact",
         "entropy_mode": "temperature",
         "temperature": plan.temperature,
         "top_p": plan.top_p,
         "meta": {
             **problem.meta,
-            **({"accepted": problem.accepted} if problem.accepted else {}),
             "sampling": asdict(plan),
         },
         "rollouts": [_rollout(c, problem, plan, tokenizer) for c in completions],
@@ -323,17 +321,7 @@ def _rollout(completion: Any, problem: LabelledQuestion, plan: MeasurePlan, toke
         rollout |= {k: np.round(v, 6).tolist() if isinstance(v, np.ndarray) else v for k, v in tokens.items()}
     else:
         rollout |= {"num_tokens": len(completion.token_ids), **without_tokens(tokens)}
-    if problem.accepted:
-        rollout["correct"] = _is_right(rollout, problem)
     return rollout
-
-
-def _is_right(rollout: Mapping[str, Any], problem: LabelledQuestion) -> bool:
-    """Its answer, read as a group's are by default, is the label or a further accepted answer."""
-    (extraction,) = read_answers([rollout], silent=[False], kind=problem.kind, options=None)
-    answer = extraction.answer
-    right = (read_label(a, kind=problem.kind) for a in (problem.label, *problem.accepted))
-    return answer is not None and any(grade(answer, a, kind=problem.kind) for a in right)
 
 
 def _unescaped(text: str) -> str:

@@ -55,7 +55,7 @@ def prepare(
 
 def _line(question: LabelledQuestion, split: Literal["train", "eval"], name: str, *, as_is: bool) -> dict[str, str]:
     options = question.options and len(question.options)
-    label = Label(answer=question.label or None, split=split, kind=question.kind, options=options)
+    label = Label(answer=question.labels or None, split=split, kind=question.kind, options=options)
     prompt = question.asked or question.prompt(as_is=as_is)
     return {"input": prompt, "label": write_label(label), "datasource": name}
 

@@ -52,6 +52,11 @@ class LabelledQuestion:
     asked: str | None = None
     meta: JSON = field(default_factory=dict)
 
+    @property
+    def labels(self) -> str | tuple[str, ...]:
+        """All that is right."""
+        return (self.label, *self.accepted) if self.accepted else self.label
+
     def prompt(self, *, as_is: bool = False) -> str:
         """The question as it is asked; `as_is`: without the instruction to reason and to box the answer."""
         letters = option_letters(len(self.options)) if self.options else ()
@@ -82,8 +87,8 @@ def load(name: str, path: Path) -> list[LabelledQuestion]:
 def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> list[LabelledQuestion]:
     """Your questions, in the file's order. ConfigError names the row, the rule and the fix.
 
-    A row has a `prompt` and a `label`; `kind`, `accepted`, `asked`, `options` and `id` if it likes. `prompt`, `label`
-    and `id` may have the usual names of benchmarks, in any case; every other column becomes `meta`.
+    A row has a `prompt` and a `label`, or a list of accepted ones; `kind`, `accepted`, `asked`, `options` and `id` if it
+    likes. `prompt`, `label` and `id` may have the usual names of benchmarks, in any case; every other column becomes `meta`.
 
     kind      how all answers compare; None: a row's own, else choice with options and math without
     labelled  False: a row may lack its label
@@ -154,15 +159,17 @@ def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
     text = _prompt_text(_first(row, OWN["question"], "question"))
     answer = _first(row, OWN["answer"], "answer", needed=labelled)
     listed = tuple(str(o).strip() for o in options) if isinstance(options, list) else None
+    more: list[str] = []
     if answer is None:
         label = ""
     elif kind == "choice":
         label, kind, listed = _choice(text, answer, row, OWN)
+    elif answer == []:
+        raise ConfigError("the label is an empty list: write the right answers into it")
     else:
-        label = _value(answer)
-    return LabelledQuestion(
-        _id(row, OWN, place), text, label, kind, listed, tuple(a for a in accepted if a != label), asked
-    )
+        label, *more = map(_value, answer if isinstance(answer, list) else [answer])
+    further = dict.fromkeys(a for a in (*more, *accepted) if a != label)
+    return LabelledQuestion(_id(row, OWN, place), text, label, kind, listed, tuple(further), asked)
 
 
 def _id(row: JSON, fields: Mapping[str, Sequence[str]], place: str) -> str:
@@ -173,7 +180,7 @@ def _id(row: JSON, fields: Mapping[str, Sequence[str]], place: str) -> str:
 def _value(answer: Any) -> str:
     """The answer itself: the content of a solution's box, what follows GSM8K's ####, 27 for 27.0."""
     if isinstance(answer, list | dict):
-        raise ConfigError("the answer must be a string or a number; write further right ones into accepted")
+        raise ConfigError("the answer must be a string or a number, or in a file of your own a list of these")
     if isinstance(answer, float) and answer.is_integer():
         return str(int(answer))
     value = str(answer).strip().rpartition("####")[2].strip()

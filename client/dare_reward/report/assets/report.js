@@ -294,7 +294,7 @@ window.dareReport = (() => {
     return el("p", { class: "labelled" },
       el("span", {}, "Pseudo-label ", el("b", { class: "mono" }, known(card.pseudo_label) ? card.pseudo_label : "none"),
         known(right) ? el("b", { class: right ? "right" : "wrong" }, right ? " right" : " wrong") : null),
-      known(card.label) ? el("span", {}, "Label ", el("b", { class: "mono" }, card.label)) : null,
+      known(card.label) ? el("span", {}, "Label ", el("b", { class: "mono" }, [].concat(card.label).join(" or "))) : null,
       Object.entries((card.diagnostics || {}).shadow || {}).map(([name, s]) => known(s.pseudo_label)
         ? el("span", {}, `${name} says `, el("b", { class: "mono" }, s.pseudo_label)) : null));
   }

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dare_reward.answers import extract, grade, read_label
+from dare_reward.answers import extract, grade
+from dare_reward.answers.labels import read_labels
+from dare_reward.stacks.scorer import label_of
 
 
 def compute_score(data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_: Any) -> float:
     """1.0 if the answer in `solution_str` equals `ground_truth`, else 0.0."""
-    return float(grade(extract(solution_str).answer, None if ground_truth is None else read_label(str(ground_truth))))
+    return float(grade(extract(solution_str).answer, read_labels(label_of(ground_truth) or ())))
