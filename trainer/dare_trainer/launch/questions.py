@@ -87,8 +87,9 @@ def load(name: str, path: Path) -> list[LabelledQuestion]:
 def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> list[LabelledQuestion]:
     """Your questions, in the file's order. ConfigError names the row, the rule and the fix.
 
-    A row has a `prompt` and a `label`, or a list of accepted ones; `kind`, `accepted`, `asked`, `options` and `id` if it
-    likes. `prompt`, `label` and `id` may have the usual names of benchmarks, in any case; every other column becomes `meta`.
+    A row has a `prompt` and a `label`, or a list of accepted ones; `kind`, `accepted`, `asked`, `options` and `id` if
+    it likes. `prompt`, `label` and `id` may have the usual names of benchmarks, in any case; every other column becomes
+    `meta`.
 
     kind      how all answers compare; None: a row's own, else choice with options and math without
     labelled  False: a row may lack its label
