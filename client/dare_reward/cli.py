@@ -21,7 +21,7 @@ from .errors import DareError, unknown_name
 from .printable import printable
 
 GROUP = "dare_reward.commands"
-STUDIES = frozenset({"analyse", "evaluate", "plot", "replay", "study"})
+STUDIES = frozenset({"analyse", "plot", "replay", "study"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,9 +10,9 @@ import re
 import sys
 from pathlib import Path
 
-from dare_research.evaluation.command import BENCHMARKS
-from dare_research.evaluation.paper import rows
 from dare_reward.commands.methods import markdown
+from dare_trainer.evaluation.commands import BENCHMARKS
+from dare_trainer.evaluation.paper import rows
 
 DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "qwen-protocol.md"
 MODEL = "Qwen2.5-Math-1.5B"

@@ -31,5 +31,6 @@ LISTED: Final[Mapping[str, tuple[str, str]]] = {
     "data": (TRAINING, "Prepare prompts for OpenRLHF: a benchmark, or your own."),
     "methods": (LOOKUP, "List the estimators, or the parameters of one."),
     "completion": (LOOKUP, "Print a script that completes commands and flags in your shell."),
+    "evaluate": (TRAINING, "Measure pass@k and maj@k of a served model on benchmark files."),
     "measure": (ROLLOUTS, "Sample a model with vLLM and measure what its entropy tells, without training."),
 }

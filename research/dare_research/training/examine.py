@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from dare_research.analysis.passk import majority_at_k
 from dare_reward.analysis.auroc import group_auroc
 from dare_reward.analysis.labels import right_answers
 from dare_reward.analysis.preflight import preflight
@@ -17,6 +16,7 @@ from dare_reward.groups import Groups
 from dare_reward.scoring.diagnostics import correctness
 from dare_reward.scoring.request import UNLIMITED, prepare
 from dare_reward.segments import Floats, offsets
+from dare_trainer.evaluation.passk import majority_at_k
 
 from ..simulation.arms import judge
 from ..simulation.model import Sample

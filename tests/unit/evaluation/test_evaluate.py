@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 
-from dare_research.evaluation import completions
-from dare_research.evaluation.command import BENCHMARKS
-from dare_research.evaluation.completions import Cache, Completion, Sampling, collect
-from dare_research.evaluation.paper import models, rows
-from dare_research.evaluation.scores import score
 from dare_reward.cli import main
 from dare_reward.errors import ConfigError, DareError, RefusedError, ReplyError, UnavailableError
+from dare_trainer.evaluation import completions
+from dare_trainer.evaluation.commands import BENCHMARKS
+from dare_trainer.evaluation.completions import Cache, Completion, Sampling, collect
+from dare_trainer.evaluation.paper import models, rows
+from dare_trainer.evaluation.scores import score
 from dare_trainer.launch.questions import LabelledQuestion, load
 
 AIME = [{"id": i, "problem": f"What is {i} + 1?", "answer": str(i + 1)} for i in range(5)]

@@ -14,12 +14,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dare_research.analysis.passk import powers
-from dare_reward.commands.command import AUTHORS, add_command, add_seed
+from dare_reward.commands.command import TRAINING, add_command, add_seed
 from dare_reward.commands.labelled import finite
 from dare_reward.commands.tables import table
 from dare_reward.errors import RequestError
 from dare_reward.files.output import write_files
+from dare_trainer.evaluation.passk import powers
 from dare_trainer.launch.questions import LabelledQuestion, load
 from dare_trainer.launch.recipes import recipe_file
 
@@ -38,7 +38,7 @@ def register(subparsers: Any) -> None:
         subparsers,
         "evaluate",
         "Measure pass@k and maj@k of a served model on benchmark files.",
-        group=AUTHORS,
+        group=TRAINING,
         notes=NOTES,
         examples=(
             "dare-reward evaluate --data aime24=aime.jsonl --url http://127.0.0.1:8000/v1 --model m --out evaluation",
@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
     content = {"sampling": asdict(sampling), "benchmarks": found}
     write_files({target: json.dumps(finite(content), indent=1) + "\n"}, force=True)
-    print(report(found, paper=arguments.paper))
+    print(report(found, paper=arguments.paper))  # noqa: T201
     short = any(f.get("completions", 0) < f["problems"] * sampling.samples for f in found.values())
     return int(short)
 
@@ -168,7 +168,7 @@ def _progress(name: str, total: int, missing: int) -> Iterator[Callable[[int], N
         if bar is not None:
             bar.update(count)
         elif done * 10 // total > before * 10 // total:
-            print(f"{name}: {done} of {total} completions", file=sys.stderr)
+            print(f"{name}: {done} of {total} completions", file=sys.stderr)  # noqa: T201
 
     try:
         yield advance
