@@ -230,30 +230,6 @@ def test_a_wrong_reply_is_an_error_whatever_on_error_says(service, change, words
 # --- the adapters ----------------------------------------------------------------------------------------------------
 
 
-def test_trl_without_a_trainer(service):
-    texts = [f"\\boxed{{{a}}}" for a in "11221122"]
-    logged = {}
-    reward = DareReward(URL, num_generations=4, method="ttrl", label="gold", kind="math")
-    found = reward(["p"] * 8, texts, gold=["1"] * 8, log_metric=logged.__setitem__)
-    assert found == [1, 1, 0, 0, 1, 1, 0, 0]
-    assert [g["label"] for g in service.bodies[0]["groups"]] == ["1", "1"]
-    assert logged["dare/label_accuracy"] == 1
-    assert asyncio.run(AsyncDareReward(URL, num_generations=4, method="ttrl")(["p"] * 8, texts)) == found
-
-
-def test_trl_s_table_of_completions_has_our_columns(service):
-    """One entry for each rollout that TRL trains on, votes left out; what a rollout wrote is made harmless."""
-    columns = {}
-    votes = [[{"text": "\\boxed{2}"}], [], [], []]
-    texts = ["\\boxed{2}", "\\boxed{1}", "\\boxed{\\text{<b>x</b>}}", "no idea"]
-    DareReward(URL, num_generations=4, method="ttrl")(["p"] * 4, texts, vote_only=votes, log_extra=columns.__setitem__)
-    assert columns["dare/answer"][:2] == ["2", "1"]
-    assert "<" not in columns["dare/answer"][2]
-    assert columns["dare/answer"][3] is None
-    assert columns["dare/pseudo_label"] == ["2"] * 4
-    assert {len(column) for column in columns.values()} == {4}
-
-
 class FakeTracker:
     """A tracker's module with a run, as wandb and trackio look from outside."""
 
@@ -423,14 +399,6 @@ def one_rank(monkeypatch):
     monkeypatch.setenv("DARE_URL", f"{URL}?method=ttrl")
 
 
-def test_swift(service, one_rank):
-    columns = {"prompt_id": ["a", "b", "a", "b", "a", "a"], "request_id": ["1", "2", "3", "4", "5", "1"]}
-    texts = [f"\\boxed{{{x}}}" for x in "232433"]
-    texts[5] = texts[0]
-    assert asyncio.run(swift.DareORM()(texts, **columns)) == [1, 1, 1, 0, 0, 1]
-    assert [len(g["rollouts"]) for g in service.bodies[0]["groups"]] == [3, 2], "request 1 counts once"
-
-
 def test_easyr1(service):
     rows = [{"response": f"\\boxed{{{x}}}", "response_length": 2, "ground_truth": "2"} for x in "1222"]
     assert easyr1.reward(rows, url=URL) == [{"overall": r, "accuracy": r} for r in (0.0, 1.0, 1.0, 1.0)]
@@ -549,6 +517,10 @@ def test_what_an_adapter_cannot_do_is_one_sentence_that_names_the_fix(service, o
         (lambda: VoteRollout(1, adaptive="auto", url=f"{URL}?method=evol_rl"), "embedding"),
         (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=URL), sample(0, 1))), "--group-rm"),
         (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=URL), [[sample(0, 1)]])), "--group-rm"),
+        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=URL), [sample(i, 1, group_index=i) for i in (1, 2)])), "several groups"),
+        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=None), [sample(0, 1)])), "--rm-url"),
+        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=URL), [sample(i, 1, group_index=i) for i in (1, 2)])), "several groups"),
+        (lambda: asyncio.run(slime.reward(SimpleNamespace(rm_url=None), [sample(0, 1)])), "--rm-url"),
         (lambda: slime.advantages(SimpleNamespace(rm_url=f"{URL}?method=ttrl"), step()), "advantage="),
         (lambda: asyncio.run(swift.DareORM()(texts_of("11"), prompt_id=["a"] * 2)), "request_id"),
         (lambda: verl_filter.by_votes(common.Scorer.of(f"{URL}?method=rent")), "rent needs more than answers"),
@@ -693,23 +665,6 @@ def test_easyr1_validates_by_the_rules_of_the_training():
     assert easyr1.reward([row], url=f"{URL}?open_think=true") == [{"overall": 1.0, "accuracy": 1.0}]
 
 
-def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):
-    class Manager:
-        def compute_reward_batch(self, data):
-            return easyr1.UIDS.get()
-
-    class Actor(Manager):
-        def compute_reward_batch(self, data):
-            return easyr1.UIDS.get()
-
-    for name in ("verl", "verl.workers", "verl.workers.reward", "verl.workers.reward.function"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    sys.modules["verl.workers.reward.function"].BatchFunctionRewardManagerMixin = Manager
-    easyr1.install()
-    data = SimpleNamespace(non_tensor_batch={"uid": ["a"]})
-    assert Manager().compute_reward_batch(data) == Actor().compute_reward_batch(data) == ["a"]
-
-
 def test_verl_last_outputs():
     keys = ["u_1_1_0", "u_1_0_0", "u_1_0_1", "pad_0_0", "u_1_1_1", "u_1_10_0"]
     assert verl.final_rows(keys, [False, False, False, True, False, False]) == {"u_1_0": 2, "u_1_1": 4, "u_1_10": 5}
@@ -815,20 +770,6 @@ def trl_trainer(**args):
     )  # fmt: skip
     trainer.log_metric = types.MethodType(lambda self, name, value: None, trainer)
     return trainer
-
-
-def test_trl_gives_no_reward_to_what_is_not_selected(service):
-    answers = "11231455"
-    reward = DareReward(URL, num_generations=8, method="ttrl", selection="ddrl", selection_size=4)
-    rollouts = [{"answer": a} for a in answers]
-    (group,) = dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", selection="ddrl", selection_size=4).groups
-    texts = [f"\\boxed{{{a}}}" for a in answers]
-    found = reward(["p"] * 8, texts)
-    assert found == [r if i in group.select else None for i, r in enumerate(group.rewards)]
-    assert sum(r is not None for r in found) == 4
-    votes = [[{"text": "\\boxed{1}"}]] * 8
-    with pytest.raises(RequestError, match="use extra=0"):
-        reward(["p"] * 8, texts, vote_only=votes)
 
 
 # --- masks of answers ------------------------------------------------------------------------------------------------
@@ -1021,21 +962,6 @@ def test_a_failure_reaches_every_rank(monkeypatch):
 # --- documents -------------------------------------------------------------------------------------------------------
 
 
-def test_the_recipes_are_python_and_use_what_exists():
-    """They were never run in their stacks; here they compile, and what they take from this package is there."""
-    import re
-    from pathlib import Path
-
-    folder = Path(__file__).parents[2] / "docs"
-    blocks = [b for f in sorted(folder.rglob("*.md")) for b in re.findall(r"```py\n(.*?)```", f.read_text(), re.DOTALL)]
-    assert len(blocks) >= 3
-    for block in blocks:
-        compile(block, "recipe", "exec")
-    for line in re.findall(r"from (dare_reward\S*) import (.*)", "\n".join(blocks)):
-        for name in line[1].split(", "):
-            assert hasattr(importlib.import_module(line[0]), name), line
-
-
 # --- votes in waves --------------------------------------------------------------------------------------------------
 
 
@@ -1078,17 +1004,6 @@ def half(prompt, number):
 def rolled(trainer, url=f"{URL}?method=ttrl", adaptive="wave=4", **more):
     prompts = ["a"] * 8 + ["b"] * 8
     return VoteRollout(1, entropy="logprob", adaptive=adaptive, url=url, **more)(prompts, trainer)
-
-
-def test_trl_generates_votes_only_for_prompts_that_are_not_settled(service):
-    trainer = Trainer(half)
-    out = rolled(trainer)
-    assert trainer.calls == [16, 4, 4]
-    assert trainer.made == {"a": 7, "b": 15}
-    assert [len(v) for v in out["vote_only"]] == [0] * 8 + [1] * 8
-    assert out["votes_saved"] == [8] * 8 + [0] * 8
-    assert [len(body["groups"]) for body in service.asked] == [2, 1]
-    assert all(len(out[name]) == 16 for name in ("completion_ids", "prompt_ids", "sampled_logprobs", "settle_risk"))
 
 
 def test_trl_scores_the_votes_that_were_cast_and_logs_what_was_saved(service):

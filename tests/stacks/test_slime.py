@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import dare_reward
-from dare_reward.errors import ReplyError, RequestError, UnavailableError
+from dare_reward.errors import UnavailableError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
@@ -101,17 +101,6 @@ def test_bodies_are_the_recorded_ones(hub, service):
     servers.compare_or_record("slime", "624b824", bodies, service.url)
 
 
-def test_method_and_parameters_by_url(hub, service):
-    given = samples(hub)
-    assert call(hub, f"{service.url}?method=ttrl", given) == [1, 1, 0, 1, 0]
-    assert call(hub, f"{service.url}?alpha=0.4", given) == pytest.approx(offline(given, method="dare", alpha=0.4))
-
-
-def test_without_log_probabilities_votes_alone(hub, service):
-    given = samples(hub, logprobs=False)
-    assert call(hub, service.url, given) == pytest.approx([0.64, 0.64, 0.28, 0.64, 0.28])
-
-
 def test_event_loops_come_and_go(hub, service):
     given = samples(hub)
     assert call(hub, service.url, given) == call(hub, service.url, given)
@@ -127,41 +116,12 @@ def test_groups_at_once(hub, service):
     assert all(r == rewards[0] for r in rewards)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [(servers.short, "4 rewards for 5"), (servers.not_a_number, "not a finite"), (servers.unscored, "was not scored")],
-)
-def test_wrong_replies_raise(hub, change, words):
-    with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
-        call(hub, url, samples(hub))
-
-
 def test_service_down(hub):
     url = f"http://127.0.0.1:{servers.free_port()}?retries=0&timeout=1"
     with pytest.raises(UnavailableError):
         call(hub, url, samples(hub))
     assert call(hub, f"{url}&on_error=zero", samples(hub)) == [0.0] * 5
     assert call(hub, f"{url}&fallback=local", samples(hub)) == pytest.approx(offline(samples(hub), method="dare"))
-
-
-def test_one_sentence_errors(hub, service):
-    given = samples(hub)
-    with pytest.raises(RequestError, match="--rm-url"):
-        call(hub, None, given)
-    with pytest.raises(RequestError, match="--group-rm"):
-        call(hub, service.url, [[s] for s in given])
-    with pytest.raises(RequestError, match="not abstain"):
-        call(hub, f"{service.url}?on_error=abstain", given)
-    given[0].group_index = 9
-    with pytest.raises(RequestError, match="several groups"):
-        call(hub, service.url, given)
-
-
-def test_one_rollout_at_a_time_is_refused(hub, service):
-    """Without --group-rm slime passes one sample: its vote alone means nothing."""
-    args = Namespace(custom_rm_path=PATH, rm_url=service.url, rm_type=None, group_rm=False)
-    with pytest.raises(RequestError, match="--group-rm"):
-        asyncio.run(hub.async_rm(args, samples(hub)[0]))
 
 
 # --- slime's own training data ---------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 import dare_reward
-from dare_reward.errors import ReplyError, RequestError, UnavailableError
+from dare_reward.errors import RequestError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import servers
@@ -122,12 +121,6 @@ def test_the_table_of_completions_that_trl_writes_has_our_columns(train, service
 def given(column):
     """What a file of pandas has for None: NaN, in columns of strings."""
     return [None if isinstance(x, float) else x for x in column]
-
-
-def test_other_method_by_url(train, service):
-    result = train(f"{service.url}?method=ttrl", steps=2)
-    for call in result["calls"]:
-        assert call["rewards"] == offline(call, method="ttrl")
 
 
 def test_votes_beyond_the_trained(train, service):
@@ -366,38 +359,6 @@ def test_service_down_abstains(train, trainer, asynchronous):
         assert entry["reward"] is None or math.isnan(entry["reward"])
 
 
-def test_service_down_with_fallback_scores_in_process(train):
-    result = train(nowhere(), steps=2, reward={**QUICK, "fallback": "local"})
-    for call in result["calls"]:
-        assert call["rewards"] == pytest.approx(offline(call), abs=2e-4)
-
-
-def test_service_down_can_end_the_run(train):
-    with pytest.raises(UnavailableError, match=r"2 tries"):
-        train(nowhere(), reward={**QUICK, "on_error": "raise"})
-
-
-def test_slow_service_abstains_after_the_tries_that_are_allowed(train):
-    with servers.forged(delay=3.0) as (url, bodies):
-        result = train(url, steps=1, reward={"retries": 1, "timeout": 0.5})
-    (call,) = result["calls"]
-    assert all(r is None for r in call["rewards"])
-    assert len(bodies) == 2
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (servers.short, "3 rewards for 4 rollouts"),
-        (servers.not_a_number, "not a finite number"),
-        (servers.swapped, "other groups than"),
-    ],
-)
-def test_wrong_reply_ends_the_run(train, change, words):
-    with servers.forged(change) as (url, _), pytest.raises(ReplyError, match=words):
-        train(url, steps=1)
-
-
 def test_one_group_without_rewards_is_left_out(train):
     with servers.forged(servers.unscored) as (url, _):
         result = train(url, steps=1)
@@ -426,20 +387,3 @@ def test_restart_in_mid_training(train):
 
 
 # --- use -------------------------------------------------------------------------------------------------------------
-
-
-def test_pickles():
-    from dare_reward.stacks.trl import AsyncDareReward, DareReward
-
-    for kind in (DareReward, AsyncDareReward):
-        copy = pickle.loads(pickle.dumps(kind("http://127.0.0.1:1?method=ttrl", label="gold")))
-        assert (copy.scorer.method, copy.label) == ("ttrl", "gold")
-
-
-def test_without_a_trainer_the_group_size_must_be_said(service):
-    from dare_reward.stacks.trl import DareReward
-
-    completions = ["\\boxed{1}", "\\boxed{2}", "\\boxed{1}", "\\boxed{1}"]
-    with pytest.raises(RequestError, match="pass num_generations"):
-        DareReward(service.url, method="ttrl")(["p"] * 4, completions)
-    assert DareReward(service.url, method="ttrl", num_generations=4)(["p"] * 4, completions) == [1.0, 0.0, 1.0, 1.0]
