@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ._reply_check import COLUMNS, FACTS, SECOND, check_types, read_json
+from ._reply_check import built, read_json
 from .answers.extraction.final_answer import EMPTY
 from .errors import FrameError, ReplyError
 from .groups import Ragged
@@ -20,6 +20,7 @@ from .segments import offsets
 from .wire import pack, unpack
 
 JSON = Mapping[str, Any]
+Output = Literal["rewards", "advantages"]
 NOTHING: JSON = MappingProxyType({})
 
 
@@ -97,7 +98,7 @@ class GroupReply:
 @dataclass(frozen=True, slots=True)
 class Reply:
     method: str
-    output: str
+    output: Output
     config_id: str
     version: str
     answers_version: str
@@ -154,26 +155,22 @@ class Reply:
     @classmethod
     def from_json(cls, body: Any) -> Reply:
         """The reply that `body` writes; ReplyError if it is not one."""
-        check_types(body)
-        try:
-            groups = tuple(_group(g) for g in body["groups"])
-            return cls(
-                method=body["method"],
-                output=body["output"],
-                config_id=body["config_id"],
-                version=body["version"],
-                answers_version=body.get("answers_version", ""),
-                groups=groups,
-                diagnostics=body.get("diagnostics", NOTHING),
-                flags=tuple(body.get("flags", ())),
-                request_id=body.get("request_id"),
-            )
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ReplyError(f"not a reply of this service: {type(error).__name__} {error}") from None
+        head = {"answers_version": "", **body} if isinstance(body, Mapping) else body  # none with detail=rewards
+        reply = built(cls, head)
+        for p, group in enumerate(reply.groups):
+            if group.error is not None and (beside := [n for n in GROUP_FIELDS[1:-1] if getattr(group, n) is not None]):
+                raise ReplyError(f"not a reply of this service: groups[{p}] has an error and {beside[0]}")
+        return reply
 
 
 GROUP_FIELDS = tuple(GroupReply.__slots__)
-TUPLES = ("rewards", "keep", "valid", "answers", "advantages", "select", "second_rewards", "second_advantages", "flags")
+# One entry per rollout, or per rollout of `second_group`.
+COLUMNS = ("rewards", "keep", "valid", "answers", "answer_spans", "advantages", "token_mask")
+SECOND = ("second_rewards", "second_advantages")
+# What only the short form of a reply leaves out.
+FULL = frozenset(
+    {"keep", "valid", "answers", "method", "config_id", "entropy_source", "support", "flags", "diagnostics"}
+)
 
 
 def _masked(groups: Sequence[GroupReply], mask: Ragged) -> tuple[GroupReply, ...]:
@@ -207,22 +204,6 @@ def group_json(group: GroupReply) -> dict[str, Any]:
     if group.error is not None:
         out["error"] = asdict(group.error)
     return out
-
-
-def _group(body: Mapping[str, Any]) -> GroupReply:
-    values = {name: body[name] for name in GROUP_FIELDS if name in body}
-    for name in TUPLES:
-        if values.get(name) is not None:
-            values[name] = tuple(values[name])
-    if values.get("answer_spans") is not None:
-        values["answer_spans"] = tuple(None if s is None else (s[0], s[1]) for s in values["answer_spans"])
-    if values.get("token_mask") is not None:
-        values["token_mask"] = tuple(None if m is None else tuple(m) for m in values["token_mask"])
-    if values.get("support") is not None:
-        values["support"] = tuple(Support(**s) for s in values["support"])
-    if values.get("error") is not None:
-        values["error"] = Problem(**values["error"])
-    return GroupReply(**values)
 
 
 # --- whether a reply answers what was asked ---------------------------------------------------------------------------
@@ -264,14 +245,12 @@ def check_fit(reply: Reply, asked: Asked) -> None:
 
 
 def _check_group(found: GroupReply, sent: JSON, wanted: set[str]) -> None:
-    full = {name for name, field in {**COLUMNS, **FACTS}.items() if field.full}
-    if found.second_rewards is not None and "advantages" in wanted:
-        full.add("second_advantages")
-    for name in sorted(wanted | full):
+    second = {"second_advantages"} if found.second_rewards is not None and "advantages" in wanted else set()
+    for name in sorted(wanted | FULL | second):
         if getattr(found, name) is None:
             raise ReplyError(f"group {found.group_id!r}: no {name}")
     rollouts = sent["rollouts"]
-    for name in COLUMNS:
+    for name in (*COLUMNS, *SECOND):
         values = getattr(found, name)
         size = len(sent.get("second_group") or ()) if name in SECOND else len(rollouts)
         if values is not None and len(values) != size:

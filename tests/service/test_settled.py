@@ -174,7 +174,6 @@ def test_a_service_of_before_is_an_error_that_says_so(service):
         {"groups": [{"group_id": "g0", "votes": 15, "settled": True, "more": 0, "risk": 0.1}]},
         {"method": "rent"},
         {"version": 3},
-        {"surprise": 1},
     ],
 )
 def test_a_reply_that_does_not_fit_is_refused(service, change):

@@ -16,7 +16,7 @@ from dare_reward.files.content import line_count
 from dare_reward.files.output import text_file
 from dare_reward.files.reader import Faults
 from dare_reward.methods import find, specs
-from dare_reward.reply import GroupReply, Reply
+from dare_reward.reply import GroupReply, group_json
 
 from .closing import Closing
 from .command import add_command
@@ -102,7 +102,7 @@ class _Work:
         if self.screen is not None:
             self.out.write(group_table(found, top=10, on=self.screen) + "\n\n")
         else:
-            self.out.write(json.dumps(Reply("", "", "", "", "", (found,)).to_json()["groups"][0]) + "\n")
+            self.out.write(json.dumps(group_json(found)) + "\n")
 
 
 def _progress(results: Iterator[Any], path: str) -> Iterator[Any]:

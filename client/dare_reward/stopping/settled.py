@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .._reply_check import built
 from .._version import __version__
 from ..answers import ANSWERS_VERSION
 from ..answers.effort import Effort
@@ -88,14 +89,11 @@ class SettledReply:
     @classmethod
     def from_json(cls, body: Any) -> SettledReply:
         """The reply that `body` writes; ReplyError if it is not one."""
-        try:
-            groups = tuple(_group(g) for g in body["groups"])
-            reply = cls(**{**body, "groups": groups, "flags": tuple(body["flags"])})
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ReplyError(f"not a reply of this service: {type(error).__name__} {error}") from None
-        texts = (reply.method, reply.config_id, reply.version, reply.answers_version)
-        if not all(isinstance(text, str) for text in texts):
-            raise ReplyError("not a reply of this service: method, config_id and versions are no texts")
+        reply = built(cls, body)
+        for p, group in enumerate(reply.groups):
+            judged = [group.settled is not None, group.more is not None, group.risk is not None]
+            if any(judged) != (group.error is None) or all(judged) != any(judged):
+                raise ReplyError(f"not a reply of this service: groups[{p}] is neither judged nor in error")
         return reply
 
 
@@ -301,12 +299,3 @@ def _labels(groups: Groups, estimate: Estimate) -> list[str | None]:
     for a in np.flatnonzero(pseudo_label(groups, estimate)).tolist():
         out[int(groups.group_A[a])] = groups.text_A[a]
     return out
-
-
-def _group(body: Mapping[str, Any]) -> GroupSettled:
-    found = GroupSettled(**{**body, "error": None if body.get("error") is None else Problem(**body["error"])})
-    told = (found.settled, found.more, found.risk)
-    good = (isinstance(found.settled, bool), type(found.more) is int, isinstance(found.risk, int | float))
-    if (found.error is None and not all(good)) or (found.error is not None and any(x is not None for x in told)):
-        raise ValueError("a group is neither judged nor in error")
-    return found
