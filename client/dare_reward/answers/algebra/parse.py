@@ -11,8 +11,6 @@ from .literals import letters, number, refuse
 from .nodes import Constant, Node, Number, Op, Variable
 from .tokens import Token
 
-__all__ = ["Constant", "Node", "Number", "Op", "Variable", "parse"]
-
 MAX_DEPTH = 60
 MAX_POSTFIX = 5
 MAX_SIGNS = 3
