@@ -26,11 +26,11 @@ from .kinds import KeyKind, Kind
 from .languages import stem
 from .literal_values import UNPARSED, literal_value, value_text
 from .markup import without_html
-from .number_words import chinese_number, counted, spoken_number
+from .number_words import DIGITS, NUMERALS, POWERS, chinese_number, counted, scaled, spoken_number
 from .rules import DEFAULT, Intervals, ListOrder, Log, Names, Percent, Rules, Significant, Units
 from .unreadable import Unreadable
 
-ANSWERS_VERSION = "6"
+ANSWERS_VERSION = "7"
 
 CACHE_SIZE = 100_000
 CACHE_CHARS = 256  # longer answers are not kept, so that the cache stays below some 50 MB
@@ -140,6 +140,10 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     """The key of mathematics; raises nothing that is known."""
     if (fast := _fast(raw, rules)) is not None:
         return fast
+    if not raw.isascii():
+        if (value := spoken_number(raw.strip().lower())) is not None:
+            return Key("exact", str(value))
+        raw = scaled(raw)  # Greek words become letters of formulas below
     s = clean(raw)
     if s is None:
         return None if not raw.strip() else Key("opaque", opaque_value(raw))
@@ -151,7 +155,7 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     if is_derivation(s) and (last := _concluded(s, rules)) is not None:
         return last
     try:
-        reading = ruled(_read(s, rules), rules)
+        reading = ruled(_read(scaled(s), rules), rules)
     except (Unreadable, RecursionError):
         return _concluded(s, rules) or _unread(s)
     return Key(reading.kind, reading.value, "|".join(sorted(reading.tags)))
@@ -179,6 +183,8 @@ def _fast(s: str, rules: Rules) -> Key | None:
 def _read(s: str, rules: Rules) -> Reading:
     if m := _OPTION_VALUE.fullmatch(s):
         return tagged(_read(clean(m["value"]) or "", rules), "name=(" + (m["letter"] or m["dotted"]).upper() + ")")
+    if s[0].isalpha() and (value := spoken_number(s.lower())) is not None:
+        return Reading("exact", str(value))
     if not s.isascii() and (foreign := _counted_abroad(s, rules)) is not None:
         return foreign
     if s[0].isalpha() and (many := counted(s)) is not None:
@@ -204,16 +210,16 @@ def _counted_abroad(s: str, rules: Rules) -> Reading | None:
     number, unit = m["number"].strip(), m["unit"].strip().rstrip(".")
     if number:
         r = read(tokenise(number), rules)
+        if unit.partition(" ")[0] in POWERS or unit[0] in NUMERALS:
+            return None  # 3万5千
         return None if any(t.startswith("unit=") for t in r.tags) else tagged(r, "unit=" + stem(unit))
-    digits = next((i for i, c in enumerate(unit) if chinese_number(c) is None), len(unit))
+    digits = next((i for i, c in enumerate(unit) if c not in NUMERALS), len(unit))
     said = chinese_number(unit[:digits])
-    if said is None or not 0 <= len(unit) - digits <= min(3, 2 * digits - 1):
-        return None  # 三角形 is a triangle
-    return (
-        read(tokenise(str(said)), rules)
-        if digits == len(unit)
-        else tagged(read(tokenise(str(said)), rules), "unit=" + unit[digits:])
-    )
+    noun = unit[digits:]
+    if said is None or len(noun) > min(3, 2 * digits - 1) or (noun and DIGITS.isdisjoint(unit[:digits])):
+        return None  # 三角形 is a triangle, 千克 a kilogram
+    r = read(tokenise(str(said)), rules)
+    return tagged(r, "unit=" + noun) if noun else r
 
 
 def _is_foreign(unit: str) -> bool:
@@ -248,8 +254,6 @@ def _plain_words(s: str) -> Reading | None:
     lower = " ".join(s.lower().split())
     if m := _OPTION.fullmatch(s):
         return read(tokenise(m[1]), DEFAULT)
-    if (value := spoken_number(lower)) is not None:
-        return Reading("exact", str(value))
     amount, _, unit = lower.rpartition(" ")
     if is_unit(unit) and unit != "second" and (value := spoken_number(amount)) is not None:
         return Reading("exact", str(value), frozenset({f"unit={unit_of(unit)}"}))

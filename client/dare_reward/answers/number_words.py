@@ -1,87 +1,167 @@
 """Numbers that are written in words: for texts and for keys alike, so that both read one value or none.
 
-English cardinals and simple fractions, and Chinese numerals. A run of number words is read as a whole: "one hundred
-five" is 105 or nothing, never 5.
+Cardinals of the languages whose number words `languages` holds, numerals of Chinese, Japanese and Korean, simple
+fractions of English. A run of number words is read as a whole: "one hundred five" is 105 or nothing, never 5. Words
+that two languages read as two numbers (*tres* is 3 in Spanish, 60 in Danish) are none.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
 
 from .._pattern import pattern
+from .languages import LANGUAGES, POWER_FIRST, UNIT_FIRST
 from .words import words
 
-_UNITS = words(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen",
-    "sixteen seventeen eighteen nineteen",
-)
-_TENS = words("twenty thirty forty fifty sixty seventy eighty ninety")
-_SMALL = {w: n for n, w in enumerate(_UNITS)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
-_LARGE = {"thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+LONGEST = 120
 _PARTS = words("half third quarter fifth sixth seventh eighth ninth tenth eleventh twelfth")
 _DENOMINATORS = {w: n for n, w in enumerate(_PARTS, 2)} | {"fourth": 4, "hundredth": 100, "thousandth": 1_000}
 _PLURALS = {w + "s": n for w, n in _DENOMINATORS.items()} | {"halves": 2}
-_NUMBER_ALPHABET = frozenset(" abcdefghilmnoqrstuvwxyz-")
 
 
-def spoken_number(lower: str) -> Fraction | None:
-    """The value of `twenty-one`, `one hundred and five`, `two thirds`, `half`; None where a word is no number."""
-    if len(lower) > 120 or not _NUMBER_ALPHABET.issuperset(lower):
+# Number words, alone, that are words or names elsewhere; so may be any of less than four letters: "on", "ti", "hat".
+_NAMES = frozenset(words("lima once fire cent elf due mia sita"))
+
+
+class _Word(NamedTuple):
+    value: int
+    power: bool = False  # of ten: what stands before it is multiplied
+    joint: str = ""  # the "and" before it
+
+
+@cache
+def _words(code: str) -> dict[str, _Word]:
+    """The number words of a language."""
+    row = LANGUAGES[code]
+    found: dict[str, _Word] = {}
+    for field, first, step in (("ones", 0, 1), ("tens", 20, 10), ("hundreds", 100, 100)):
+        for n, forms in enumerate(row[field]):
+            found |= dict.fromkeys(_forms(forms), _Word(first + n * step))
+    for entry in row["powers"]:
+        forms, _, last = entry.rpartition(" ")
+        word = _Word(10 ** int(last), power=True) if int(last) < 20 else _Word(int(last))
+        found |= dict.fromkeys(_forms(forms), word)
+    return found
+
+
+def _forms(forms: str) -> list[str]:
+    return unicodedata.normalize("NFKC", forms).split("/")
+
+
+@cache
+def _next_word(code: str) -> tuple[re.Pattern[str], dict[str, _Word]]:
+    """A pattern of the next number word, and the words without blanks."""
+    known = _words(code)
+    said = "|".join(word.replace(" ", " ?") for word in sorted(known, key=len, reverse=True))
+    joints = "|".join({*LANGUAGES[code]["inner"], *LANGUAGES[code]["plus"]}) or "(?!)"
+    found = re.compile(rf" ?(?:(?P<joint>{joints}) ?)?(?P<word>{said})")
+    return found, {word.replace(" ", ""): value for word, value in known.items()}
+
+
+@cache
+def _languages() -> dict[str, list[str]]:
+    """The languages that have a number word with these two letters first."""
+    found: dict[str, list[str]] = {}
+    for code in LANGUAGES:
+        for start in {word[:2] for word in _words(code)}:
+            found.setdefault(start, []).append(code)
+    return found
+
+
+def cardinal(said: str, code: str | None = None) -> int | None:
+    """The number that `said`, in small letters, writes in words of one language, or of this one; None if it is none."""
+    said = " ".join(unicodedata.normalize("NFKC", said).replace("-", " ").replace("’", "'").split())
+    codes: Sequence[str] = _languages().get(said[:2], ()) if len(said) <= LONGEST else ()
+    if code is not None or (len(said) < 4 and said.isascii()) or said in _NAMES:
+        codes = [known for known in codes if known == (code or "en")]
+    values = {value for known in codes if (value := _cardinal(said, known)) is not None}
+    return values.pop() if len(values) == 1 else None
+
+
+def _cardinal(said: str, code: str) -> int | None:
+    (next_word, known), read, at = _next_word(code), [], 0
+    while at < len(said):
+        if (m := next_word.match(said, at)) is None:
+            return None
+        read.append(known[m["word"].replace(" ", "")]._replace(joint=m["joint"] or ""))
+        at = m.end()
+    row = LANGUAGES[code]
+    for before, after in pairwise(read):
+        if after.joint and after.joint not in row["plus" if before.value >= 100 else "inner"]:
+            return None  # "twenty and five" are two numbers
+    return None if read[0].joint else _total(_in_order(read, code), code)
+
+
+def _in_order(read: list[_Word], code: str) -> list[_Word]:
+    """The words in the order of English: fünf|und|zwanzig is 25, and mia|tatu 300."""
+    out: list[_Word] = []
+    for word in read:
+        before = out[-1] if out else None
+        if before and code in UNIT_FIRST and 0 < before.value < 10 and 20 <= word.value < 100 and word.joint:
+            out[-1] = before._replace(value=before.value + word.value)
+        elif before and code in POWER_FIRST and before.power and not word.joint and not word.power:
+            out[-1:] = [word, before]
+        else:
+            out.append(word)
+    return out
+
+
+def _total(read: list[_Word], code: str) -> int | None:
+    """What stands before the largest power times it, and what stands behind it; None where that is none."""
+    top = max((word.value for word in read if word.power), default=0)
+    if not top:
+        return _sum(read, code)
+    if read[0].value > top:  # of 2000 in one word
+        more = _total(read[1:], code)
+        return None if more is None or more >= 1_000 else read[0].value + more
+    at = next(n for n, word in enumerate(read) if word.power and word.value == top)
+    times = _total(read[:at], code) if at else None if code == "en" else 1
+    more = _total(read[at + 1 :], code) if read[at + 1 :] else 0
+    if times is None or more is None or not 0 < times < (1_000 if top > 100 else 10) or more >= top:
         return None
+    return times * top + more
+
+
+def _sum(read: list[_Word], code: str) -> int | None:
+    """Hundreds, tens and ones, in this order."""
+    for before, after in pairwise(read):
+        below = next((unit for unit in (1_000, 100, 10) if before.value >= 2 * unit or before.value == unit == 100), 0)
+        if code == "fr" and before.value in {60, 80}:
+            below = 20  # soixante et onze
+        if before.value % max(below, 1) or not 0 < after.value < below:
+            return None
+    return sum(word.value for word in read)
+
+
+def spoken_number(lower: str, code: str | None = None) -> Fraction | None:
+    """The value of `twenty-one`, `fünfundzwanzig`, `two thirds`, `half`; None where a word is no number.
+
+    `code`: only words of this language count.
+    """
     said = lower.replace("-", " ").split()
-    if said[:1] == ["a"] and said[1:2] and (said[1] == "hundred" or said[1] in _LARGE):
+    if said[:1] == ["a"] and said[1:2] and said[1] in _words("en"):
         said[0] = "one"
     if said in (["half"], ["a", "half"], ["one", "half"]):
         return Fraction(1, 2)
-    if len(said) > 1 and said[-1] in _PLURALS and (top := _whole(said[:-1])) is not None and top > 1:
+    if len(said) > 1 and said[-1] in _PLURALS and (top := cardinal(" ".join(said[:-1]))) is not None and top > 1:
         return Fraction(top, _PLURALS[said[-1]])
     if len(said) == 2 and said[0] in {"one", "a"} and said[1] in _DENOMINATORS:
         return Fraction(1, _DENOMINATORS[said[1]])
-    whole = _whole(said)
+    whole = cardinal(" ".join(said), code)
     return None if whole is None else Fraction(whole)
 
 
-def _whole(said: Sequence[str]) -> int | None:
-    """`two hundred and five thousand one`: groups below a thousand before falling powers of it."""
-    total, rest, limit = 0, list(said), 10**15
-    for word, scale in sorted(_LARGE.items(), key=lambda p: -p[1]):
-        if word in rest:
-            at = rest.index(word)
-            group, rest = _below_thousand(rest[:at]), rest[at + 1 :]
-            if group is None or scale >= limit:
-                return None
-            total, limit = total + group * scale, scale
-            rest = rest[1:] if len(rest) > 1 and rest[0] == "and" else rest
-    if not rest:
-        return total if limit < 10**15 else None
-    last = _below_thousand(rest)
-    return None if last is None else total + last
-
-
-def _below_thousand(said: Sequence[str]) -> int | None:
-    if len(said) > 1 and said[1] == "hundred":
-        more = said[3:] if said[2:3] == ["and"] else said[2:]
-        head, tail = _SMALL.get(said[0], 0), _below_hundred(more) if more else 0
-        return None if not 0 < head < 10 or tail is None or (len(said) == 3 and not more) else 100 * head + tail
-    return _below_hundred(said)
-
-
-def _below_hundred(said: Sequence[str]) -> int | None:
-    values = [_SMALL.get(word, -1) for word in said]
-    if len(values) == 1 and values[0] >= 0:
-        return values[0]
-    if len(values) == 2 and values[0] >= 20 and 0 < values[1] < 10:
-        return sum(values)
-    return None
-
-
-_WORD = "|".join(sorted([*_SMALL, "hundred", *_LARGE], key=len, reverse=True))
+_LARGE = "|".join(word for word, n in _words("en").items() if n.power)
+_WORD = "|".join(sorted(_words("en"), key=len, reverse=True))
 _PART = "|".join(sorted([*_PLURALS, *_DENOMINATORS], key=len, reverse=True))
 _RUN = pattern(
-    rf"(?<![\w-])(?:a[ -](?=hundred|{'|'.join(_LARGE)}))?+(?:{_WORD})(?:[ -](?:and )?(?:{_WORD}))*+"
-    rf"(?:[ -](?:{_PART}))?+(?![\w-])",
+    rf"(?<![\w-])(?:a[ -](?={_LARGE}))?+(?:{_WORD})(?:[ -](?:and )?(?:{_WORD}))*+(?:[ -](?:{_PART}))?+(?![\w-])",
     re.IGNORECASE,
 )
 _COUNTED = pattern(r"(?!\s(?:and|or|second)\b)(?P<noun>(?:\s[^\W\d_]{2,}+){1,3})\Z")
@@ -90,7 +170,8 @@ _COUNTED = pattern(r"(?!\s(?:and|or|second)\b)(?P<noun>(?:\s[^\W\d_]{2,}+){1,3})
 def spoken_runs(text: str) -> Iterator[tuple[int, int, str]]:
     """Where numbers stand in words: start, end, words. A lone "one" is a pronoun, and a run that is no number none."""
     for run in _RUN.finditer(text):
-        if run[0].lower() not in {"one", "zero"} and spoken_number(run[0].lower()) is not None:
+        said = run[0].lower()
+        if said not in {"one", "zero"} and spoken_number(said) is not None and not _abroad(text, *run.span()):
             yield run.start(), run.end(), run[0]
 
 
@@ -99,29 +180,69 @@ def counted(text: str) -> tuple[Fraction, str] | None:
     run = _RUN.match(text)
     noun = _COUNTED.match(text, run.end()) if run else None
     value = spoken_number(run[0].lower()) if run else None
-    return None if noun is None or value is None else (value, noun["noun"].strip())
+    return None if noun is None or value is None or _abroad(text, 0, noun.start()) else (value, noun["noun"].strip())
 
 
-_HAN = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
-_HAN_UNITS = {"十": 10, "百": 100, "千": 1_000}
-_HAN_LARGE = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
+def _abroad(text: str, start: int, end: int) -> bool:
+    """Whether a number word of another language is beside: "cent six" and "six cent" are French."""
+    beside = (_BEFORE.search(text, max(0, start - 24), start), _AFTER.match(text, end))
+    return any(word is not None and word[1].lower() in _all_words() for word in beside)
+
+
+@cache
+def _all_words() -> frozenset[str]:
+    return frozenset(word for code in LANGUAGES for word in _words(code) if len(word) > 3)  # "on", "to", "due"
+
+
+_BEFORE, _AFTER = pattern(r"(?<![^\W\d_])([^\W\d_]++)[ -]\Z"), pattern(r"[ -]([^\W\d_]++)")
+
+
+# Ten to the how many: what a number in digits stands before, in words. A word that means two powers is none.
+_POWERS = {(word, n.value) for code in LANGUAGES for word, n in _words(code).items() if n.power and n.value > 999}
+POWERS = {word: value for word, value in _POWERS if sum(word == other for other, _ in _POWERS) == 1}
+_HAN_DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "兩": 2}
+_HANGUL_DIGITS = {c: n for n, c in enumerate("영일이삼사오육칠팔구")}
+_UNITS = {"十": 10, "百": 100, "千": 1_000, "십": 10, "백": 100, "천": 1_000}
+_MYRIADS = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8, "만": 10**4, "억": 10**8}
+DIGITS = frozenset({"十", "십"} | _HAN_DIGITS.keys() | _HANGUL_DIGITS.keys())
+NUMERALS = frozenset(_HAN_DIGITS | _HANGUL_DIGITS | _UNITS | _MYRIADS)
+_SCALED = pattern(
+    rf"(?<![\d.,])(?P<number>\d[\d.,]*+)(?:\s|\\ )?(?:"
+    rf"(?P<word>{'|'.join(sorted(POWERS, key=len, reverse=True))})(?![^\W\d_])"
+    rf"|(?P<chain>[{''.join(_UNITS | _MYRIADS)}]++)(?!\s?[\d{''.join(NUMERALS)}]))",
+    re.IGNORECASE,
+)
+_PLAIN = pattern(r"\d++(?:[.,](?:\d{1,2}|\d{4,12}))?")  # of 1.234 nobody knows whether it has thousands or decimals
+
+
+def scaled(s: str) -> str:
+    """`s` with its numbers before powers of ten in words as digits: `2,5 Millionen` is 2500000, `5万元` 50000元."""
+    return _SCALED.sub(_digits, s)
+
+
+def _digits(m: re.Match[str]) -> str:
+    power = POWERS[m["word"].lower()] if m["word"] else chinese_number(m["chain"])
+    if power is None or not _PLAIN.fullmatch(m["number"]):
+        return m[0]
+    value = Fraction(m["number"].replace(",", ".")) * power
+    return f"{value} " if m["word"] and value.denominator == 1 else str(value)
 
 
 def chinese_number(said: str) -> int | None:
-    """The value of 三百二十五, 两万, 二〇二四; None where it is no number."""
-    if not said or not set(said) <= _HAN.keys() | _HAN_UNITS.keys() | _HAN_LARGE.keys():
-        return None
-    if set(said) <= _HAN.keys():
-        return int("".join(str(_HAN[c]) for c in said))
+    """The value of 三百二十五, 两万, 二〇二四, 삼백이십오; None where it is no number."""
+    if not said or not set(said) <= NUMERALS or set(said) <= _HANGUL_DIGITS.keys():
+        return None  # 이 and 일 are words
+    if set(said) <= _HAN_DIGITS.keys():
+        return int("".join(str(_HAN_DIGITS[c]) for c in said))
     total = part = digit = 0
     above = 0  # the large unit before: 三亿五千万 adds, 五千万亿 multiplies
     for c in said:
-        if c in _HAN:
-            digit = _HAN[c]
-        elif c in _HAN_UNITS:
-            part, digit = part + (digit or 1) * _HAN_UNITS[c], 0
-        else:
-            unit, section = _HAN_LARGE[c], part + digit
+        if c in _UNITS:
+            part, digit = part + (digit or 1) * _UNITS[c], 0
+        elif c in _MYRIADS:
+            unit, section = _MYRIADS[c], part + digit or int(not total)
             total = total + section * unit if unit < above else (total + section) * unit
             part, digit, above = 0, 0, unit
+        else:
+            digit = _HAN_DIGITS.get(c, _HANGUL_DIGITS.get(c, 0))
     return total + part + digit

@@ -154,7 +154,7 @@ def _digits(string: str) -> str:
     """A whole number in words, or with leading zeros, in digits."""
     if string.isascii() and string.isdigit():
         return string.lstrip("0") or "0"
-    value = spoken_number(string.lower())
+    value = spoken_number(string.lower(), "en")
     return string if value is None or value.denominator > 1 or value >= 10**9 else str(value)
 
 

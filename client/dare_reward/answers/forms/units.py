@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..._pattern import pattern
 from ..algebra.tokens import Token
 from ..languages import stem
+from ..number_words import POWERS
 from ..words import words
 
 CURRENCIES = {
@@ -19,7 +20,7 @@ CURRENCIES = {
     "₫": "vnd",
 }
 _MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
-SCALES = {"hundred": 100, "thousand": 1_000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+SCALES = {"hundred": 100, "dozen": 12} | {word: POWERS[word] for word in words("thousand million billion trillion")}
 
 _SPELLINGS = {
     "m": "metre metres meter meters", "cm": "centimetre centimetres centimeter centimeters cms",
@@ -74,7 +75,7 @@ _NOT_NOUNS = frozenset(
         "sevenths eighth eighths ninth ninths tenth tenths eleventh elevenths twelfth twelfths hundredth",
         "hundredths thousandth thousandths",
     )
-)
+) | (POWERS.keys() - SCALES.keys())
 MAX_STARTS = 4
 MAX_PARTS = 6
 _JOINTS = frozenset({"/", "per", "an", "a", "*", "(", ")"})
