@@ -187,7 +187,11 @@ def test_only_the_classes_import_the_keys():
             for name in needed:
                 users[name].add(module)
     assert users["dare_reward.answers.keys"] == {"dare_reward.answers", "dare_reward.answers.classes"}
-    assert users["dare_reward.answers.classes"] == {"dare_reward.answers", "dare_reward.answers.rollouts"}
+    assert users["dare_reward.answers.classes"] == {
+        "dare_reward.answers",
+        "dare_reward.answers.rollouts",
+        "dare_reward.answers.labels",
+    }
 
 
 def test_no_folder_is_too_wide():
