@@ -476,7 +476,7 @@ CHARTS: Final = (
     _chart(
         "auroc",
         "Does low entropy mean right?",
-        "AUROC inside a group: the chance that a right rollout has the lower entropy. At .5 entropy says nothing, "
+        "AUROC inside a group: the chance that a right rollout has the lower entropy. At .5 entropy is uninformative, "
         "below it misleads. In trained models dare broke even with the vote at .57.",
         level=0.5,
     ),

@@ -239,7 +239,7 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
         "evaluation": LogKey("1: the reward is accuracy, because the label said so"),
         "partial": LogKey("1: the group closed before all of its rollouts were there", only="url", late=1.0),
         "neutral": LogKey(
-            "1: the reward says nothing, because too few of its siblings came, or on_deadline says so",
+            "1: all rewards of the group are equal, because too few rollouts came, or by on_deadline",
             only="url",
             late=1.0,
         ),

@@ -79,7 +79,7 @@ def test_bad_lines_are_named_and_stop_nothing(tmp_path, capsys):
     [
         (["score"], "scored"),
         (["compare"], "scored"),
-        (["explain", "--strangest", "1"], "scored"),
+        (["explain", "--suspicious", "1"], "scored"),
         (["convert"], "converted"),
     ],
 )
@@ -444,7 +444,7 @@ def test_explain_names_the_parameter_that_joins_two_answers(tmp_path, capsys):
     ]
 
 
-def test_the_strangest_groups(tmp_path, capsys):
+def test_the_suspicious_groups(tmp_path, capsys):
     overruled = {
         "group_id": "overruled",
         "label": "1",
@@ -453,7 +453,7 @@ def test_the_strangest_groups(tmp_path, capsys):
     sure = {"group_id": "sure", "rollouts": [{"answer": "1", "mean_entropy": 0.2}] * 5}
     silent = {"group_id": "silent", "rollouts": [{"text": "hm", "mean_entropy": 0.2}] * 5}
     file = write(tmp_path, sure, overruled, silent)
-    assert main(["explain", file, "--strangest", "2"]) == 0
+    assert main(["explain", file, "--suspicious", "2"]) == 0
     out = capsys.readouterr().out
     assert out.index("overruled: ") < out.index("silent: ")
     assert "sure: " not in out
@@ -461,8 +461,8 @@ def test_the_strangest_groups(tmp_path, capsys):
     assert "- the pseudo-label is wrong though 60% of the rollouts are right (label 1)" in out
     assert "- 5 of 5 rollouts without an answer" in out
     assert main(["explain", write(tmp_path, sure)]) == 0
-    assert "no group is strange" in capsys.readouterr().err
-    assert main(["explain", file, "--strangest", "0"]) == 2
+    assert "no group is suspicious" in capsys.readouterr().err
+    assert main(["explain", file, "--suspicious", "0"]) == 2
 
 
 def test_the_command_that_scores_a_file_without_entropies_is_said(capsys):
@@ -543,7 +543,7 @@ def test_completion(capsys, shell):
     pytest.importorskip("shtab")
     assert main(["completion", shell]) == 0
     out = capsys.readouterr().out
-    for word in ("compare", "strangest", "preflight"):
+    for word in ("compare", "suspicious", "preflight"):
         assert word in out
 
 

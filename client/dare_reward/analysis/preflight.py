@@ -251,10 +251,10 @@ def _in_vain(c: Calibration) -> str:
     if not c.contended * sign >= TELLING:
         t = f"t = {c.contended:.1f}, {TELLING:g} needed" if c.contests > 1 else "too few to test"
         return (
-            f"it tells the leading answer from rare ones (t = {c.statistic:.1f}), not those that could win: answers "
-            f"with at least half of the leader's votes differ in {c.contests} prompts ({t})"
+            f"it separates the leading answer from rare ones (t = {c.statistic:.1f}), not from those that could win: "
+            f"answers with at least half of the leader's votes differ in {c.contests} prompts ({t})"
         )
-    return f"t = {c.statistic:.1f}, but the exponent names no more right labels than the vote: expect {_gain(c)}"
+    return f"t = {c.statistic:.1f}, but the exponent labels no more prompts right than the vote: expect {_gain(c)}"
 
 
 def _contradiction(c: Calibration) -> str:
@@ -270,7 +270,7 @@ def warnings(c: Calibration) -> tuple[str, ...]:
     found = []
     if c.exponent and c.gain.estimate <= 0:
         found.append(
-            "no gain is expected: on prompts left out of the fit, the exponent names no more right labels than the "
+            "no gain is expected: on prompts left out of the fit, the exponent labels no more prompts right than the "
             "vote. More labels would tell whether the vote is as good."
         )
     away, kept = c.auroc.estimate - 0.5, c.equally_long.estimate - 0.5

@@ -41,7 +41,7 @@ class Closing:
         """The line; before it a warning, if more than half of the rollouts have no answer."""
         seen, seconds = self._seen, time.monotonic() - self._began
         if seen.most:
-            warn(f"WARNING: {seen}. Their rewards say nothing of their content. Look at one of the texts.")
+            warn(f"WARNING: {seen}. Their reward is 0, whatever they say. Look at one of the texts.")
         count = self._groups + self._missed
         parts = [f"{count:,} {'group' if count == 1 else 'groups'}"]
         if self._missed:

@@ -33,9 +33,9 @@ from .closing import Closing
 from .command import add_command
 from .group_lines import MISSING, add_file, add_out, add_param, chosen_params, read_groups, remedies, unscored, warn
 from .labelled import finite
+from .mismatched_labels import MismatchedLabels
 from .scoring import add_where, check_variables, score_all, scorer
 from .sizes import by_rollouts, sentence
-from .strangers import Strangers
 
 SHOWN = 20
 METHODS = "dare,ttrl"
@@ -111,12 +111,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_labels(groups: Sequence[Mapping[str, Any]], replies: Sequence[GroupReply]) -> None:
     """A warning if no label equals any answer."""
-    strangers = Strangers()
+    mismatch = MismatchedLabels()
     for group, reply in zip(groups, replies, strict=True):
         right = bool((reply.diagnostics or {}).get("ground_truth_ratio"))
-        strangers.add(f"group {reply.group_id}", group.get("label"), reply.answers or (), right=right)
-    if strangers.sentence:
-        warn(f"WARNING: {strangers.sentence}")
+        mismatch.add(f"group {reply.group_id}", group.get("label"), reply.answers or (), right=right)
+    if mismatch.sentence:
+        warn(f"WARNING: {mismatch.sentence}")
 
 
 def _by_rollouts(groups: Sequence[Mapping[str, Any]], params: Mapping[str, Mapping[str, Any]]) -> BySize | None:

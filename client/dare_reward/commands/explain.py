@@ -29,7 +29,7 @@ from .command import add_command
 from .group_lines import MISSING, add_file, add_method, chosen_params, read_groups, remedies, warn
 from .labelled import finite
 from .scoring import score_all
-from .strange import FLAGS, signs, strangest
+from .suspicious import FLAGS, most_suspicious, signs
 
 __all__ = ["FLAGS", "register"]
 
@@ -38,7 +38,7 @@ JSON = Mapping[str, Any]
 END = "end of the text"
 APART = 8  # pairs of answers that stayed apart
 TAIL = 60  # characters of a rollout's end
-SHOWN = 4  # answers of each strange group
+SHOWN = 4  # answers of each suspicious group
 
 
 def register(subparsers: Any) -> None:
@@ -49,7 +49,7 @@ def register(subparsers: Any) -> None:
         examples=(
             "dare-reward explain rollouts.jsonl --group aime-7",
             "dare-reward explain rollouts.jsonl --group line-3 -m ttrl  # a group without an id",
-            "dare-reward explain rollouts.jsonl --strangest 5",
+            "dare-reward explain rollouts.jsonl --suspicious 5",
         ),
         exits="0 if it was explained, 1 if the group cannot be scored, 2 if there is no such group.",
     )
@@ -57,7 +57,7 @@ def register(subparsers: Any) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--group", metavar="ID", help="Explain this group (line-N for one without an id).")
     what.add_argument(
-        "--strangest",
+        "--suspicious",
         type=int,
         default=5,
         metavar="N",
@@ -72,11 +72,11 @@ def register(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """`--help` says what the exit codes mean."""
     params = chosen_params(arguments)[arguments.method]
-    if arguments.strangest < 1:
-        raise RequestError("--strangest must be at least 1", code="parameter")
+    if arguments.suspicious < 1:
+        raise RequestError("--suspicious must be at least 1", code="parameter")
     reader = read_groups(arguments)
     if arguments.group is None:
-        return _strangest(arguments, params, reader)
+        return _suspicious(arguments, params, reader)
     closing = Closing()
     group = _find(reader, arguments.file, arguments.group)
     reply = score([group], params, method=arguments.method).reply
@@ -270,10 +270,10 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
     return table(tuple(columns), list(zip(*columns.values(), strict=True)), on=screen)
 
 
-# --- the strangest groups ---------------------------------------------------------------------------------------------
+# --- the suspicious groups -----------------------------------------------------------------------------------------
 
 
-def _strangest(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
+def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
     screen, closing, faults = screen_of(arguments), Closing(), Faults(reader.unit, warn)
     seen: list[tuple[JSON, GroupReply]] = []
     for place, group, found in score_all(reader, partial(estimate, method=arguments.method, **params)):
@@ -287,14 +287,14 @@ def _strangest(arguments: argparse.Namespace, params: JSON, reader: Reader) -> i
     reader.say(warn)
     if not seen:
         raise RequestError(f"{arguments.file}: no groups", code="empty")
-    chosen = strangest(seen, arguments.strangest)
+    chosen = most_suspicious(seen, arguments.suspicious)
     if arguments.json:
         print(json.dumps([{"group_id": g["group_id"], "signs": signs(g, r)} for g, r in chosen], indent=1))
     for group, found in [] if arguments.json else chosen:
         print(group_table(found, top=SHOWN, on=screen))
         print("\n".join(wrapped(f"- {sign}", screen, indent="  ") for sign in signs(group, found)) + "\n")
     if not chosen:
-        warn("no group is strange: in each a clear majority answered alike")
+        warn("no group is suspicious: in each a clear majority gave one answer")
     closing.say()
     _say_remedy(arguments, [g for g, r in seen if r.error is not None and r.error.code == MISSING], reader)
     return int(len(faults) > 0 or all(r.error is not None for _, r in seen))

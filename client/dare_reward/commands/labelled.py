@@ -25,7 +25,7 @@ from dare_reward.segments import Floats, offsets
 
 from .closing import Closing
 from .group_lines import warn
-from .strangers import Strangers
+from .mismatched_labels import MismatchedLabels
 from .tables import number
 
 
@@ -117,13 +117,13 @@ def _check_labels(file: str, places: Sequence[str], prepared: Prepared, correct_
     )
     if inside:
         warn(f'{file}: read the answer inside {inside} labels (after ####, in a box, behind "the answer is")')
-    groups, strangers = prepared.groups, Strangers()
+    groups, mismatch = prepared.groups, MismatchedLabels()
     right_P = groups.sum_rollouts(np.nan_to_num(correct_R)) > 0
     for p, low in enumerate(offsets(groups.support_P)[:-1]):
         answers = groups.text_A[low : low + groups.support_P[p]]
-        strangers.add(places[p], prepared.labels[p], answers, right=bool(right_P[p]))
-    if strangers.sentence:
-        raise RequestError(f"{file}: {strangers.sentence}", code="unequal_labels")
+        mismatch.add(places[p], prepared.labels[p], answers, right=bool(right_P[p]))
+    if mismatch.sentence:
+        raise RequestError(f"{file}: {mismatch.sentence}", code="unequal_labels")
 
 
 def _name(group: Mapping[str, Any], reader: Reader) -> str:

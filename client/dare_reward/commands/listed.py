@@ -18,7 +18,7 @@ GROUPS: Final = (ROLLOUTS, TRAINING, LOOKUP, AUTHORS)
 LISTED: Final[Mapping[str, tuple[str, str]]] = {
     "score": (ROLLOUTS, "Score groups of rollouts from a file."),
     "compare": (ROLLOUTS, "Compare methods on the same rollouts: winners, accuracy, and where they disagree."),
-    "explain": (ROLLOUTS, "Explain how a group got its rewards, or find the strangest groups of a file."),
+    "explain": (ROLLOUTS, "Explain how a group got its rewards, or find suspicious groups in a file."),
     "convert": (ROLLOUTS, "Write rollouts of other tools as groups, one per line."),
     "calibrate": (ROLLOUTS, "Fit the exponent of calibrated_vote on labelled rollouts of 32 to 100 prompts."),
     "label": (ROLLOUTS, "Label the prompts that are most worth it, on a page or a terminal."),
@@ -32,5 +32,5 @@ LISTED: Final[Mapping[str, tuple[str, str]]] = {
     "methods": (LOOKUP, "List the estimators, or the parameters of one."),
     "completion": (LOOKUP, "Print a script that completes commands and flags in your shell."),
     "evaluate": (TRAINING, "Measure pass@k and maj@k of a served model on benchmark files."),
-    "measure": (ROLLOUTS, "Sample a model with vLLM and measure what its entropy tells, without training."),
+    "measure": (ROLLOUTS, "Sample a model with vLLM and measure whether its entropy is informative."),
 }

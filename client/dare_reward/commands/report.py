@@ -35,7 +35,7 @@ from .group_lines import (
     unscored,
     warn,
 )
-from .strangers import Strangers
+from .mismatched_labels import MismatchedLabels
 
 
 def register(subparsers: Any) -> None:
@@ -101,14 +101,14 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
         tell=warn,
     )
     book, failed, count, seen = RunBook(loose=not is_run(arguments.file)), list[Problem](), 0, Unanswered()
-    strangers, ties = Strangers(), Ties()
+    mismatch, ties = MismatchedLabels(), Ties()
     for line in lines:
         if arguments.only in {None, line.get("run") or ""}:
             book.add(line)
             ties.add(line)
             count += 1
             seen.add(len(line.get("valid") or ()), (line.get("diagnostics") or {}).get("no_answer"))
-            strangers.add(
+            mismatch.add(
                 f"group {line.get('group_id')}", line.get("label"), line.get("answers") or (), right=_right(line)
             )
             failed += [Problem(**line["error"])] if line.get("error") else []
@@ -123,8 +123,8 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
             warn(*remedies(arguments.words, groups, candidates=candidates, param=own))
         if len(failed) == count:
             return None
-    if strangers.sentence:
-        warn(f"WARNING: {strangers.sentence}")
+    if mismatch.sentence:
+        warn(f"WARNING: {mismatch.sentence}")
     if str(ties):
         warn(str(ties))
     if seen.most:

@@ -1,4 +1,4 @@
-"""Which single groups a reader should see: the strangest by reason, an even sample of the run, and the last ones."""
+"""Which single groups a reader should see: those of each reason, an even sample of the run, and the last ones."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Picks:
                 self._stride *= 2
 
     def cards(self) -> Iterator[Card]:
-        """The strangest first, reason by reason in turn; then the newest; then the sample. No group twice."""
+        """The first by reason, reason by reason in turn; then the newest; then the sample. No group twice."""
         ranked = [[c for _, _, c in sorted(self._best.get(r, ()), key=lambda x: x[:2])[::-1]] for r in REASONS]
         turns = [own[i] for i in range(EACH) for own in ranked if i < len(own)]
         seen: set[int] = set()

@@ -280,7 +280,7 @@ def test_the_verdicts():
     assert decide(idle)[0] == "informative"
     assert "differ in 9 prompts (t = 0.4, 1.64 needed)" in decide(idle)[1]
     assert decide(replace(idle, contended=2.0))[0] == "informative"
-    assert "names no more right labels" in decide(replace(idle, contended=2.0))[1]
+    assert "labels no more prompts right" in decide(replace(idle, contended=2.0))[1]
     assert decide(replace(flat, exponent=-2.0, statistic=-4.0))[0] == "use"
     assert "the unsure answer" in decide(replace(flat, exponent=-2.0, statistic=-4.0))[1]
 

@@ -304,7 +304,12 @@ def test_labels_never_act_on_the_verdict_of_the_run():
 
 @each(
     "values, word",
-    [([0.9, 0.8] * 8, "tells"), ([0.1, 0.2] * 8, "misleads"), ([0.2, 0.8] * 8, "says nothing"), ([0.9] * 7, "unknown")],
+    [
+        ([0.9, 0.8] * 8, "informative"),
+        ([0.1, 0.2] * 8, "misleads"),
+        ([0.2, 0.8] * 8, "uninformative"),
+        ([0.9] * 7, "unknown"),
+    ],
 )
 def test_entropy(values, word):
     found = entropy_verdict(sum(values), sum(v * v for v in values), len(values))

@@ -78,7 +78,7 @@ def signs(group: Mapping[str, Any], found: GroupReply) -> list[str]:
     return out + [FLAGS[flag] for flag in found.flags or () if flag in NOTABLE]
 
 
-def strangest(scored: Sequence[Scored], count: int) -> list[Scored]:
+def most_suspicious(scored: Sequence[Scored], count: int) -> list[Scored]:
     """The groups with the most signs, of those with equally many the ones with the weaker majority."""
 
     def order(item: Scored) -> tuple[int, float]:

@@ -11,7 +11,7 @@ from .tables import short_answer
 LEAST = 8  # prompts with labels and answers of which none are equal
 
 
-class Strangers:
+class MismatchedLabels:
     """Counts the prompts that have a label and an answer; `sentence` if no label of LEAST or more equals any."""
 
     def __init__(self) -> None:
