@@ -46,61 +46,76 @@ NO_STOP: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """A field `name` is set by `name` in the file and by `DARE_AGENT_NAME`.
+    """A field `name` is set by `name` in the file and by `DARE_AGENT_NAME`."""
 
-    url            the reward service
-    token          its bearer token, if it wants one: DARE_TOKEN
-    run            name of the run in the service's log
-    method, params the estimator; every parameter is sent, so that the fallback computes the same. `params` is a JSON
-                   object, or the line that `dare-reward calibrate` prints, which names the method too
-    shadow         methods to compare with in the log, [] or a text with commas; they change no reward
-    kind           how answers compare, where a label does not say: math, choice, text, exact, literal
-    votes_per_prompt   rollouts that vote; a multiple of n_samples_per_prompt, 0: as many. The rest is never trained on
-    adaptive       votes in waves, while the group is not settled (docs/stopping.md): auto, or a line such as
-                   rule=predictive&delta=0.02&wave=4; empty: all votes at once
-    abort          settled: a wave that runs is cut short where no outcome of it can change the label (ttrl only)
-    entropy        plugin: exact, from the sampler; topk: an estimate from the 20 largest log-probabilities; none
-    entropy_mode   temperature: of the sampled policy (logits / T); raw: of the logits. Of the plugin; topk is raw
-    train_on       all: every generated token; reasoning: the final answer's tokens are no actions, neither for the loss
-                   nor for the KL term (OM-GRPO, arXiv:2608.03119)
-    pruned         reward of a rollout whose answer was pruned: zero, neutral or mask (docs/openrlhf-reference.md)
-    temperature    the training temperature; a labelled group that was sampled at another one is an evaluation
-    send           means: one entropy per rollout; tokens: all
-    timeout, retries, patience   seconds per try, tries after the first, seconds for all of it; then the reward is
-                   computed in process
-    start_timeout  seconds to wait for the service when the actor starts
-    run_log        a folder to which every group that the actor scores is appended (docs/run-log.md)
-    run_log_texts  what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
-    on_collapse    warn: say in the actor's log where the run collapses (docs/report.md). OpenRLHF gives
-                   an agent nothing that ends the training in order, so stop is an error
-    """
-
-    url: str = "http://127.0.0.1:8000"
-    token: str = ""
-    run: str = ""
-    method: str = "dare"
-    params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-    shadow: tuple[str, ...] = ()
-    kind: Kind = "math"
-    votes_per_prompt: Annotated[int, Param("", ge=0)] = 0
-    adaptive: str = ""
-    abort: Literal["never", "settled"] = "never"
-    entropy: Literal["plugin", "topk", "none"] = "plugin"
-    entropy_mode: Literal["temperature", "raw"] = "temperature"
-    pruned: Literal["zero", "neutral", "mask"] = "zero"
-    train_on: TrainOn = "all"
-    temperature: float = 0.0
-    send: Literal["means", "tokens"] = "means"
-    timeout: float = 30.0
-    retries: int = 3
-    patience: float = 60.0
-    start_timeout: float = 120.0
-    run_log: str = ""
-    run_log_texts: str = ""
-    on_collapse: Literal["off", "warn"] = "off"
+    url: Annotated[str, Param("the reward service")] = "http://127.0.0.1:8000"
+    token: Annotated[str, Param("its bearer token; set DARE_TOKEN in the environment instead")] = ""
+    run: Annotated[str, Param("the run's name in the service's log")] = ""
+    method: Annotated[str, Param("the estimator, a name of `dare-reward methods`")] = "dare"
+    params: Annotated[
+        Mapping[str, Any],
+        Param(
+            "its parameters: a table, a JSON object, or the line that `dare-reward calibrate` prints, which names the "
+            "method too. Every parameter is sent, so the server's defaults never apply"
+        ),
+    ] = field(default_factory=lambda: NOTHING)
+    shadow: Annotated[
+        tuple[str, ...],
+        Param('methods to compare with in the log, `["ttrl"]` or `ttrl,scrl`; no reward changes'),
+    ] = ()
+    kind: Annotated[Kind, Param("how answers compare where a label does not say")] = "math"
+    votes_per_prompt: Annotated[
+        int, Param("votes of a prompt, a multiple of n_samples_per_prompt; 0: as many. The others never train", ge=0)
+    ] = 0
+    adaptive: Annotated[
+        str,
+        Param(
+            "votes in waves, while the group is not settled (docs/stopping.md): auto, or a line such as "
+            "`rule=predictive&delta=0.02&wave=4`; empty: all at once"
+        ),
+    ] = ""
+    abort: Annotated[
+        Literal["never", "settled"], Param("settled: cuts a wave short where no outcome can change the label (`ttrl`)")
+    ] = "never"
+    entropy: Annotated[
+        Literal["plugin", "topk", "none"],
+        Param("plugin: exact; topk: estimate from the top 20, for engines without the plugin"),
+    ] = "plugin"
+    entropy_mode: Annotated[
+        Literal["temperature", "raw"],
+        Param("of the plugin. temperature: of softmax(logits / T), the sampled policy; raw: of softmax(logits)"),
+    ] = "temperature"
+    pruned: Annotated[
+        Literal["zero", "neutral", "mask"],
+        Param("reward of a rollout whose answer was pruned (docs/openrlhf-reference.md)"),
+    ] = "zero"
+    train_on: Annotated[
+        TrainOn,
+        Param(
+            "reasoning: the final answer's tokens are no actions, neither for the loss nor for the KL term (OM-GRPO, "
+            "arXiv:2608.03119)"
+        ),
+    ] = "all"
+    temperature: Annotated[
+        float, Param("the training temperature; a labelled group at another one is an evaluation. 0: labels decide")
+    ] = 0.0
+    send: Annotated[Literal["means", "tokens"], Param("tokens: all token entropies travel")] = "means"
+    timeout: Annotated[float, Param("seconds of a try")] = 30.0
+    retries: Annotated[int, Param("further tries")] = 3
+    patience: Annotated[float, Param("seconds of all tries; then the actor computes the reward")] = 60.0
+    start_timeout: Annotated[float, Param("seconds that an actor waits for the service when it starts")] = 120.0
+    run_log: Annotated[
+        str, Param("a folder to which every group is appended, also one that the actor scored (docs/run-log.md)")
+    ] = ""
+    run_log_texts: Annotated[
+        str, Param("what its lines contain beside numbers and answers: prompt, texts, token_entropies, or all")
+    ] = ""
+    on_collapse: Annotated[
+        Literal["off", "warn"], Param("warn: the actor's log says where the run collapses (docs/openrlhf.md)")
+    ] = "off"
 
     def __post_init__(self) -> None:
-        for name, spec in _specs().items():
+        for name, spec in specs().items():
             _checked(name, getattr(self, name), spec.check)
         try:
             asked_for(self.run_log_texts)
@@ -225,7 +240,7 @@ def _convert(name: str, value: Any) -> Any:
         if not isinstance(value, dict):
             raise ConfigError("params must be a JSON object")
         return MappingProxyType(value)
-    spec = _specs()[name]
+    spec = specs()[name]
     return _checked(name, value, spec.parse if isinstance(value, str) else spec.check)
 
 
@@ -238,6 +253,6 @@ def _checked(name: str, value: Any, check: Callable[[Any], Any]) -> Any:
 
 
 @cache
-def _specs() -> Mapping[str, Spec]:
+def specs() -> Mapping[str, Spec]:
     """The settings but `params`."""
     return {s.name: s for s in parameters(AgentConfig, skip=frozenset({"params"}))}
