@@ -19,6 +19,7 @@ from .scoring.update import update_specs
 OnError = Literal["raise", "abstain", "zero"]
 TrainOn = Literal["all", "reasoning"]
 OnCollapse = Literal["off", "warn", "stop"]
+Labelled = Literal["method", "gt"]
 
 
 def _settings(
@@ -48,6 +49,9 @@ def _settings(
         TrainOn,
         Param("reasoning: the tokens of the final answers are not trained (docs/advantages.md)"),
     ] = "all",
+    labelled: Annotated[
+        Labelled, Param("gt: a group that has a label is scored by it, all others by the method (dare-reward plan)")
+    ] = "method",
     on_collapse: Annotated[
         OnCollapse,
         Param("warn: say in the log where the run collapses; stop: also end the training (docs/report.md)"),
@@ -96,7 +100,7 @@ ROLLOUT_URL: Final = chosen("kind", "options", "entropy_source", "entropy_mode",
 # An adapter has no place for spans: `train_on` masks the answers' tokens.
 CLIENT: Final = ("timeout", "retries", "fallback", "token", "run_log", "run_log_texts")
 ADAPTER: Final = chosen(
-    *("method", "shadow", "seed", "kind", "run", "on_error", "on_collapse", "train_on"),
+    *("method", "shadow", "seed", "kind", "run", "on_error", "on_collapse", "train_on", "labelled"),
     *CLIENT,
     *(name for name in UPDATE if name != "spans"),
 )

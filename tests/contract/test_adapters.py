@@ -1124,3 +1124,15 @@ def test_verl_s_filter_logs_no_group_twice(tmp_path):
     assert filtering.run is None
     assert "run_log" not in dict(filtering.client)
     assert dict(filtering.params)["missing_entropy"] == "frequency"
+
+
+def test_groups_with_a_label_are_scored_by_it_where_asked(service):
+    groups = [
+        common.group("known", [{"answer": a} for a in "1122"], label="2"),
+        common.group("other", [{"answer": a} for a in "1112"]),
+    ]
+    plain, gt = (common.Scorer.of(f"{URL}?method=ttrl{more}") for more in ("", "&labelled=gt"))
+    assert plain.score(groups)[0] == [[1, 1, 0, 0], [1, 1, 1, 0]]
+    assert gt.score(groups)[0] == [[0, 0, 1, 1], [1, 1, 1, 0]]
+    assert [g.get("method") for g in service.bodies[-1]["groups"]] == ["gt", None]
+    assert [c.get("label") for c in groups] == ["2", None]

@@ -22,6 +22,7 @@ LISTED: Final[Mapping[str, tuple[str, str]]] = {
     "convert": (ROLLOUTS, "Write rollouts of other tools as groups, one per line."),
     "calibrate": (ROLLOUTS, "Fit the exponent of calibrated_vote on labelled rollouts of 32 to 100 prompts."),
     "label": (ROLLOUTS, "Label the prompts that are most worth it, on a page or a terminal."),
+    "plan": (TRAINING, "Plan a training on labelled and unlabelled prompts at once, and write its data set."),
     "preflight": (ROLLOUTS, "Give one verdict from labelled rollouts: use entropy, use the vote, or undecided."),
     "report": (ROLLOUTS, "Show a run as one HTML file."),
     "export": (ROLLOUTS, "Send a run log to a tracker: scalars, a table of groups per step, traces."),

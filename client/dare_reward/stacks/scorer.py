@@ -36,7 +36,7 @@ from ..estimators.certainty import reads_answers
 from ..inputs import Group
 from ..methods import find, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..openrlhf import AnswerRules
-from ..options import ADAPTER, CLIENT, OnCollapse, OnError, TrainOn
+from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
 from ..params import Spec
 from ..runs.line import asked_for
 from ..scoring.update import Update
@@ -98,6 +98,7 @@ class Scorer:
     shadow: tuple[str, ...] = ()
     seed: int | None = None
     kind: Kind = "math"
+    labelled: Labelled = "method"
 
     @classmethod
     def of(cls, url: str, *, defaults: Mapping[str, Any] = MappingProxyType({}), **settings: Any) -> Scorer:
@@ -131,7 +132,7 @@ class Scorer:
         """Rewards for each group, in order, and the reply that they come from; no reply, if the service is away."""
         try:
             client, asked = _client(self, os.getpid()), self._asked(groups)
-            reply = client.reward(self._sent(groups), step=step, **asked)
+            reply = client.reward(self._rewarded(groups), step=step, **asked)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -140,7 +141,7 @@ class Scorer:
         """The same, on the running event loop."""
         try:
             client, asked = _async_client(self), self._asked(groups)
-            reply = await client.reward(self._sent(groups), step=step, **asked)
+            reply = await client.reward(self._rewarded(groups), step=step, **asked)
         except UnavailableError as error:
             return self._without(groups, error), None
         return self._with(groups, reply), reply
@@ -164,6 +165,13 @@ class Scorer:
     def _sent(self, groups: Sequence[Group]) -> Sequence[Group]:
         """The groups, each with the kind of its answers."""
         return groups if self.kind == "math" else [cast("Group", {"kind": self.kind, **g}) for g in groups]
+
+    def _rewarded(self, groups: Sequence[Group]) -> Sequence[Group]:
+        """These, those with a label by `gt` where `labelled` says so."""
+        sent = self._sent(groups)
+        if self.labelled == "method":
+            return sent
+        return [cast("Group", {**g, "method": "gt"}) if g.get("label") is not None else g for g in sent]
 
     def _judged(self, groups: Sequence[JSON]) -> dict[str, Any]:
         """The method, its parameters and its seed: what decides rewards."""

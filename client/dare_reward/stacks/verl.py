@@ -270,7 +270,7 @@ def _rollout(scorer: Scorer, trainer: Any, columns: dict[str, Any], i: int) -> d
 
 
 def _label(data: Any, i: int) -> Labels | None:
-    """The ground truth, for diagnostics only."""
+    """The ground truth: for diagnostics, and for `labelled=gt`."""
     return label_of(data["reward_model"][i].get("ground_truth")) if "reward_model" in data else None
 
 
