@@ -243,6 +243,11 @@ LOGS: Final[Mapping[str, LogKey]] = MappingProxyType(
             only="url",
             late=1.0,
         ),
+        "repeated": LogKey(
+            "1: the prompt filled a group of this step before: two jobs share run=, group_size is too small, or the "
+            "data holds the prompt twice",
+            only="url",
+        ),
         "wait_seconds": LogKey(
             "time from this rollout's first arrival to the closing of its group", only="url", late=0.0
         ),

@@ -37,7 +37,7 @@ from dare_reward.answers.classes import listed
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find, scale_unseen
-from dare_reward.openrlhf import SCALE, RolloutOutcome, late
+from dare_reward.openrlhf import SCALE, Known, RolloutOutcome, late
 from dare_reward.scoring.score import ScoredGroups
 
 from ..problems import RefusalError
@@ -208,6 +208,7 @@ class OpenRLHF(JoinRoute):
         rollouts = _rollouts(group)
         config, run_name, phase = rollouts[0].config, rollouts[0].run, rollouts[0].phase
         waits = [group.closed_at - slot.arrived for slot in group.slots]
+        known: Known = {"wait_seconds": waits, "repeated": float(self._repeated(group))}
 
         if group.fate == "neutral":
             config = replace(config, on_deadline="neutral")
@@ -219,7 +220,7 @@ class OpenRLHF(JoinRoute):
             observe = partial(self._observe, run_name, phase, logged=given and wanted)
             members = [rollout.member for rollout in rollouts]
             (outcomes,), entropies = score_groups(
-                config, [members], self._settings.limits, observe, Effort(), early=early, waits=waits
+                config, [members], self._settings.limits, observe, Effort(), early=early, known=known
             )
             replies = [to_json(reply(config, [outcome])) for outcome in outcomes]
             return Scored(replies, to_json(reply(config, [late(outcomes)]))), entropies
@@ -227,6 +228,28 @@ class OpenRLHF(JoinRoute):
         scored, entropies = await run(self._workers.joins, work)
         self._note_method(run_name, config, entropies)
         return scored
+
+    def _repeated(self, group: JoiningGroup) -> bool:
+        """Whether the group's prompt filled another one in this step.
+
+        Two jobs with one name, duplicates in the data and asynchronous generation send the same requests, so nothing
+        can be refused. Of a prompt whose group two jobs filled, each has rollouts in a later group, which say so.
+        """
+        first = _rollouts(group)[0]
+        again = (
+            group.reason == "full"
+            and not group.indexed
+            and self._runs.filled_again(first.run, first.member.group, first.phase)
+        )
+        if again:
+            self._runs.warn(
+                first.run,
+                "prompt_repeated",
+                f"a prompt filled two groups of group_size={group.size} in one step: two jobs have the same run= and "
+                "get each other's votes; or group_size is less than --rollout.n_samples_per_prompt; or the data holds "
+                "the prompt twice",
+            )
+        return again
 
     def _observe(
         self,
@@ -264,18 +287,6 @@ class OpenRLHF(JoinRoute):
                 "mixed_group",
                 "siblings come from one actor, these did not: two jobs share a run's name",
                 addresses=addresses[:8],
-            )
-        if (
-            group.reason == "full"
-            and not group.indexed
-            and self._runs.filled_again(run, first.member.group, first.phase)
-        ):
-            self._runs.warn(
-                run,
-                "prompt_repeated",
-                f"a prompt filled two groups of group_size={group.size} in one step: two jobs have the same run= and "
-                "get each other's votes; or group_size is less than --rollout.n_samples_per_prompt; or the data holds "
-                "the prompt twice",
             )
         if group.reason != "full":
             self._metrics.join_fates.labels(group.fate).inc()

@@ -9,7 +9,7 @@ from typing import Any
 from dare_reward.answers.effort import Effort
 from dare_reward.errors import RequestError
 from dare_reward.methods import find
-from dare_reward.openrlhf import AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes
+from dare_reward.openrlhf import NOTHING, AnswerRules, Known, RolloutOutcome, evaluation, keys_of, neutral, outcomes
 from dare_reward.reply import GroupReply
 from dare_reward.scoring.request import Limits
 from dare_reward.scoring.score import ScoredGroups, score
@@ -51,14 +51,14 @@ def score_groups(
     effort: Effort,
     *,
     early: bool = False,
-    waits: Sequence[float] = (),
+    known: Known = NOTHING,
 ) -> tuple[list[list[RolloutOutcome]], bool]:
     """One outcome per member of each group, and whether entropies, if the method wants them, entered every reward.
 
     observe is told each part of the groups, as bodies of `POST /reward`, and what came of it
     effort  what reading the answers may cost
     early   the groups closed before all of their rollouts were there
-    waits   seconds that each rollout of a single group waited for its siblings
+    known   values of the log that the join knows
     """
     replies: list[GroupReply] = []
     for at in range(0, len(groups), limits.groups):
@@ -70,7 +70,7 @@ def score_groups(
         replies.extend(part.reply.groups)
     wanted = "mean_entropy" in find(config.method).requires
     entropies = not wanted or all(g.entropy_source != "none" or not any(g.valid or ()) for g in replies)
-    return [_outcomes(config, *pair, early, waits) for pair in zip(groups, replies, strict=True)], entropies
+    return [_outcomes(config, *pair, early, known) for pair in zip(groups, replies, strict=True)], entropies
 
 
 def _body(config: Configuration, members: Sequence[Member]) -> dict[str, Any]:
@@ -92,14 +92,10 @@ def _body(config: Configuration, members: Sequence[Member]) -> dict[str, Any]:
 
 
 def _outcomes(
-    config: Configuration, members: Sequence[Member], group: GroupReply, early: bool, waits: Sequence[float]
+    config: Configuration, members: Sequence[Member], group: GroupReply, early: bool, known: Known
 ) -> list[RolloutOutcome]:
     unscored = early and config.on_deadline == "neutral"
-    known: Known = {
-        "partial": float(early),
-        "neutral": float(unscored),
-        "wait_seconds": waits or [0.0] * len(members),
-    }
+    known = {**known, "partial": float(early), "neutral": float(unscored)}
     if group.error is not None and members[0].label.answer is None and "label" in find(config.method).requires:
         # A label never ends a run, and this method is made of labels.
         return neutral(len(members), votes=len(members), route="url", shadow=config.shadow, known=known)

@@ -562,6 +562,28 @@ async def test_two_jobs_that_copied_a_name_get_no_reward_of_each_other(asgi):
         assert found == [{(200, 1.0)}] * 3
 
 
+@pytest.mark.parametrize("seed", range(4))
+async def test_each_of_two_jobs_that_share_a_whole_name_sees_it_in_its_own_log(asgi, seed):
+    """Nothing can be refused, but wherever votes mixed, both jobs have a rollout of the prompt that is `repeated`."""
+    draw = random.Random(seed)
+
+    async def post(client, job, prompt):
+        await asyncio.sleep(draw.random() * 0.2)
+        body = one(job, prompt=f"p{prompt}")
+        reply = (await client.post("/get_reward?group_size=8&run=r-1763971200-11&method=ttrl", json=body)).json()
+        return job, prompt, reply["rewards"] != [1.0], reply["extra_logs"]["repeated"] == [1.0]
+
+    rollouts = [(job, prompt) for job in (1, 2) for prompt in range(8) for _ in range(8)]
+    async with asgi(join_runs="distinct") as (client, _):
+        seen = await asyncio.gather(*(post(client, *rollout) for rollout in rollouts))
+        alone = await asyncio.gather(*(post(client, 1, 100 + prompt) for prompt in range(8) for _ in range(8)))
+    mixed = {prompt for _, prompt, wrong, _ in seen if wrong}
+    marked = {(job, prompt) for job, prompt, _, repeated in seen if repeated}
+    assert mixed
+    assert {(job, prompt) for job in (1, 2) for prompt in mixed} <= marked
+    assert not any(wrong or repeated for *_, wrong, repeated in alone)
+
+
 async def test_nothing_of_the_caller_is_in_the_log(asgi, caplog):
     caplog.set_level(logging.DEBUG)
     secret = "Zq9unlikely"
