@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dare_reward.report.verdict import accuracy_verdict
+from dare_reward.report.anytime import Beginnings
+from dare_reward.report.verdict import accuracy_verdict, entropy_verdict
 from dare_reward.report.visits import Visits
 
 ROLLOUTS = 16
@@ -66,6 +67,25 @@ def delays(rng: np.random.Generator, runs: int, *, begins: int, rise: float = 0.
     return [np.inf if red is None or red < begins else float(red - begins + 1) for red in reds]
 
 
+def wrong_words(rng: np.random.Generator, runs: int, *, groups: int) -> float:
+    """Share of the runs whose entropy is called informative or misleading at some step, where it is neither.
+
+    A group has 8 right and 8 wrong rollouts, whose entropies are alike: the right ones' ranks are drawn at random.
+    """
+    found = 0
+    for _ in range(runs):
+        sums = Beginnings()
+        ranks = rng.permuted(np.tile(np.arange(ROLLOUTS), (STEPS, groups, 1)), axis=2)[..., : ROLLOUTS // 2].sum(axis=2)
+        for step, values in enumerate((ranks - 28) / 64 - 0.5):
+            sums.at(step)
+            for value in values.tolist():
+                sums.add(value)
+            if entropy_verdict(sums).word in {"informative", "misleads"}:
+                found += 1
+                break
+    return found / runs
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=300)
@@ -76,6 +96,9 @@ def main() -> None:
             for pool in (prompts, 4 * prompts):
                 share = false_alarms(rng, runs, prompts=prompts, pool=pool, labelled=labelled)
                 print(f"{prompts} | 1/{labelled} | {pool} | {share:.3f}", flush=True)
+    print("groups a step | informative or misleading at some step where entropy is neither")
+    for groups in (2, 8, 16, 32, 64):
+        print(f"{groups} | {wrong_words(rng, runs, groups=groups):.3f}", flush=True)
     print("the fall begins at | rise before | found within 15 steps | median | last")
     for begins, rise in ((10, 0.0), (20, 0.0), (40, 0.0), (40, 0.2)):
         found = delays(rng, runs, begins=begins, rise=rise)

@@ -1,9 +1,11 @@
 """Page and report in headless Chromium. `scripts/test_pages.py` says where pictures go, if any are kept."""
 
+import gzip
 import io
 import json
 import os
 import shutil
+import subprocess
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -207,6 +209,89 @@ def test_what_the_reader_has_open_stays_open(browser, serve):
     assert browser.run("document.querySelector('[aria-current=true] .id').textContent") == name
 
 
+def charts(browser):
+    """What every chart's legend says of its curves."""
+    return browser.run("[...document.querySelectorAll('.legend')].map((e) => e.textContent)")
+
+
+def test_three_runs_stand_beside_each_other(browser, serve):
+    """The worst first; another run over every chart; a chart on the first screen of a phone."""
+    log = Path(__file__).resolve().parents[2] / TRAINED
+    address = serve()
+    for run in ("one", "two"):
+        for body in steps(9, run):
+            httpx.post(f"{address}/reward", json=body).raise_for_status()
+    lines = [json.loads(x) for x in gzip.decompress(log.read_bytes()).splitlines()]
+    keys = ("prompt", "label", "kind")
+    for step in range(50):
+        groups = [
+            {**{k: x[k] for k in keys if x.get(k) is not None}, "group_id": x["group_id"], "rollouts": [
+                {"answer": a, "mean_entropy": u, "num_tokens": n} for a, u, n in zip(x["answers"], x["mean_entropies"], x["num_tokens"])]}
+            for x in lines if x["step"] == step
+        ]  # fmt: skip
+        httpx.post(f"{address}/reward", json={"run": "fell", "step": step, "groups": groups}).raise_for_status()
+    httpx.post(f"{address}/reward", json={**next(steps(1, "one")), "step": 9}).raise_for_status()  # the last one
+    browser.screen()
+    browser.driver.get(address)
+    browser.until(
+        "document.querySelectorAll('.rail li').length === 3 && document.querySelectorAll('.chart canvas').length > 8"
+    )
+    rows = browser.run("[...document.querySelectorAll('.rail button')].map((b) => b.innerText.split('\\n'))")
+    assert rows[0][:2] == ["fell", "accuracy falls"]
+    assert [row[0] for row in rows[1:]] == ["one", "two"]
+    assert "dare · 50 steps" in rows[0]
+    assert browser.run("document.querySelectorAll('.rail polyline').length") == 3
+    assert browser.run("document.querySelector('h1').textContent") == "fell"
+    assert browser.run("document.querySelectorAll('.tile polyline').length") > 8
+
+    alone = charts(browser)
+    browser.run("((s) => { s.value = '2'; s.dispatchEvent(new Event('change')); })(document.getElementById('overlay'))")
+    over = charts(browser)
+    assert len(over) == len(alone)
+    assert browser.run("[...document.querySelectorAll('.legend')].every((e) => e.querySelector('.value.other'))")
+    browser.run("document.querySelector('.legend button').click()")
+    assert browser.run("document.querySelector('.legend button').getAttribute('aria-pressed')") == "false"
+    pictures(browser, "three")
+
+    browser.screen(390)
+    browser.until("document.querySelector('.chart.first .plot').getBoundingClientRect().bottom + scrollY < 844")
+    browser.screen()
+    browser.run("((b) => { b.focus(); b.click(); })(document.getElementById('run-1'))")
+    assert browser.run("document.querySelector('h1').textContent") == "one"
+    assert browser.run("document.activeElement.id") == "run-1"
+    assert browser.console() == []
+
+
+def test_the_report_of_a_labelled_file(browser, tmp_path):
+    out = tmp_path / "labelled.html"
+    assert main(["report", "examples/smollm2_m64.jsonl", "--shadow", "scrl", "-o", str(out)]) == 0
+    browser.driver.get("about:blank")  # no page of an earlier test asks its service any more
+    browser.console()
+    browser.screen()
+    browser.driver.get(out.as_uri())
+    browser.until("document.querySelector('.calibration .command')")
+    assert browser.run("document.querySelector('.headline').textContent").startswith("dare labels ")
+    assert browser.run("document.querySelectorAll('.said li').length") == 2
+    pictures(browser, "labelled")
+    assert browser.console() == []
+
+
+def test_the_empty_page_has_whole_commands_that_can_be_copied(browser, serve):
+    address = serve()
+    browser.driver.get(address)
+    browser.until("document.querySelectorAll('.command').length === 3")
+    pictures(browser, "empty")
+    assert browser.run("[...document.querySelectorAll('.command pre')].every((e) => e.scrollWidth <= e.clientWidth)")
+    browser.run("document.querySelector('.command button').click()")
+    assert browser.until(
+        "['Copied', 'Selected'].find((t) => document.querySelector('.command button').textContent === t)"
+    )
+    shell = browser.run("document.querySelector('.command code').textContent")
+    subprocess.run(["bash", "-c", f"{shell} -sf"], check=True, capture_output=True)
+    browser.until("document.querySelector('.headline')")
+    assert "Nobody has measured whether entropy is informative" in browser.run(TEXT)
+
+
 def test_the_token_leaves_the_address_bar(browser, serve):
     address = serve(DARE_TOKEN="s3cret")
     browser.driver.get(address)
@@ -261,4 +346,9 @@ def test_a_screen_reader_finds_headings_names_and_numbers(browser, serve):
     ]
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    assert browser.run("[...document.querySelectorAll('.chart')].filter((c) => !c.querySelector('table')).length") == 0
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('.chart')].filter((c) => !c.querySelector('details summary')).length"
+        )
+        == 0
+    )

@@ -213,7 +213,7 @@ def _unknown(window: Window) -> str:
 
 def _verdict(found: Preflight, on: Screen) -> str:
     """Everything that `dare-reward preflight` prints."""
-    return "\n".join([*_first(found, on), "", by_rollouts(found.rollouts, on), *_kinds(found, on), *_last(found)])
+    return "\n".join([*first_lines(found, on), "", by_rollouts(found.rollouts, on), *_kinds(found, on), *_last(found)])
 
 
 def report(found: Preflight, on: Screen = PAPER) -> str:
@@ -228,7 +228,7 @@ def report(found: Preflight, on: Screen = PAPER) -> str:
     head = (f"exponent of {c.certainty}", "label accuracy", "above the vote")
     return "\n".join(
         [
-            *_first(found, on),
+            *first_lines(found, on),
             "",
             by_rollouts(found.rollouts, on),
             "",
@@ -241,7 +241,7 @@ def report(found: Preflight, on: Screen = PAPER) -> str:
     )
 
 
-def _first(found: Preflight, on: Screen) -> list[str]:
+def first_lines(found: Preflight, on: Screen) -> list[str]:
     """The verdict, what to know of it, and what these labels could show."""
     c = found.calibration
     left = f"; {c.left_out} left out: {c.certainty} is missing" if c.left_out else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -56,6 +56,7 @@ def read_labelled(
     only: Collection[str] | None = None,
     by: str | None = None,
     unlabelled: bool = False,
+    tell: Callable[..., None] = warn,
 ) -> Labelled:
     """Every good group of the file; what is wrong with it is said. RequestError if no group has a label.
 
@@ -64,11 +65,12 @@ def read_labelled(
     only         the ids of the groups to read (default: all)
     by           a field of each group, or a key of its `meta`, that tells kinds of prompts apart
     unlabelled   a file without any label is read too
+    tell         takes the lines on what is wrong with it
     """
     reader = Reader(file, missing=missing, labels=labels)
     groups: list[Mapping[str, Any]] = []
     names: list[tuple[str, str]] = []
-    faults, closing = Faults(reader.unit, warn), Closing("read")
+    faults, closing = Faults(reader.unit, tell), Closing("read")
     for number_, group in reader:
         if only is not None and isinstance(group, Mapping) and group.get("group_id") not in only:
             continue
@@ -80,14 +82,14 @@ def read_labelled(
             faults.add(number_, fault)
             closing.miss(group)
     faults.say()
-    reader.say(warn)
+    reader.say(tell)
     if not groups:
         raise RequestError(f"{file}: no groups", code="empty")
     prepared = _prepared(groups, reading)
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all() and not unlabelled:
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
-    _check_labels(file, [place for _, place in names], prepared, correct_R)
+    _check_labels(file, [place for _, place in names], prepared, correct_R, tell)
     for good, no_answer in zip(groups, prepared.unread, strict=True):
         closing.add(good, no_answer)
     prompts = tuple(g.get("prompt") for g in groups)
@@ -109,14 +111,16 @@ def _kinds(file: str, groups: Sequence[Mapping[str, Any]], by: str) -> tuple[str
     return tuple("-" if value is None else str(value) for value in found)
 
 
-def _check_labels(file: str, places: Sequence[str], prepared: Prepared, correct_R: Floats) -> None:
+def _check_labels(
+    file: str, places: Sequence[str], prepared: Prepared, correct_R: Floats, tell: Callable[..., None]
+) -> None:
     """How many labels hold more than their answer is said; RequestError if none of many equals any answer."""
     inside = sum(
         read_labels(listed(label), kind=prepared.kinds[p], options=prepared.options[p]) != [*listed(label)]
         for p, label in enumerate(prepared.labels)
     )
     if inside:
-        warn(f'{file}: read the answer inside {inside} labels (after ####, in a box, behind "the answer is")')
+        tell(f'{file}: read the answer inside {inside} labels (after ####, in a box, behind "the answer is")')
     groups, mismatch = prepared.groups, MismatchedLabels()
     right_P = groups.sum_rollouts(np.nan_to_num(correct_R)) > 0
     for p, low in enumerate(offsets(groups.support_P)[:-1]):

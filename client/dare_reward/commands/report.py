@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from dare_reward._version import __version__
+from dare_reward.analysis.preflight import preflight
+from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.answers.unanswered import Unanswered
 from dare_reward.errors import RequestError
 from dare_reward.files.output import check_free, text_file
@@ -21,8 +23,9 @@ from dare_reward.report.book import RunBook
 from dare_reward.report.document import document
 from dare_reward.report.lines import is_run, read_lines
 from dare_reward.report.ties import Ties
-from dare_reward.report.view import view
+from dare_reward.report.view import VOTE, view
 
+from .calibrate import WEIGHT, first_lines
 from .command import add_command
 from .group_lines import (
     MISSING,
@@ -35,7 +38,9 @@ from .group_lines import (
     unscored,
     warn,
 )
+from .labelled import read_labelled, refuse_repeats
 from .mismatched_labels import MismatchedLabels
+from .tables import PAPER
 
 
 def register(subparsers: Any) -> None:
@@ -70,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     book = book_of(arguments)
     if book is None:
         return 1
-    data = view(book)
+    data = {"calibration": _calibration(arguments, book), **view(book)}
     shown = sum(len(r["cards"]) for r in data["runs"])
     groups = sum(r["groups"] for r in data["runs"])
     head = {
@@ -90,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
 def book_of(arguments: argparse.Namespace) -> RunBook | None:
     """The groups of the file; None, and why, where none could be scored. RequestError if there are none."""
     params: Mapping[str, Any] = chosen_params(arguments)[arguments.method]
-    shadow = OPTIONS["shadow"].parse(arguments.shadow)
+    named = OPTIONS["shadow"].parse(arguments.shadow)
+    shadow = named if arguments.method == VOTE or VOTE in named else (VOTE, *named)
     lines = read_lines(
         arguments.file,
         method=arguments.method,
@@ -130,6 +136,34 @@ def book_of(arguments: argparse.Namespace) -> RunBook | None:
     if seen.most:
         warn(f"WARNING: {seen}. Look at one of the texts.")
     return book
+
+
+def _calibration(arguments: argparse.Namespace, book: RunBook) -> dict[str, Any] | None:
+    """What `dare-reward calibrate` says of a labelled file of rollouts; None of anything else."""
+    (run, *others), file = book.runs.values(), arguments.file
+    if others or not run.one_set or file == "-" or not any("pass@1" in step.sums for step in run.steps.values()):
+        return None
+    params = chosen_params(arguments)[arguments.method]
+    weight = {name: params[name] for name in WEIGHT if name in params}
+    reading = {s.name: params[s.name] for s in ANSWER_SPECS if s.name in params}
+    try:
+        data = read_labelled(
+            file,
+            missing=missing_entropies(arguments),
+            labels=read_labels(arguments),
+            reading=reading,
+            tell=lambda *_: None,
+        )
+        refuse_repeats(data)
+    except RequestError as error:
+        return {"lines": [str(error)], "sizes": [], "rows": [], "params": ""}
+    found = preflight(data.groups, data.correct_R, reading=reading, **weight)
+    return {
+        "lines": first_lines(found, PAPER),
+        "sizes": found.rollouts.sizes,
+        "rows": [[row.name, *row.share] for row in found.rollouts.rows],
+        "params": found.calibration.params,
+    }
 
 
 def _right(line: Mapping[str, Any]) -> bool:

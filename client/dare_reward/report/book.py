@@ -17,6 +17,7 @@ import numpy as np
 from ..answers import Kind, canonical, read_label
 from ..numbers import Sums, columns_of, sums
 from ..runs.line import RunRecord, objects
+from .anytime import Beginnings
 from .picks import RECENT, Picks
 from .steps import Steps, StepTotals
 from .visits import Visits
@@ -51,6 +52,7 @@ class RunTotals:
     last: str = ""
     picks: Picks = field(default_factory=Picks)
     visits: Visits = field(default_factory=Visits)
+    auroc: Beginnings = field(default_factory=Beginnings)  # of entropy inside groups, less .5
     shadows: dict[str, None] = field(default_factory=dict)  # the names of its shadow methods
     _steps: Steps = field(default_factory=Steps)
     _waiting: list[tuple[int, Line]] = field(default_factory=list)
@@ -149,11 +151,14 @@ class RunTotals:
             for name, (values_P, weights_P) in found.items():
                 if weight := float(weights_P[here].sum()):
                     step.add(name, float(values_P[here].sum()), weight)
-            step.auroc_squares += float((found["entropy_auroc"][0][here] ** 2).sum())
 
     def _visit(self, places: Sequence[int], lines: Sequence[Line], found: Mapping[str, Sums]) -> None:
-        """Of prompts with names and labels: the share of their rollouts that are right."""
+        """What labels say of entropy, and of prompts with names the share of their rollouts that are right."""
         right_P, known_P = found["pass@1"] if "pass@1" in found else (np.zeros(0), np.zeros(0))
+        auroc_P, mixed_P = found["entropy_auroc"]
+        for p in np.flatnonzero(mixed_P).tolist():
+            self.auroc.at(places[p])
+            self.auroc.add(float(auroc_P[p]) - 0.5)
         for p in np.flatnonzero(known_P).tolist():
             if lines[p].get("group_id") is not None and lines[p].get("named") is not False:
                 self.visits.add(hash(lines[p]["group_id"]), places[p], float(right_P[p]))

@@ -25,7 +25,6 @@ class StepTotals:
     labels: dict[int, set[int]] = field(default_factory=dict)
     distinct: int = 0
     labelled: int = 0
-    auroc_squares: float = 0.0
 
     def add(self, name: str, value: float, weight: float = 1.0) -> None:
         entry = self.sums.setdefault(name, [0.0, 0.0])
@@ -49,7 +48,6 @@ class StepTotals:
         self.distinct += other.distinct + sum(map(len, self.labels.values()))
         self.labels = other.labels
         self.labelled += other.labelled
-        self.auroc_squares += other.auroc_squares
 
     def mean(self, name: str) -> float | None:
         """None where nothing is known."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
 from types import MappingProxyType
 from typing import Final, Literal
 
+from .anytime import Beginnings
 from .visits import NEEDED as PROMPTS
 from .visits import Visits
 
@@ -23,21 +23,22 @@ Word = Literal[
     "too early",
     "no run",
     "informative",
-    "uninformative",
+    "no difference seen",
     "misleads",
     "unknown",
+    "not measured",
     "falls",
     "rises",
     "no change seen",
 ]
+Tone = Literal["bad", "warn", "good", "quiet"]
 Column = Sequence[float | None]
 Columns = Mapping[str, Column]
 
 EARLY: Final = 3  # steps that the others are compared with
 LOOKS, NEEDED = 5, 3  # a rule fires where it holds in 3 of the last 5 steps
 AT_LEAST: Final = EARLY + LOOKS
-MINIMUM: Final = 8  # groups with right and wrong rollouts, before entropy is judged
-RECENT: Final = 5  # steps that entropy is judged by
+MINIMUM: Final = 16  # groups with right and wrong rollouts, before entropy is judged
 
 RULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -51,14 +52,15 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "too-few-steps": f"fewer than {AT_LEAST} steps: {EARLY} early ones and {LOOKS} to look at",
         "one-set": "the file names no steps, so it is one set of rollouts",
         "still-reading": "the service started with an older run log, and has not read all of it",
-        "auroc-above-half": "the 95% interval of the entropy AUROC is above .5",
-        "auroc-around-half": "the 95% interval of the entropy AUROC contains .5",
-        "auroc-below-half": "the 95% interval of the entropy AUROC is below .5",
+        "auroc-above-half": "the entropy AUROC is above .5 by more than chance, however often one looks",
+        "auroc-around-half": "the entropy AUROC differs from .5 by no more than chance",
+        "auroc-below-half": "the entropy AUROC is below .5 by more than chance, however often one looks",
         "accuracy-fell": "later visits of prompts are less often right than earlier ones of the same prompts, by more "
         "than chance however often one looks",
         "accuracy-rose": "likewise, more often right",
         "accuracy-unclear": "later and earlier visits of prompts differ by no more than chance",
         "too-few-visits": f"fewer than {PROMPTS} labelled prompts were seen twice, by group_id",
+        "not-measured": "no labelled group has right and wrong rollouts with entropies",
         "too-few-mixed-groups": f"fewer than {MINIMUM} groups have right and wrong rollouts with entropies",
     }
 )
@@ -71,8 +73,9 @@ WORDS: Final[Mapping[str, Word]] = MappingProxyType(
         "one-set": "no run",
         "still-reading": "too early",
         "auroc-above-half": "informative",
-        "auroc-around-half": "uninformative",
+        "auroc-around-half": "no difference seen",
         "auroc-below-half": "misleads",
+        "not-measured": "not measured",
         "too-few-mixed-groups": "unknown",
         "accuracy-fell": "falls",
         "accuracy-rose": "rises",
@@ -80,6 +83,19 @@ WORDS: Final[Mapping[str, Word]] = MappingProxyType(
         "too-few-visits": "unknown",
     }
 )
+
+
+TONES: Final[Mapping[Word, Tone]] = MappingProxyType(
+    {
+        **dict.fromkeys(("collapsing", "misleads", "falls"), "bad"),
+        **dict.fromkeys(("fine", "informative", "rises"), "good"),
+    }
+)
+
+
+def tone_of(word: Word) -> Tone:
+    """Red and green need evidence."""
+    return TONES.get(word, "quiet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,10 @@ class RunVerdict:
     why: str
     since: int | None = None
 
+    @property
+    def tone(self) -> Tone:
+        return tone_of(self.word)
+
 
 ONE_SET: Final = RunVerdict("no run", "one-set", "no rule compares what has no steps")
 READING: Final = RunVerdict("too early", "still-reading", "the page updates by itself")
@@ -98,33 +118,42 @@ READING: Final = RunVerdict("too early", "still-reading", "the page updates by i
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The worst thing that happened: a sentence, how bad it is, and the index of the step at which it began."""
+    """The worst thing that happened: a sentence, a word for a list of runs, the index of the step where it began."""
 
     text: str
-    tone: Literal["bad", "warn", "good", "quiet"]
+    word: str
+    tone: Tone
     since: int | None = None
 
 
 def headline(columns: Columns, state: RunVerdict, entropy: RunVerdict, accuracy: RunVerdict) -> Headline:
     """By labels where there are any, which `state` does not look at: a fall of accuracy is worse than any rule."""
     if state == READING:
-        return Headline("The run log is still being read", "quiet")
+        return Headline("The run log is still being read", "reading", "quiet")
     if accuracy.word == "falls":
-        return Headline("Accuracy fell: prompts are right less often than on their earlier visits", "bad")
+        text = "Accuracy fell: prompts are right less often than on their earlier visits"
+        return Headline(text, "accuracy falls", "bad", accuracy.since)
     words = [None if rule is None else word_of(rule) for rule in rules_by_step(columns)]
     if "collapsing" in words:
-        over = "" if state.word == "collapsing" else ", and recovered"
-        return Headline(f"The run collapsed, as signals without labels show{over}", "bad", words.index("collapsing"))
+        begin = words.index("collapsing")
+        if state.word == "collapsing":
+            return Headline("The run collapsed, as signals without labels show", "collapsing", "bad", begin)
+        text = "The run collapsed, as signals without labels show, and recovered"
+        return Headline(text, "collapsed, recovered", "bad", begin)
     if entropy.word == "misleads":
-        return Headline("Entropy misleads: wrong rollouts are more certain than right ones", "bad")
+        text = "Entropy misleads: wrong rollouts are more certain than right ones"
+        return Headline(text, "entropy misleads", "bad")
+    if accuracy.word == "rises":
+        text = "Accuracy rose: prompts are right more often than on their earlier visits"
+        return Headline(text, "accuracy rises", "good", accuracy.since)
     if "sharpening" in words:
         usual = "Rollouts of a prompt come to one answer, as in every run that trains on agreement"
-        return Headline(usual, "quiet", words.index("sharpening"))
+        return Headline(usual, "sharpening", "quiet", words.index("sharpening"))
     if state == ONE_SET:
-        return Headline("One set of rollouts, not a run: the rules on runs do not apply", "quiet")
+        return Headline("One set of rollouts, not a run: the rules on runs do not apply", "one set", "quiet")
     if state.word == "too early":
-        return Headline("Too early to say", "quiet")
-    return Headline("Nothing bad was found", "good")
+        return Headline("Too early to say", "too early", "quiet")
+    return Headline("Nothing bad was found", "fine", "good")
 
 
 def run_verdict(columns: Columns) -> RunVerdict:
@@ -140,7 +169,10 @@ def run_verdict(columns: Columns) -> RunVerdict:
 
 
 def accuracy_verdict(visits: Visits) -> RunVerdict:
-    """Whether prompts are more or less often right than on their earlier visits. It decides no reward."""
+    """Whether prompts are more or less often right than on their earlier visits. It decides no reward.
+
+    `since` is a step, and not yet its index.
+    """
     change = visits.change
     if change is None:
         return _said(
@@ -149,7 +181,8 @@ def accuracy_verdict(visits: Visits) -> RunVerdict:
     why = f"later visits {change.mean:+.2f}, over {change.pairs:,} pairs of visits of {visits.again:,} prompts"
     if not change.sure:
         return _said("accuracy-unclear", why)
-    return _said("accuracy-rose" if change.mean > 0 else "accuracy-fell", why)
+    rule = "accuracy-rose" if change.mean > 0 else "accuracy-fell"
+    return RunVerdict(word_of(rule), rule, why, change.since)
 
 
 def _said(rule: str, why: str) -> RunVerdict:
@@ -236,15 +269,16 @@ def _text(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.2f}"
 
 
-def entropy_verdict(total: float, squares: float, count: float) -> RunVerdict:
-    """Whether low entropy means right, by the mean AUROC of `count` groups and its normal 95% interval."""
-    if count < MINIMUM:
-        return _said("too-few-mixed-groups", f"{count:.0f} such group{'s' * (count != 1)} found, {MINIMUM} needed")
-    mean = total / count
-    half = 1.96 * sqrt(max(squares / count - mean * mean, 0.0) / (count - 1))
-    why = f"AUROC {mean:.2f}, 95% interval {mean - half:.2f} to {mean + half:.2f}, over {count:.0f} groups"
-    if mean - half > 0.5:
-        return _said("auroc-above-half", why)
-    if mean + half < 0.5:
-        return _said("auroc-below-half", why)
-    return _said("auroc-around-half", why)
+def entropy_verdict(auroc: Beginnings) -> RunVerdict:
+    """Whether low entropy means right, by groups' AUROC less .5 since the last beginning with MINIMUM groups."""
+    counts = [kinds[0].count for kinds in auroc.sums]
+    if not counts:
+        return _said("not-measured", "Send labels with some groups, or run dare-reward preflight")
+    if counts[0] < MINIMUM:
+        return _said("too-few-mixed-groups", f"{counts[0]} such group{'s' * (counts[0] != 1)}, {MINIMUM} needed")
+    own = next(kinds[0] for kinds in reversed(auroc.sums) if kinds[0].count >= MINIMUM)
+    mean, half = 0.5 + own.mean, own.bound / own.count
+    why = f"AUROC {mean:.2f}, {max(mean - half, 0):.2f} to {min(mean + half, 1):.2f}, over {own.count:,} groups"
+    if own.excess <= 1:
+        return _said("auroc-around-half", why)
+    return _said("auroc-above-half" if own.total > 0 else "auroc-below-half", why)

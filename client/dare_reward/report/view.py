@@ -3,57 +3,80 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any, Final
 
+import numpy as np
+
+from ..analysis.bootstrap import RESAMPLES
+from ..errors import RequestError
+from ..methods import find
 from ..numbers import CHARTS, LABELLED, NUMBERS, shadow_charts
 from ..runs.reasons import REASONS
 from .book import RunBook, RunTotals
 from .verdict import (
     ONE_SET,
     READING,
-    RECENT,
     RULES,
+    Headline,
     RunVerdict,
+    Word,
     accuracy_verdict,
     entropy_verdict,
     headline,
     rules_by_step,
     run_verdict,
+    tone_of,
     word_of,
 )
 
 BYTES: Final = 3 << 20  # of the groups of all runs in a file
 DIGITS: Final = 5
 HEAVY: Final = ("token_entropies", "texts")
+WORST_FIRST: Final = ("bad", "warn")  # the other tones are alike: the newest run first
+VOTE: Final = "ttrl"
+FIRED: Final[tuple[Word, ...]] = ("collapsing", "sharpening")
 
 JSON = dict[str, Any]
 
 
 def view(book: RunBook, *, groups: int = BYTES, reading: bool = False) -> JSON:
-    """Every run, the last one first. `groups` bounds the bytes of the single groups, which are shared evenly.
+    """Every run, the worst first, then the last one. `groups` bounds the bytes of the single groups, shared evenly.
 
     While the book is still `reading` an older log, no run has a verdict.
     """
-    runs = list(reversed(book.runs.values()))
-    share = groups // max(len(runs), 1)
+    share = groups // max(len(book.runs), 1)
+    runs = [
+        run_view(run, reading=reading) | {"cards": list(_within(run, share))} for run in reversed(book.runs.values())
+    ]
     return {
         "charts": [asdict(c) for c in CHARTS],
         "tiles": [[n.name, n.tile] for n in NUMBERS if n.tile],
         "reasons": {name: asdict(reason) for name, reason in REASONS.items()},
-        "rules": {name: {"word": word_of(name), "meaning": meaning} for name, meaning in RULES.items()},
-        "runs": [run_view(r, reading=reading) | {"cards": list(_within(r, share))} for r in runs],
+        "rules": {
+            name: {"word": word_of(name), "tone": tone_of(word_of(name)), "meaning": meaning}
+            for name, meaning in RULES.items()
+        },
+        "runs": sorted(runs, key=lambda run: run["headline"]["tone"] not in WORST_FIRST),
     }
 
 
 def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
     """One run without its groups: what is counted, columns by step, verdicts, shadow methods."""
-    by_step = columns(run)
-    state, entropy = ONE_SET if run.one_set else run_verdict(by_step), _entropy(run)
+    by_step, shadows = columns(run), _shadows(run)
+    state, entropy = ONE_SET if run.one_set else run_verdict(by_step), entropy_verdict(run.auroc)
     accuracy = accuracy_verdict(run.visits)
+    if accuracy.since is not None:
+        accuracy = replace(accuracy, since=bisect_right(sorted(run.steps), accuracy.since) - 1)
     if reading:
         state = entropy = accuracy = READING
+    states = rules_by_step(by_step)
+    vote = next((row for row in shadows if row["method"] == VOTE and row["labelled"]), None)
+    worst = headline(by_step, state, entropy, accuracy)
+    if run.one_set and vote and not reading:
+        worst = _against_vote(run.methods.most_common(1)[0][0][0], vote)
     return {
         "run": run.name,
         "unit": run.unit,
@@ -69,13 +92,40 @@ def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
         "k": _largest_k(run),
         "charts": [asdict(c) for c in shadow_charts(run.shadows)],
         "columns": by_step,
-        "states": rules_by_step(by_step),
-        "headline": asdict(headline(by_step, state, entropy, accuracy)),
-        "verdict": asdict(state),
-        "entropy": asdict(entropy),
-        "accuracy": asdict(accuracy),
-        "shadows": _shadows(run),
+        "states": states,
+        "events": _events(states, accuracy),
+        "headline": asdict(worst),
+        "verdict": _verdict(state),
+        "entropy": _verdict(entropy),
+        "accuracy": _verdict(accuracy),
+        "unmeasured": unmeasured(run),
+        "shadows": shadows,
     }
+
+
+def unmeasured(run: RunTotals) -> list[str]:
+    """Its methods that read entropies, of which no label says whether they are informative."""
+    return [] if run.auroc.sums else sorted({name for name, _ in run.methods if _reads_entropy(name)})
+
+
+def _reads_entropy(method: str) -> bool:
+    try:
+        return "mean_entropy" in find(method).requires
+    except RequestError:  # a plug-in that is not installed here
+        return False
+
+
+def _verdict(found: RunVerdict) -> JSON:
+    return {**asdict(found), "tone": found.tone}
+
+
+def _events(states: Sequence[str | None], accuracy: RunVerdict) -> list[JSON]:
+    """Where a word other than fine first came, and where accuracy changed: what charts mark."""
+    words = [rule and word_of(rule) for rule in states]
+    begins = [(words.index(own), str(own), tone_of(own)) for own in FIRED if own in words]
+    if accuracy.since is not None:
+        begins.append((accuracy.since, f"accuracy {accuracy.word}", accuracy.tone))
+    return [{"at": at, "word": word, "tone": tone} for at, word, tone in sorted(begins)]
 
 
 def columns(run: RunTotals) -> dict[str, list[float | None]]:
@@ -98,15 +148,11 @@ def _largest_k(run: RunTotals) -> int:
     return max((int(name[5:]) for name, w in found.items() if w == most), default=0)
 
 
-def _entropy(run: RunTotals) -> RunVerdict:
-    """Over the last steps, because a policy changes."""
-    last = [run.steps[p] for p in sorted(run.steps)[-RECENT:]]
-    sums = [t.sums.get("entropy_auroc", [0.0, 0.0]) for t in last]
-    return entropy_verdict(sum(s for s, _ in sums), sum(t.auroc_squares for t in last), sum(w for _, w in sums))
-
-
 def _shadows(run: RunTotals) -> list[JSON]:
-    """Of each shadow method over the run: how often it would have chosen otherwise, and who was right then."""
+    """Of each shadow method over the run: how often it would have chosen otherwise, and who was right then.
+
+    gain    right labels of the run's method less its own, in points, with a 95% interval over groups
+    """
 
     def total(name: str) -> tuple[float, float]:
         found = [step.sums[name] for step in run.steps.values() if name in step.sums]
@@ -116,6 +162,7 @@ def _shadows(run: RunTotals) -> list[JSON]:
     for name in run.shadows:
         (same, groups), (flipped, known) = total(f"shadow_{name}_label_agreement"), total(f"shadow_{name}_flipped")
         (theirs, judged), (ours, _) = total(f"theirs:{name}"), total(f"ours:{name}")
+        right, labelled = total(f"shadow_{name}_label_accuracy")
         out.append(
             {
                 "method": name,
@@ -125,9 +172,38 @@ def _shadows(run: RunTotals) -> list[JSON]:
                 "judged": int(judged),
                 "theirs": int(theirs),
                 "ours": int(ours),
+                "labelled": int(labelled),
+                "right": int(right),
+                "right_ours": int(right + ours - theirs),
+                "gain": _gain(int(ours), int(theirs), int(labelled)),
             }
         )
     return out
+
+
+def _gain(ours: int, theirs: int, labelled: int) -> list[float]:
+    """Points of right labels: `ours` groups where the run's method alone is right, `theirs` where the other is.
+
+    The interval is the percentile bootstrap over groups, whose resamples are draws of these three counts.
+    """
+    if not labelled:
+        return []
+    shares = np.array([ours, theirs, max(labelled - ours - theirs, 0)]) / max(labelled, ours + theirs)
+    drawn = np.random.default_rng(0).multinomial(labelled, shares, RESAMPLES)
+    ends = np.quantile(drawn[:, 0] - drawn[:, 1], [0.025, 0.975])
+    return [round(100 * float(x) / labelled, 1) for x in (ours - theirs, *ends)]
+
+
+def _against_vote(method: str, vote: JSON) -> Headline:
+    """The headline of a labelled file."""
+    gain, low, high = vote["gain"]
+    text = (
+        f"{method} labels {vote['right_ours']:,} of {vote['labelled']:,} prompts right, the vote {vote['right']:,} "
+        f"({gain:+.0f} point{'s' * (abs(round(gain)) != 1)}, 95% {low:.0f} to {high:.0f})"
+    )
+    if low <= 0 <= high:
+        return Headline(text, "no difference seen", "quiet")
+    return Headline(text, "above the vote" if low > 0 else "below the vote", "good" if low > 0 else "bad")
 
 
 def _within(run: RunTotals, size: int) -> Iterator[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from dare_reward.files.reader import Reader
 from dare_reward.numbers import CHARTS, LABELLED, NUMBERS, columns_of, sums
 from dare_reward.report import book as books
 from dare_reward.report import steps as step_totals
+from dare_reward.report.anytime import Beginnings
 from dare_reward.report.book import RunBook
 from dare_reward.report.document import asset, document
 from dare_reward.report.lines import lines_of, read_lines
@@ -302,19 +303,66 @@ def test_labels_never_act_on_the_verdict_of_the_run():
     assert [f["labelled"] for f in found] == [True, True, False]
 
 
+def auroc_of(values):
+    found = Beginnings()
+    for step, value in enumerate(values):
+        found.at(step // 8)
+        found.add(value - 0.5)
+    return found
+
+
 @each(
     "values, word",
     [
-        ([0.9, 0.8] * 8, "informative"),
-        ([0.1, 0.2] * 8, "misleads"),
-        ([0.2, 0.8] * 8, "uninformative"),
-        ([0.9] * 7, "unknown"),
+        ([0.9, 0.8] * 16, "informative"),
+        ([0.1, 0.2] * 16, "misleads"),
+        ([0.2, 0.8] * 16, "no difference seen"),
+        ([0.9] * 15, "unknown"),
+        ([], "not measured"),
     ],
 )
 def test_entropy(values, word):
-    found = entropy_verdict(sum(values), sum(v * v for v in values), len(values))
+    found = entropy_verdict(auroc_of(values))
     assert found.word == word
     assert found.rule in RULES
+
+
+def test_an_unmeasured_entropy_is_said_where_the_method_reads_it():
+    bare, labelled = line(method="dare"), line(method="dare", correct=[True, True, False, False])
+    assert [only([x])["unmeasured"] for x in (bare, line(), labelled)] == [["dare"], [], []]
+    assert only([bare])["entropy"]["rule"] == "not-measured"
+
+
+# --- several runs -----------------------------------------------------------------------------------------------------
+
+
+def collapse(run, begin):
+    return [
+        line(step, f"{step}-{i}", run=run, label="1" if step >= begin else str(i))
+        for step in range(20)
+        for i in range(4)
+    ]
+
+
+def test_the_worst_run_is_first_and_then_the_newest():
+    book = book_of([*collapse("bad", 8), *collapse("older", 99), *collapse("newer", 99)])
+    runs = view(book)["runs"]
+    assert [(r["run"], r["headline"]["tone"]) for r in runs] == [("bad", "bad"), ("newer", "good"), ("older", "good")]
+
+
+def test_events_are_marked_at_their_steps():
+    assert [(e["at"], e["word"], e["tone"]) for e in only(collapse("r", 8))["events"]] == [(10, "collapsing", "bad")]
+    falls = [
+        line(s, f"{i}", label=str(i), correct=[k < (3 if s < 8 else 1) for k in range(3)] + [False])
+        for s in range(20)
+        for i in range(16)
+    ]
+    found = only(falls)
+    (event,) = found["events"]
+    assert (event["word"], event["at"]) == ("accuracy falls", found["headline"]["since"])
+    assert 8 <= event["at"] <= 12
+    before = only([x for x in falls if x["step"] < event["at"]])
+    assert before["accuracy"]["word"] != "falls"
 
 
 # --- which groups -----------------------------------------------------------------------------------------------------
@@ -451,6 +499,42 @@ def test_report_of_rollouts_and_of_a_log(tmp_path, capsys):
         assert "3 groups of 1 run;" in capsys.readouterr().err
     assert main(["report", str(log), "--run", "three", "-o", str(tmp_path / "c.html")]) == 2
     assert not (tmp_path / "c.html").exists()
+
+
+def labelled_file(path, prompts):
+    """`dare` labels all of these prompts right, the vote two thirds."""
+    rows = []
+    for i in range(prompts):
+        right = {"answer": "1", "mean_entropy": 0.1 + i / 1000}
+        wrong = {"answer": "2", "mean_entropy": 2.0}
+        rows.append({"prompt": f"p{i}", "label": "1", "rollouts": [right, right] + [wrong] * (1 + 2 * (i % 3 == 0))})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("shadow", ["", "scrl,ttrl"])
+def test_the_report_of_a_labelled_file_answers_the_question(tmp_path, shadow):
+    labelled_file(tmp_path / "in.jsonl", 39)
+    page = tmp_path / "out.html"
+    assert main(["report", str(tmp_path / "in.jsonl"), "--shadow", shadow, "-o", str(page)]) == 0
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text())[1])
+    headline = data["runs"][0]["headline"]
+    assert headline["text"].startswith("dare labels 39 of 39 prompts right, the vote 26 (+33 points, 95% ")
+    assert (headline["word"], headline["tone"]) == ("above the vote", "good")
+    low, high = map(int, re.search(r"95% (\d+) to (\d+)", headline["text"]).groups())
+    assert 15 < low < 33 < high < 50
+    said = data["calibration"]
+    assert said["lines"][0].startswith("verdict: use entropy")
+    assert main(["calibrate", str(tmp_path / "in.jsonl")]) == 0
+    assert said["params"].startswith("method=calibrated_vote&exponent=")
+
+
+def test_a_labelled_file_with_a_prompt_twice_is_not_calibrated(tmp_path):
+    labelled_file(tmp_path / "in.jsonl", 3)
+    (tmp_path / "in.jsonl").write_text((tmp_path / "in.jsonl").read_text() * 2)
+    assert main(["report", str(tmp_path / "in.jsonl"), "-o", str(tmp_path / "out.html")]) == 0
+    data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "out.html").read_text())[1])
+    assert data["calibration"]["params"] == ""
+    assert "keep one group of each prompt" in data["calibration"]["lines"][0]
 
 
 def test_a_file_without_entropies_gets_the_remedy_and_no_page(tmp_path, capsys):

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from dare_reward.report.verdict import accuracy_verdict
+from dare_reward.report.anytime import Beginnings
+from dare_reward.report.verdict import accuracy_verdict, entropy_verdict
 from dare_reward.report.visits import LAGS, NEEDED, Visits
 
 ROLLOUTS = 16
@@ -75,6 +76,46 @@ def test_each_visit_is_in_one_pair_of_a_lag():
         visits = Visits()
         for step in range(4 * LAGS[-1]):
             visits.add(0, step, float(step))
-        sums = visits._sums[0][place]
-        assert sums.pairs == 2 * LAGS[-1]
-        assert sums.total == lag * sums.pairs
+        sums = visits.sums.sums[0][place]
+        assert sums.count == 2 * LAGS[-1]
+        assert sums.total == lag * sums.count
+
+
+def test_a_fall_begins_at_the_step_after_which_it_was_sure():
+    visits, words, since = Visits(), [], None
+    for step in range(30):
+        for prompt in range(32):
+            visits.add(prompt, step, 0.75 if step < 10 else 0.25)
+        found = accuracy_verdict(visits)
+        words.append(found.word)
+        since = found.since
+    assert words.index("falls") == since
+    assert 10 <= since <= 14
+
+
+@pytest.mark.parametrize("groups", [8, 32])
+def test_entropy_that_knows_nothing_is_neither_informative_nor_misleading_at_any_step(groups):
+    """AUROCs of groups with 8 right and 8 wrong rollouts, whose entropies are alike."""
+    rng, alarms = random.Random(groups), 0
+    for _ in range(20):
+        sums, words = Beginnings(), set()
+        for step in range(60):
+            sums.at(step)
+            for _ in range(groups):
+                ranks = rng.sample(range(16), 8)
+                sums.add((sum(ranks) - 28) / 64 - 0.5)
+            words.add(entropy_verdict(sums).word)
+        alarms += bool(words & {"informative", "misleads"})
+    assert alarms <= 2
+
+
+def test_entropy_that_changes_is_seen():
+    """Informative for 40 steps, then misleading: the sums that began in between say so."""
+    sums = Beginnings()
+    for step in range(120):
+        sums.at(step)
+        for group in range(16):
+            sums.add((0.3 if step < 40 else -0.3) * (group % 4 != 0))
+        if step == 39:
+            assert entropy_verdict(sums).word == "informative"
+    assert entropy_verdict(sums).word == "misleads"

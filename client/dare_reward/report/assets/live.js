@@ -1,7 +1,7 @@
 "use strict";
 // The page of the service: the same report, kept up to date by server-sent events, and sliders that ask POST /reward.
 (() => {
-  const { answers, draw, el, num, table } = window.dareReport;
+  const { answers, command, draw, el, num, table } = window.dareReport;
   const WEIGHTS = ["linear", "sqrt", "exp", "log", "none"];
   const options = { extras };
   const status = document.getElementById("live");
@@ -66,10 +66,17 @@
   }
 
   function empty() {
-    const body = '{"run": "first", "step": 0, "groups": [{"rollouts": [{"answer": "4", "mean_entropy": 0.2}, {"answer": "4", "mean_entropy": 0.3}, {"answer": "5", "mean_entropy": 0.9}]}]}';
+    const rollouts = [["4", 0.2], ["4", 0.3], ["5", 0.9]].map(([answer, h]) => ({ answer, mean_entropy: h }));
+    const body = JSON.stringify({ run: "first", step: 0, groups: [{ rollouts }] });
+    const ways = [
+      ["To see one, post this", `curl ${location.origin}/reward -H 'content-type: application/json' -d '${body}'`],
+      ["In TRL", `from dare_reward.stacks.trl import DareReward\nGRPOTrainer(..., reward_funcs=DareReward("${location.origin}"))`],
+      ["In OpenRLHF (before 0.10.2: --remote_rm_url)", `--reward.remote_url "${location.origin}/reward?group_size=N&run=NAME-$(date +%s)-$$"`],
+    ];
+    page.className = "";
     page.replaceChildren(el("section", { class: "empty" }, el("h1", {}, "No group has been scored yet"),
-      el("p", { class: "lead" }, "Groups appear here as they are scored. To see one, post this:"),
-      el("pre", { tabindex: "0" }, `curl ${location.origin}/reward -H 'content-type: application/json' -d '${body}'`)));
+      el("p", { class: "lead" }, "Groups appear here as they are scored."),
+      ways.map(([how, text]) => [el("h2", {}, how), command(text)])));
   }
 
   // --- what if: the group again, by other parameters and other methods -----------------------------------------------------
@@ -143,7 +150,7 @@
   /** One request, the same rollouts under every method that needs no more than these; a reward for each answer. */
   async function sideBySide(card) {
     const entropies = (card.mean_entropies || []).filter((u) => u !== null).length;
-    const enough = (m) => m.offered && m.requires.every((r) => r === "answer" || (r === "mean_entropy" && entropies)) && m.output === "rewards" && m.evidence !== "experimental";
+    const enough = (m) => m.offered && m.requires.every((r) => r === "answer" || (r === "mean_entropy" && entropies)) && m.output === "rewards" && m.evidence !== "experimental" && !m.parameters.some((p) => p.required);
     const names = (await known()).filter(enough).map((m) => m.name);
     const found = await score(names.map((method) => ({ group_id: method, method, kind: "exact", rollouts: rollouts(card) })));
     const top = [...(card.support || [])].sort((a, b) => b.count - a.count).slice(0, 5).map((s) => s.answer);

@@ -4,7 +4,6 @@
 window.dareReport = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
-  const TONES = { main: "--main", other: "--other", good: "--good", bad: "--bad", warn: "--warn", quiet: "--quiet" };
   const SHOWN = 10; // answers of a group before "more"
 
   // --- small things ---------------------------------------------------------------------------------------------------
@@ -27,7 +26,7 @@ window.dareReport = (() => {
     }
     return made;
   }
-  const SVG_TAGS = new Set(["circle", "line"]);
+  const SVG_TAGS = new Set(["circle", "line", "polyline"]);
 
   const known = (x) => x !== null && x !== undefined;
   const num = (x, digits = 2) => {
@@ -54,51 +53,101 @@ window.dareReport = (() => {
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map((c, i) => cell("td", c, i))))));
   }
 
+  /** Something that opens; what is open stays so when the page is drawn again. `fill` makes its content once. */
+  function fold(key, summary, fill) {
+    const box = el("details", { open: opened.has(key) }, el("summary", { id: key }, summary));
+    box.addEventListener("toggle", () => {
+      opened[box.open ? "add" : "delete"](key);
+      if (box.open && box.childElementCount === 1) box.append(fill());
+    });
+    return box;
+  }
+  const opened = new Set();
+
+  /** A command to copy. Browsers offer the clipboard only on https and localhost: elsewhere it is marked. */
+  function command(text) {
+    const code = el("code", {}, text), said = el("button", { type: "button", class: "button", onclick: async () => {
+      try { await navigator.clipboard.writeText(text); said.textContent = "Copied"; }
+      catch { getSelection().selectAllChildren(code); said.textContent = "Selected"; }
+    } }, "Copy");
+    return el("div", { class: "command" }, el("pre", { tabindex: "0" }, code), said);
+  }
+
+  /** The course of a column, without axes. One that hardly moves is drawn as level. */
+  function spark(column, tone) {
+    const all = column.map((y, x) => [x, y]).filter(([, y]) => known(y)), stride = Math.ceil(all.length / 80);
+    if (all.length < 2) return el("span", { class: "spark" });
+    const found = all.filter((_, i) => i % stride === 0 || i === all.length - 1), ys = found.map(([, y]) => y);
+    const low = Math.min(...ys), span = Math.max(Math.max(...ys) - low, 0.04 * Math.max(...ys.map(Math.abs)), 1e-9);
+    const points = found.map(([x, y]) => `${((100 * x) / (column.length - 1)).toFixed(1)},${(22 - (20 * (y - low)) / span).toFixed(1)}`);
+    return el("svg", { class: `spark ${tone || ""}`, viewBox: "0 0 100 24", preserveAspectRatio: "none", "aria-hidden": "true" },
+      el("polyline", { points: points.join(" ") }));
+  }
+
+  // --- runs -----------------------------------------------------------------------------------------------------------
+
+  /** What a run's spark shows: pass@1 where there are labels. */
+  const course = (run) => ["pass@1", "majority_ratio"].find((key) => run.columns[key].some(known));
+
+  function rail(data, run, options) {
+    if (data.runs.length < 2) return null;
+    return el("nav", { class: "rail", "aria-label": "Runs" }, el("ul", {}, data.runs.map((own, i) => {
+      const key = course(own), [early, now] = key ? ends(own.columns[key]) : [];
+      return el("li", {}, el("button", { type: "button", id: `run-${i}`, class: "card", "aria-current": String(own === run),
+        onclick: () => { options.run = own.run; draw(data, options); } },
+      el("span", { class: "id" }, own.run || "(no name)"),
+      el("span", { class: `word ${own.headline.tone}` }, own.headline.word),
+      el("span", { class: "sub" }, `${own.methods.map(([name]) => name).join(", ") || "no method"} · ${plural(own.columns.step.length, own.unit === "step" ? "step" : "point")}`),
+      key ? el("span", { class: "course" }, spark(own.columns[key], own.headline.tone),
+        el("span", { class: "sub" }, `${key === "pass@1" ? key : "majority"} ${num(early)} → ${num(now)}`)) : null));
+    })));
+  }
+
+  function overlay(data, run, options) {
+    const others = data.runs.filter((r) => r !== run && r.columns.step.length > 1);
+    if (!others.length || run.columns.step.length < 2) return null;
+    return el("p", { class: "bar" }, el("label", { for: "overlay" }, "Compare with"),
+      el("select", { id: "overlay", onchange: (e) => { options.other = e.target.value ? others[e.target.value - 1].run : null; draw(data, options); } },
+        el("option", { value: "" }, "no other run"),
+        others.map((r, i) => el("option", { value: i + 1, selected: r.run === options.other }, r.run || "(no name)"))));
+  }
+
   // --- verdict --------------------------------------------------------------------------------------------------------
 
   const SENTENCES = {
     "one-answer-everywhere": "Different prompts are getting the same answer.",
     "answers-vanish": "Rollouts stop giving an answer.",
     "nothing-left-to-learn": "Nearly every group agrees with itself: its rewards are equal and teach nothing more.",
-    "agreement-rises": "Rollouts of a prompt come to one answer, as in every run that trains on agreement. Only labels tell whether it is the right one.",
+    "agreement-rises": "Rollouts of a prompt come to one answer, as in every run that trains on agreement. Only labels can say whether it is the right one.",
     "no-rule-fires": "No label-free rule fires.",
     "too-few-steps": "There are too few steps to compare.",
-    "one-set": "Ask dare-reward calibrate whether entropy helps here, and dare-reward compare what other methods choose.",
     "still-reading": "Older groups of this run are not all added up yet.",
     "auroc-above-half": "Right rollouts have lower entropy than wrong ones.",
-    "auroc-around-half": "Right and wrong rollouts cannot be told apart by entropy: a plain vote does as well.",
+    "auroc-around-half": "Entropy does not separate right rollouts from wrong ones so far. Without more evidence, a plain vote does as well.",
     "auroc-below-half": "Wrong rollouts are the surer ones. Weighting votes by entropy makes labels worse.",
+    "not-measured": "Nobody has measured whether entropy is informative in this run.",
     "accuracy-fell": "Prompts are right less often than on their earlier visits.",
     "accuracy-rose": "Prompts are right more often than on their earlier visits.",
     "accuracy-unclear": "Prompts are right about as often as on their earlier visits.",
-    "too-few-visits": "Too few labelled prompts were seen twice to tell a rise or a fall from chance.",
+    "too-few-visits": "Too few labelled prompts were seen twice to separate a rise or a fall from chance.",
     "too-few-mixed-groups": "Too few groups have both right and wrong rollouts.",
   };
 
-  function verdict(about, found, rules, extra, other) {
-    return el("section", { class: `card verdict ${slug(found.word)}` },
-      el("h3", { class: "about" }, about),
-      el("p", { class: "word" }, sentence(found.word)),
-      el("p", {}, SENTENCES[found.rule], other ? [" ", el("b", { class: "wrong" }, other)] : null),
-      el("p", { class: "why" }, found.why, extra ? `. ${extra}.` : "."),
-      el("p", { class: "rule" }, "Rule ", el("code", {}, found.rule), ": ", rules[found.rule].meaning, "."));
+  function verdict(about, found, rules, extra) {
+    return el("section", { class: `card verdict ${found.tone}` },
+      el("h3", {}, about), el("p", { class: "word" }, sentence(found.word)),
+      el("p", {}, SENTENCES[found.rule], extra ? ` ${extra}` : null), el("p", { class: "why" }, sentence(found.why), "."),
+      fold(`rule-${slug(about)}`, ["Rule ", el("code", {}, found.rule)], () => el("p", { class: "why" }, sentence(rules[found.rule].meaning), ".")));
   }
 
   function verdicts(run, rules) {
-    const since = run.verdict.since;
-    const falls = run.accuracy.word === "falls";
-    const first = known(since) && run.verdict.rule !== "no-rule-fires" ? `The rule has fired since ${stepName(run, since)}` : "";
-    const other = falls && run.verdict.word !== "collapsing" ? "The labels say worse: accuracy falls." : "";
-    const cards = [verdict("The run, without labels", run.verdict, rules, first, other)];
-    if (run.labelled) {
-      cards.push(verdict(run.verdict.rule === "one-set" ? "Entropy, by the labels" : "Entropy, by the labels, in the last steps", run.entropy, rules));
-      cards.push(verdict("Accuracy, by the labels", run.accuracy, rules, run.k ? `pass@1 is ${num(ends(run.columns["pass@1"])[1])} now` : ""));
-    }
-    if (falls) cards.unshift(cards.pop());
-    const worst = run.headline;
-    return el("div", {},
-      el("p", { class: `headline ${worst.tone}` }, el("b", {}, worst.text), known(worst.since) ? `, since ${stepName(run, worst.since)}` : "", "."),
-      el("div", { class: "verdicts" }, cards));
+    const { since, rule } = run.verdict, falls = run.accuracy.word === "falls";
+    const first = known(since) && rule !== "no-rule-fires" ? `The rule has fired since ${stepName(run, since)}.` : "";
+    const cards = [verdict("The run, without labels", run.verdict, rules, first)];
+    if (run.labelled) cards[falls ? "unshift" : "push"](verdict("Accuracy, by the labels", run.accuracy, rules));
+    if (run.labelled || run.unmeasured.length) cards.push(verdict("Entropy, by the labels", run.entropy, rules,
+      run.unmeasured.length ? `${sentence(run.unmeasured.join(", "))} reads it.` : ""));
+    return el("div", { class: "verdicts" }, cards);
   }
 
   /** Means of the first and of the last three steps that know the measure. */
@@ -107,78 +156,101 @@ window.dareReport = (() => {
     return found.length > 5 ? [mean(found.slice(0, 3)), mean(found.slice(-3))] : [found[0], found[found.length - 1]];
   }
 
+  /** 1 or -1 where the last steps lie above or below the first ones by more than twice the noise of such a difference. */
+  function direction(column) {
+    const found = column.filter(known), [early, now] = ends(column);
+    const noise = Math.sqrt((mean(found.slice(1).map((y, i) => (y - found[i]) ** 2)) || 0) / 3);
+    return found.length > 5 && Math.abs(now - early) > Math.max(2 * noise, 0.005) ? Math.sign(now - early) : 0;
+  }
+
   function tiles(run, all) {
     const several = run.columns.step.length > 5;
-    const shown = ([key]) => run.columns[key].some(known);
-    const list = el("dl", { class: "tiles", "aria-label": "Measures, early and now" },
-      all.filter(shown).map(([key, name]) => {
-        const [early, now] = ends(run.columns[key]);
-        return el("div", { class: "tile" }, el("dt", { class: "name" }, name), el("dd", { class: "now" }, num(now)),
-          several ? el("dd", { class: "then" }, `${num(early)} early`) : null);
-      }));
-    return several ? [list, el("p", { class: "note" }, "Means over the last 3 steps; early: over the first 3.")] : [list];
+    const shown = all.filter(([key]) => run.columns[key].some(known));
+    const list = el("dl", { class: "card tiles", "aria-label": "Measures, early and now" }, shown.map(([key, name]) => {
+      const column = run.columns[key], [early, now] = ends(column), way = direction(column);
+      return el("div", { class: "tile" }, el("dt", {}, name), el("dd", { class: "now" }, num(now)),
+        several ? [el("dd", { class: "course" }, spark(column)), el("dd", { class: "sub" },
+          el("span", { "aria-hidden": "true" }, way > 0 ? "↑ " : way < 0 ? "↓ " : ""), el("span", { class: "sr" }, way > 0 ? "up " : way < 0 ? "down " : ""), `from ${num(early)}`)] : null);
+    }));
+    return [list, several ? el("p", { class: "note" }, "The last 3 steps beside the first 3. An arrow marks a difference of more than twice the noise between steps.") : null];
   }
 
   // --- charts ---------------------------------------------------------------------------------------------------------
 
   const plots = []; // of the page as it stands
-  const opened = new Set(); // charts whose table is open
+  const hidden = new Set(); // curves that a click on the legend took away
 
   const stepName = (run, i) => `${run.unit === "step" ? "step" : run.unit.replace(/s$/, "")} ${run.columns.step[i]}`;
 
-  function charts(run, all, rules) {
-    const wanted = [...all, ...run.charts]
-      .filter((c) => (!c.labelled || run.labelled) && c.curves.some((k) => run.columns[k.key].some(known)));
-    const box = el("div", { class: "charts" });
-    for (const chart of wanted) box.append(chartCard(run, chart, rules));
-    return box;
+  /** The charts that have something to show: the first by itself, and the others. */
+  function charts(run, other, all) {
+    const wanted = [...all, ...run.charts].filter((c) => (!c.labelled || run.labelled) && c.curves.some((k) => run.columns[k.key].some(known)));
+    const cards = wanted.map((chart, i) => chartCard(run, other, chart, i === 0));
+    return [cards[0], el("div", { class: "charts" }, cards.slice(1))];
   }
 
-  function chartCard(run, chart, rules) {
+  function chartCard(run, other, chart, first) {
     const curves = chart.curves.filter((c) => run.columns[c.key].some(known));
-    const names = curves.map((c) => (c.key === "pass@k" ? `pass@${run.k}` : c.name));
-    const said = curves.map((c, i) => { const [a, b] = ends(run.columns[c.key]); return `${names[i]} from ${num(a)} to ${num(b)}`; });
-    const place = el("div", { class: "plot", role: "img", "aria-label": `${chart.title}: ${said.join("; ")}` });
-    const data = el("details", { open: opened.has(chart.name) }, el("summary", { id: `table-${chart.name}` }, "Table", el("span", { class: "sr" }, ` of ${chart.title}`)));
-    data.addEventListener("toggle", () => {
-      opened[data.open ? "add" : "delete"](chart.name);
-      if (data.open && data.childElementCount === 1) data.append(el("div", { class: "scroll", tabindex: "0" }, table(
-        [run.unit, "groups", ...names],
-        run.columns.step.map((s, i) => [s, run.columns.groups[i], ...curves.map((c) => num(run.columns[c.key][i], 3))]),
-        { caption: chart.title })));
+    const steps = [...new Set([...run.columns.step, ...(other ? other.columns.step : [])])].sort((a, b) => a - b);
+    const at = new Map(steps.map((s, i) => [s, i]));
+    const placed = (own, key) => {
+      const out = Array(steps.length).fill(null);
+      (own.columns[key] || []).forEach((y, i) => { out[at.get(own.columns.step[i])] = y; });
+      return out;
+    };
+    const named = curves.map((c) => ({ ...c, name: c.key === "pass@k" ? `pass@${run.k}` : c.name, y: placed(run, c.key), y2: other ? placed(other, c.key) : null }));
+    const said = named.map((c) => { const [a, b] = ends(run.columns[c.key]); return `${c.name} from ${num(a)} to ${num(b)}`; });
+    const plot = { run, other, chart, steps, curves: named, first, place: el("div", { class: "plot", role: "img", "aria-label": `${chart.title}: ${said.join("; ")}` }) };
+    plot.values = el("div", { class: "legend" }, el("span", { class: "at" }), named.map((c) => {
+      const id = `${chart.name}:${c.key}`, button = el("button", { type: "button", id: `curve-${id}`, title: "Show or hide", "aria-pressed": String(!hidden.has(id)), onclick: () => {
+        const off = !hidden.delete(id) && hidden.add(id);
+        button.setAttribute("aria-pressed", String(!off));
+        drawPlot(plot);
+      } }, el("i", { class: `swatch ${c.tone}` }), c.name, el("b", { class: "value" }), other ? el("b", { class: "value other" }) : null);
+      return button;
+    }));
+    plots.push(plot);
+    return el("figure", { class: `card chart ${first ? "first" : ""}` },
+      el("h3", {}, chart.title, " ", el("span", {}, chart.unit)), el("p", {}, chart.meaning), plot.place, plot.values,
+      fold(`table-${chart.name}`, ["Table", el("span", { class: "sr" }, ` of ${chart.title}`)], () => el("div", { class: "scroll", tabindex: "0" }, table(
+        [run.unit, "groups", ...named.map((c) => c.name)],
+        run.columns.step.map((s, i) => [s, run.columns.groups[i], ...named.map((c) => num(run.columns[c.key][i], 3))]), { caption: chart.title }))));
+  }
+
+  const drawPlots = () => plots.forEach(drawPlot);
+
+  function drawPlot(plot) {
+    const { place, run, chart, curves, steps, first } = plot, share = chart.unit === "share";
+    const soft = colour("--soft"), line = colour("--line"), shown = curves.filter((c) => !hidden.has(`${chart.name}:${c.key}`));
+    const axis = { stroke: soft, font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif", grid: { stroke: line, width: 1 }, ticks: { show: false } };
+    const points = (values) => steps.length <= 30 || values.some((v, i) => known(v) && !known(values[i - 1]) && !known(values[i + 1]));
+    const curve = (c, y, extra) => { const stroke = colour(`--${c.tone}`); return { stroke, width: 1.75, spanGaps: false, points: { show: points(y), size: 4, fill: stroke, width: 0 }, ...extra }; };
+    if (plot.made) plot.made.destroy();
+    plot.made = new uPlot({
+      width: Math.max(place.clientWidth, 200), height: first ? Math.min(place.clientHeight, 560) : 184, legend: { show: false },
+      cursor: { sync: { key: "steps" }, y: false, points: { size: 7 } },
+      scales: { x: { time: false }, y: share ? { range: [0, 1.02] } : { range: (u, low, high) => yRange(low, high) } },
+      axes: [{ ...axis, size: 22, gap: 3, label: run.stepped ? "step" : run.unit, labelSize: 16, labelGap: 0, grid: { show: false }, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
+        { ...axis, size: 42, gap: 4, values: (u, vs) => vs.map((v) => (share ? v.toFixed(1) : String(Number(v.toPrecision(6))))), space: 30,
+          ...(share ? { splits: [0, 0.2, 0.4, 0.6, 0.8, 1] } : {}) }],
+      series: [{}, ...shown.map((c) => curve(c, c.y)), ...(plot.other ? shown.map((c) => curve(c, c.y2, { dash: [4, 3], width: 1.25, alpha: 0.75, spanGaps: true })) : [])],
+      hooks: { setCursor: [(u) => values(plot, u.cursor.idx)], drawClear: [(u) => shade(u, plot)], draw: [(u) => marks(u, plot)] },
+    }, [steps, ...shown.map((c) => c.y), ...(plot.other ? shown.map((c) => c.y2) : [])], place);
+    values(plot, null);
+  }
+
+  /** The legend's numbers: of the step that somebody points at, else of each run's last. */
+  function values(plot, at) {
+    const { run, other, steps, curves } = plot, final = (own) => steps.indexOf(own.columns.step[own.columns.step.length - 1]);
+    const [here, there] = known(at) ? [at, at] : [final(run), other ? final(other) : 0];
+    const [label, ...buttons] = plot.values.children;
+    label.textContent = `${run.stepped ? "step" : "block"} ${steps[here]}`;
+    buttons.forEach((button, i) => {
+      const [own, second] = button.querySelectorAll(".value");
+      own.textContent = num(curves[i].y[here], 3);
+      if (second) second.textContent = num(curves[i].y2[there], 3);
     });
-    plots.push({ place, run, rules, chart, curves, names });
-    return el("figure", { class: `card chart ${chart.name === "truth" ? "wide" : ""}` },
-      el("h3", {}, chart.title, " ", el("span", {}, chart.unit)), el("p", {}, chart.meaning), place, data);
   }
-
-  function drawPlots() {
-    const soft = colour("--soft"), line = colour("--line"), faint = colour("--faint");
-    const axis = { stroke: soft, font: "11px system-ui, sans-serif", grid: { stroke: line, width: 1 }, ticks: { show: false } };
-    const tints = { collapsing: colour("--bad"), sharpening: colour("--quiet") };
-    for (const plot of plots) {
-      const { place, run, rules, chart, curves, names } = plot;
-      if (plot.made) plot.made.destroy();
-      const share = chart.unit === "share";
-      const points = (values) => run.columns.step.length <= 30 || values.some((v, i) => known(v) && !known(values[i - 1]) && !known(values[i + 1]));
-      plot.made = new uPlot({
-        width: Math.max(place.clientWidth, 200), height: chart.name === "truth" ? 200 : 170,
-        cursor: { sync: { key: "steps" }, y: false, points: { size: 7 } },
-        scales: { x: { time: false }, y: share ? { range: [0, 1.02] } : { range: (u, low, high) => yRange(low, high) } },
-        axes: [{ ...axis, size: 28, gap: 3, grid: { show: false }, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
-          { ...axis, size: 42, gap: 4, values: (u, vs) => vs.map((v) => (share ? v.toFixed(1) : String(Number(v.toPrecision(6))))), space: 30,
-            ...(share ? { splits: [0, 0.2, 0.4, 0.6, 0.8, 1] } : {}) }],
-        series: [{ label: run.unit, value: (u, v) => (known(v) ? String(v) : "–") },
-          ...curves.map((c, i) => { const stroke = colour(TONES[c.tone]); return {
-            label: names[i], stroke, width: 1.75, spanGaps: false, points: { show: points(run.columns[c.key]), size: 4, fill: stroke, width: 0 },
-            value: (u, v) => num(v, 3) }; })],
-        hooks: { setCursor: [(u) => u.cursor.left < 0 && last(u)], ready: [last], drawClear: [(u) => shade(u, run, rules, tints)], drawAxes: [(u) => level(u, chart.level, faint)] },
-      }, [run.columns.step, ...curves.map((c) => run.columns[c.key])], place);
-    }
-  }
-
-  /** Where nobody points at a step, the legend has the values of the last one. */
-  const last = (u) => u.setLegend({ idx: u.data[0].length - 1 }, false);
 
   const yRange = (low, high) => {
     const top = high > 0 ? high * 1.08 : 1;
@@ -186,51 +258,83 @@ window.dareReport = (() => {
   };
 
   /** Behind the curves: the steps at which a rule fires. */
-  function shade(u, run, rules, tints) {
+  function shade(u, { run }) {
     const { ctx, bbox } = u, xs = run.columns.step;
     ctx.save();
-    ctx.globalAlpha = 0.1;
+    ctx.globalAlpha = 0.09;
     run.states.forEach((rule, i) => {
-      const word = rule && rules[rule].word;
-      if (!tints[word]) return;
+      if (!rule || rule === "no-rule-fires") return;
       const left = u.valToPos(i ? (xs[i - 1] + xs[i]) / 2 : xs[i], "x", true);
       const right = u.valToPos(i + 1 < xs.length ? (xs[i] + xs[i + 1]) / 2 : xs[i], "x", true);
-      ctx.fillStyle = tints[word];
+      ctx.fillStyle = colour(`--${run.tones[rule]}`);
       ctx.fillRect(left, bbox.top, right - left, bbox.height);
     });
     ctx.restore();
   }
 
-  function level(u, value, stroke) {
-    if (!known(value)) return;
-    const y = u.valToPos(value, "y", true), { ctx, bbox } = u;
+  /** Over them: the level to compare with, and the steps of events with their words. */
+  function marks(u, { run, chart }) {
+    const { ctx, bbox } = u, ratio = devicePixelRatio;
+    const stroke = (tone, x0, y0, x1, y1) => {
+      ctx.strokeStyle = colour(tone);
+      ctx.setLineDash([4 * ratio, 3 * ratio]);
+      ctx.lineWidth = ratio;
+      ctx.beginPath();
+      ctx.moveTo(x0, y0);
+      ctx.lineTo(x1, y1);
+      ctx.stroke();
+    };
     ctx.save();
-    ctx.strokeStyle = stroke;
-    ctx.setLineDash([5, 4]);
-    ctx.beginPath();
-    ctx.moveTo(bbox.left, y);
-    ctx.lineTo(bbox.left + bbox.width, y);
-    ctx.stroke();
+    ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    ctx.textBaseline = "top";
+    if (known(chart.level)) { const y = u.valToPos(chart.level, "y", true); stroke("--faint", bbox.left, y, bbox.left + bbox.width, y); }
+    run.events.forEach(({ at, word, tone }, i) => {
+      const x = u.valToPos(run.columns.step[at], "x", true), wide = ctx.measureText(word).width + 8 * ratio;
+      const y = bbox.top + (2 + 14 * i) * ratio, left = x + wide > bbox.left + bbox.width;
+      stroke(`--${tone}`, x, bbox.top, x, bbox.top + bbox.height);
+      ctx.globalAlpha = 0.8;
+      ctx.fillStyle = colour("--card");
+      ctx.fillRect(left ? x - wide : x + ratio, y - ratio, wide, 13 * ratio);
+      ctx.globalAlpha = 1;
+      ctx.fillStyle = colour(`--${tone}`);
+      ctx.textAlign = left ? "right" : "left";
+      ctx.fillText(word, x + (left ? -4 : 4) * ratio, y);
+    });
     ctx.restore();
   }
 
   function shadeKey(run, rules) {
-    const words = [...new Set(run.states.map((r) => r && rules[r].word).filter((w) => w && w !== "fine"))];
-    return words.length ? el("div", { class: "key" }, words.map((w) => el("span", {}, el("i", { class: `swatch shade ${w}` }), `shaded: the verdict was "${w}"`))) : null;
+    const fired = [...new Map(run.states.filter((r) => r && r !== "no-rule-fires").map((r) => [rules[r].word, rules[r].tone]))];
+    return fired.length ? el("p", { class: "key" }, fired.map(([word, tone]) => el("span", {}, el("i", { class: `swatch shade ${tone}` }), `shaded: the run was ${word}`))) : null;
   }
 
   // --- shadow methods -------------------------------------------------------------------------------------------------
 
+  /** In words: what each would have chosen otherwise, and who was right. */
   function shadows(run) {
     if (!run.shadows.length) return null;
-    const judged = run.shadows.some((s) => s.judged);
-    const rows = run.shadows.map((s) => [s.method, count(s.groups), count(s.differs), num(s.groups ? s.differs / s.groups : null), num(s.flipped),
-      ...(judged ? [count(s.judged), count(s.theirs), count(s.ours)] : [])]);
-    return el("section", {},
-      el("h2", {}, "What other methods would have said"),
-      el("p", { class: "lead" }, "The same rollouts, judged by shadow methods. ", judged ? "Where the labels differ and the truth is known, the last columns count whose label was right." : ""),
-      el("div", { class: "card scroll" }, table(["method", "groups", "other label", "share", "advantages of the other sign",
-        ...(judged ? ["truth known", "its label right", "the run's label right"] : [])], rows, { caption: "Shadow methods", numeric: (i) => i > 0 })));
+    const own = run.methods.length ? run.methods[0][0] : "the run's method", once = run.verdict.rule === "one-set";
+    const item = (s) => {
+      const name = s.method === "ttrl" ? ["The vote (", el("b", {}, s.method), ")"] : el("b", {}, s.method);
+      const [gain, low, high] = s.gain, points = (x) => `${x > 0 ? "+" : ""}${num(x, 0)}`;
+      return el("li", {}, el("p", {}, name, s.differs ? ` chooses another label in ${count(s.differs)} of ${plural(s.groups, "group")}` : ` chooses the same label in all ${plural(s.groups, "group")}`,
+        s.judged ? `. Where the truth is known, it is right in ${count(s.theirs)} of these and ${own} in ${count(s.ours)}` : "", "."),
+      s.labelled || known(s.flipped) ? el("p", { class: "note" },
+        s.labelled ? `Right labels: ${s.method} ${count(s.right)} of ${count(s.labelled)}, ${own} ${count(s.right_ours)} (${points(gain)} points for ${own}${once ? `, 95% ${points(low)} to ${points(high)}` : ""}). ` : "",
+        known(s.flipped) ? `It would give ${num(100 * s.flipped, 0)}% of the rollouts an advantage of the other sign.` : "") : null);
+    };
+    return el("section", {}, el("h2", {}, "What other methods would have said"),
+      el("ul", { class: "card said" }, run.shadows.map(item)));
+  }
+
+  /** What `dare-reward calibrate` says of a labelled file. */
+  function calibration({ lines, sizes, rows, params }) {
+    const [verdict, ...more] = lines;
+    return el("section", { class: "card calibration" }, el("h2", {}, "Calibration on these labels"),
+      el("p", {}, el("b", {}, sentence(verdict))), more.map((line) => el("p", { class: "note" }, sentence(line))),
+      params ? command(params) : null,
+      rows.length ? el("div", { class: "scroll" }, table(["right labels, by rollouts of a prompt", ...sizes], rows.map(([name, ...shares]) => [name, ...shares.map((x) => num(x))]),
+        { caption: "Right labels by number of rollouts", numeric: (i) => i > 0 })) : null);
   }
 
   // --- single groups --------------------------------------------------------------------------------------------------
@@ -401,30 +505,32 @@ window.dareReport = (() => {
       el("span", {}, run.labelled ? "with labels" : "without labels"));
   }
 
-  /** Draw the view; `options`: which run (`run`), and what stands below a group (`extras`). What is open stays so. */
+  /** Draw the view; `options`: which run (`run`) beside which (`other`), and what stands below a group (`extras`). */
   function draw(data, options = {}) {
-    const page = document.getElementById("page"), focused = document.activeElement, before = document.querySelector(".list");
+    const page = document.getElementById("page"), focused = document.activeElement, scrolled = [".list", ".rail ul"].map((q) => { const old = document.querySelector(q); return [q, old && [old.scrollLeft, old.scrollTop]]; });
     plots.splice(0).forEach((p) => p.made && p.made.destroy());
     const run = data.runs.find((r) => r.run === options.run) || data.runs[0];
-    const chooser = data.runs.length < 2 ? null : el("p", { class: "runs" }, el("label", { for: "run" }, "Run"),
-      el("select", { id: "run", onchange: (e) => { options.run = data.runs[e.target.selectedIndex].run; draw(data, options); } },
-        data.runs.map((r) => el("option", { selected: r === run }, r.run || "(no name)"))));
-    const curves = run.columns.step.length > 1;
-    page.replaceChildren(...[
-      el("h1", {}, (data.runs.length > 1 || data.live ? run.run : data.title) || data.title || "Unnamed run"),
-      facts(run, data), chooser,
-      el("h2", { id: "verdict", tabindex: "-1" }, "Verdict"),
-      el("p", { class: "note" }, "The verdict on the run comes from rules that see no label. They are heuristics: docs/report.md says how they did on runs that collapse. No label-free rule can see that prompts agree on wrong answers, each on its own. A few dozen labelled prompts can."),
-      verdicts(run, data.rules), ...tiles(run, data.tiles),
-      run.verdict.rule === "one-set" ? null : el("section", {}, el("h2", {}, "Over steps"),
-        el("p", { class: "lead" }, curves ? "Move over a chart to read all of them at that step. A click on a name in a legend hides its curve." : "All groups belong to one step: there is nothing to draw over time."),
-        curves ? shadeKey(run, data.rules) : null, curves ? charts(run, data.charts, data.rules) : null),
+    const other = data.runs.find((r) => r.run === options.other && r !== run);
+    run.tones = Object.fromEntries(Object.entries(data.rules).map(([name, { tone }]) => [name, tone]));
+    const once = run.verdict.rule === "one-set", worst = run.headline;
+    const [first, more] = once || run.columns.step.length < 2 ? [null, null] : charts(run, other, data.charts);
+    const content = el("div", { class: "content" },
+      el("h1", {}, (data.runs.length > 1 || data.live ? run.run : data.title) || data.title || "Unnamed run"), facts(run, data),
+      el("h2", { id: "verdict", tabindex: "-1", class: `headline ${worst.tone}` }, worst.text, known(worst.since) ? el("span", {}, `, seen since ${stepName(run, worst.since)}`) : "", "."),
+      overlay(data, run, options),
+      el("div", { class: first ? "front" : null }, first, data.calibration ? calibration(data.calibration) : once && !run.unmeasured.length ? null : verdicts(run, data.rules)),
+      once ? null : el("p", { class: "note" }, "Words without labels come from rules that are heuristics: docs/report.md says how they did on runs that collapse. No such rule sees prompts agree on wrong answers, each on its own. A few dozen labelled prompts do."),
+      tiles(run, data.tiles),
+      once ? null : el("section", {}, el("h2", {}, "Over steps"), more ? [el("p", { class: "note" }, "Point at a chart to read all of them at that step. A name below a chart hides its curve.", other ? ` Dashed: ${other.run || "the other run"}; its number is the second.` : ""), shadeKey(run, data.rules), more]
+        : el("p", { class: "note" }, "All groups belong to one step: there is nothing to draw over time.")),
       shadows(run), groups(run, data, options),
-      el("footer", {}, [data.source, data.made, `dare-reward ${data.version}`, "charts by uPlot (MIT)"].filter(Boolean).join(" · ")),
-    ].filter(Boolean));
-    document.title = clean(`${run.verdict.word}: ${run.run || data.title || "run"}`);
+      el("footer", {}, [data.source, data.made, `dare-reward ${data.version}`, "charts by uPlot (MIT)"].filter(Boolean).join(" · ")));
+    const side = rail(data, run, options);
+    page.className = side ? "railed" : "";
+    page.replaceChildren(...[side, content].filter(Boolean));
+    document.title = clean(`${worst.word}: ${run.run || data.title || "run"}`);
     drawPlots();
-    if (before) document.querySelector(".list").scrollTop = before.scrollTop;
+    for (const [q, old] of scrolled) if (old) document.querySelector(q)?.scrollTo(old[0], old[1]);
     const again = focused.isConnected ? focused : focused.id && document.getElementById(focused.id);
     if (again && again !== document.body) again.focus({ preventScroll: true });
   }
@@ -438,5 +544,5 @@ window.dareReport = (() => {
 
   const block = document.getElementById("data");
   if (block) draw(JSON.parse(block.textContent));
-  return { answers, draw, el, num, table };
+  return { answers, command, draw, el, num, table };
 })();
