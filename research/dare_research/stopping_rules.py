@@ -14,7 +14,7 @@ import numpy as np
 from dare_reward.analysis.leader import leader_probability
 from dare_reward.errors import RequestError
 from dare_reward.segments import Bools, Floats, Ints
-from dare_reward.stopping import Tally
+from dare_reward.stopping.rules import Tally
 
 NODES = 128  # of the quadrature in `dirichlet_leader`: exact to 1e-12 up to a thousand votes
 

@@ -25,7 +25,8 @@ from dare_research.stopping_rules import adaptive_consistency, bayesian
 from dare_reward import Groups
 from dare_reward.commands.methods import markdown
 from dare_reward.methods import find
-from dare_reward.stopping import Tally, flip_risk, outlook, tallies
+from dare_reward.stopping.futures import outlook
+from dare_reward.stopping.rules import Tally, flip_risk, tallies
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "research" / "docs" / "stopping.md"

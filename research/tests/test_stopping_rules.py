@@ -16,7 +16,7 @@ from dare_research.stopping_rules import (
 from dare_reward.errors import RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find
-from dare_reward.stopping import tallies
+from dare_reward.stopping.rules import tallies
 
 CASES = json.loads(Path(__file__).with_name("stopping_cases.json").read_text())
 TTRL = {"tie": "first", "no_answer": "clean"}

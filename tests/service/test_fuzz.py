@@ -1,10 +1,6 @@
 """Mutated bodies against the application without a socket: whatever comes, the reply is one that a trainer can use.
 
-The default suite sends a few hundred, always the same. For a long run:
-
-    python tests/service/test_fuzz.py 300000 [seed]
-
-It prints, also after SIGTERM, what came of the bodies, the slowest call in seconds of CPU, and the memory before and after.
+Always the same few hundred; `scripts/fuzz_service.py` sends more, to a running service.
 """
 
 import asyncio
@@ -13,19 +9,13 @@ import json
 import logging
 import math
 import random
-import resource
-import signal
-import sys
-import time
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dare_reward.inputs import GROUP_FIELDS
 from dare_reward.methods import methods
 from dare_reward.reply import Reply
-from dare_reward.stopping import SettledReply
+from dare_reward.stopping.settled import SettledReply
 from dare_reward.wire import unpack
 from dare_service.app import create_app
 from dare_service.schema import SETTLED_KEYS
@@ -385,16 +375,16 @@ def check_groups(sent, reply):
         assert reply.output != "rewards" or found.advantages is None or len(found.advantages) == len(group["rollouts"])
 
 
-def fuzz(count, seed, send=call, seen=None):
+def fuzz(count, seed):
     """Send `count` bodies of all kinds. A failure says what came of what, where a reply is not as it must be."""
-    rng, seen = random.Random(seed), seen or Seen()
+    rng, seen = random.Random(seed), Seen()
 
     async def run():
         app = create_app(Settings(log="off", page="off", **SETTINGS, **BOUNDS, **KEPT))
         logging.getLogger("dare_service").setLevel(logging.CRITICAL + 1)
         for _ in range(count):
             sent = rng.choice(MAKERS)(rng)
-            status, content = await send(app, sent)
+            status, content = await call(app, sent)
             try:
                 check(sent, status, content)
             except Exception as error:
@@ -411,40 +401,3 @@ def test_mutated_bodies_have_usable_replies():
     good = {route for route, status in seen.statuses if status == 200}
     assert good == {"/reward", "/get_reward", "/v1/rollouts", "/v1/settled"}
     assert {400, 422} <= {status for _, status in seen.statuses}
-
-
-def memory():
-    """Resident MiB."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
-
-
-if __name__ == "__main__":
-    total, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(2**32)
-    print(f"{total} bodies, seed {seed}", flush=True)
-    fuzz(2000, seed - 1)
-    before, calls, outcome = memory(), [], Seen()
-    begin = time.process_time()
-
-    async def timed(app, sent):
-        """The worst call of all, and what it was for."""
-        start = time.process_time()
-        found = await call(app, sent)
-        took = time.process_time() - start
-        if not calls or took > calls[0][0]:
-            calls[:] = [(took, str(sent)[:300])]
-        return found
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)
-    with suppress(KeyboardInterrupt):  # what was sent until then counts
-        fuzz(total, seed, timed, outcome)
-    for (route, status), number in sorted(outcome.statuses.items(), key=str):
-        print(f"{route:14} {status!s:5} {number:8}")
-    print(f"worst call {calls[0][0]:.3f} s of CPU: {calls[0][1]}")
-    print(f"RSS {before:.0f} -> {memory():.0f} MiB, {time.process_time() - begin:.0f} s of CPU")
-    for failure in outcome.failures[:10]:
-        print(failure[:1000])
-    print(f"{len(outcome.failures)} failures in {outcome.statuses.total()} bodies")
-    sys.exit(bool(outcome.failures))

@@ -443,15 +443,6 @@ def test_replies_that_are_none(content):
         client(change).rewards(groups(1, 1))
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b'{"settings": {"max_groups": null}}'])
-def test_an_address_of_something_else(content):
-    def change(request, response):
-        return httpx.Response(200, content=content) if request.url.path == "/info" else None
-
-    with pytest.raises(ReplyError, match="is the address right"):
-        client(change, fallback="local").rewards(groups(1, 1))
-
-
 def test_a_token_of_any_letters():
     assert client(settings={"token": "ключ"}, token="ключ").rewards(groups())
 

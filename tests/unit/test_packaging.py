@@ -1,7 +1,6 @@
 """What is delivered around the code: the image, the compose file, the workflows, the metadata, the scripts' doors."""
 
 import ast
-import importlib.util
 import json
 import re
 import subprocess
@@ -243,42 +242,3 @@ def test_the_guide_names_every_script():
     text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
     scripts = [p.name for p in (ROOT / "scripts").glob("*.py") if not p.name.startswith("_")]
     assert [name for name in scripts if f"`{name}" not in text] == []
-
-
-def load_venv():
-    """scripts/_venv.py, executed anew."""
-    spec = importlib.util.spec_from_file_location("_venv_under_test", ROOT / "scripts" / "_venv.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def venv(tmp_path, monkeypatch):
-    """scripts/_venv.py over a repository that is empty."""
-    module = load_venv()
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\n', encoding="utf-8")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-    return module
-
-
-@pytest.fixture
-def commands(venv, monkeypatch):
-    """The commands that `ensure` would run; creating an environment leaves this Python in its place."""
-    seen = []
-
-    def record(command, complaint):
-        seen.append(command)
-        if command[1:3] == ["-m", "venv"]:
-            python = Path(command[3]) / "bin" / "python"
-            python.parent.mkdir(parents=True)
-            python.symlink_to(sys.executable)
-
-    monkeypatch.setattr(venv, "_run", record)
-    return seen
-
-
-def test_an_old_python_is_told_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(sys, "version_info", (3, 6, 15, "final", 0))
-    with pytest.raises(SystemExit, match=r"^error: Python 3\.11 or newer is needed, and \S+ is 3\.6\.15\.$"):
-        load_venv()

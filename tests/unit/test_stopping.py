@@ -14,16 +14,10 @@ from dare_reward.errors import LimitError, RequestError
 from dare_reward.groups import Groups
 from dare_reward.methods import find
 from dare_reward.scoring.request import Limits, prepare
-from dare_reward.stopping import (
-    Tally,
-    Waves,
-    flip_risk,
-    locked,
-    outlook,
-    tallies,
-)
-from dare_reward.stopping.rules import predictive
+from dare_reward.stopping.futures import outlook
+from dare_reward.stopping.rules import Tally, flip_risk, locked, predictive, tallies
 from dare_reward.stopping.settled import certain
+from dare_reward.stopping.waves import Waves
 
 ROOT = Path(__file__).parents[2]
 TTRL = {"tie": "first", "no_answer": "clean"}

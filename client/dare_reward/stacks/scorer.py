@@ -48,7 +48,8 @@ from .report import logger, numbers, say_once, watch_answers
 if TYPE_CHECKING:
     from ..client import AsyncClient, Client
     from ..reply import Reply
-    from ..stopping import GroupSettled, Waves
+    from ..stopping.settled import GroupSettled
+    from ..stopping.waves import Waves
 
 __all__ = [
     "Rewards",

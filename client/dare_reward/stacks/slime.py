@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from ..errors import ConfigError, RequestError
 from ..methods import find, require_every_rollout
-from ..stopping import Waves
+from ..stopping.waves import Waves
 from . import slime_votes
 from .report import shadow_numbers
 from .scorer import Scorer, certain, group, groups_by, label_of, silenced

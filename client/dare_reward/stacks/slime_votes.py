@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import ConfigError, RequestError
-from ..stopping import Waves
+from ..stopping.waves import Waves
 from .report import logger
 from .scorer import Scorer, group
 

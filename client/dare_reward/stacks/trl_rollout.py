@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from ..errors import RequestError
 from ..methods import find
 from ..openrlhf import AnswerRules
-from ..stopping import Waves
+from ..stopping.waves import Waves
 from .answer_tokens import outside_answer
 from .scorer import Scorer, content_of, group
 

@@ -5,24 +5,3 @@ futures   the rule on the rewards themselves, for every other method
 waves     the options: how many votes, which rule, waves of which size
 settled   groups in, and for each whether it is settled
 """
-
-from __future__ import annotations
-
-from .futures import Outlook, outlook
-from .rules import Tally, flip_risk, locked, tallies
-from .settled import GroupSettled, SettledReply, settled
-from .waves import RULES, Waves
-
-__all__ = [
-    "RULES",
-    "GroupSettled",
-    "Outlook",
-    "SettledReply",
-    "Tally",
-    "Waves",
-    "flip_risk",
-    "locked",
-    "outlook",
-    "settled",
-    "tallies",
-]

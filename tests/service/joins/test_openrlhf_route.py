@@ -108,19 +108,6 @@ async def test_extra_logs_can_be_switched_off(asgi):
         assert "extra_logs" not in (await together(client, "/reward?extra_logs=off", [step([("p", 1, "")] * 2)]))[0]
 
 
-async def test_rewards_lie_on_the_grid_and_equal_answers_are_bit_equal(asgi):
-    rng = random.Random(5)
-    rows = [(f"p{i}", rng.choice(["1", "2", "3", "1.0", "4/2"]), "") for i in range(20) for _ in range(7)]
-    async with asgi() as (client, _):
-        (found,) = await together(client, "/reward?alpha=0.37&tau=0.1", [step(rows)])
-    assert all((r * 65536).is_integer() for r in found["rewards"])
-    same: dict[tuple, set[float]] = {}
-    for (prompt, answer, _), reward in zip(rows, found["rewards"], strict=True):
-        value = {"1.0": "1", "4/2": "2"}.get(answer, answer)
-        same.setdefault((prompt, value), set()).add(reward)
-    assert all(len(v) == 1 for v in same.values())
-
-
 @pytest.mark.parametrize("form", ["plain", "object", "string"])
 @pytest.mark.parametrize("single", [True, False])
 async def test_permuted_labels_give_bit_identical_training_rewards(asgi, form, single):
@@ -218,62 +205,6 @@ async def test_a_labels_kind_and_options_win_over_the_urls(asgi, form):
     assert [(r["rewards"][0], r["extra_logs"]["invalid"][0]) for r in right] == [(1.0, 0.0), (0.0, 1.0)]
 
 
-async def test_an_evaluation_that_was_cut_off_is_read_as_in_training(asgi):
-    label = {"answer": "42", "split": "eval"}
-    said = {**one(0, label=label, finish_reason="length"), "query": [f"{PROMPT}The answer is 42"]}
-    boxed = one(42, label=label, finish_reason="length")
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?run=r", [said, boxed])
-        (as_is,) = await together(client, "/reward?run=r&truncated=as_is", [said])
-    assert [f["rewards"][0] for f in (*found, as_is)] == [0.0, 1.0, 1.0]
-
-
-async def test_a_tied_vote_scores_by_the_methods_label(asgi):
-    rows = [(1, 0.9), (1, 0.9), (2, 0.1), (2, 0.1)]
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=4&run=r", [one(a, mean_entropy=u) for a, u in rows])
-    assert [f["scores"][0] for f in found] == [0.0, 0.0, 1.0, 1.0]
-
-
-async def test_one_unit_between_rewards_is_no_difference(asgi):
-    rows = [(1, 0.5), (2, 0.5 + 2.6e-5)]
-    wanted = expected_of(rows)
-    assert abs(wanted[0] - wanted[1]) == 2.0**-16, "this test shows nothing"
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=2&run=r", [one(a, mean_entropy=u) for a, u in rows])
-    assert [f["rewards"][0] for f in found] == [min(wanted)] * 2
-
-
-def expected_of(rows) -> list[float]:
-    rollouts = [{"answer": str(a), "mean_entropy": u} for a, u in rows]
-    return [round(r * 65536) / 65536 for r in estimate([{"rollouts": rollouts}]).groups[0].rewards]
-
-
-async def test_evaluation_in_a_step_is_graded_beside_training(asgi):
-    rows = [
-        ("p", 1, ""),
-        ("q", 2, {"answer": "2", "split": "eval"}),
-        ("p", 1, ""),
-        ("q", 3, {"answer": "2", "split": "eval"}),
-    ]
-    async with asgi() as (client, _):
-        (found,) = await together(client, "/reward?method=ttrl", [step(rows)])
-    assert found["rewards"] == [1.0, 1.0, 1.0, 0.0]
-    assert found["extra_logs"]["evaluation"] == [0.0, 1.0, 0.0, 1.0]
-
-
-async def test_diagnostics_with_and_without_a_label(asgi):
-    async with asgi() as (client, _):
-        known, unknown = await together(
-            client,
-            "/reward?method=ttrl",
-            [step([("p", a, "2") for a in (1, 1, 2)]), step([("p", a, "") for a in (1, 1, 2)])],
-        )
-    names = ("label_accuracy", "reward_accuracy", "ground_truth_ratio", "majority_ratio")
-    assert [known["extra_logs"][n][0] for n in names] == [0.0, 0.0, 1 / 3, 2 / 3]
-    assert [unknown["extra_logs"][n][0] for n in names] == [UNKNOWN] * 3 + [2 / 3]
-
-
 async def test_entropies_are_used_where_they_are_sent(asgi):
     bodies = [
         one(a, mean_entropy=u, num_tokens=9, group_key="g1", index=i)
@@ -327,25 +258,6 @@ async def test_two_runs_do_not_meet(asgi, until):
         first.cancel()
 
 
-async def test_neutral_on_deadline_gives_no_advantage(asgi):
-    async with asgi() as (client, _):
-        url = "/reward?group_size=3&run=r&deadline=1&on_deadline=neutral"
-        found = await together(client, url, [one(1), one(2)])
-    assert [f["rewards"] for f in found] == [[0.0], [0.0]]
-    assert [f["extra_logs"]["partial"] for f in found] == [[1.0], [1.0]]
-
-
-async def test_a_group_that_cannot_fill_closes_and_says_so(asgi, caplog):
-    async with asgi() as (client, _):
-        found = await together(client, "/reward?group_size=4&run=r&deadline=1", [one(1), one(1), one(2)])
-        text = (await client.get("/metrics")).text
-    assert [f["rewards"][0] for f in found] == expected([1, 1, 2])
-    assert {(f["extra_logs"]["partial"][0], f["extra_logs"]["votes"][0]) for f in found} == {(1.0, 3.0)}
-    assert 'dare_join_groups_total{reason="deadline"} 1.0' in text
-    line = next(r for r in caplog.records if r.message == "join_deadline")
-    assert (line.fields["arrived"], line.fields["group_size"], line.fields["run"]) == (3, 4, "r")
-
-
 @pytest.mark.parametrize(
     ("there", "query", "neutral"),
     [
@@ -367,6 +279,7 @@ async def test_a_group_that_closes_early_is_scored_above_its_share_only(asgi, ca
     assert [f["scores"][0] for f in found] == [0.0 if neutral else s for s in (1.0, 1.0, 0.0)[:there]]
     logs = [f["extra_logs"] for f in found]
     assert {(x["partial"][0], x["neutral"][0], x["votes"][0]) for x in logs} == {(1.0, neutral, float(there))}
+    assert 'dare_join_groups_total{reason="deadline"} 1.0' in text
     fate = "neutral" if neutral and "on_deadline" not in query else "scored"
     assert f'dare_join_early_total{{fate="{fate}"}} 1.0' in text
     assert next(r for r in caplog.records if r.message == "join_deadline").fields["fate"] == fate
@@ -398,14 +311,6 @@ async def test_the_url_to_paste_has_a_place_for_the_token(asgi):
         detail = (await client.post("/reward?alpha=0.2&token=s3", json=one(1))).json()["detail"]
     assert "/reward?group_size=8&run=NAME-$(date +%s)-$$&alpha=0.2&token=TOKEN" in detail
     assert "s3" not in detail
-
-
-@pytest.mark.parametrize("query", ["min_share=1", "min_share=-0.1", "min_share=nan", "min_share=x"])
-async def test_a_share_is_below_one(asgi, query):
-    async with asgi() as (client, _):
-        reply = await client.post(f"/reward?group_size=2&run=r&{query}", json=one(1))
-    assert reply.status_code == 422
-    assert "min_share" in reply.json()["detail"]
 
 
 async def test_rollouts_that_wait_are_bounded_and_told(asgi):
@@ -633,12 +538,6 @@ async def test_keys_that_a_later_release_may_add_are_ignored_and_logged(asgi, ca
     async with asgi() as (client, _):
         await together(client, "/reward?group_size=1&run=r", [{**one(1), "images": [None]}])
     assert [r.fields["keys"] for r in caplog.records if r.message == "unknown_keys"] == [["images"]]
-
-
-async def test_a_grouped_body_is_not_taken_for_openrlhf(asgi):
-    async with asgi() as (client, _):
-        reply = await client.post("/reward", json={"groups": [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}]})
-    assert reply.json()["groups"][0]["rewards"] == [1.0]
 
 
 async def test_a_refusal_is_in_the_log_because_the_client_shows_no_more_than_its_status(asgi, caplog):

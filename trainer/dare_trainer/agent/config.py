@@ -25,7 +25,7 @@ from dare_reward.options import TrainOn
 from dare_reward.params import Param, Spec, parameters
 from dare_reward.runs.line import asked_for
 from dare_reward.scoring.shadow_methods import needs
-from dare_reward.stopping import Waves
+from dare_reward.stopping.waves import Waves
 
 logger = logging.getLogger("dare_trainer")
 
