@@ -215,6 +215,22 @@ def waves_table() -> Iterator[tuple[str, ...]]:
             yield name, f"`{s.name}`", str(s.default), s.accepts, s.doc, s.source or "-"
 
 
+def metrics_table() -> Iterator[tuple[str, ...]]:
+    """What `GET /metrics` counts."""
+    from prometheus_client import Counter  # noqa: PLC0415
+
+    from dare_service.metrics import GroupHistogram, Metrics  # noqa: PLC0415
+
+    yield "metric", "meaning"
+    for metric in Metrics().registry._collector_to_names:  # noqa: SLF001  it lists metrics that have counted nothing
+        if isinstance(metric, GroupHistogram):
+            yield f"`{metric.name}`", metric.meaning
+        else:
+            known = vars(metric)
+            labels = f"{{{','.join(known['_labelnames'])}}}" * bool(known["_labelnames"])
+            yield f"`{known['_name']}{'_total' * (isinstance(metric, Counter))}{labels}`", known["_documentation"]
+
+
 def routes_table() -> Iterator[tuple[str, ...]]:
     """The routes of openapi.json."""
     yield "route", "what it does", "query and headers", "status"
@@ -269,6 +285,8 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "waves": waves_table,
     "routes": routes_table,
     "numbers": numbers_table,
+    "metrics": metrics_table,
+    "warnings": partial(meanings, "dare_service.metrics:EVENTS", "event", "meaning"),
 }
 
 

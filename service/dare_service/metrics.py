@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Final
 
@@ -24,10 +24,20 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 # Label values that are known before they occur. A series that begins with its first event has no increase: what happens
 # once would raise no alert. Codes of pydantic's own are not among them; `missing_entropy` is what a group lacks.
-EVENTS: Final = (
-    *("group_unfilled", "no_token", "page_failed", "prompt_repeated", "run_log_failed", "run_log_full"),
-    *("run_log_unwritable", "setting_ignored", "token_ignored", "missing_entropy"),
-)
+EVENTS: Final[Mapping[str, str]] = {
+    "group_unfilled": "a group is incomplete after its first hold: `group_size` may exceed the samples of a prompt",
+    "prompt_repeated": "a prompt filled two groups in one step: `group_size` may be less than the samples of a prompt, "
+    "or two jobs have one name. The rollouts carry `repeated`, the run's replies the header `Dare-Warning`",
+    "missing_entropy": "rollouts come without entropies, so that votes alone count",
+    "token_ignored": "a client sends a token, but the service has none",
+    "no_token": "the service has no token, and other machines can reach it, or `DARE_TRUSTED_PROXIES` or an empty "
+    "`DARE_TOKEN` says that it was meant to have one",
+    "run_log_unwritable": "the service cannot write to `DARE_RUN_LOG`: the log's line names the folder",
+    "run_log_failed": "groups are missing in the run log: the disk is full, or the folder cannot be written",
+    "run_log_full": "groups are missing in the run log, because they came faster than it is written",
+    "page_failed": "groups are missing on the page, or an old run log cannot be read for it",
+    "setting_ignored": "a variable is named `DARE_...`, but nothing reads it",
+}
 REASONS: Final = (
     *("body", "busy", "conflict", "content_length", "deadline", "draining", "encoding", "groups", "held", "host"),
     *("incomplete", "json", "media_type", "memory", "method", "missing_parameter", "parameter", "rollouts", "steps"),
@@ -58,7 +68,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = r = CollectorRegistry()
-        self.requests = Counter("dare_requests_total", "Requests", ["route", "code"], registry=r)
+        self.requests = Counter("dare_requests_total", "Requests by route and status", ["route", "code"], registry=r)
         self.seconds = Histogram(
             "dare_request_seconds", "Time from the first byte to the reply", ["route"], buckets=SECONDS, registry=r
         )
@@ -69,8 +79,8 @@ class Metrics:
             "dare_estimate_seconds", "Answers and rewards of a request", buckets=SECONDS, registry=r
         )
         self.bytes = Histogram("dare_request_bytes", "Size of a body", ["format"], buckets=BYTES, registry=r)
-        self.inflight = Gauge("dare_inflight_bytes", "Bytes of bodies held now", registry=r)
-        self.rejected = Counter("dare_rejected_total", "Refused requests", ["reason"], registry=r)
+        self.inflight = Gauge("dare_inflight_bytes", "Bytes of bodies that are being received or scored", registry=r)
+        self.rejected = Counter("dare_rejected_total", "Refused requests by rule", ["reason"], registry=r)
         self.groups = Counter("dare_groups_total", "Groups scored", ["method"], registry=r)
         self.group_errors = Counter("dare_group_errors_total", "Groups that could not be scored", ["code"], registry=r)
         self.rollouts = Counter("dare_rollouts_total", "Rollouts scored", ["method"], registry=r)
@@ -80,7 +90,9 @@ class Metrics:
         self.votes_saved = Counter("dare_votes_saved_total", "Votes that settled groups were not asked for", registry=r)
         self._lock = threading.Lock()  # of these three
         self.size = GroupHistogram("dare_votes", BY_NAME["votes"].meaning, tuple(2.0**n for n in range(11)), r)
-        self.majority = GroupHistogram("dare_majority_ratio", BY_NAME["majority_ratio"].meaning, SHARES, r)
+        self.majority = GroupHistogram(
+            "dare_majority_ratio", BY_NAME["majority_ratio"].meaning + ": towards 1, a run collapses", SHARES, r
+        )
         self.reward = GroupHistogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", SHARES, r)
         self.join_waiting = Gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"], registry=r)
         self.join_open = Gauge("dare_join_open_groups", "Groups that are not complete", ["route"], registry=r)
