@@ -14,7 +14,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from .errors import ReplyError
+from .errors import DareError, ReplyError
 
 T = TypeVar("T")
 Read = Callable[[Any], Any]
@@ -53,7 +53,7 @@ def _refuse(constant: str) -> Any:
 # --- types -----------------------------------------------------------------------------------------------------------
 
 
-class _Unfit(Exception):  # noqa: N818  (it never leaves this module)
+class Unfit(DareError):  # noqa: N818  (who asks says what was read)
     """A value is not what its annotation says: in words, with the path to it from the outermost."""
 
     def __init__(self, words: str, *path: str) -> None:
@@ -67,7 +67,7 @@ def built(kind: type[T], body: Any) -> T:
     """
     try:
         made: T = reader(kind)(body)  # type: ignore[arg-type]
-    except _Unfit as unfit:
+    except Unfit as unfit:
         place = "".join(unfit.path).removeprefix(".")
         raise ReplyError(f"not a reply of this service: {place or 'it'} is not {unfit.words}") from None
     return made
@@ -77,7 +77,7 @@ def built(kind: type[T], body: Any) -> T:
 SCALARS: Final[Mapping[Any, tuple[str, Callable[[Any], bool]]]] = {
     str: ("a string", lambda value: isinstance(value, str)),
     bool: ("true or false", lambda value: isinstance(value, bool)),
-    int: ("a count", lambda value: type(value) is int and value >= 0),
+    int: ("a count", lambda value: type(value) is int and 0 <= value < 1 << 63),
     float: ("a finite number", lambda value: type(value) in {int, float} and abs(value) <= sys.float_info.max),
     Mapping: ("an object", lambda value: isinstance(value, Mapping)),
 }
@@ -85,8 +85,10 @@ SCALARS: Final[Mapping[Any, tuple[str, Callable[[Any], bool]]]] = {
 
 @cache
 def reader(hint: Any) -> Read:
-    """What makes a value of the type `hint` of its JSON, or raises _Unfit."""
+    """What makes a value of the type `hint` of its JSON, or raises Unfit."""
     origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return lambda value: value
     if origin is UnionType:
         return _or_null(next(part for part in parts if part is not NoneType))
     if origin is Literal:
@@ -103,7 +105,7 @@ def reader(hint: Any) -> Read:
 def _scalar(words: str, holds: Callable[[Any], bool]) -> Read:
     def read(value: Any) -> Any:
         if not holds(value):
-            raise _Unfit(words)
+            raise Unfit(words)
         return value
 
     return read
@@ -117,26 +119,28 @@ def _or_null(hint: Any) -> Read:
             return None
         try:
             return read_one(value)
-        except _Unfit as unfit:
-            raise _Unfit(unfit.words if unfit.path else f"{unfit.words} or null", *unfit.path) from None
+        except Unfit as unfit:
+            raise Unfit(unfit.words if unfit.path else f"{unfit.words} or null", *unfit.path) from None
 
     return read
 
 
 def _each(hint: Any) -> Read:
-    read_one, (_, holds) = reader(hint), SCALARS.get(hint, ("", lambda _: False))
+    read_one, scalars = reader(hint), {part for part in get_args(hint) or (hint,) if part in SCALARS}
+    holds = SCALARS[scalars.pop()][1] if get_origin(hint) in {None, UnionType} and scalars else lambda _: False
+    or_null = holds if NoneType not in get_args(hint) else lambda value: value is None or holds(value)
 
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
-            raise _Unfit("a list")
-        if all(map(holds, value)):  # the usual case, in a quarter of the time
+            raise Unfit("a list")
+        if all(map(or_null, value)):  # the usual case, in a quarter of the time
             return tuple(value)
         out = []
         for i, entry in enumerate(value):
             try:
                 out.append(read_one(entry))
-            except _Unfit as unfit:
-                raise _Unfit(unfit.words, f"[{i}]", *unfit.path) from None
+            except Unfit as unfit:
+                raise Unfit(unfit.words, f"[{i}]", *unfit.path) from None
         return tuple(out)
 
     return read
@@ -144,10 +148,10 @@ def _each(hint: Any) -> Read:
 
 def _pair(value: Any) -> tuple[int, int]:
     if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(SCALARS[int][1], value)):
-        raise _Unfit("a start and an end")
+        raise Unfit("a start and an end")
     start, end = value
     if start >= end:
-        raise _Unfit("a start and an end")
+        raise Unfit("a start and an end")
     return start, end
 
 
@@ -156,14 +160,14 @@ def _object(kind: Any, needed: set[str]) -> Read:
 
     def read(value: Any) -> Any:
         if not isinstance(value, Mapping):
-            raise _Unfit("an object")
+            raise Unfit("an object")
         out = {}
         for name, read_one in readers.items():
             if name in value or name in needed:
                 try:
                     out[name] = read_one(value.get(name))
-                except _Unfit as unfit:
-                    raise _Unfit(unfit.words, f".{name}", *unfit.path) from None
+                except Unfit as unfit:
+                    raise Unfit(unfit.words, f".{name}", *unfit.path) from None
         return kind(**out)
 
     return read

@@ -41,7 +41,7 @@ UNFIT = [
     *({"support": x} for x in (7, [7], [{"answer": 1, "count": 1}], [{"answer": "1"}])),
     *({"diagnostics": x} for x in ([], {"majority_ratio": []}, {"shadow": 7}, {"shadow": {"m": 7}})),
     *({name: x} for name in ("time", "run", "method", "group_id", "pseudo_label", "kind") for x in (5, {}, ["a"])),
-    *({"error": x} for x in ("x", {"code": 1}, {"code": "a"}, {"code": "a", "message": "b", "more": 1})),
+    *({"error": x} for x in ("x", {"code": 1}, {"code": "a"})),
     *({"valid": x} for x in (5, [True] * 3, [1, 0])),
     *({"mean_entropies": x} for x in (["a", None], [1e400, 0.1])),
     *({"num_tokens": x} for x in ([1, 10**400], [1.5, 2])),
