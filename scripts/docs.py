@@ -9,6 +9,7 @@ page that loads something from another host.
 """
 
 import argparse
+import ast
 import json
 import os
 import re
@@ -231,6 +232,29 @@ def metrics_table() -> Iterator[tuple[str, ...]]:
             yield f"`{known['_name']}{'_total' * (isinstance(metric, Counter))}{labels}`", known["_documentation"]
 
 
+def sentence(file: Path) -> str:
+    """The first line of a file's docstring."""
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "-"
+    return text.partition("\n")[0].replace("|", "\\|")
+
+
+def scripts_table() -> Iterator[tuple[str, ...]]:
+    """What a developer runs."""
+    yield "script", "what it does"
+    files = (*(ROOT / "scripts").glob("[!_]*.py"), *(ROOT / "tests" / "faults").glob("*.py"))
+    for file in (*sorted(files), ROOT / "tests" / "bench" / "against.py", ROOT / "tests" / "calls.py"):
+        if "__main__" in file.read_text(encoding="utf-8"):
+            yield f"`{file.relative_to(ROOT).as_posix().removeprefix('scripts/')}`", sentence(file)
+
+
+def modules_table(room: str) -> Iterator[tuple[str, ...]]:
+    """The modules of a package, such as client/dare_reward."""
+    yield "module", "what it is for"
+    for file in sorted((ROOT / room).rglob("*.py")):
+        if file.name != "__init__.py":
+            yield f"`{file.relative_to(ROOT / room).as_posix()}`", sentence(file)
+
+
 def routes_table() -> Iterator[tuple[str, ...]]:
     """The routes of openapi.json."""
     yield "route", "what it does", "query and headers", "status"
@@ -286,6 +310,10 @@ TABLES: dict[str, Callable[[], Iterator[tuple[str, ...]]]] = {
     "routes": routes_table,
     "numbers": numbers_table,
     "metrics": metrics_table,
+    "scripts": scripts_table,
+    "client": partial(modules_table, "client/dare_reward"),
+    "service": partial(modules_table, "service/dare_service"),
+    "trainer": partial(modules_table, "trainer/dare_trainer"),
     "warnings": partial(meanings, "dare_service.metrics:EVENTS", "event", "meaning"),
 }
 
