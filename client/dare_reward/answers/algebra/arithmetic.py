@@ -14,11 +14,14 @@ from .numbers import (
     check_log,
     computed,
     context,
+    digits,
     is_exact,
     is_zero,
+    work,
 )
 
 _UNSEEN = 40  # bits of what is left that have to be seen before it is called zero
+_FAINT = 100  # bits below one and below the other summand, where the digits of a key end
 
 
 def add(*args: Value) -> Value:
@@ -43,6 +46,9 @@ def add2(a: Value, b: Value) -> Value:
             im = ctx.zero
         return ctx.mpc(re, im) if im else zero(re)
     if abs(out) > noise * max(abs(a), abs(b)):
+        small, large = sorted((a, b), key=abs)
+        if small and ctx.mag(small) < min(0, ctx.mag(large)) - _FAINT:
+            work.faint += f";{digits(small)}"  # 1 + e^-100 is not 1 + e^-101
         return out
     if max(ctx.mag(a), ctx.mag(b)) > ctx.prec - _UNSEEN:
         raise Unreadable("a difference of large numbers")

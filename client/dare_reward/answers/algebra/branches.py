@@ -57,6 +57,8 @@ def _insides(node: Node) -> Iterator[Node]:
         yield from _squared(node.args[0], 2)
     elif node.name == "root" and node.args[1] in _EVEN:
         yield from _squared(node.args[0], 2 * (1 + _EVEN.index(node.args[1])))
+    elif node.name == "pow" and node.args[1] == Op("div", (Number(1), Number(2))):
+        yield from _squared(node.args[0], 2)
     for arg in node.args:
         yield from _insides(arg)
 

@@ -10,7 +10,7 @@ from ..unreadable import Unreadable
 from .branches import hidden, jumps
 from .evaluate import evaluate
 from .nodes import Node, Op, variables
-from .numbers import Value, as_fraction, charge, context, digits, rational
+from .numbers import Value, as_fraction, charge, context, digits, rational, work
 from .sample_points import POINTS, WHOLE, point, step_points
 
 _COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
@@ -56,8 +56,12 @@ def _beside(name: str, index: int) -> Value:
 
 def expression_key(node: Node, significant: int = 0) -> tuple[KeyKind, str]:
     """(kind, value) of the expression's key."""
+    work.faint = ""
     values = values_at(node)
+    faint = work.faint
     kind, value = values_key(values, significant)
+    if faint and not significant:
+        return "fingerprint", short(value + faint)
     if kind == "fingerprint" and 1 < len(set(values)) < len(values):
         value += "/" + ",".join(sorted(variables(node)))  # of |x|/x only the sign of x is seen, which is that of y
     return kind, value

@@ -46,6 +46,7 @@ lock = threading.RLock()
 class _Work(threading.local):
     left = BUDGET
     spent = 0  # steps of all answers that were read in this thread
+    faint = ""  # what was added to an expression and is too small for the digits of its key
 
 
 work = _Work()
