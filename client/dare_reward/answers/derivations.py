@@ -33,9 +33,10 @@ _SENTENCES = pattern(r"(?<=[.!])\s+(?=[A-Z$\\])")
 _ANSWER = pattern(r"\\text(?:bf)?\s*\{\s*(?:final )?answer:?\s*(?:\}:?|(?=[^{}]*\}\Z))(?P<value>.*)\Z", re.IGNORECASE)
 _IF = pattern(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNORECASE)
 _SAYS = pattern(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
+_NAME = pattern(r"\s*\\?[A-Za-z]\w*(?:_\{?\w+\}?)?\s*|")
 _ITEMS = pattern(r"[,;.](?:\s|\\[,;:! ]|\\q?quad(?![a-z]))+(?=[^,=]{1,40}=)")
 _GIVES = pattern(
-    r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}(?!.*\\text)", re.IGNORECASE | re.DOTALL
+    r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}", re.IGNORECASE
 )
 _DERIVES = pattern(r"\\text\s*\{[^{}]*\b(?:so|thus|hence|therefore|then)\b", re.IGNORECASE)
 
@@ -50,9 +51,10 @@ def is_derivation(s: str) -> bool:
 
 
 def _computed(s: str) -> str | None:
-    """The last of several equations, where it is a computation: `x + y = 2 + 8 = 10`."""
-    items = _ITEMS.split(s)
-    return items[-1] if len(items) > 1 and items[-1].count("=") > 1 and not _TEXT.search(items[-1]) else None
+    """The last side of several equations' last, if it computes: 10 of `x + y = 2 + 8 = 10`, 4 of `x^2 = 4`."""
+    *before, last = _ITEMS.split(s)
+    left, _, right = last.rpartition("=")
+    return right if before and not _NAME.fullmatch(left) and not _TEXT.search(right) else None
 
 
 def conclusion(s: str) -> str | None:
@@ -72,7 +74,7 @@ def conclusion(s: str) -> str | None:
 def _ended(s: str) -> str | None:
     """What follows the last implication of `s`, or what its words state."""
     last = _IMPLIES.split(s)[-1]
-    if last != s or _GIVES.match(s):
+    if last != s or _GIVES.match(s) or _DERIVES.search(s):
         last = _computed(last) or last
     return last.strip(" ,;.") or None if last != s and not _TEXT.search(last) else _stated(last)
 
