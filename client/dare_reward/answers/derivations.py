@@ -35,9 +35,7 @@ _IF = pattern(r"\s*(?:if|unless|suppose|assuming|yes|no|true|false)\b", re.IGNOR
 _SAYS = pattern(r"=|\b(?:is|are|was|were|be|equals|have|has|gives?|so|thus|hence|therefore)\b", re.IGNORECASE)
 _NAME = pattern(r"\s*\\?[A-Za-z]\w*(?:_\{?\w+\}?)?\s*|")
 _ITEMS = pattern(r"[,;.](?:\s|\\[,;:! ]|\\q?quad(?![a-z]))+(?=[^,=]{1,40}=)")
-_GIVES = pattern(
-    r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}", re.IGNORECASE
-)
+_GIVES = pattern(r"\\text\s*\{\s*(?:given|with|since|as|from|using|because)\b[^{}]*\}", re.IGNORECASE)
 _DERIVES = pattern(r"\\text\s*\{[^{}]*\b(?:so|thus|hence|therefore|then)\b", re.IGNORECASE)
 
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
 from ..choices import plain
-from ..languages import alternatives, every
+from ..languages import PHRASES, alternatives, english, every
 from ..species import names_species
 from .announcements import NEAR, announcements, descending, lowered
-from .endorsements import endorsed
 from .unannounced import stands_alone
 
 if TYPE_CHECKING:
@@ -34,23 +33,17 @@ _IS = (
     r"|(?<!s)[\"'*_]*+\s*+[*_]*+[:：])"
 )
 _ES = rf"(?:\s(?:{alternatives('correct')}))?\s*+(?:{alternatives('is')}|[:：—–-])"
-_NOUNS = ("option", "choice", "statement", "letter", "selection", "alternative", "match")
+_NOUNS, _VERBS, _LEFT = (PHRASES[name] for name in ("nouns", "verbs", "leaves"))
 _OPTIONS = every("option")
 _ABROAD_ASCII = tuple(stem for stem in _OPTIONS if stem.isascii() and stem not in _NOUNS)
 _ABROAD = (*_ABROAD_ASCII, *(stem for stem in _OPTIONS if not stem.isascii()))
-_VERBS = ("choose", "select", "pick", "chose", "go with", "going with", "opt for", "choosing", "selecting", "picking")
 _SUBJECT = pattern(
     r"(?:(?<![a-z])(?:i|we)(?:['’](?:ll|d|m|re)|\swould|\swill|\sam|\sare)?+\s|(?:\A|\n|[.!]\s)[\s*_]*+"
     r"(?:(?:so|thus|hence|therefore),?\s)?)\Z"
 )
 # "Eliminating A, C and D leaves B": what is left over, where the text says that the others went.
-_LEFT = ("leaves", "leaving", "left with")
-_WENT = pattern(
-    r"eliminat|exclud|exclusion|rul(?:e|ing)|discard|reject|cross|remov|wrong|incorrect|process|out\b|not\b|fail"
-)
-_GOOD = pattern(
-    r"(?<![a-z])(?:correct|best|closest|right|appropriate|accurate|suitable|likely|valid|matching|final)\s\Z"
-)
+_WENT = pattern(english("excludes"))
+_GOOD = pattern(rf"(?<![a-z])(?:{english('good')})\s\Z")
 _TAILS: dict[str, re.Pattern[str]] = (
     {noun: pattern(r"s?+(?![a-z])" + _IS) for noun in _NOUNS}
     | {noun: pattern(_ES) for noun in _ABROAD}
@@ -74,12 +67,10 @@ _MENTIONED = (
 )
 _BRACKETED = frozenset({"matches", "corresponds to"})
 _FILL = (
-    rf"(?:(?:really|in fact|instead|certainly|surely|obviously|most likely|most probably|definitely|statement"
-    rf"|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
+    rf"(?:(?:{english('fills')}|{alternatives('adverb', 'so', 'answer', 'option', 'choose')}"
     rf"|{'|'.join(word for word in every('article') if len(word) > 1)}"
     r"|a(?= letra)|(?-i:[ao])(?=\s[(*]{0,3}(?-i:[A-Z])[)*]{0,3}\s*+(?:[.!\n]|\Z))"
-    r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?"
-    r"|number|given by)(?![a-zà-ÿ])[\s:：*_]*+)"
+    r"|(?:first|second|third|fourth|fifth|sixth|last) (?:option|choice|one),?)(?![a-zà-ÿ])[\s:：*_]*+)"
 )
 _DRESS = (
     r"(?:[\s*_`\"'“”‘’«»$:：|>#•✅✔→👉]|\[(?=\[)|(?<=\n)1\.\s|-(?=\s)|\\[(\[]|\\(?:text|textbf|mathrm|mathbf|boldsymbol|boxed|mathsf)\s*+\{"
@@ -99,61 +90,54 @@ _STATED = pattern(
     r"(?P<open>\()?(?P<letter>[A-J])(?P<close>[.)])\s?\**+\s?+(?=[^\s*])"
 )
 _STATED_LAST = pattern(r"\b(?:is|be)\s\**\((?P<letter>[A-J])\)\**\.?\s*+\Z")
-_CONCLUDES = pattern(r"\b(?:therefore|thus|hence|so|most)\b", re.IGNORECASE)
+_CONCLUDES = pattern(rf"\b(?:{english('concludes')})", re.IGNORECASE)
 _OPTION_LINE = pattern(r"\n[\s*(]*+[A-J][.)]")
-_LIKELY = pattern(
-    r"\b(?:answer|correct|best|closest|likely|appropriate|suitable|therefore|thus|hence|so|must|based on|conclu\w+)\b"
-    r"|\bthe\b[^.\n]{0,120}\Z",
-    re.IGNORECASE,
-)
-_DOUBT = pattern(r"\b(?:not|n't|if|first|next|option|choice|while|although|might|could|may|one)\b", re.IGNORECASE)
+_LIKELY = pattern(rf"\b(?:{english('likely')})|\bthe\b[^.\n]{{0,120}}\Z", re.IGNORECASE)
+_DOUBT = pattern(rf"\b(?:{english('doubts')})", re.IGNORECASE)
 _FORMULA = pattern(
     r"[*_$`}]*+\s*+(?:[=^<>≤≥∝≈]|[+×·]\s?[\w(]|/\s?(?:[\d(]|[A-Za-z](?![a-z]))|-\s?(?:\d|[A-Za-z](?![a-z]|\s[a-z]{2}))|\\(?:cdot|times|frac|cap|cup|to)"
     r"|_[\w{]|\(\w\))"
 )
 _JOINED = pattern(
-    rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|,|/|&|、|;)(?:\s(?:maybe|possibly|perhaps|even|also|either))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
+    rf"[*_$`\"'}}\s)]*+(?:,|/|&|\+|、|;)?[*_\s]*+(?:{alternatives('or')}|,|/|&|、|;)(?:\s(?:{english('hopes')}))?+[\s*_$\"'(]*+(?:(?i:option|choice)\s*+\(?)?"
     r"(?P<letter>[A-Z]|[IVX]{2,4})(?![\w'’])(?!\s++(?!and\b|or\b|is\b|are\b)[a-z])"
 )
 _QUESTION = pattern(r"[)\]}*_.\"'\s]{0,6}+[?？]")
 _LIST = pattern(r"[^\n]*+\n[\s*(-]*+B(?:[).:]|[^\S\n]*+(?:\n|\Z))")
 # "statement b)" and "b), i.e. option A": a label inside the question, no option.
-_LABELS = pattern(r"(?:statement|sentence|claim|assertion)", re.IGNORECASE)
+_LABELS = pattern(english("labels"), re.IGNORECASE)
 _CAPITAL = pattern(r"(?:i\.e\.|[^.\n]){0,12}?(?:[Oo]ption|[Cc]hoice|[Aa]nswer)(?: is)?\s\(?[A-Z](?![A-Za-z])")
-_ARTICLE = pattern(
-    r"\s++(?!(?:because|since|as|due|which|that|is|based|given|for|with|and|or|in|by|from|if|not|but|here|among"
-    r"|out|per|according)\b)[a-zà-ÿ]"
-)
+_ARTICLE = pattern(rf"\s++(?!{english('goes on')})[a-zà-ÿ]")
 _AT_END = pattern(r"(?<=\s)\((?P<letter>[A-Z])\)\s*+(?=[.!]?\s*+(?:\n|\Z)|\.\s)")
-_DENIED_AFTER = pattern(
-    r"[*_\"'`$)}\s]*+(?:\([^()\n]{0,80}\)\s*+)?(?:,\s)?(?:(?:is|are|was|were|can be|could be|has been|seems"
-    r"|would be|appears|does|do|doesn't|isn't|can't|cannot|fails"
-    r"|says|states|suggests|mentions|describes|refers|might|may|could)\b)",
-)
-_DENIED_BEFORE = pattern(
-    r"(?:not|eliminat\w+|rules?d? out|ruling out|exclud\w+|unlike|discard\w*|reject\w*|neither|nor|than|at"
-    r"|consider)\s++\Z",
-    re.IGNORECASE,
-)
+_DENIED_AFTER = pattern(rf"[*_\"'`$)}}\s]*+(?:\([^()\n]{{0,80}}\)\s*+)?(?:,\s)?(?:{english('denies after')})")
+_DENIED_BEFORE = pattern(rf"(?:{english('denies before')})\s++\Z", re.IGNORECASE)
 _INSTEAD = pattern(
     rf"[*_\"'`$)}}\]\s.,;:—–-]{{0,8}}+(?:(?:{alternatives('but')}|it is|it's|it must be|es ist)(?![a-z])[,\s]*+)"
     r"{1,3}+",
     re.IGNORECASE,
 )
 _TAKEN_BACK = pattern(
-    r"\bwait|\bactually|\bno\b|correct(?:ion|ed|ing)|\bhowever|\breconsider|mistake|\binstead|\brather\b|\bsorry"
-    r"|\boops|\bhmm|\bbut\b|\bre-?(?:check|evaluat|think|examin|read|view|vis)"
-    r"|\blet me|\btherefore|\bthus|\bso\b|\bhence|\bfinal|\bafter\b|second thought|\bupon\b|\brevis|\blooking"
-    r"|\btrap\b|\btempt|\bincorrect|\bwrong\b"
-    r"|\bstill\b|not quite|reflect|forgot|mis(?:read|took|calculat)|overlook|closer"
-    rf"|最终|{alternatives('but')}|{'|'.join(word for word in every('so') if not word.isascii())}"
+    rf"\b(?:{english('takes back')})|最终|{alternatives('but')}"
+    rf"|{'|'.join(word for word in every('so') if not word.isascii())}"
 )
 _UNLISTED = pattern(
-    rf"\A[\s*_:.\"']*(?:none of|cannot be|can't be|{alternatives('undecided')}"
-    r"|(?:listed|given|among|provided|included|present|available)\b)"
-    r"|\bnot (?:listed|given|among|in|one of|provided|included|present|available)\b[^.\n]{0,24}"
-    r"\b(?:options|choices|answers)\b",
+    rf"\A[\s*_:.\"']*(?:none of|cannot be|can't be|{alternatives('undecided')}|(?:{english('lists')}))"
+    rf"|\bnot (?:{english('lists')}|in\b|one of\b)[^.\n]{{0,24}}\b(?:options|choices|answers)\b",
     re.IGNORECASE,
+)
+# Options that a text calls right, letter first: "(C) is the correct answer". They answer where nothing else does.
+_ENDORSED = pattern(
+    r"(?P<named>\b(?:[Oo]ption|[Cc]hoice)\s)?+(?P<open>\()?(?<![\w'’])(?P<letter>[A-Z]|(?<=ption \()[a-z](?=\)))"
+    r"(?P<close>\))?[*_]*+[.:]?+(?:\s\([^()\n]{1,80}\),?+)?+"
+    r"\s(?:is|are|must be|should be|would be|seems|appears to be)\s"
+    r"(?:(?:therefore|thus|clearly|the|indeed|also|hence|a|to be|single|only|most)\s)*+"
+    rf"(?:{english('endorses')}|(?:(?<=the )closest|closest(?! to))\b|(?<=most )(?:{english('endorses with most')}))"
+    r"(?![ -](?:if|when|except)\b)(?(named)|(?![ -](?:approach|way|method|side|hand|angle|formula|direction)\b))"
+)
+_NOT_ALONE = pattern(
+    r"(?:\b(?:[Bb]oth|[Nn]either|[Ee]ither)\b|(?<![A-Za-z])[A-Z]\)?(?:,? (?:and|or|nor)|,)) *\(?\Z"
+    r"|(?:\b[Ii]f|\b[Ww]hether|\b[Ss]uppose|\b[Aa]ssum(?:e|ing)|\b[Uu]nless|\b[Ww]hy|\bthat)\s++(?:that\s++)?+"
+    r"(?:[Oo]ption\s|[Cc]hoice\s|[Aa]nswer\s)?\(?\Z"
 )
 _LONE = pattern(r"(?<![\w'’])[A-Z](?![\w'’])")
 _JOINERS = pattern(
@@ -178,8 +162,7 @@ def announced_letter(text: str, letters: Sequence[str]) -> str | None:
     if near and ((at := _holding(said)) is None or said[at].start < near + APART):
         said = _said(text, letters, 0, None if said else near)
     if not said:
-        named = [Said(at, end, letter if letter in letters else None) for at, end, letter in endorsed(text)]
-        said = named[::-1]
+        said = _endorsed(text, letters)[::-1]
     if not said:
         return _only_mention(text, letters)
     at = _holding(said)
@@ -268,6 +251,17 @@ def _stated(text: str, letters: Sequence[str], start: int, end: int) -> Iterator
         shown = "\n" in match[0] and _OPTION_LINE.search(text, match.end()) is None  # "is:", and the option below
         if _LIKELY.search(before) and (shown or not _DOUBT.search(before)):
             yield Said(match.start(), match.end("close"), match["letter"])
+
+
+def _endorsed(text: str, letters: Sequence[str]) -> list[Said]:
+    """The letters of options that a text calls right, first to last."""
+    found = []
+    for match in islice(_ENDORSED.finditer(text), 64):
+        alone = _NOT_ALONE.search(text, max(0, match.start() - 30), match.start()) is None
+        if alone and not (match["open"] and not match["close"]):
+            letter = match["letter"].upper()
+            found.append(Said(match.start(), match.end("letter"), letter if letter in letters else None))
+    return found
 
 
 def _introduced(low: str, at: int, stem: str) -> bool:
