@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dare_reward.analysis.label_choice import contested, direction, information, most
+from dare_reward.analysis.label_choice import calibration_worth, contested, direction, information, most
 from dare_reward.groups import Groups
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "labels.json").read_text(encoding="utf-8"))
@@ -41,6 +41,14 @@ def test_scores_and_q_are_the_golden_values():
             assert close((score, variance), (case["U"], case["V"]))
     assert close(both.q, GOLDEN["Q"])
     assert GOLDEN["mixed"] == np.count_nonzero(~np.isnan(both.score_P))
+
+
+def test_an_answer_that_could_win_counts_twice():
+    answers = ["a"] * 4 + ["b"] * 2 + ["c"]
+    groups = Groups.of([answers, ["a", "a", "a", "c"]], mean_entropy=[[0.1] * 4 + [0.9] * 2 + [3.0], [0.1] * 3 + [3.0]])
+    logs, shares = np.log(np.array([0.1, 0.9]) + 0.05), np.array([4, 2]) / 6
+    among = (shares * logs**2).sum() - (shares * logs).sum() ** 2
+    assert close(calibration_worth(groups) - information(groups), [among, 0.0])
 
 
 def test_labels_decide_nothing_of_information_and_contested():
