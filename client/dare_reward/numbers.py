@@ -25,6 +25,7 @@ from .segments import Bools, Floats, Ints
 Line = Mapping[str, Any]  # of a run log, or a group of a reply as JSON
 Sums = tuple[Floats, Floats]  # of a number's values and of their weights, a group each
 Tone = Literal["main", "other", "good", "bad", "warn", "quiet"]
+MAJORITY: Final = "majority_ratio"  # the one number of a group by which others are told apart and sorted
 EQUAL: Final = 1e-12  # rewards whose standard deviation is at most this are equal
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -190,7 +191,7 @@ class RunNumber:
 # Names are those of TTRL, TRL and OpenRLHF where they have the number. In the order of tiles, curves and tables.
 NUMBERS: Final = (
     RunNumber(
-        "majority_ratio", "votes of a group's most voted answer, over M", _diagnostic("majority_ratio"),
+        MAJORITY, "votes of a group's most voted answer, over M", _diagnostic(MAJORITY),
         reply=True, openrlhf=True, tile="Majority ratio",
         charts={"truth": ("majority ratio", "main"), "agreement": ("majority ratio", "main")},
     ),
@@ -310,6 +311,11 @@ SHADOW: Final[Mapping[str, str]] = MappingProxyType(
         "label_accuracy": "share of groups in which its pseudo-label is right",
     }
 )
+
+
+def majority(diagnostics: Mapping[str, Any] | None) -> float:
+    """The majority ratio in the diagnostics of a group's reply; 0 where there is none."""
+    return float((diagnostics or NOTHING).get(MAJORITY) or 0.0)
 
 
 def sums(columns: Columns) -> dict[str, Sums]:

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from dare_reward import Reply, SettledReply, __version__
-from dare_reward.numbers import BY_NAME
+from dare_reward.numbers import BY_NAME, MAJORITY
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 100)
 BYTES = tuple(4.0**n for n in range(5, 14))
@@ -91,7 +91,7 @@ class Metrics:
         self._lock = threading.Lock()  # of these three
         self.size = GroupHistogram("dare_votes", BY_NAME["votes"].meaning, tuple(2.0**n for n in range(11)), r)
         self.majority = GroupHistogram(
-            "dare_majority_ratio", BY_NAME["majority_ratio"].meaning + ": towards 1, a run collapses", SHARES, r
+            "dare_majority_ratio", BY_NAME[MAJORITY].meaning + ": towards 1, a run collapses", SHARES, r
         )
         self.reward = GroupHistogram("dare_reward", BY_NAME["reward"].meaning + ", a group each", SHARES, r)
         self.join_waiting = Gauge("dare_join_waiting", "Requests that wait for their siblings", ["route"], registry=r)
@@ -143,7 +143,7 @@ class Metrics:
         scored = [(g.rewards, g.diagnostics or {}) for g in reply.groups if g.rewards]
         found: tuple[tuple[GroupHistogram, list[float]], ...] = (
             (self.size, [len(rewards) for rewards, _ in scored]),
-            (self.majority, [told.get("majority_ratio", 0.0) for _, told in scored]),
+            (self.majority, [told.get(MAJORITY, 0.0) for _, told in scored]),
             (self.reward, [sum(rewards) / len(rewards) for rewards, _ in scored]),
         )
         with self._lock:

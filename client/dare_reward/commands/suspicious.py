@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dare_reward.answers.unanswered import Unanswered
+from dare_reward.numbers import majority
 from dare_reward.reply import GroupReply
 
 from .tables import short_answer
@@ -83,6 +84,6 @@ def most_suspicious(scored: Sequence[Scored], count: int) -> list[Scored]:
 
     def order(item: Scored) -> tuple[int, float]:
         group, found = item
-        return -len(signs(group, found)), float((found.diagnostics or {}).get("majority_ratio", 0.0))
+        return -len(signs(group, found)), majority(found.diagnostics)
 
     return [item for item in sorted(scored, key=order)[:count] if signs(*item)]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
+from ..numbers import MAJORITY
 from .anytime import Beginnings
 from .visits import NEEDED as PROMPTS
 from .visits import Visits
@@ -230,7 +231,7 @@ def _learned(columns: Columns, i: int) -> bool:
 
 def _agreed(columns: Columns, i: int) -> bool:
     early, now = _early(columns["distinct_answers"]), columns["distinct_answers"][i]
-    before, share = _early(columns["majority_ratio"]), columns["majority_ratio"][i]
+    before, share = _early(columns[MAJORITY]), columns[MAJORITY][i]
     if early is None or now is None or before is None or share is None:
         return False
     return now < 0.5 * early and share > before + 0.15
@@ -258,7 +259,7 @@ def _why(rule: str, columns: Columns) -> str:
     if rule == "nothing-left-to-learn":
         return f"groups with equal rewards: {then_now('frac_reward_zero_std')}"
     if rule == "agreement-rises":
-        return f"answers within a prompt: {then_now('distinct_answers')}; majority ratio: {then_now('majority_ratio')}"
+        return f"answers within a prompt: {then_now('distinct_answers')}; majority ratio: {then_now(MAJORITY)}"
     return (
         f"distinct pseudo-labels per prompt {then_now('distinct_labels')}; without an answer {then_now('invalid')}; "
         f"groups with equal rewards {then_now('frac_reward_zero_std')}"

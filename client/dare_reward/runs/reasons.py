@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..numbers import majority
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -36,7 +38,7 @@ def reasons(line: Mapping[str, Any]) -> dict[str, float]:
     if line.get("error") is not None:
         return {"failed": 0.0}
     found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
-    share = float(found.get("majority_ratio") or 0.0)
+    share = majority(found)
     out = {}
     if found.get("label_accuracy") == 0 and share > 0.5:
         out["wrong"] = share

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from .._pattern import pattern
 from ..answers.classes import listed
+from ..numbers import MAJORITY
 from ..printable import printable
 from .reasons import REASONS, reasons
 
@@ -42,7 +43,7 @@ def harmless(text: str | None, *, width: int | None = WIDTH) -> str | None:
 
 
 COLUMNS: Final = (
-    "group_id", "pseudo_label", "label", "right", "majority_ratio", "answers", "flags", "why", "prompt",
+    "group_id", "pseudo_label", "label", "right", MAJORITY, "answers", "flags", "why", "prompt",
 )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def _row(line: JSON, why: str) -> dict[str, Any]:
         "pseudo_label": harmless(line.get("pseudo_label")),
         "label": harmless(" or ".join(listed(line.get("label"))) or None),
         "right": None if right is None else bool(right),
-        "majority_ratio": told.get("majority_ratio"),
+        MAJORITY: told.get(MAJORITY),
         "answers": _answers(line.get("support") or ()),
         "flags": ", ".join(line.get("flags") or ()),
         "why": harmless(f"{why}: {error.get('code')}") if error else why,

@@ -19,7 +19,7 @@ from ..answers.classes import grades
 from ..answers.effort import Effort
 from ..answers.labels import read_labels
 from ..groups import Groups
-from ..numbers import NUMBERS, means, pass_sums
+from ..numbers import MAJORITY, NUMBERS, means, pass_sums
 from ..segments import Bools, Floats, offsets
 from .request import Prepared
 
@@ -52,7 +52,7 @@ def describe_groups(prepared: Prepared, label_A: Bools, correct_R: Floats) -> li
     top_P = np.maximum(groups.max_by_group(groups.votes_A), 0.0)
     ratio = (top_P / np.maximum(groups.sizes_P, 1)).tolist()
     out: list[dict[str, Any]] = [
-        {"majority_ratio": r, "leader_probability": chance}
+        {MAJORITY: r, "leader_probability": chance}
         for r, chance in zip(ratio, leader_probabilities(groups), strict=True)
     ]
     for entry, reasons in zip(out, prepared.unread, strict=True):
