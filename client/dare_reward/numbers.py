@@ -257,6 +257,12 @@ NUMBERS: Final = (
         over="rollouts", better="down", tile="Cut off", charts={"lost": ("cut off", "bad")},
     ),
     RunNumber(
+        "trace_entropy",
+        "share of answered rollouts whose whole trace counted, for want of the tokens that `over` names",
+        _diagnostic("trace_entropy"), reply=True, openrlhf=True, better="down", tile="Whole trace counted",
+        charts={"lost": ("whole trace", "quiet")},
+    ),
+    RunNumber(
         "dropped", "share of groups that carry nothing", _over_groups(lambda c: c.dropped_P),
     ),
     RunNumber(

@@ -44,13 +44,14 @@ def requests():
                     "mean_entropy": float(rng.gamma(2, 0.2)),
                     "num_tokens": TOKENS,
                     "sum_logprob": -float(rng.gamma(2, 100)),
+                    "path": str(i),
                     "mean_self_certainty": float(rng.gamma(9, 2)),
                     "confidence": float(rng.gamma(9, 1)),
                     "verified": int(rng.integers(0, 2)),
                     "format": 1.0,
                     "base_ref_mean_prob": 0.1,
                 }
-                for a in answers
+                for i, a in enumerate(answers)
             ],
         }
         for p, answers in enumerate(said)

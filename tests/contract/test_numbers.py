@@ -36,7 +36,8 @@ SAID = [  # answer, entropy, tokens, cut off
 LABELS = ["2", "1", "7", "9"]
 GROUPS = [
     {"group_id": f"g{p}", "label": label, "prompt": f"{p}?", "rollouts": [
-        {"answer": a, "mean_entropy": u, "num_tokens": n, "finish_reason": "length" if cut else "stop"}
+        {"answer": a, "mean_entropy": u, "num_tokens": n, "finish_reason": "length" if cut else "stop",
+         "answer_entropy": u if u < 0.5 else None}
         for a, u, n, cut in said]}
     for p, (said, label) in enumerate(zip(SAID, LABELS, strict=True))
 ]  # fmt: skip
@@ -98,7 +99,7 @@ def of_page(scoring):
 
 @pytest.fixture(scope="module")
 def surfaces():
-    scoring = score(GROUPS, {}, method="dare", shadow=["ttrl"])
+    scoring = score(GROUPS, {"over": "answer"}, method="dare", shadow=["ttrl"])
     reply = scoring.reply
     logged = [json.loads(t) for t in lines(of_groups(GROUPS, reply, run="r", step=1), 0.0, encoded)]
     kept, book = Kept(), RunBook()
@@ -155,7 +156,7 @@ def test_a_rollout_without_an_answer_is_neither_right_nor_wrong(surfaces):
 
 
 def test_what_a_number_is_a_mean_of_is_as_declared():
-    logged = list(objects(of_groups(GROUPS, dare_reward.estimate(GROUPS)), 0.0))
+    logged = list(objects(of_groups(GROUPS, dare_reward.estimate(GROUPS, over="answer")), 0.0))
     for name, (_, weights_P) in registry.sums(registry.columns_of(logged)).items():
         if name in BY_NAME:
             assert weights_P.max() == 1 or BY_NAME[name].over == "rollouts", name

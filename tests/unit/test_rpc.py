@@ -1,17 +1,22 @@
 """Perplexity consistency and RPC: masses and kept paths against the formula and the official code's procedure."""
 
+import gzip
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from growth import calls
 
 from dare_reward import estimate
 from dare_reward._outgoing import Sending, parts
 from dare_reward.errors import RequestError
 from dare_reward.estimators.rpc import BOUNDS, START, rpc
 from dare_reward.groups import Groups
+from dare_reward.methods import find
+from dare_reward.scoring.request import prepare
 
+DATA = Path(__file__).parents[1] / "data"
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "rpc.json").read_text())["cases"]
 # Their fits end in another optimum under another release of SciPy, also in the official code.
 UNSTABLE = {"rpc-40", "rpc-43"}
@@ -80,10 +85,43 @@ def generated(count, seed=7):
         ]
 
 
-def test_the_kept_paths_are_those_of_the_official_procedure():
-    for rollouts in generated(200):
-        found = rpc(arrays(rollouts)).keep_R.tolist()
-        assert found == official([r["sum_logprob"] / r["num_tokens"] for r in rollouts])
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(n, marks=pytest.mark.rpc) for n in range(1, 10))]
+)  # the others: pytest -m rpc
+def test_kept_paths_and_masses_are_those_of_the_official_code(part):
+    """Under another release of SciPy a fit may end in another optimum: then the official procedure decides anew."""
+    with gzip.open(DATA / "rpc_kept.jsonl.gz", "rt") as file:
+        cases = [json.loads(line) for line in file][part::10]
+    assert len(cases) == 100
+    for case in cases:
+        columns = {name: [case[name][p] for p in case["path"]] for name in ("answers", "num_tokens", "sum_logprob")}
+        groups = Groups.of([columns.pop("answers")], path=[case["path"]], **{k: [v] for k, v in columns.items()})
+        found = rpc(groups)
+        kept = [c == "1" for c in case["kept"]]
+        if found.keep_R.tolist() != kept:
+            means = np.divide(columns["sum_logprob"], columns["num_tokens"])
+            assert found.keep_R.tolist() == official(means), case
+        else:
+            assert dict(zip(groups.text_A, found.support_A["p_hat"], strict=True)) == pytest.approx(
+                case["masses"], rel=1e-9, abs=0
+            )
+
+
+def test_without_pruning_it_costs_at_most_twice_the_vote():
+    """Calls of Python and C: of a request, and of the method alone, where they do not grow with groups and rollouts."""
+    counted = {}
+    for size in (8, 64):
+        sent = [{"kind": "exact", "rollouts": rows} for rows in generated(size)]
+        arrays = prepare(sent).groups
+        for name in ("ttrl", "perplexity_consistency"):
+            method, params = find(name), find(name).resolve({})
+            estimate(sent, method=name)  # loads what is loaded once
+            counted[name, size] = calls(lambda: estimate(sent, method=name)), calls(lambda: method.run(arrays, params))  # noqa: B023
+    for size in (8, 64):
+        assert all(
+            a <= 2 * b for a, b in zip(counted["perplexity_consistency", size], counted["ttrl", size], strict=True)
+        )
+    assert counted["perplexity_consistency", 8][1] == counted["perplexity_consistency", 64][1]
 
 
 def test_the_order_of_rollouts_does_not_matter():

@@ -18,6 +18,10 @@ Seats drawn without replacement are independent draws with chance q = s/(N-1), g
 a coefficient of a product of polynomials, one for each answer, and 1/(t + 1) is the integral of z^t from 0 to 1. The
 coefficient comes from roots of unity, the integral from Gauss-Legendre nodes, which are exact here. The error is about
 1e-14 and nothing overflows.
+
+`tie` is not that of the votes: it shares a win among tied answers and picks none. A sub-group has no order, so that
+`split` is the mean of ttrl's `first` over all orders; a pick by certainty would take the entropies of each sub-group,
+and has no closed form.
 """
 
 from __future__ import annotations
