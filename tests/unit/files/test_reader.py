@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import re
 from functools import partial
 from pathlib import Path
 
@@ -269,16 +268,6 @@ def test_what_stands_beside_an_engine_s_completions_is_read_or_told(tmp_path, re
     assert [g["label"] for _, g in reader] == ["5"]
     assert reader.notes.taken["answer", "label"] == 1
     assert dict(reader.notes.ignored) == {"difficulty": 1}
-
-
-def test_the_recipe_for_labels_of_another_file_makes_a_labelled_dump(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[3] / "docs" / "data.md").read_text()
-    dump = [{"request_id": str(i), "outputs": [{"text": f"so {i}"}]} for i in range(3)]
-    (tmp_path / "dump.jsonl").write_text(lines(dump))
-    (tmp_path / "gold.jsonl").write_text(lines([{"id": str(i), "solution": 7 + i} for i in reversed(range(3))]))
-    monkeypatch.chdir(tmp_path)
-    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], {})
-    assert [(g["group_id"], g["label"]) for _, g in Reader("labelled.jsonl")] == [("0", "7"), ("1", "8"), ("2", "9")]
 
 
 def test_what_a_request_says_beside_its_groups_is_told_and_its_step_kept(tmp_path, capsys):
