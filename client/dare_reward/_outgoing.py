@@ -160,11 +160,11 @@ def plain(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inputs(groups: Sequence[JSON], head: JSON) -> frozenset[str] | None:
     """Every input that a request's methods may look at; None if this version does not know one of them."""
-    own = [g["method"] for g in groups if isinstance(g.get("method"), str)]
+    of_groups = [g["method"] for g in groups if isinstance(g.get("method"), str)]
     params = [head["params"], *(g["params"] for g in groups if isinstance(g.get("params"), Mapping))]
     tokens = {"token_entropies"} if any(last_tokens(p.get(OVER.name)) for p in params) else frozenset[str]()
     try:
-        names = dict.fromkeys([head["method"], *head.get("shadow", ()), *own])
+        names = dict.fromkeys([head["method"], *head.get("shadow", ()), *of_groups])
         return frozenset(tokens).union(*(find(name).inputs for name in names))
     except RequestError:
         return None
@@ -230,10 +230,12 @@ def _put_answers(
             target.update({k: _portable(rollout[k]) for k in ("answer", "text") if k in rollout})
         return Counter()
     raws = read_answers(rollouts, [False] * len(rollouts), kind=kind_of(group), options=option_tuple(group), **reading)
-    for target, found in zip(out, raws, strict=True):
-        target["answer"] = _portable(found.answer)
+    for target, extraction in zip(out, raws, strict=True):
+        target["answer"] = _portable(extraction.answer)
     read = zip(raws, rollouts, strict=True)
-    return Counter(EMPTY if r.get("num_tokens") == 0 else found.reason for found, r in read if found.answer is None)
+    return Counter(
+        EMPTY if r.get("num_tokens") == 0 else extraction.reason for extraction, r in read if extraction.answer is None
+    )
 
 
 def _put_paths(out: Sequence[dict[str, Any]], rollouts: Sequence[JSON]) -> None:

@@ -33,12 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = _entries().keys() | {"completion"}
     if words and not words[0].startswith("-") and words[0] not in names:
         parser.error(_unknown(words[0], sorted(names)))
-    arguments, rest = parser.parse_known_args(words)
-    if arguments.command is None and not rest:
+    arguments, unknown = parser.parse_known_args(words)
+    if arguments.command is None and not unknown:
         parser.print_help()
         return 0
-    if rest:
-        arguments.parser.unknown(rest)
+    if unknown:
+        arguments.parser.unknown(unknown)
     arguments.words = words
     try:
         return int(arguments.run(arguments))
@@ -93,8 +93,8 @@ def _entries() -> dict[str, EntryPoint]:
 def _unknown(word: str, known: Sequence[str]) -> str:
     if word in STUDIES:
         return f"{word} comes with the package in research/; run pip install -e . -e research in your checkout"
-    found = unknown_name("command", word, known)
-    return f"{found}{'' if found.endswith('?') else '.'} `dare-reward help` lists all."
+    sentence = unknown_name("command", word, known)
+    return f"{sentence}{'' if sentence.endswith('?') else '.'} `dare-reward help` lists all."
 
 
 def _say(text: str) -> None:

@@ -160,7 +160,7 @@ class _Base:
         record        False: the service keeps these calls out of its own run log and off its page
         transport     an httpx transport, for tests and proxies
         """
-        self.url, given = service_address(url)
+        self.url, url_token = service_address(url)
         self.timeout = timeout
         self.retries = retries
         self.fallback = fallback
@@ -171,7 +171,7 @@ class _Base:
         self._logged = asked_for(run_log_texts)
         self._record = record
         self._host = split_address(self.url).hostname or ""
-        self._token = token or given or (environment_token() if token is None else None)
+        self._token = token or url_token or (environment_token() if token is None else None)
         self._transport = transport
         self._pins: dict[str, tuple[str, str]] = {}
         self._limits: _Limits | None = None
@@ -231,13 +231,13 @@ class _Base:
             replies: list[Reply] = []
             scored: list[Sequence[JSON]] = []
             text = self.sending.text or update.spans
-            for part, own in self._parts(groups, head, limits, text=text):
+            for part, part_groups in self._parts(groups, head, limits, text=text):
                 if len(replies) == 1:
                     _check_split(update, groups, method, {**limits.defaults(method), **params})
                 most = self._longest_reply(part, 1 + len(labels.get("shadow", ())))
                 send = Send("POST", "/v1/reward", part.content, part.media_type, max_reply=most)
-                scored.append(own)
-                replies.append((yield from self._ask(send, self._reader(part, own, method, labels))))
+                scored.append(part_groups)
+                replies.append((yield from self._ask(send, self._reader(part, part_groups, method, labels))))
         except (UnavailableError, ReplyError) as error:
             self._check_fallback(error)
             asked = {k: v for k, v in labels.items() if k in {"seed", "shadow"}}
@@ -248,9 +248,9 @@ class _Base:
             self._check_pins(method, params, sent, reply)
         reply = _merge(replies, mixed=any(map(is_own, groups)))
         if self._run_log is not None:
-            told = {name: labels.get(name) for name in ("run", "step")}
+            place = {name: labels.get(name) for name in ("run", "step")}
             spent = time.monotonic() - begun
-            made = partial(of_groups, groups, reply, asked=self._logged, seconds=spent, **told)
+            made = partial(of_groups, groups, reply, asked=self._logged, seconds=spent, **place)
             run_log_of(self._run_log, self._logged).add_made(made, len(groups))
         return reply
 
@@ -350,8 +350,8 @@ class _Base:
 
         return read
 
-    def _check_crossed(self, found: str | None, response: _Response) -> None:
-        if found != response.request_id:
+    def _check_crossed(self, request_id: str | None, response: _Response) -> None:
+        if request_id != response.request_id:
             self._connections.clear()  # whatever crossed the replies of this connection may cross the next ones too
 
     def _insist(self, send: Send) -> Generator[Step, Outcome, _Response]:
@@ -392,11 +392,11 @@ class _Base:
         if not any(map(is_own, groups)):
             self._check_pin(request, method, reply.config_id, reply)
             return
-        for sent, found in zip(groups, reply.groups, strict=True):
-            if found.config_id is not None:
-                own = [request, sent.get("method"), sorted((sent.get("params") or {}).items())]
-                key = json.dumps(own, default=str) if is_own(sent) else request
-                self._check_pin(key, found.method or "", found.config_id, reply)
+        for sent, group in zip(groups, reply.groups, strict=True):
+            if group.config_id is not None:
+                asked = [request, sent.get("method"), sorted((sent.get("params") or {}).items())]
+                key = json.dumps(asked, default=str) if is_own(sent) else request
+                self._check_pin(key, group.method or "", group.config_id, reply)
 
     def _check_settled(
         self, method: str, params: Mapping[str, Any], groups: Sequence[JSON], reply: SettledReply
@@ -407,14 +407,14 @@ class _Base:
             self._check_pin(_pin_of(method, params), method, reply.config_id, reply)
 
     def _check_pin(self, key: str, method: str, config: str, reply: Reply | SettledReply) -> None:
-        found = (config, reply.version)
-        pinned = self._pins.setdefault(key, found)
-        if pinned == found or self.allow_change:
+        scored_by = (config, reply.version)
+        pinned = self._pins.setdefault(key, scored_by)
+        if pinned == scored_by or self.allow_change:
             return
         where = "in process" if "local_fallback" in reply.flags else self.url
         raise ConfigError(
-            f"{where} scores {method} by configuration {found[0][:12]} of version {found[1]}; this client began with "
-            f"{pinned[0][:12]} of {pinned[1]}. Restart the run, or pass allow_change=True"
+            f"{where} scores {method} by configuration {scored_by[0][:12]} of version {scored_by[1]}; this client "
+            f"began with {pinned[0][:12]} of {pinned[1]}. Restart the run, or pass allow_change=True"
         )
 
 
@@ -460,8 +460,8 @@ class Client(_Base):
             try:
                 step = conversation.send(outcome)
             except StopIteration as stop:
-                found: T = stop.value
-                return found
+                result: T = stop.value
+                return result
             if isinstance(step, Sleep):
                 time.sleep(step.seconds)
                 outcome = None
@@ -546,8 +546,8 @@ class AsyncClient(_Base):
             try:
                 step = conversation.send(outcome)
             except StopIteration as stop:
-                found: T = stop.value
-                return found
+                result: T = stop.value
+                return result
             if isinstance(step, Sleep):
                 await asyncio.sleep(step.seconds)
                 outcome = None
@@ -639,8 +639,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def _labels(run: str | None, step: int | None, seed: int | None, shadow: Sequence[str]) -> dict[str, Any]:
-    given = {"run": run, "step": step, "seed": seed, "shadow": list(shadow) or None}
-    return {k: v for k, v in given.items() if v is not None}
+    labels = {"run": run, "step": step, "seed": seed, "shadow": list(shadow) or None}
+    return {k: v for k, v in labels.items() if v is not None}
 
 
 def _pin_of(method: str, params: Mapping[str, Any]) -> str:
@@ -662,12 +662,12 @@ def _pause(attempt: int, outcome: Outcome) -> float:
 
 def _check_split(update: Update, groups: Sequence[JSON], method: str, params: Mapping[str, Any]) -> None:
     """What is over a request's groups is another number over those of a part, whichever of them ask for it."""
-    for own in ({}, *filter(is_own, groups)):
-        name = own.get("method") or method
+    for group in ({}, *filter(is_own, groups)):
+        name = group.get("method") or method
         name = OTHER_NAMES.get(name, name)
         known = methods().get(name)
         values = {} if known is None else {s.name: s.default for s in known.specs}
-        if not isinstance(changed := own.get("params") or {}, Mapping):
+        if not isinstance(changed := group.get("params") or {}, Mapping):
             continue  # the service refuses it and names the place
         values |= {**(params if name == method else {}), **changed}
         if remedy := update.over_request(known, values):
@@ -705,8 +705,8 @@ def _why(outcome: Outcome) -> str:
     """What the last try of `wait_ready` met, and what to do."""
     text = str(outcome)
     if isinstance(outcome, _Response):
-        found = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
-        return f"the last answer was {found}: is the service started, and the address right?"
+        status = f"{outcome.status} {_problem(outcome).get('detail', '')}".strip()
+        return f"the last answer was {status}: is the service started, and the address right?"
     if "CERTIFICATE_VERIFY_FAILED" in text:
         reason = text.partition("CERTIFICATE_VERIFY_FAILED] ")[2].partition(" (_ssl")[0]
         return f"{reason}: if your own authority signed it, set SSL_CERT_FILE=/path/ca.crt"
@@ -748,8 +748,8 @@ def _merge_settled(replies: Sequence[SettledReply], votes: int) -> SettledReply:
     groups = tuple(g for r in replies for g in r.groups)
     flags = tuple(dict.fromkeys(f for r in replies for f in r.flags))
     ids = [r.config_id for r in replies]
-    told = totals(groups, votes)
-    return replace(replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics=told)
+    sums = totals(groups, votes)
+    return replace(replies[0], config_id=request_config_id(ids), groups=groups, flags=flags, diagnostics=sums)
 
 
 def _rewards(groups: Sequence[JSON], reply: Reply) -> list[list[float | None]]:

@@ -158,17 +158,17 @@ def parameters(function: Callable[..., object], *, skip: frozenset[str] = frozen
     )
 
 
-def resolve(specs: Sequence[Spec], given: Mapping[str, Any], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:
+def resolve(specs: Sequence[Spec], values: Mapping[str, Any], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:
     """Every parameter's value: checked where `given`, its default elsewhere. Unknown names are an error."""
     known = {s.name: s for s in specs}
-    for name in given:
+    for name in values:
         if name not in known:
             message = unknown_name("parameter", name, known, listed=True)
             raise RequestError(message, loc=loc, code="unknown_parameter")
-    if missing := [s for s in specs if s.default is REQUIRED and s.name not in given]:
+    if missing := [s for s in specs if s.default is REQUIRED and s.name not in values]:
         names, docs = (", ".join(s.name for s in missing), "; ".join(s.doc for s in missing))
         raise RequestError(f"missing: {names} ({docs})", loc=loc, code="missing_parameter")
-    return {s.name: s.check(given[s.name], loc=loc) if s.name in given else s.default for s in specs}
+    return {s.name: s.check(values[s.name], loc=loc) if s.name in values else s.default for s in specs}
 
 
 def _spec(name: str, hint: Any, default: Any) -> Spec:

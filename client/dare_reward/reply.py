@@ -91,8 +91,8 @@ class GroupReply:
     @property
     def no_answer(self) -> Mapping[str, int]:
         """Its rollouts without an answer, by the reasons of `answers.extraction.WHY_NONE`; "" without diagnostics."""
-        told: Mapping[str, int] = (self.diagnostics or NOTHING).get("no_answer") or NOTHING
-        return told or {"": (self.valid or ()).count(False)}
+        reasons: Mapping[str, int] = (self.diagnostics or NOTHING).get("no_answer") or NOTHING
+        return reasons or {"": (self.valid or ()).count(False)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,41 +236,41 @@ def check_fit(reply: Reply, asked: Asked) -> None:
         raise ReplyError(f"the reply has {reply.output} of {reply.method[:64]!r}, we asked for {asked.method!r}")
     if [g.group_id for g in reply.groups] != asked.group_ids:
         raise ReplyError(f"the reply is for other groups than the {len(asked.group_ids)} that were sent")
-    for found, sent in zip(reply.groups, asked.groups, strict=True):
-        if found.error is None:
+    for group, sent in zip(reply.groups, asked.groups, strict=True):
+        if group.error is None:
             method = sent.get("method") or asked.method
-            if found.method not in {None, OTHER_NAMES.get(method, method)}:
-                raise ReplyError(f"group {found.group_id!r} was scored by {str(found.method)[:64]!r}")
-            _check_group(found, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
+            if group.method not in {None, OTHER_NAMES.get(method, method)}:
+                raise ReplyError(f"group {group.group_id!r} was scored by {str(group.method)[:64]!r}")
+            _check_group(group, sent, {reply.output, *(["advantages"] if asked.advantage else [])})
 
 
-def _check_group(found: GroupReply, sent: JSON, wanted: set[str]) -> None:
-    second = {"second_advantages"} if found.second_rewards is not None and "advantages" in wanted else set()
+def _check_group(group: GroupReply, sent: JSON, wanted: set[str]) -> None:
+    second = {"second_advantages"} if group.second_rewards is not None and "advantages" in wanted else set()
     for name in sorted(wanted | FULL | second):
-        if getattr(found, name) is None:
-            raise ReplyError(f"group {found.group_id!r}: no {name}")
+        if getattr(group, name) is None:
+            raise ReplyError(f"group {group.group_id!r}: no {name}")
     rollouts = sent["rollouts"]
     for name in (*COLUMNS, *SECOND):
-        values = getattr(found, name)
+        values = getattr(group, name)
         size = len(sent.get("second_group") or ()) if name in SECOND else len(rollouts)
         if values is not None and len(values) != size:
-            raise ReplyError(f"group {found.group_id!r}: {len(values)} {name} for {size} rollouts")
-    if found.rewards is not None and "rewards" not in wanted:
-        raise ReplyError(f"group {found.group_id!r}: rewards of a method that returns advantages")
-    _check_rows(found, rollouts)
+            raise ReplyError(f"group {group.group_id!r}: {len(values)} {name} for {size} rollouts")
+    if group.rewards is not None and "rewards" not in wanted:
+        raise ReplyError(f"group {group.group_id!r}: rewards of a method that returns advantages")
+    _check_rows(group, rollouts)
 
 
-def _check_rows(found: GroupReply, rollouts: Sequence[JSON]) -> None:
+def _check_rows(group: GroupReply, rollouts: Sequence[JSON]) -> None:
     """What the length of a column does not show: which of its entries may be null, and how long a mask is."""
-    chosen = None if found.select is None else frozenset(found.select)
-    if chosen is not None and (len(chosen) < len(found.select or ()) or max(chosen, default=-1) >= len(rollouts)):
-        raise ReplyError(f"group {found.group_id!r}: select is not a list of different rollouts")
-    for i, (advantage, rollout) in enumerate(zip(found.advantages or (), rollouts, strict=False)):
+    chosen = None if group.select is None else frozenset(group.select)
+    if chosen is not None and (len(chosen) < len(group.select or ()) or max(chosen, default=-1) >= len(rollouts)):
+        raise ReplyError(f"group {group.group_id!r}: select is not a list of different rollouts")
+    for i, (advantage, rollout) in enumerate(zip(group.advantages or (), rollouts, strict=False)):
         if advantage is None and (rollout.get("trained", True) if chosen is None else i in chosen):
-            raise ReplyError(f"group {found.group_id!r}: no advantage for a rollout that is trained on")
-    for mask, rollout in zip(found.token_mask or (), rollouts, strict=False):
+            raise ReplyError(f"group {group.group_id!r}: no advantage for a rollout that is trained on")
+    for mask, rollout in zip(group.token_mask or (), rollouts, strict=False):
         if mask is not None and len(mask) != (tokens := _tokens(rollout)):
-            raise ReplyError(f"group {found.group_id!r}: a token mask of {len(mask)} for {tokens} tokens")
+            raise ReplyError(f"group {group.group_id!r}: a token mask of {len(mask)} for {tokens} tokens")
 
 
 def _tokens(rollout: JSON) -> int:
@@ -284,10 +284,10 @@ def with_reasons(group: GroupReply, unread: Counter[str]) -> GroupReply:
 
     To the service their answers were empty, so its diagnostics count them there.
     """
-    told = (group.diagnostics or {}).get("no_answer")
-    if not told or not unread:
+    counts = (group.diagnostics or {}).get("no_answer")
+    if not counts or not unread:
         return group
-    found = Counter(told)
-    found[EMPTY] -= unread.total()
-    reasons = {why: count for why, count in sorted((found + unread).items()) if count > 0}
+    seen = Counter(counts)
+    seen[EMPTY] -= unread.total()
+    reasons = {why: count for why, count in sorted((seen + unread).items()) if count > 0}
     return replace(group, diagnostics={**(group.diagnostics or {}), "no_answer": reasons})

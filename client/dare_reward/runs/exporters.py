@@ -56,15 +56,15 @@ def steps(lines: Iterable[JSON]) -> Iterator[tuple[int, list[JSON], bool]]:
 def export(lines: Iterable[JSON], exporter: Exporter) -> tuple[int, int, int]:
     """Log each step; how many there were, of how many groups, and how many groups came too late for theirs."""
     done = groups = late = 0
-    for step, own, in_time in steps(lines):
+    for step, rows, in_time in steps(lines):
         if not in_time:
-            late += len(own)
+            late += len(rows)
             continue
-        chosen = worth_reading(own)
-        values = {f"dare/{name}": value for name, value in pooled(own).items()}
+        chosen = worth_reading(rows)
+        values = {f"dare/{name}": value for name, value in pooled(rows).items()}
         exporter.log(step, values, table_rows(chosen), [line for line, _ in chosen])
         done += 1
-        groups += len(own)
+        groups += len(rows)
     return done, groups, late
 
 

@@ -289,7 +289,7 @@ def of_groups(
     sizes = [len(g["rollouts"]) for g in groups]
     rollouts = [{k: r[k] for k in r.keys() & READ} for g in groups for r in g["rollouts"]]
     arrays = read_columns(Table.of(rollouts), {}, lambda i: ("rollouts", i))
-    told = [r.get("correct") for g in groups for r in g["rollouts"]]
+    flags = [r.get("correct") for g in groups for r in g["rollouts"]]
     return RunRecord(
         run=run,
         step=step,
@@ -298,7 +298,7 @@ def of_groups(
         sizes=sizes,
         kinds=[kind_of(g) for g in groups],
         labels=[g.get("label") for g in groups],
-        correct_R=np.array([np.nan if right is None else float(right) for right in told]),
+        correct_R=np.array([np.nan if right is None else float(right) for right in flags]),
         trained_R=np.array([r.get("trained", True) for g in groups for r in g["rollouts"]], bool),
         columns=_columns(arrays),
         texts=_texts(groups, asked),
@@ -312,15 +312,17 @@ def of_groups(
 READ: Final = OWN.keys() | set(EXTRA) | {"answer_tokens"} | {f.name for f in FIELDS.values() if f.per_token and f.sent}
 
 
-def _right(told: Floats, reply: GroupReply, label: Labels | None, kind: Kind, options: Sequence[str] | None) -> Floats:
+def _right(
+    flags_R: Floats, reply: GroupReply, label: Labels | None, kind: Kind, options: Sequence[str] | None
+) -> Floats:
     """1 right, 0 wrong, NaN unknown: what was told of the rollout, else its answer against the group's label."""
-    if label is None or reply.answers is None or not np.isnan(told).any():
-        return told
+    if label is None or reply.answers is None or not np.isnan(flags_R).any():
+        return flags_R
     every = [s.answer for s in reply.support or ()]
     accepted = read_labels(label, kind=kind, options=options)
     right = dict(zip(every, grades(every, accepted, kind=kind, options=options), strict=True))
     graded = np.array([float(a is not None and bool(right.get(a, False))) for a in reply.answers])
-    return np.where(np.isnan(told), graded, told)
+    return np.where(np.isnan(flags_R), graded, flags_R)
 
 
 def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[Any]]:
@@ -331,7 +333,7 @@ def _texts(groups: Sequence[JSON], asked: frozenset[str]) -> dict[str, Sequence[
         out["prompt"] = [g.get("prompt") for g in groups]
     if "texts" in asked:
         texts = [[r.get("text") for r in g["rollouts"]] for g in groups]
-        out["texts"] = [own if any(t is not None for t in own) else None for own in texts]
+        out["texts"] = [group if any(t is not None for t in group) else None for group in texts]
     return out
 
 
@@ -348,9 +350,9 @@ def _tokens(sizes_P: Ints, arrays: Mapping[str, Any], asked: frozenset[str]) -> 
     """Entropies of the generated tokens, if they were asked for and sent."""
     if "token_entropies" not in asked or not isinstance(arrays.get("token_entropies"), Ragged):
         return None
-    own = {name: arrays[name] for name in ("token_entropies", "token_mask") if name in arrays}
+    columns = {name: arrays[name] for name in ("token_entropies", "token_mask") if name in arrays}
     nobody = np.full(int(sizes_P.sum()), -1, np.int64)
-    groups = Groups(sizes_P, nobody, np.zeros(len(sizes_P), np.int64), (), own)
+    groups = Groups(sizes_P, nobody, np.zeros(len(sizes_P), np.int64), (), columns)
     return groups.generated("token_entropies")
 
 
@@ -369,17 +371,17 @@ def _columns(arrays: Mapping[str, Any]) -> dict[str, Floats]:
 
 def lines(record: RunRecord, time: float, encode: Callable[[JSON], bytes]) -> Iterator[bytes]:
     """A line for each group of the record, scored at `time` (seconds since 1970), without its line break."""
-    for p, own, further in _parts(record, time):
+    for p, head, further in _parts(record, time):
         if record.encoded is None:
-            yield encode({**own, **group_json(record.replies[p]), "token_mask": None, **further})
+            yield encode({**head, **group_json(record.replies[p]), "token_mask": None, **further})
         else:
-            yield _joined(encode(own), record.encoded[p], *([encode(further)] if further else []))
+            yield _joined(encode(head), record.encoded[p], *([encode(further)] if further else []))
 
 
 def objects(record: RunRecord, time: float) -> Iterator[dict[str, Any]]:
     """The same lines as objects."""
-    for p, own, further in _parts(record, time):
-        yield {**own, **group_json(record.replies[p]), "token_mask": None, **further}
+    for p, head, further in _parts(record, time):
+        yield {**head, **group_json(record.replies[p]), "token_mask": None, **further}
 
 
 def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
@@ -397,7 +399,7 @@ def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any]
             inputs[name] = _values(column, float)
     for p in range(len(record.sizes)):
         part = slice(starts[p], starts[p + 1])
-        own = {
+        head = {
             "v": VERSION,
             "time": stamp,
             "run": record.run,
@@ -416,7 +418,7 @@ def _parts(record: RunRecord, time: float) -> Iterator[tuple[int, dict[str, Any]
             further["inputs"] = known
         if any(tokens[part]):
             further["token_entropies"] = tokens[part]
-        yield p, own, further | {name: values[p] for name, values in record.texts.items() if values[p] is not None}
+        yield p, head, further | {name: values[p] for name, values in record.texts.items() if values[p] is not None}
 
 
 def _stamp(time: float) -> str:

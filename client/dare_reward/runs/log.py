@@ -111,10 +111,10 @@ class _Segment:
 
     def write(self, data: bytes, now: float) -> None:
         """All of it or nothing; OSError."""
-        rest = memoryview(data)
+        unwritten = memoryview(data)
         try:
-            while rest:
-                rest = rest[os.pwrite(self.fd, rest, self.size + len(data) - len(rest)) :]
+            while unwritten:
+                unwritten = unwritten[os.pwrite(self.fd, unwritten, self.size + len(data) - len(unwritten)) :]
         except OSError:
             self.cut()
             raise
@@ -301,8 +301,8 @@ class RunLog:
             with self._more:
                 self._queue.popleft()
                 self._waiting -= record.weight
-        for run, own in texts.items():
-            self._write(run, own)
+        for run, rows in texts.items():
+            self._write(run, rows)
 
     def _lines(self, record: RunRecord, when: float) -> Iterator[bytes]:
         """The record's lines; what cannot be encoded counts as failed, with what comes after it."""
@@ -328,21 +328,23 @@ class RunLog:
 
     def _segment(self, run: str, now: float) -> _Segment:
         """The run's segment, a new one if the old one is full, too old, or was deleted."""
-        found = self._open.pop(run, None)
-        if found is not None and (found.size >= self._largest or self._old(found.began, now, SHARE) or found.gone()):
-            found.close()
-            found = None
-        if found is None:
+        segment = self._open.pop(run, None)
+        if segment is not None and (
+            segment.size >= self._largest or self._old(segment.began, now, SHARE) or segment.gone()
+        ):
+            segment.close()
+            segment = None
+        if segment is None:
             path = self.folder / run / f"{self._name}-{self._number:06d}.jsonl.gz"
-            found = _Segment.create(path, now)
+            segment = _Segment.create(path, now)
             self._number += 1
-            self._own.append(found)
-        self._open[run] = found
+            self._own.append(segment)
+        self._open[run] = segment
         if len(self._open) > OPEN:
             next(islice(reversed(self._open.values()), OPEN, None)).close()
         if len(self._open) > RUNS:
             self._open.popitem(last=False)[1].close()
-        return found
+        return segment
 
     @property
     def _largest(self) -> int:

@@ -90,10 +90,10 @@ def count_lines(file: Path) -> int:
 def segments(path: str | Path) -> list[Path]:
     """The segments under `path`; RequestError if there are none."""
     place = Path(path)
-    found = [place] if place.is_file() else [f for f in place.rglob("*.jsonl.gz") if SEGMENT.fullmatch(f.name)]
-    if not found:
+    files = [place] if place.is_file() else [f for f in place.rglob("*.jsonl.gz") if SEGMENT.fullmatch(f.name)]
+    if not files:
         raise RequestError(f"{path} holds no run log. A run log is a folder with files *.jsonl.gz.", code="file")
-    return found
+    return files
 
 
 def _merged(streams: Sequence[Iterator[dict[str, Any]]], began: Sequence[str]) -> Iterator[dict[str, Any]]:

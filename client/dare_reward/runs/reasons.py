@@ -37,12 +37,12 @@ def reasons(line: Mapping[str, Any]) -> dict[str, float]:
     """Those of REASONS that hold for a line of a run log, in their order, each with how much it does."""
     if line.get("error") is not None:
         return {"failed": 0.0}
-    found, flags = line.get("diagnostics") or {}, line.get("flags") or ()
-    share = majority(found)
+    diagnostics, flags = line.get("diagnostics") or {}, line.get("flags") or ()
+    share = majority(diagnostics)
     out = {}
-    if found.get("label_accuracy") == 0 and share > 0.5:
+    if diagnostics.get("label_accuracy") == 0 and share > 0.5:
         out["wrong"] = share
-    shadows = [s for s in (found.get("shadow") or {}).values() if isinstance(s, Mapping) and "error" not in s]
+    shadows = [s for s in (diagnostics.get("shadow") or {}).values() if isinstance(s, Mapping) and "error" not in s]
     if shadows and (strength := max(_differs(s) for s in shadows)) > 0:
         out["flip"] = strength
     if "all_pruned" in flags:
@@ -52,5 +52,5 @@ def reasons(line: Mapping[str, Any]) -> dict[str, float]:
     return out
 
 
-def _differs(said: Mapping[str, Any]) -> float:
-    return (1.0 - float(said.get("label_agreement", 1.0))) + float(said.get("flipped") or 0.0)
+def _differs(shadow: Mapping[str, Any]) -> float:
+    return (1.0 - float(shadow.get("label_agreement", 1.0))) + float(shadow.get("flipped") or 0.0)

@@ -61,14 +61,14 @@ def table_rows(groups: Sequence[tuple[JSON, str]]) -> list[dict[str, Any]]:
 
 
 def _row(line: JSON, why: str) -> dict[str, Any]:
-    told, error = line.get("diagnostics") or {}, line.get("error") or {}
-    right = told.get("label_accuracy")
+    diagnostics, error = line.get("diagnostics") or {}, line.get("error") or {}
+    right = diagnostics.get("label_accuracy")
     return {
         "group_id": harmless(str(line.get("group_id"))),
         "pseudo_label": harmless(line.get("pseudo_label")),
         "label": harmless(" or ".join(listed(line.get("label"))) or None),
         "right": None if right is None else bool(right),
-        MAJORITY: told.get(MAJORITY),
+        MAJORITY: diagnostics.get(MAJORITY),
         "answers": _answers(line.get("support") or ()),
         "flags": ", ".join(line.get("flags") or ()),
         "why": harmless(f"{why}: {error.get('code')}") if error else why,
@@ -105,6 +105,6 @@ def messages(line: JSON) -> Iterator[tuple[list[dict[str, str]], dict[str, Any]]
             "label": harmless(" or ".join(listed(line.get("label"))) or None),
         }  # fmt: skip
         text = (line.get("texts") or {i: None})[i]
-        said = harmless(text, width=None) or known["answer"] or "(no answer)"
+        reply = harmless(text, width=None) or known["answer"] or "(no answer)"
         asked = [{"role": "user", "content": prompt}] if (prompt := harmless(line.get("prompt"), width=None)) else []
-        yield [*asked, {"role": "assistant", "content": said}], {k: v for k, v in known.items() if v is not None}
+        yield [*asked, {"role": "assistant", "content": reply}], {k: v for k, v in known.items() if v is not None}

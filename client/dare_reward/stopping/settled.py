@@ -147,14 +147,14 @@ def decide(
     for rule in rules:
         waves.resolved(rule)
     prepared = prepare(groups, columns=columns, limits=limits, params=base.reading, effort=effort)
-    found: dict[int, GroupSettled] = {}
+    judged: dict[int, GroupSettled] = {}
     for (configured, where_P), rule in zip(plan.parts(len(prepared.group_ids)), rules, strict=True):
         part = prepared if where_P.all() else prepared.take(where_P)
         count_steps(configured, part.groups, where_P, effort, times=waves.resolved(rule).get("draws", 1))
         at = np.flatnonzero(where_P).tolist()
         _foresee(part.groups.sizes_P.tolist(), at, rule, waves, effort)
-        found |= dict(zip(at, _judged(part, configured, rule, waves, effort.watch), strict=True))
-    out = tuple(found[p] for p in range(len(found)))
+        judged |= dict(zip(at, _judged(part, configured, rule, waves, effort.watch), strict=True))
+    out = tuple(judged[p] for p in range(len(judged)))
     return SettledReply(
         method=base.method.name,
         config_id=request_config_id([c.id for c in plan.configured]),

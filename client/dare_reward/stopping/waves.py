@@ -39,31 +39,31 @@ class Waves:
     rule_params: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, options: Mapping[str, Any]) -> Self:
         """The options with the values `given`; RequestError for a wrong one."""
-        rest = {k: v for k, v in given.items() if k != "rule_params"}
-        params = given.get("rule_params") or NOTHING
+        settings = {k: v for k, v in options.items() if k != "rule_params"}
+        params = options.get("rule_params") or NOTHING
         if not isinstance(params, Mapping):
             raise RequestError("must be an object", loc=("rule_params",), code="type")
-        return cls(**resolve(wave_specs(), rest), rule_params=MappingProxyType(dict(params)))
+        return cls(**resolve(wave_specs(), settings), rule_params=MappingProxyType(dict(params)))
 
     @classmethod
     def read(cls, line: str, *, votes: int | None = None) -> Self:
         """Of a line such as `rule=predictive&delta=0.02&wave=4`; `auto` says nothing. `votes` wins over the line's."""
         text = line.strip()
         pairs = [] if text in {"", "auto", "true"} else parse_qsl(text, keep_blank_values=True)
-        given = dict(pairs)
-        if len(given) < len(pairs):
+        texts = dict(pairs)
+        if len(texts) < len(pairs):
             raise RequestError(
                 f"{line[:80]!r}: must be auto, or rule=NAME&PARAMETER=VALUE, each name once",
                 loc=("adaptive",),
                 code="line",
             )
         known = {s.name: s for s in wave_specs()}
-        own = {k: known[k].parse(given.pop(k), loc=("adaptive",)) for k in list(given) if k in known}
+        options = {k: known[k].parse(texts.pop(k), loc=("adaptive",)) for k in list(texts) if k in known}
         if votes is not None:
-            own["votes"] = votes
-        return cls.of({**own, "rule_params": _typed(own.get("rule"), given)})
+            options["votes"] = votes
+        return cls.of({**options, "rule_params": _typed(options.get("rule"), texts)})
 
     def rule_of(self, method: Method) -> RuleName:
         """The rule for this method's groups; RequestError if none can foresee it, or if the rule asked for cannot."""
@@ -92,8 +92,8 @@ class Waves:
 
     def asked(self) -> dict[str, Any]:
         """The options as a request has them."""
-        given = {"rule": self.rule, "rule_params": dict(self.rule_params)}
-        return {"votes": self.votes, "wave": self.wave} | {name: value for name, value in given.items() if value}
+        rule = {"rule": self.rule, "rule_params": dict(self.rule_params)}
+        return {"votes": self.votes, "wave": self.wave} | {name: value for name, value in rule.items() if value}
 
 
 def unforeseen(method: Method) -> str:
@@ -128,10 +128,10 @@ def rule_specs(rule: str) -> tuple[Spec, ...]:
     return parameters(rewards if rule == "rewards" else VOTE_RULES[rule])
 
 
-def _typed(rule: str | None, given: Mapping[str, str]) -> dict[str, Any]:
+def _typed(rule: str | None, texts: Mapping[str, str]) -> dict[str, Any]:
     """Parameters of a rule from a line. Without a rule, those that `predictive` and `rewards` share may be set."""
     known = {s.name: s for name in ([rule] if rule else RULES) for s in rule_specs(name)}
-    if unknown := given.keys() - known.keys():
+    if unknown := texts.keys() - known.keys():
         names = [s.name for s in wave_specs()] + list(known)
         raise RequestError(unknown_name("setting", min(unknown), names), loc=("adaptive",), code="unknown_parameter")
-    return {name: known[name].parse(text, loc=("adaptive",)) for name, text in given.items()}
+    return {name: known[name].parse(text, loc=("adaptive",)) for name, text in texts.items()}

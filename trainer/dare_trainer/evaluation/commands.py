@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         system=arguments.system,
     )
     target = _own_report(arguments.out / "report.json")
-    found = {}
+    scores = {}
     for name, path in map(_pair, arguments.data):
         problems = load(name, path)[: arguments.limit]
         cache_path = arguments.out / f"{name}.completions.jsonl"
@@ -93,13 +93,13 @@ def run(arguments: argparse.Namespace) -> int:
         with Cache(cache_path, _as_sampled(cache_path, sampling) if arguments.report else sampling) as cache:
             if not arguments.report:
                 _collect(arguments, name, problems, sampling, cache)
-            found[name] = score(
+            scores[name] = score(
                 problems, [cache.of(p, sampling.samples) for p in problems], ks=powers(sampling.samples)
             )
-    content = {"sampling": asdict(sampling), "benchmarks": found}
+    content = {"sampling": asdict(sampling), "benchmarks": scores}
     write_files({target: json.dumps(finite(content), indent=1) + "\n"}, force=True)
-    print(report(found, paper=arguments.paper))  # noqa: T201
-    short = any(f.get("completions", 0) < f["problems"] * sampling.samples for f in found.values())
+    print(report(scores, paper=arguments.paper))  # noqa: T201
+    short = any(f.get("completions", 0) < f["problems"] * sampling.samples for f in scores.values())
     return int(short)
 
 
@@ -177,10 +177,10 @@ def _progress(name: str, total: int, missing: int) -> Iterator[Callable[[int], N
             bar.close()
 
 
-def report(found: Mapping[str, Mapping[str, Any]], *, paper: str | None = None) -> str:
+def report(scores: Mapping[str, Mapping[str, Any]], *, paper: str | None = None) -> str:
     """Our figures, then the paper's rows beside our pass@1."""
     figures = []
-    for name, f in found.items():
+    for name, f in scores.items():
         if not f["answered_problems"]:
             figures.append([BENCHMARKS[name], f"0 of {f['problems']}", *["-"] * 6])
             continue
@@ -200,24 +200,24 @@ def report(found: Mapping[str, Mapping[str, Any]], *, paper: str | None = None) 
         )
     head = ("benchmark", "problems x samples", "pass@1", "pass@k", "maj@k", "parsed", "cut off", "tokens")
     text = "per cent, with 95% bootstrap intervals over problems\n" + table(head, figures)
-    return text if paper is None else f"{text}\n\n{_beside(found, paper)}"
+    return text if paper is None else f"{text}\n\n{_beside(scores, paper)}"
 
 
-def _beside(found: Mapping[str, Mapping[str, Any]], model: str) -> str:
+def _beside(scores: Mapping[str, Mapping[str, Any]], model: str) -> str:
     """The paper's rows and ours; averages of the five, computed."""
     chosen: list[Row] = [r for r in rows() if r.model == model and r.method in SHOWN]
     lines = [
         [f"paper: {r.method}", *(f"{r.scores[n]:.1f}" for n in BENCHMARKS), f"{r.average:.2f}", f"{r.printed:.1f}"]
         for r in chosen
     ]
-    own = {n: 100 * f["pass"]["1"]["estimate"] for n, f in found.items() if f["answered_problems"]}
-    average = f"{sum(own.values()) / len(own):.2f}" if own.keys() == BENCHMARKS.keys() else "-"
-    lines.append(["ours: pass@1", *(f"{own[n]:.1f}" if n in own else "-" for n in BENCHMARKS), average, "-"])
+    ours = {n: 100 * f["pass"]["1"]["estimate"] for n, f in scores.items() if f["answered_problems"]}
+    average = f"{sum(ours.values()) / len(ours):.2f}" if ours.keys() == BENCHMARKS.keys() else "-"
+    lines.append(["ours: pass@1", *(f"{ours[n]:.1f}" if n in ours else "-" for n in BENCHMARKS), average, "-"])
     head = ("row", *(BENCHMARKS.values()), "mean of five", "as printed")
     return f"{model}, pass@1 in per cent (arXiv:2601.21804)\n" + table(head, lines)
 
 
-def _percent(found: Mapping[str, float]) -> str:
-    if math.isnan(found["estimate"]):
+def _percent(interval: Mapping[str, float]) -> str:
+    if math.isnan(interval["estimate"]):
         return "-"
-    return f"{100 * found['estimate']:.1f} [{100 * found['low']:.1f}, {100 * found['high']:.1f}]"
+    return f"{100 * interval['estimate']:.1f} [{100 * interval['low']:.1f}, {100 * interval['high']:.1f}]"

@@ -170,12 +170,12 @@ def run(arguments: argparse.Namespace) -> int:
         _sample(arguments.out, missing, plan, {"seed": arguments.seed, **engine})
     data = read_labelled(str(arguments.out), only={p.id for p in chosen})
     refuse_repeats(data)
-    found = preflight(data.groups, data.correct_R, seed=arguments.seed)
-    if not found.calibration.prompts:
+    result = preflight(data.groups, data.correct_R, seed=arguments.seed)
+    if not result.calibration.prompts:
         print("no prompt can be scored: no rollout has an answer, or the labels mean nothing")  # noqa: T201
         return 2
-    print(report(found))  # noqa: T201
-    return int(found.verdict != "use")
+    print(report(result))  # noqa: T201
+    return int(result.verdict != "use")
 
 
 def _loaded(data: str) -> tuple[str, list[LabelledQuestion]]:

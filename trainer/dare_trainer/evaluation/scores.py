@@ -31,8 +31,8 @@ def score(
     prepared = prepare([_group(i, p, c) for i, (p, c) in enumerate(pairs)], limits=UNLIMITED)
     groups, correct_R = prepared.groups, correctness(prepared)
     right_P = groups.sum_rollouts(correct_R).astype(np.int64)
-    cut = [c.finish_reason == "length" for _, found in pairs for c in found]
-    tokens = [c.tokens for _, found in pairs for c in found if c.tokens is not None]
+    cut = [c.finish_reason == "length" for _, group in pairs for c in group]
+    tokens = [c.tokens for _, group in pairs for c in group if c.tokens is not None]
     return {
         "problems": len(problems),
         "answered_problems": len(pairs),

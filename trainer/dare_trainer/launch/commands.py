@@ -179,12 +179,12 @@ def _list(words: Sequence[str]) -> int:
     from . import recipes  # noqa: PLC0415
 
     if words:
-        found = [name for name in recipes.names() if all(w.lower() in name for w in words)]
-        if not found:
+        names = [name for name in recipes.names() if all(w.lower() in name for w in words)]
+        if not names:
             raise ConfigError(f"no recipe holds {' and '.join(words)}; `dare-reward train --list` shows what there is")
         _say(
             table(
-                ("recipe", "backbone | row | benchmark"), [[r.name, r.title] for r in map(recipes.find_recipe, found)]
+                ("recipe", "backbone | row | benchmark"), [[r.name, r.title] for r in map(recipes.find_recipe, names)]
             )
         )
         return 0
@@ -209,7 +209,7 @@ def _train(arguments: argparse.Namespace) -> int:
     known = installed_flags() if launch.release == installed() else None
     words = command(flags, launch, known)
     shown = _shown(launch)
-    on = f", on {own}" if (own := launch.changes.get("data.prompt_dataset")) else ""
+    on = f", on {data_set}" if (data_set := launch.changes.get("data.prompt_dataset")) else ""
     _say(f"# {recipe.title}{on}", shell(command(plan(recipe, shown)[0], shown, known)))
     if arguments.dry_run:
         if launch.route == "agent":
@@ -248,9 +248,9 @@ def _launch(arguments: argparse.Namespace) -> Any:
     from .compose import Launch  # noqa: PLC0415
     from .flags import RELEASE, installed  # noqa: PLC0415
 
-    given = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
-    url, own = service_address(arguments.reward_url or "http://127.0.0.1:8000")
-    tokens = own or os.environ.get("DARE_TOKEN") or ""
+    settings = dict(map(_pair, arguments.agent)) | ({"params": arguments.params} if arguments.params else {})
+    url, url_token = service_address(arguments.reward_url or "http://127.0.0.1:8000")
+    tokens = url_token or os.environ.get("DARE_TOKEN") or ""
     token = {"token": tokens.split()[0]} if tokens.split() else {}
     return Launch(
         url=url,
@@ -260,7 +260,7 @@ def _launch(arguments: argparse.Namespace) -> Any:
         model=arguments.model,
         release=arguments.openrlhf or installed() or RELEASE,
         changes=dict(_pair(text) for text in arguments.set),
-        agent=token | {name: parse_setting(name, value) for name, value in with_line(given).items()},
+        agent=token | {name: parse_setting(name, value) for name, value in with_line(settings).items()},
         extra=arguments.extra,
     )
 
@@ -313,12 +313,12 @@ def data(arguments: argparse.Namespace) -> int:
     _say(*(f"{arguments.out / name}: {count} prompt{'s' * (count != 1)}" for name, count in written.items()))
     if benchmark_facts(arguments.name) is None:
         stem, evaluation = arguments.out / arguments.name, f"{arguments.name}-eval.jsonl"
-        own = f"--set data.prompt_dataset={stem}.jsonl"
+        flags = f"--set data.prompt_dataset={stem}.jsonl"
         if evaluation in written:
-            own += f" --set eval.dataset={arguments.out / evaluation}"
+            flags += f" --set eval.dataset={arguments.out / evaluation}"
         else:
             _say(f"{evaluation} was not written: not every row has an answer ({', '.join(OWN['answer'])}).")
-        _say(f"{arguments.name} is a set of your own. Train on it with `dare-reward train --recipe ... {own}`.")
+        _say(f"{arguments.name} is a set of your own. Train on it with `dare-reward train --recipe ... {flags}`.")
     return 0
 
 

@@ -78,8 +78,8 @@ def plan(recipe: Recipe, launch: Launch) -> tuple[dict[str, Any], AgentConfig]:
     if launch.route == "agent":
         flags["train.agent_func_path"] = str((folder / "agent" / "agent.py").absolute())
     else:
-        if own := sorted(launch.agent.keys() & AGENT_ONLY):
-            raise ConfigError(f"{', '.join(own)}: only the agent can do that, not --route url")
+        if agents_alone := sorted(launch.agent.keys() & AGENT_ONLY):
+            raise ConfigError(f"{', '.join(agents_alone)}: only the agent can do that, not --route url")
         flags["reward.remote_url"] = reward_url(config, int(flags["rollout.n_samples_per_prompt"]))
     return flags, config
 
@@ -136,8 +136,8 @@ def reward_url(config: AgentConfig, samples: int) -> str:
         **({"shadow": " ".join(config.shadow)} if config.shadow else {}),  # OpenRLHF splits the flag at commas
         **({"token": config.token} if config.token else {}),
     }
-    own = {f"{config.method}.{k}" if k in query else k: v for k, v in config.params.items()}
-    return f"{config.url.rstrip('/')}/reward?{urlencode({**query, **entropies, **own})}"
+    params = {f"{config.method}.{k}" if k in query else k: v for k, v in config.params.items()}
+    return f"{config.url.rstrip('/')}/reward?{urlencode({**query, **entropies, **params})}"
 
 
 def command(flags: Mapping[str, Any], launch: Launch, known: frozenset[str] | None = None) -> list[str]:

@@ -55,11 +55,11 @@ def asked(config: AgentConfig, url: str, method: str | None = None) -> AgentConf
         raise ConfigError(f"the address asks for method={named}, and --method for {method}: leave one of them out")
     chosen = named or method or "dare"
     shadow = OPENRLHF_URL["shadow"].parse(query["shadow"]) if "shadow" in query else config.shadow
-    own = {s.name: s for s in specs(find(chosen), shadow=shadow)}
-    given = {k.removeprefix(f"{chosen}."): v for k, v in query.items() if k not in OPENRLHF_URL}
-    if unknown := sorted(given.keys() - own.keys()):
-        raise ConfigError(f"the address: {unknown_name('setting', unknown[0], [*own, *OPENRLHF_URL])}")
-    params = {k: own[k].parse(v) for k, v in given.items()}
+    known = {s.name: s for s in specs(find(chosen), shadow=shadow)}
+    texts = {k.removeprefix(f"{chosen}."): v for k, v in query.items() if k not in OPENRLHF_URL}
+    if unknown := sorted(texts.keys() - known.keys()):
+        raise ConfigError(f"the address: {unknown_name('setting', unknown[0], [*known, *OPENRLHF_URL])}")
+    params = {k: known[k].parse(v) for k, v in texts.items()}
     if not params and chosen == config.method:
         params = dict(config.params)
     return replace(config, url=base, token=token, method=chosen, params=params, shadow=shadow)
@@ -118,22 +118,22 @@ def _run_name(run: str) -> str:
 
 
 def _openrlhf() -> str | None:
-    found = _version("openrlhf")
+    release = _version("openrlhf")
     return (
         None
-        if found is None
-        else f"{found}, flags like --{'reward.remote_url' if dialect(found) == 'nested' else 'remote_rm_url'}"
+        if release is None
+        else f"{release}, flags like --{'reward.remote_url' if dialect(release) == 'nested' else 'remote_rm_url'}"
     )
 
 
 def _vllm(config: AgentConfig) -> str | None:
     """What the installed pair can measure."""
     for name in DISTRIBUTIONS:
-        if found := _version(name):
+        if release := _version(name):
             openrlhf = _version("openrlhf")
-            pair = f"{name} {found}" + (f" with OpenRLHF {openrlhf}" if openrlhf else "")
+            pair = f"{name} {release}" + (f" with OpenRLHF {openrlhf}" if openrlhf else "")
             try:
-                check_version(found)
+                check_version(release)
             except PluginError:
                 since = f"from vLLM {FIRST[0]}.{FIRST[1]} (OpenRLHF 0.11.0) on"
                 detail = f"{pair}: no exact entropies, which exist {since}. Use entropy=topk in the agent, or votes"

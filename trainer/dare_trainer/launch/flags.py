@@ -26,10 +26,10 @@ FLAT: Final[Mapping[str, str]] = recipe_file("flat_flags")
 
 def dialect(release: str) -> str:
     """nested, or flat."""
-    found = tuple(int(n) for n in release.split(".")[:3] if n.isdigit())
-    if found < OLDEST:
+    release_numbers = tuple(int(n) for n in release.split(".")[:3] if n.isdigit())
+    if release_numbers < OLDEST:
         raise ConfigError(f"OpenRLHF {release}: the agent and the join need {'.'.join(map(str, OLDEST))} or later")
-    return "nested" if found >= NESTED else "flat"
+    return "nested" if release_numbers >= NESTED else "flat"
 
 
 def installed() -> str | None:
@@ -42,7 +42,7 @@ def installed() -> str | None:
 
 def flags_of(source: str) -> frozenset[str]:
     """The flags that a release's `cli/train_ppo_ray.py` declares. Optimiser flags are declared per prefix in a loop."""
-    found = set()
+    flags = set()
     for node in ast.walk(ast.parse(source)):
         if (
             isinstance(node, ast.Call)
@@ -52,13 +52,13 @@ def flags_of(source: str) -> frozenset[str]:
         ):
             name = node.args[0]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
-                found.add(name.value.removeprefix("--"))
+                flags.add(name.value.removeprefix("--"))
             elif isinstance(name, ast.JoinedStr):
                 tail = "".join(str(part.value) for part in name.values if isinstance(part, ast.Constant)).removeprefix(
                     "--"
                 )
-                found |= {f"{prefix}{tail}" for prefix in ("actor", "critic")}
-    return frozenset(found)
+                flags |= {f"{prefix}{tail}" for prefix in ("actor", "critic")}
+    return frozenset(flags)
 
 
 def installed_flags() -> frozenset[str] | None:
@@ -79,8 +79,8 @@ def translate(flags: Mapping[str, Any], release: str, known: frozenset[str] | No
     known   those of the release, if it is installed; else the newest release that this version knows decides
     """
     if known is None and (unknown := sorted(flags.keys() - NEWEST)):
-        told = unknown_name("flag of OpenRLHF", f"--{unknown[0]}", [f"--{n}" for n in NEWEST])
-        raise ConfigError(f"{told} (by release {RELEASE}; what only a later one has goes after --)")
+        sentence = unknown_name("flag of OpenRLHF", f"--{unknown[0]}", [f"--{n}" for n in NEWEST])
+        raise ConfigError(f"{sentence} (by release {RELEASE}; what only a later one has goes after --)")
     if dialect(release) == "nested":
         named = dict(flags)
     else:

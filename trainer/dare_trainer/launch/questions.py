@@ -77,10 +77,10 @@ def load(name: str, path: Path) -> list[LabelledQuestion]:
     if facts is None:
         raise RequestError(f"unknown benchmark {name!r}. Known: {', '.join(recipe_file('benchmarks'))}", code="name")
     fields = {**facts["fields"], "id": OWN["id"]}
-    found = [_named(path, i, _benchmark, row, fields, facts["kind"]) for i, row in enumerate(read_rows(path))]
-    ids = {q.id for q in found}
+    questions = [_named(path, i, _benchmark, row, fields, facts["kind"]) for i, row in enumerate(read_rows(path))]
+    ids = {q.id for q in questions}
     return (
-        found if len(ids) == len(found) else [replace(q, id=str(i)) for i, q in enumerate(found)]
+        questions if len(ids) == len(questions) else [replace(q, id=str(i)) for i, q in enumerate(questions)]
     )  # ids that are no ids
 
 
@@ -95,15 +95,15 @@ def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> l
     labelled  False: a row may lack its label
     """
     used = {name for names in OWN.values() for name in names}
-    found = [
+    questions = [
         replace(
             _named(path, i, _own, row, kind, labelled), meta={k: v for k, v in row.items() if k.casefold() not in used}
         )
         for i, row in enumerate(read_rows(path))
     ]
-    if repeated := [name for name, count in Counter(q.id for q in found).items() if count > 1]:
+    if repeated := [name for name, count in Counter(q.id for q in questions).items() if count > 1]:
         raise ConfigError(f"{path}: {len(repeated)} ids come twice, {repeated[0]!r} first: give each question its own")
-    return found
+    return questions
 
 
 def read_rows(source: Path) -> list[JSON]:
