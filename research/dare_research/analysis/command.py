@@ -12,7 +12,7 @@ from typing import Any
 
 from dare_reward.answers.rollouts import ANSWER_SPECS
 from dare_reward.commands.command import AUTHORS, add_command, add_seed
-from dare_reward.commands.group_lines import add_file, add_param, chosen_params, missing_entropies, warn
+from dare_reward.commands.group_lines import add_file, add_param, chosen_params, missing_entropies, read_labels, warn
 from dare_reward.commands.labelled import finite, interval, read_labelled
 from dare_reward.commands.tables import Screen, add_wide, number, screen_of, table, wrapped
 
@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         prepare_figures(arguments.plot, force=arguments.force)
     reading = {k: v for own in params.values() for k, v in own.items() if k in READ}
-    data = read_labelled(arguments.file, missing=missing_entropies(arguments), reading=reading)
+    missing, labels = missing_entropies(arguments), read_labels(arguments)
+    data = read_labelled(arguments.file, missing=missing, labels=labels, reading=reading)
     numbers = summarise(
         data.groups,
         data.correct_R,
