@@ -23,13 +23,9 @@ _ORDINAL = pattern(
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,9})?)\s?([a-z]{1,9})\.?"
 _DURATION = pattern(rf"{_AMOUNT}(?:(?:\s|,\s?(?:and\s)?|\sand\s){_AMOUNT}){{1,3}}")
 _PART = pattern(_AMOUNT)
-_FAMILIES = (
-    ("year", "month", "week", "day", "h", "min", "s", "ms"),
-    ("mi", "yd", "ft", "in"),
-    ("lb", "oz"),
-    ("km", "m", "cm", "mm"),
-    ("kg", "g", "mg"),
-)
+_FAMILIES = [
+    words(family) for family in ("year month week day h min s ms", "mi yd ft in", "lb oz", "km m cm mm", "kg g mg")
+]
 
 
 def read_date(s: str) -> Reading | None:

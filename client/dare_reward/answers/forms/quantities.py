@@ -14,22 +14,12 @@ from ..algebra.tokens import Token
 from ..hashes import short
 from ..rules import Rules
 from ..unreadable import Unreadable
+from ..words import words
 from .intervals import PLUS_INFINITY, REALS, Endpoint, RealInterval
 from .reading import Reading, interval_reading
 
-_BASES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-    "sixteen": 16,
+_BASES = {w: n for n, w in enumerate(words("two three four five six seven eight nine ten eleven twelve"), 2)} | {
+    "sixteen": 16
 }
 _DIGITS = pattern(r"[0-9A-Za-z]{1,64}")
 

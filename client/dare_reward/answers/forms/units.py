@@ -8,17 +8,7 @@ from ..languages import stem
 from ..number_words import POWERS
 from ..words import words
 
-CURRENCIES = {
-    "$": "usd",
-    "€": "eur",
-    "£": "gbp",
-    "¥": "yen",
-    "₹": "inr",
-    "₩": "krw",
-    "₽": "rub",
-    "₺": "try",
-    "₫": "vnd",
-}
+CURRENCIES = dict(zip("$€£¥₹₩₽₺₫", words("usd eur gbp yen inr krw rub try vnd"), strict=True))
 _MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
 SCALES = {"hundred": 100, "dozen": 12} | {word: POWERS[word] for word in words("thousand million billion trillion")}
 
@@ -30,7 +20,7 @@ _SPELLINGS = {
     "h": "hour hours hr hrs", "day": "days", "week": "weeks wk wks", "month": "months", "year": "years yr yrs",
     "ms": "millisecond milliseconds", "g": "gram grams", "kg": "kilogram kilograms kgs",
     "mg": "milligram milligrams", "lb": "pound pounds lbs", "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes",
-    "l": "liter liters litre litres", "ml": "milliliter milliliters millilitre millilitres",
+    "l": "L liter liters litre litres", "ml": "mL milliliter milliliters millilitre millilitres",
     "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
     "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts",
     "A": "ampere amperes amp amps", "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz",
@@ -39,7 +29,7 @@ _SPELLINGS = {
     "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts", "kPa": "kilopascal kilopascals",
     "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts", "keV": "",
     "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
-    "usd": "dollar dollars bucks", "eur": "euro euros", "gbp": "", "yen": "",
+    "usd": "USD dollar dollars bucks", "eur": "EUR euro euros", "gbp": "GBP", "yen": "JPY",
     "inr": "rupee rupees Rs INR", "krw": "won KRW", "rub": "ruble rubles rouble roubles RUB", "cny": "yuan CNY RMB",
     "try": "lira liras TRY", "vnd": "dong VND", "cent": "cents ¢", "%": "percent pct",
     "mph": "", "kmh": "kph", "bit": "bits", "byte": "bytes",
@@ -47,14 +37,7 @@ _SPELLINGS = {
     "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha", "degC": "celsius Celsius centigrade",
     "degF": "fahrenheit Fahrenheit", "atm": "", "psi": "", "dB": "decibel decibels",
 }  # fmt: skip
-_UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())} | {
-    "L": "l",
-    "mL": "ml",
-    "USD": "usd",
-    "EUR": "eur",
-    "GBP": "gbp",
-    "JPY": "yen",
-}
+_UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())}
 # Prefixes tell units apart by their case: 5 mW is not 5 MW.
 _PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
 _UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
