@@ -7,7 +7,7 @@ import unicodedata
 
 from .._pattern import pattern
 from .markup import without_html
-from .words import words
+from .tables import spellings, words
 
 MAX_CHARS = 2_000
 
@@ -16,25 +16,9 @@ _SUBSCRIPTS = {ord(a): b for a, b in zip("₀₁₂₃₄₅₆₇₈₉₊₋�
 _SUPER = pattern("[" + "".join(map(chr, _SUPERSCRIPTS)) + "]++")
 _SUB = pattern("[" + "".join(map(chr, _SUBSCRIPTS)) + "]++")
 _FRACTION = pattern("[¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
-_SYMBOLS = {
-    "×": "\\times ", "·": "\\cdot ", "⋅": "\\cdot ", "∙": "\\cdot ", "•": "\\cdot ", "∗": "*", "÷": "/", "∕": "/",
-    "⁄": "/", "∞": "\\infty ", "π": "\\pi ", "𝜋": "\\pi ", "≤": "\\le ", "⩽": "\\le ", "≦": "\\le ", "≥": "\\ge ",
-    "⩾": "\\ge ", "≧": "\\ge ", "≠": "\\ne ", "≈": "\\approx ", "±": "\\pm ", "∓": "\\mp ", "∪": "\\cup ",
-    "∩": "\\cap ", "∅": "\\emptyset ", "⌀": "\\emptyset ", "∈": "\\in ", "∖": "\\setminus ", "°": "^\\circ ",
-    "º": "^\\circ ", "˚": "^\\circ ", "℃": "^\\circ C", "℉": "^\\circ F", "′": "'", "″": "''", "’": "'", "‘": "'",
-    "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "⟨": "\\langle ", "⟩": "\\rangle ",
-    "〈": "\\langle ", "〉": "\\rangle ", "ℝ": "\\mathbb{R}", "ℤ": "\\mathbb{Z}", "ℕ": "\\mathbb{N}",
-    "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…": "\\ldots ", "⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ",
-    "∣": "|", "∶": ":", "∧": "\\land ", "∨": "\\lor ", "≡": "\\equiv ", "％": "%", "√": "\\sqrt ", "∛": "\\sqrt[3] ",
-    "∜": "\\sqrt[4] ", "、": ", ", "，": ", ", "。": ".", "；": "; ", "：": ":", "＄": "$", "￥": "¥", "₨": "₹",
-    "⇔": "\\iff ", "根号": "\\sqrt ", "根號": "\\sqrt ",
-    "−": "-", "–": "-", "‐": "-", "‑": "-", "‒": "-", "—": "-", "―": "-", "﹣": "-", "－": "-", "➖": "-", "＋": "+",
-    "α": "\\alpha ", "β": "\\beta ", "γ": "\\gamma ", "δ": "\\delta ", "ε": "\\epsilon ", "ϵ": "\\epsilon ",
-    "ζ": "\\zeta ", "η": "\\eta ", "θ": "\\theta ", "ϑ": "\\theta ", "ι": "\\iota ", "κ": "\\kappa ",
-    "λ": "\\lambda ", "μ": "\\mu ", "µ": "\\mu ", "ν": "\\nu ", "ξ": "\\xi ", "ρ": "\\rho ", "σ": "\\sigma ",
-    "τ": "\\tau ", "υ": "\\upsilon ", "φ": "\\phi ", "ϕ": "\\phi ", "χ": "\\chi ", "ψ": "\\psi ", "ω": "\\omega ",
-    "Γ": "\\Gamma ", "Δ": "\\Delta ", "Θ": "\\Theta ", "Λ": "\\Lambda ", "Ξ": "\\Xi ", "Π": "\\Pi ",
-    "Σ": "\\Sigma ", "Φ": "\\Phi ", "Ψ": "\\Psi ", "Ω": "\\Omega ", "ℓ": "\\ell ", "ℏ": "\\hbar ",
+# A command needs a blank behind it.
+_SYMBOLS = {mark: said + " " * (said[0] in "\\^") for mark, said in spellings("marks").items()} | {
+    "、": ", ", "，": ", ", "；": "; "
 }  # fmt: skip
 _SYMBOL = pattern("|".join(map(re.escape, _SYMBOLS)))
 _INVISIBLE = pattern("[\u200b\u200c\u200d\u2060\ufeff\u00ad\u2061\u2062\u2063\u2064]")

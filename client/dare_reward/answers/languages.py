@@ -1,7 +1,6 @@
 """What languages call an answer, an option, right, "is" and "or": tables from which patterns, tests and docs are made.
 
-A row of languages.txt is a language: fields with words between commas, in small letters. A line that begins with blanks
-goes on with the row.
+A row of tables/languages.txt is a language: fields with words between commas, in small letters.
 
     answer, option      the nouns          correct     right or final, before or behind the noun
     is, closing         the copula before and behind a value         article, or, not, but, so, adverb
@@ -21,9 +20,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
-from .words import words
+from .tables import rows, words
 
 Language = dict[str, tuple[str, ...]]
 
@@ -38,9 +36,8 @@ def _language(row: str) -> Language:
     return {field: tuple(w for word in said.get(field, "").split(",") if (w := word.strip(" ;"))) for field in FIELDS}
 
 
-_TABLE = Path(__file__).with_name("languages.txt").read_text(encoding="utf-8")
 _FIELD = re.compile(r"(\w+)=([^=]*)(?=[,;] \w+=|\Z)")
-LANGUAGES = {row[:2]: _language(row[4:]) for row in re.split(r"\n(?! )", _TABLE.strip())}
+LANGUAGES = {row[:2]: _language(row[4:]) for row in rows("languages")}
 JOINED = frozenset({"ja", "ko", "th", "zh"})
 UNIT_FIRST, POWER_FIRST = frozenset({"ar", "da", "de", "nl"}), frozenset({"sw"})
 VERB_LAST = frozenset({"fa", "hi", "ta", "te", "ur"})
@@ -70,7 +67,7 @@ def stem(noun: str) -> str:
 
 @cache
 def english(name: str) -> str:
-    """The phrases of english.txt under this name as a part of a pattern; "-" ends the beginning of a word."""
+    """The phrases of tables/english.txt under this name as a part of a pattern; "-" ends the beginning of a word."""
     return "|".join(
         re.escape(phrase).replace(r"\ ", r"\s").removesuffix(r"\-") + (r"\w*" if phrase[-1] == "-" else r"\b")
         for phrase in PHRASES[name]
@@ -79,7 +76,5 @@ def english(name: str) -> str:
 
 PHRASES = {
     name: tuple(phrase.strip() for phrase in said.replace("\n    ", ",").split(","))
-    for name, said in re.findall(
-        r"^(\w[\w ]*): ((?:.|\n    )+)", Path(__file__).with_name("english.txt").read_text("utf-8"), re.MULTILINE
-    )
+    for name, _, said in (row.partition(":") for row in rows("english"))
 }

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from .._pattern import pattern
 from .languages import LANGUAGES, POWER_FIRST, UNIT_FIRST
-from .words import words
+from .tables import words
 
 LONGEST = 120
 _PARTS = words("half third quarter fifth sixth seventh eighth ninth tenth eleventh twelfth")

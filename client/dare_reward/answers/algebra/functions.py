@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+from ..tables import words
 from ..unreadable import Unreadable
-from ..words import words
 from .arithmetic import add, add2, div, exp, ln, log, log10, mul, neg, power, product, root, sqrt, zero
 from .numbers import (
     Value,

@@ -6,20 +6,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from ..._pattern import pattern
+from ..tables import listed
 from ..unreadable import Unreadable
-from ..words import words
 from .tokens import Token
 
 MAX_DIGITS = 4_000  # Python refuses int() past 4,300
 MAX_ZEROS = 40
 # Words that stand for something else than a product of their letters.
-_WORDS = frozenset(
-    words(
-        "of if is in to at by on an as be he we me my so up do go am us no it the for not mod and but are was",
-        "has had its per via yes all any one two six ten min max sum let now set get put men day how who why",
-        "its use new old odd",
-    )
-)
+_WORDS = frozenset(listed("letter_words"))
 
 _DERIVATIVE = pattern(r"frac\{d(?:\^\{?\d\}?)?[A-Za-z]?\}\{d[A-Za-z](?:\^\{?\d\}?)?\}")
 _MARK = r"\^(?:\{-1\}|-1|\{?(?:T|\\top)\}?)"

@@ -6,8 +6,8 @@ import re
 from typing import NamedTuple
 
 from ..._pattern import pattern
+from ..tables import listed, spellings, words
 from ..unreadable import Unreadable
-from ..words import words
 
 MAX_TOKENS = 1_200
 
@@ -18,62 +18,14 @@ class Token(NamedTuple):
     space: bool = False  # a blank stood before it
 
 
-FUNCTIONS = frozenset(
-    words(
-        "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch",
-        "arsinh arcosh artanh cis ln log lg exp sqrt cbrt abs floor ceil gcd lcm max min Gamma zeta",
-    )
-)
-ALIASES = {
-    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "arcsinh": "arsinh", "arccosh": "arcosh",
-    "arctanh": "artanh", "asinh": "arsinh", "acosh": "arcosh", "atanh": "artanh", "cosec": "csc", "tg": "tan",
-    "ctg": "cot", "arctg": "arctan", "cotan": "cot", "ceiling": "ceil", "root": "sqrt",
-}  # fmt: skip
+FUNCTIONS = frozenset(listed("functions"))
+ALIASES = spellings("aliases")
 # LaTeX name -> the name of the variable that it is; spellings of one letter share it.
-_GREEK = {
-    name: name
-    for name in words(
-        "alpha beta gamma delta epsilon eta theta iota kappa lambda mu nu xi rho sigma tau upsilon phi chi",
-        "psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar",
-    )
-    if name != "Gamma"
-} | {
-    "varepsilon": "epsilon",
-    "varphi": "phi",
-    "vartheta": "theta",
-    "varrho": "rho",
-    "varsigma": "sigma",
-    "zeta": "zeta",
-}
-_OPERATORS = {
-    "cdot": "*", "times": "*", "ast": "*", "bullet": "*", "div": "/", "le": "<=", "leq": "<=", "leqslant": "<=",
-    "leqq": "<=", "ge": ">=", "geq": ">=", "geqslant": ">=", "geqq": ">=", "ne": "!=", "neq": "!=", "lt": "<",
-    "gt": ">", "approx": "~", "simeq": "~", "doteq": "~", "thickapprox": "~", "in": "in", "cup": "cup",
-    "setminus": "setminus", "backslash": "setminus", "colon": ":", "infty": "oo", "ldots": "...", "dots": "...",
-    "cdots": "...", "dotsc": "...", "prime": "'", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|",
-    "land": "land", "wedge": "land", "lor": "lor", "vee": "lor", "emptyset": "empty", "varnothing": "empty",
-    "pm": "+-", "mp": "-+", "degree": "deg", "textdegree": "deg", "lfloor": "lfloor", "rfloor": "rfloor",
-    "lceil": "lceil", "rceil": "rceil", "langle": "langle", "rangle": "rangle", "lbrace": "\\{", "rbrace": "\\}",
-    "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "equiv": "equiv", "bmod": "mod", "pmod": "pmod",
-    "mod": "mod", "frac": "frac", "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "binom": "binom",
-    "dbinom": "binom", "tbinom": "binom", "choose": "choose", "overline": "overline", "dot": "dot", "pounds": "£",
-    "euro": "€", "textdollar": "$", "cent": "¢", "percent": "%", "textpercent": "%", "iff": "iff",
-    "Leftrightarrow": "iff",
-}  # fmt: skip
-_SKIPPED = frozenset(
-    words(
-        "left right bigl bigr Bigl Bigr biggl biggr Biggl Biggr big Big bigg Bigg middle displaystyle",
-        "textstyle scriptstyle limits nolimits quad qquad enspace thinspace medspace thickspace negthinspace",
-        "hfill nonumber notag rm bf it sf tt small large Large normalsize hspace vspace phantom allowbreak",
-        "nobreak mathstrut strut underline dfrac@",
-    )
-)
-_TEXTUAL = frozenset(words("text textbf textit textrm textsf texttt textnormal mbox hbox emph textup textsc"))
-_FONTS = frozenset(
-    words("mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm operatorname operatorname* mathcal pmb")
-)
+_GREEK = {name: name for name in listed("greek")} | {"varsigma": "sigma"}
+_GREEK |= {"var" + name: name for name in words("epsilon phi theta rho")}
+_OPERATORS = spellings("commands")
+_SKIPPED, _TEXTUAL, _FONTS, _ACCENTS = (frozenset(listed(name)) for name in ("skipped", "textual", "fonts", "accents"))
 _NUMERIC = pattern(r"\d[\d.,]*+(?: [A-Za-z]++)?+")
-_ACCENTS = frozenset(words("bar hat vec tilde dot ddot overline overrightarrow widehat widetilde check"))
 _ACCENTED = pattern(r"\s*+(?:\{\s*+([A-Za-z]++(?:\s++[A-Za-z])*+)\s*+\}|([A-Za-z]))")
 _UNIT_LETTERS = frozenset("msgNJWVKLACFThl")  # an upright letter after a number
 _SETS = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}

@@ -7,6 +7,7 @@ import re
 from ..._pattern import pattern
 from ..languages import JOINED, LANGUAGES, every
 from ..markup import undecorated
+from ..tables import listed
 
 WORDS = 12  # a longer run of words after "Answer:" is an explanation
 
@@ -14,19 +15,7 @@ _SCRIPTS = "\u0590-\u05ff\u0600-\u06ff\u0900-\u097f\u3040-\u30ff\u3400-\u9fff\ua
 _PROSE = pattern(
     rf"(?<![\\A-Za-z])[^\W\d_α-ωΑ-Ω₀-₉⁰-⁹²³¹½-¾{_SCRIPTS}]{{2,}}+|[{_SCRIPTS}]|(?<![\\A-Za-z\d])[aAI](?=\s++[a-z]{{2}})"
 )
-_FUNCTION_NAMES = (
-    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh log ln lg exp sqrt pi mod max min gcd lcm"
-    " deg inf infinity or and xy xyz ab bc ac abc ax bx cx dx dy dz dt ex kx nx mx yz xz pq mn cis"
-)
-_FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
-_UNIT_NAMES = (
-    "cm mm km m nm kg g mg lb lbs oz ml l ft inch inches feet foot yard yards mile miles meter meters metre"
-    " metres centimeters kilometers kilograms grams hour hours hr hrs minute minutes min second seconds sec"
-    " day days week weeks month months year years degree degrees percent mph kmh j kj hz khz n pa kpa mol v w"
-    " kw ohm ohms square cubic sq cents cent dollar dollars euro euros thousand million millions billion"
-    " billions trillion hundred dozen pm am"
-)
-_UNITS = frozenset(_UNIT_NAMES.split())
+_FUNCTIONS, _UNITS = frozenset(listed("function_letters")), frozenset(listed("unit_letters"))
 _WORD = pattern(r"\s*+(?P<word>[^\W\d_²³]++)(?:\s?\^\s?\d|[²³])?(?:/[a-zA-Z]{1,4}(?:\^\d|[²³])?)?")
 _AND_MORE = pattern(r"\s*+(?:and\s++)?\d[\d.]*+(?=\s?[^\W\d_])")
 _SHAPES = frozenset({"square", "cubic", "sq"})

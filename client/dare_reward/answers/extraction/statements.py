@@ -16,6 +16,7 @@ import re
 from typing import NamedTuple
 
 from ..._pattern import pattern
+from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_runs
 from .math_spans import spans
@@ -25,19 +26,9 @@ LONGEST = 600  # characters of a sentence that is read
 MOST = 12  # values in it
 
 _EXPLAINS = pattern(
-    r"(?:let|to|we|first|firstly|since|because|based|given|the following|as follows|as shown|i|here|this|these"
-    r"|in|on|using|if|it|its|see"
-    r"|above|below|explanation|steps?|correct|incorrect|wrong|right|obtained|shown|listed|found|calculated|determined"
-    r"|expressed|written|there"
-    r"|somewhere|of the form"
-    r"|they|he|she|you|your|what|how|why|when|where|which|who|for|from|by|so|also|now|my|our|hence|therefore"
-    r"|okay|ok|well|sure"
-    r"|left (?:to|as|for)|marked|judged|graded|accepted|rejected"
-    r"|one (?:of|can|must|has|needs)|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real"
-    r"|rational|decimal|prime|list)|at (?!least|most)|wait"
-    r"|final|still|clear|already|always|reasonable|consistent|unclear|unknown|supposed|asked|needed|required"
-    r"|ready|in the"
-    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if))\b",
+    rf"(?:{english('explains')}|an? (?:integer|number|whole|fraction|multiple|positive|negative|single|real|rational"
+    r"|decimal|prime|list)\b|at (?!least|most)"
+    r"|(?:[a-z]{2,}ed|hidden|shown|given|known|taken|chosen|drawn) (?:by|in|from|with|using|through|via|on|if)\b)",
     re.IGNORECASE,
 )
 _REAL = pattern(
@@ -60,10 +51,7 @@ _RESULT = pattern(r"=[\s$\\(*]*[-−]?\d[\d.,]*%?(?:\s(?!and\b|then\b|so\b|which
 _WORDED = pattern(r"[^\W\d_]{3,}")
 _ENDS = (".", "!", "**", "$", "\\)", "∎")
 _SENTENCES = pattern(r"(?<=[.!?])\s+(?=[A-Z$\\*])")
-_HEDGES = pattern(
-    r"\b(?:if|unless|assum\w+|suppos\w+|perhaps|maybe|might|may|could|would|should|probably|likely|need to|must)\b|:$",
-    re.IGNORECASE,
-)
+_HEDGES = pattern(rf"\b(?:{english('hedges')})|:$", re.IGNORECASE)
 _STEP = pattern(r"(?:[-*•]\s+|\(?\d{1,2}[.)]\s+|step\s\d{1,2}\s*[:.]\s*)+", re.IGNORECASE)
 _DENIES = pattern(
     r"[?？]|n['’]t\b|\b(?:not|never|cannot|neither|nor|let(?:['’]s|\sme|\sus)?|at least|at most|no more than"

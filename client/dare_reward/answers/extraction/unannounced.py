@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
 from ..choices import choice_letter
+from ..languages import english
 from ..markup import undecorated
 from .prose_values import COPULA
 
@@ -20,17 +21,13 @@ REPLY = 200  # characters of a reply that is an option and nothing else
 LONE = 60  # characters of a reply in words that is its answer
 LINE = 24  # characters of a last line that is a letter and its dress
 
-_TALKS = pattern(r"\b(?:i|we|let|maybe|perhaps|sorry|answers?)\b|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
+_TALKS = pattern(rf"\b(?:{english('talks')})|n['’]t\b|[?？…:：,]\s*+\Z", re.IGNORECASE)
 # "(B) No" is an option with its text, "(B) is wrong" none.
 _BRACKETED = pattern(
     r"\([A-Z]\)\s(?!(?:is|are|was|cannot|wrong|incorrect|excluded|eliminated)\b)\w+(?:\s\w+)?\.?", re.IGNORECASE
 )
 _DRESSED = pattern(r"(?:\*\*|__|[(\[（【$`]|\\[(\[]|\\(?:text|mathrm|mathbf|textbf)\{)")
-_SAYS_MORE = pattern(
-    r"\b(?:wrong|incorrect|not|no|false|true|fails?|excluded|eliminated|impossible|cannot|could|might|may|maybe|perhaps"
-    r"|unlikely|possible|let|we|first|consider|check|if|i)\b|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.",
-    re.IGNORECASE,
-)
+_SAYS_MORE = pattern(rf"\b(?:{english('says more')})|n['’]t\b|[?？…]|[:：,]\s*\Z|\.\.", re.IGNORECASE)
 _LETTER_FIRST = pattern(
     r"(?:[\s*_`\"'$(\[（【{]|\\(?:text|mathrm|mathbf|textbf)|\\[(\[])*+(?!A\s*+[:：])[A-ZＡ-Ｊ](?![A-Za-z])"
 )
@@ -55,10 +52,7 @@ _TWO = pattern(r"[.;,]\s\(?[A-Z]\)?\s(?:is|are) (?:also )?(?:correct|right|true)
 _SMALL_REPLY = pattern(r"[a-j][.)]?")
 _EITHER = pattern(r"\b(?:either|or|whether|if|denote|call|label)\b", re.IGNORECASE)
 _BARE = pattern(r"[A-Z]\.?")
-_ONLY = pattern(
-    rf"(?<!\w)[Oo]nly\s{_NAMED}\s(?:satisf|works|fits|matches|holds|remains|meets|agrees|correctly|is (?:correct|true"
-    r"|right|consistent|valid|possible|left))[^.\n?]*+\.?\s*+\Z"
-)
+_ONLY = pattern(rf"(?<!\w)[Oo]nly\s{_NAMED}\s(?:{english('holds alone')})[^.\n?]*+\.?\s*+\Z")
 _COMMAND = pattern(r"\\[A-Za-z]+")
 _NAME = pattern(r"[A-Za-z]")
 _MARKED = pattern(r"(?:[:\"*(]|\boption|\bchoice|\bletter)\s*+\Z", re.IGNORECASE)

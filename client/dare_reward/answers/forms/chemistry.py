@@ -5,17 +5,11 @@ from __future__ import annotations
 import re
 
 from ..._pattern import pattern
-from ..words import words
+from ..tables import listed
 
 LONGEST = 120
 
-_ELEMENTS = frozenset(
-    words(
-        "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr",
-        "Nb Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt",
-        "Au Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu",
-    )
-)
+_ELEMENTS = frozenset(listed("elements"))
 _DRESS = pattern(r"\\(?:mathrm|mathsf|mathbf|textbf|textrm|text|ce|rm|bf|,|;|!)(?![a-z])|[{}_\s]")
 _FORMULA = pattern(
     r"\d{0,2}+(?:(?:[A-Z][a-z]?+|\((?:[A-Z][a-z]?+\d{0,3}+)++\))\d{0,3}+)++(?P<charge>\^\d?[+-])?", re.ASCII

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..._pattern import pattern
 from ..algebra.literals import number
-from ..words import words
+from ..tables import words
 from .reading import Reading
 from .units import unit_of
 

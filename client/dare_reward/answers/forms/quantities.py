@@ -13,8 +13,8 @@ from ..algebra.token_lists import split
 from ..algebra.tokens import Token
 from ..hashes import short
 from ..rules import Rules
+from ..tables import words
 from ..unreadable import Unreadable
-from ..words import words
 from .intervals import PLUS_INFINITY, REALS, Endpoint, RealInterval
 from .reading import Reading, interval_reading
 

@@ -6,38 +6,14 @@ from ..._pattern import pattern
 from ..algebra.tokens import Token
 from ..languages import stem
 from ..number_words import POWERS
-from ..words import words
+from ..tables import listed, rows, spellings, words
 
 CURRENCIES = dict(zip("$€£¥₹₩₽₺₫", words("usd eur gbp yen inr krw rub try vnd"), strict=True))
 _MONEY_WORDS = frozenset({*CURRENCIES.values(), "cny"})
 SCALES = {"hundred": 100, "dozen": 12} | {word: POWERS[word] for word in words("thousand million billion trillion")}
 
-_SPELLINGS = {
-    "m": "metre metres meter meters", "cm": "centimetre centimetres centimeter centimeters cms",
-    "mm": "millimetre millimetres millimeter millimeters", "km": "kilometre kilometres kilometer kilometers kms",
-    "nm": "nanometre nanometres nanometer nanometers", "in": "inch inches", "ft": "foot feet",
-    "yd": "yard yards yds", "mi": "mile miles", "s": "second seconds sec secs", "min": "minute minutes mins",
-    "h": "hour hours hr hrs", "day": "days", "week": "weeks wk wks", "month": "months", "year": "years yr yrs",
-    "ms": "millisecond milliseconds", "g": "gram grams", "kg": "kilogram kilograms kgs",
-    "mg": "milligram milligrams", "lb": "pound pounds lbs", "oz": "ounce ounces", "ton": "tons", "tonne": "tonnes",
-    "l": "L liter liters litre litres", "ml": "mL milliliter milliliters millilitre millilitres",
-    "gal": "gallon gallons", "qt": "quart quarts", "cup": "cups", "deg": "degree degrees", "rad": "radian radians",
-    "unit": "units", "N": "newton newtons", "J": "joule joules", "W": "watt watts", "V": "volt volts",
-    "A": "ampere amperes amp amps", "K": "kelvin kelvins", "Pa": "pascal pascals", "Hz": "hertz",
-    "C": "coulomb coulombs", "F": "farad farads", "mol": "mole moles", "ohm": "ohms Omega", "T": "tesla teslas",
-    "kJ": "kilojoule kilojoules", "kW": "kilowatt kilowatts", "kN": "kilonewton kilonewtons", "kHz": "kilohertz",
-    "MHz": "megahertz", "GHz": "gigahertz", "MW": "megawatt megawatts", "kPa": "kilopascal kilopascals",
-    "mV": "millivolt millivolts", "mA": "milliamp milliamps", "eV": "electronvolt electronvolts", "keV": "",
-    "MeV": "", "GeV": "", "kWh": "", "cal": "calorie calories", "kcal": "kilocalorie kilocalories",
-    "usd": "USD dollar dollars bucks", "eur": "EUR euro euros", "gbp": "GBP", "yen": "JPY",
-    "inr": "rupee rupees Rs INR", "krw": "won KRW", "rub": "ruble rubles rouble roubles RUB", "cny": "yuan CNY RMB",
-    "try": "lira liras TRY", "vnd": "dong VND", "cent": "cents ¢", "%": "percent pct",
-    "mph": "", "kmh": "kph", "bit": "bits", "byte": "bytes",
-    "MB": "megabyte megabytes", "GB": "gigabyte gigabytes", "KB": "kB kilobyte kilobytes", "am": "AM", "pm": "PM",
-    "rpm": "", "bpm": "", "acre": "acres", "hectare": "hectares ha", "degC": "celsius Celsius centigrade",
-    "degF": "fahrenheit Fahrenheit", "atm": "", "psi": "", "dB": "decibel decibels",
-}  # fmt: skip
-_UNITS = {word: unit for unit, words in _SPELLINGS.items() for word in (unit, *words.split())}
+_UNITS = spellings("units")
+_UNITS |= {row.split()[0]: row.split()[0] for row in rows("units")}
 # Prefixes tell units apart by their case: 5 mW is not 5 MW.
 _PREFIXED = [prefix + unit for prefix in "kMGmnp" for unit in ("N", "J", "W", "V", "A", "Pa", "Hz", "eV", "F", "T")]
 _UNITS |= {word: _UNITS.get(word, word) for word in _PREFIXED}
@@ -48,17 +24,7 @@ _TWO_LETTER_PRODUCTS = frozenset(words("nm ms in am pm ha cu sq min cal ton day 
     frozenset(w for w in _PREFIXED if len(w) == 2) - frozenset(words("kJ kW kN MW mV mA"))
 )
 # Words after a number that are not the name of what was counted.
-_NOT_NOUNS = frozenset(
-    words(
-        "more less than of to from times over under plus minus by divided per if when only not no or and the",
-        "a an is are was below above between but with without for in on at as it negative positive factorial",
-        "squared cubed mod base modulo equals equal choose january february march april may june july august",
-        "september october november december st nd rd th remainder r repeating approximately about which",
-        "where each then since because half halves third thirds fourth fourths fifth fifths sixth sixths seventh",
-        "sevenths eighth eighths ninth ninths tenth tenths eleventh elevenths twelfth twelfths hundredth",
-        "hundredths thousandth thousandths",
-    )
-) | (POWERS.keys() - SCALES.keys())
+_NOT_NOUNS = frozenset(listed("other_nouns")) | (POWERS.keys() - SCALES.keys())
 MAX_STARTS = 4
 MAX_PARTS = 6
 _JOINTS = frozenset({"/", "per", "an", "a", "*", "(", ")"})
