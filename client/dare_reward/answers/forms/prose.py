@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..._pattern import pattern
 from ..cleanup import fold, peel
 from ..hashes import short
+from ..tables import rows
 
 _WRAPPED = pattern(r"\\(?:text|textbf|textit|textrm|textsf|mathrm|mathbf|mbox|emph)\s*+\{([^{}]*+)\}")
 _PLAIN = pattern(r"[^\W\d_]{2,}")
@@ -19,18 +20,10 @@ def unwrapped(s: str) -> str:
 
 # One verdict in the spellings that models use for it. Different verdicts stay apart: "undefined" is not "no solution".
 _VERDICTS = {
-    spelling: verdict
-    for verdict, spellings in {
-        "does not exist": ("dne", "d.n.e", "doesn't exist", "do not exist", "the limit does not exist"),
-        "no solution": ("no solutions", "there is no solution", "there are no solutions", "has no solution"),
-        "no real solution": ("no real solutions", "there is no real solution", "there are no real solutions"),
-        "no real roots": ("no real root",),
-        "no integer solution": ("no integer solutions",),
-        "infinitely many solutions": ("infinite solutions", "there are infinitely many solutions"),
-        "undefined": ("not defined", "is undefined"),
-    }.items()
-    for spelling in spellings
-}  # fmt: skip
+    spelling.strip(): verdict
+    for verdict, _, spellings in (row.partition(":") for row in rows("verdicts"))
+    for spelling in spellings.split(",")
+}
 
 
 def text_value(s: str) -> str:
