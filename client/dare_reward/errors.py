@@ -119,7 +119,7 @@ def unknown_value(what: str, value: str, known: Iterable[str]) -> str:
 
 
 def misspelt_variables(known: Iterable[str], environment: Iterable[str], *, prefix: str = "DARE_") -> list[str]:
-    """A sentence for each variable of `given` that nothing reads and whose name is close to one of `known`."""
+    """A sentence for each variable of `environment` that nothing reads and whose name is close to one of `known`."""
     names = {name.removeprefix(prefix): name for name in known}
     strange = sorted(name for name in environment if name.startswith(prefix) and name.removeprefix(prefix) not in names)
     near = {name: difflib.get_close_matches(name.removeprefix(prefix), names, n=1, cutoff=0.6) for name in strange}

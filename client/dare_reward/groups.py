@@ -124,47 +124,47 @@ class Groups:
 
     def column_P(self, name: str) -> Floats:
         """An input of whole groups, NaN where missing; of a text, 1 where there is one."""
-        found = self.columns_P.get(name)
-        return np.full(len(self.sizes_P), np.nan) if found is None else found
+        column = self.columns_P.get(name)
+        return np.full(len(self.sizes_P), np.nan) if column is None else column
 
     def column(self, name: str) -> Floats:
         """A scalar input, NaN where missing."""
-        found = self.columns.get(name)
-        return np.full(len(self.answer_R), np.nan) if found is None or isinstance(found, Ragged) else found
+        column = self.columns.get(name)
+        return np.full(len(self.answer_R), np.nan) if column is None or isinstance(column, Ragged) else column
 
     def ragged(self, name: str) -> Ragged:
         """A per-token or list input; length 0 where missing."""
-        found = self.columns.get(name)
-        return found if isinstance(found, Ragged) else Ragged(np.zeros(0), np.zeros(len(self.answer_R), np.int64))
+        column = self.columns.get(name)
+        return column if isinstance(column, Ragged) else Ragged(np.zeros(0), np.zeros(len(self.answer_R), np.int64))
 
     def vectors(self, name: str) -> tuple[Ints, NDArray[Any]]:
         """A vector input: for each rollout the index of its row, and the rows; `has` says whose index means one."""
-        found = self.columns.get(name)
-        if isinstance(found, Ragged):
-            return offsets(found.lengths)[:-1], found.values
-        rows = np.zeros((0, 1)) if found is None else found
+        column = self.columns.get(name)
+        if isinstance(column, Ragged):
+            return offsets(column.lengths)[:-1], column.values
+        rows = np.zeros((0, 1)) if column is None else column
         return np.arange(len(self.answer_R)), rows
 
     def generated(self, name: str) -> Ragged:
         """A per-token input without the tokens that `token_mask` leaves out."""
-        found, mask = self.ragged(name), self.columns.get("token_mask")
+        ragged, mask = self.ragged(name), self.columns.get("token_mask")
         if not isinstance(mask, Ragged):
-            return found
+            return ragged
         # The mask covers every rollout with tokens; this input may be missing for some of them.
-        inside_T = np.repeat(found.lengths > 0, mask.lengths)
+        inside_T = np.repeat(ragged.lengths > 0, mask.lengths)
         keep_T = mask.values[inside_T]
         return Ragged(
-            found.values[keep_T], segment_sums(mask.values, mask.lengths).astype(np.int64) * (found.lengths > 0)
+            ragged.values[keep_T], segment_sums(mask.values, mask.lengths).astype(np.int64) * (ragged.lengths > 0)
         )
 
     def has(self, name: str) -> Bools:
         """The rollout has this input."""
-        found = self.columns.get(name)
-        if found is None:
+        column = self.columns.get(name)
+        if column is None:
             return np.zeros(len(self.answer_R), bool)
-        if isinstance(found, Ragged):
-            return found.lengths > 0
-        present_R: Bools = ~np.isnan(found if found.ndim == 1 else found[:, 0])
+        if isinstance(column, Ragged):
+            return column.lengths > 0
+        present_R: Bools = ~np.isnan(column if column.ndim == 1 else column[:, 0])
         return present_R
 
     def sum_by_answer(self, values_R: NDArray[Any]) -> Floats:

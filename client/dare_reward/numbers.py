@@ -77,7 +77,7 @@ def columns_of(lines: Sequence[Line]) -> Columns:
         num_tokens_R=column("num_tokens"),
         truncated_R=column("truncated"),
         correct_R=column("correct"),
-        agrees_R=np.array([x for own in agrees for x in own], np.float64),
+        agrees_R=np.array([x for group in agrees for x in group], np.float64),
         distinct_P=np.array([None if (s := line.get("support")) is None else len(s) for line in lines], np.float64),
         dropped_P=np.array([float(line.get("drop") is not None) for line in lines], np.float64),
         diagnostics_P=[line.get("diagnostics") or NOTHING for line in lines],
@@ -122,7 +122,7 @@ def _over_groups(values: Callable[[Columns], Floats]) -> Formula:
 
 def _diagnostic(name: str) -> Formula:
     """What scoring said of the group."""
-    return _over_groups(lambda c: np.array([own.get(name) for own in c.diagnostics_P], np.float64))
+    return _over_groups(lambda c: np.array([group.get(name) for group in c.diagnostics_P], np.float64))
 
 
 def _pruned(c: Columns) -> Floats:
@@ -373,14 +373,14 @@ def shadow_sums(diagnostics_P: Sequence[Mapping[str, Any]]) -> dict[str, Sums]:
             values_P, weights_P = out.setdefault(name, (np.zeros(len(diagnostics_P)), np.zeros(len(diagnostics_P))))
             values_P[p], weights_P[p] = float(value), 1.0
 
-    for p, own in enumerate(diagnostics_P):
-        for method, told in (own.get("shadow") or NOTHING).items():
-            if not isinstance(told, Mapping) or "error" in told:
+    for p, group in enumerate(diagnostics_P):
+        for method, shadow in (group.get("shadow") or NOTHING).items():
+            if not isinstance(shadow, Mapping) or "error" in shadow:
                 continue
             for key in SHADOW:
-                add(f"shadow_{method}_{key}", p, told.get(key))
-            ours, theirs = own.get("label_accuracy"), told.get("label_accuracy")
-            if told.get("label_agreement") == 0 and ours is not None and theirs is not None:
+                add(f"shadow_{method}_{key}", p, shadow.get(key))
+            ours, theirs = group.get("label_accuracy"), shadow.get("label_accuracy")
+            if shadow.get("label_agreement") == 0 and ours is not None and theirs is not None:
                 add(f"theirs:{method}", p, theirs)
                 add(f"ours:{method}", p, ours)
     return out
@@ -389,8 +389,8 @@ def shadow_sums(diagnostics_P: Sequence[Mapping[str, Any]]) -> dict[str, Sums]:
 def of_group(line: Line, numbers: Iterable[RunNumber]) -> dict[str, float | None]:
     """Some numbers of one scored group; None where one is not known."""
     columns = columns_of([line])
-    found = {n.name: n.of(columns) for n in numbers if n.of is not None}
-    return {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in found.items()}
+    totals = {n.name: n.of(columns) for n in numbers if n.of is not None}
+    return {name: float(v[0] / w[0]) if w[0] else None for name, (v, w) in totals.items()}
 
 
 def pooled(lines: Iterable[Line]) -> dict[str, float]:

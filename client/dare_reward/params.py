@@ -159,7 +159,7 @@ def parameters(function: Callable[..., object], *, skip: frozenset[str] = frozen
 
 
 def resolve(specs: Sequence[Spec], values: Mapping[str, Any], *, loc: Sequence[str | int] = ()) -> dict[str, Any]:
-    """Every parameter's value: checked where `given`, its default elsewhere. Unknown names are an error."""
+    """Every parameter's value: checked where `values` has it, its default elsewhere. Unknown names are an error."""
     known = {s.name: s for s in specs}
     for name in values:
         if name not in known:

@@ -25,10 +25,10 @@ def hide_token(scope: Scope) -> None:
     if scope["type"] != "http" or b"token=" not in raw:
         return
     pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, encoding="utf-8", errors="surrogateescape")
-    given = [value for name, value in pairs if name == "token"]
-    rest = [pair for pair in pairs if pair[0] != "token"]
-    scope["query_string"] = urlencode(rest, errors="surrogateescape").encode()
-    scope.setdefault("state", {})["token"] = given[0] if len(given) == 1 else ""
+    tokens = [value for name, value in pairs if name == "token"]
+    others = [pair for pair in pairs if pair[0] != "token"]
+    scope["query_string"] = urlencode(others, errors="surrogateescape").encode()
+    scope.setdefault("state", {})["token"] = tokens[0] if len(tokens) == 1 else ""
 
 
 class Hosts:
@@ -59,12 +59,12 @@ class Hosts:
 
 
 @lru_cache(1024)
-def _known(value: bytes, origin: bool, own: frozenset[str]) -> bool:
+def _known(value: bytes, origin: bool, names: frozenset[str]) -> bool:
     host = _host(value.decode("latin-1") if origin else f"//{value.decode('latin-1')}")
     if not host:  # HTTP/1.0 may name no host; an origin without one is a sandboxed page
         return host == "" and not origin
     host = host.rstrip(".")
-    return host in own or host == "localhost" or host.endswith(".localhost") or _is_address(host)
+    return host in names or host == "localhost" or host.endswith(".localhost") or _is_address(host)
 
 
 def _host(url: str) -> str | None:
@@ -91,9 +91,9 @@ def authorise(request: Request, settings: Settings) -> None:
     """Both sides hashed, so that neither content nor length shows in the time that the comparison takes."""
     if not settings.tokens:
         return
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     # A header arrives as latin-1, whatever the caller wrote its bytes in; a query is decoded already.
-    raw = given.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
+    raw = bearer.strip().encode("latin-1") if scheme.lower() == "bearer" else _query_token(request)
     digest = hashlib.sha256(raw).digest()
     if not sum(secrets.compare_digest(digest, hashlib.sha256(x.encode()).digest()) for x in settings.tokens):
         raise RefusalError(

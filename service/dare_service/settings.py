@@ -270,8 +270,8 @@ class Settings:
         return value
 
 
-def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) -> Settings:
-    """Settings from `DARE_*` and DARE_ENV_FILE; `given` (a command line's flags) win over both."""
+def from_environment(environment: Mapping[str, str] = os.environ, **flags: Any) -> Settings:
+    """Settings from `DARE_*` and DARE_ENV_FILE; `flags` (a command line's flags) win over both."""
     environment = with_file(environment)
     values = {}
     for f in fields(Settings):
@@ -279,7 +279,7 @@ def from_environment(environment: Mapping[str, str] = os.environ, **given: Any) 
         if text is not None:
             values[f.name] = _convert(f.name, text, type(f.default))
     values |= _line(values)
-    settings = Settings(**{**values, **{k: v for k, v in given.items() if v is not None}})
+    settings = Settings(**{**values, **{k: v for k, v in flags.items() if v is not None}})
     _check(settings)
     return settings
 
@@ -293,15 +293,15 @@ def with_file(environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
         lines = Path(name).read_text().splitlines()
     except (OSError, ValueError) as error:
         raise SettingsError(f"DARE_ENV_FILE: {name[:200]}: {getattr(error, 'strerror', None) or 'not UTF-8'}") from None
-    own = {}
+    settings = {}
     for number, line in enumerate(lines, 1):
         key, is_set, value = line.strip().partition("=")
         if not key or key.startswith("#"):
             continue
         if not is_set or not key.startswith("DARE_") or key == "DARE_ENV_FILE":
             raise SettingsError(f"DARE_ENV_FILE: line {number} of {name[:200]} must be DARE_NAME=value")
-        own[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
-    return {**environment, **own}
+        settings[key] = value[1:-1] if len(value) > 1 and value[0] == value[-1] in "'\"" else value
+    return {**environment, **settings}
 
 
 def _check(settings: Settings) -> None:
@@ -356,13 +356,13 @@ def _variable(name: str) -> str:
 
 def _check_proxies(proxies: str) -> None:
     """uvicorn takes what is no address for the name of a socket, which never matches."""
-    for given in [] if proxies == "*" else filter(None, map(str.strip, proxies.split(","))):
+    for proxy in [] if proxies == "*" else filter(None, map(str.strip, proxies.split(","))):
         try:
-            ipaddress.ip_network(given)
+            ipaddress.ip_network(proxy)
         except ValueError:
             raise SettingsError(
                 "DARE_TRUSTED_PROXIES must be addresses or networks, such as 127.0.0.1,10.0.0.0/8, or *: "
-                f"{given[:64]!r} is none"
+                f"{proxy[:64]!r} is none"
             ) from None
 
 
@@ -375,12 +375,12 @@ def _check_run_log(settings: Settings) -> None:
 
 def unread(environment: Mapping[str, str] = os.environ) -> list[str]:
     """A sentence for each `DARE_*` variable that no part of the project reads."""
-    own = [f"DARE_{f.name.upper()}" for f in fields(Settings)]
+    known = [f"DARE_{f.name.upper()}" for f in fields(Settings)]
     foreign = [n for n in environment if n in ELSEWHERE or n.startswith(("DARE_AGENT_", "DARE_TEST_"))]
-    given = [n for n in environment if n.startswith("DARE_") and n not in {*own, *foreign}]
-    near = misspelt_variables(own, given)
+    names = [n for n in environment if n.startswith("DARE_") and n not in {*known, *foreign}]
+    near = misspelt_variables(known, names)
     hinted = {sentence.split()[2] for sentence in near}
-    return [*near, *(f"the variable {n[:64]} is not read." for n in sorted(given) if n[:64] not in hinted)]
+    return [*near, *(f"the variable {n[:64]} is not read." for n in sorted(names) if n[:64] not in hinted)]
 
 
 def _line(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_variables()
     closing = Closing()
     with ExitStack() as stack:
-        scorers = {m: scorer(arguments, m, own, stack) for m, own in params.items()}
+        scorers = {m: scorer(arguments, m, values, stack) for m, values in params.items()}
         reader = read_groups(arguments)
         source, faults = list(reader), Faults(reader.unit, warn)
         found = {m: [reply for _, _, reply in score_all(source, ask)] for m, ask in scorers.items()}
@@ -141,27 +141,27 @@ def _by_rollouts(groups: Sequence[Mapping[str, Any]], params: Mapping[str, Mappi
         return lambda part: pseudo_label(part, _run(chosen[name], params[name], part))
 
     usable_P = known_P if truth else usable_P
-    found = by_size(prepared.groups, correct_R if truth else None, {m: labeller(m) for m in params}, usable_P=usable_P)
-    return found if len(found.sizes) > 1 else None
+    sizes = by_size(prepared.groups, correct_R if truth else None, {m: labeller(m) for m in params}, usable_P=usable_P)
+    return sizes if len(sizes.sizes) > 1 else None
 
 
 def _run(method: Method, params: Mapping[str, Any], groups: Groups) -> Estimate:
-    own = {s.name for s in method.specs}
-    return method(groups, **{k: v for k, v in params.items() if k in own})
+    names = {s.name for s in method.specs}
+    return method(groups, **{k: v for k, v in params.items() if k in names})
 
 
-def _in_words(found: BySize, on: Screen) -> str:
-    lines = [wrapped(line, on) for line in sentence(found)] if found.truth else []
-    return "\n\n" + "\n\n".join([*lines, by_rollouts(found, on)])
+def _in_words(sizes: BySize, on: Screen) -> str:
+    lines = [wrapped(line, on) for line in sentence(sizes)] if sizes.truth else []
+    return "\n\n" + "\n\n".join([*lines, by_rollouts(sizes, on)])
 
 
 def _readable(
-    source: Sequence[tuple[int, Any]], found: Mapping[str, Sequence[Any]], faults: Faults, closing: Closing
+    source: Sequence[tuple[int, Any]], scored: Mapping[str, Sequence[Any]], faults: Faults, closing: Closing
 ) -> list[int]:
     """The places that every method could read."""
     good = []
     for i, (place, group) in enumerate(source):
-        replies = [own[i] for own in found.values()]
+        replies = [own[i] for own in scored.values()]
         wrong = next((x for x in (group, *replies) if isinstance(x, DareError)), None)
         if wrong is None:
             good.append(i)

@@ -80,15 +80,15 @@ def run(arguments: argparse.Namespace) -> int:
     closing = Closing()
     group = _find(reader, arguments.file, arguments.group)
     reply = score([group], params, method=arguments.method).reply
-    found = reply.groups[0]
-    closing.add_scored(group, found)
+    group_reply = reply.groups[0]
+    closing.add_scored(group, group_reply)
     if arguments.json:
         print(json.dumps(finite(_content(group, reply, params, arguments.method)), indent=1))
     else:
         print("\n\n".join(_report(group, reply, params, arguments)))
     closing.say()
-    if found.error is not None:
-        _say_remedy(arguments, [group] if found.error.code == MISSING else [], reader)
+    if group_reply.error is not None:
+        _say_remedy(arguments, [group] if group_reply.error.code == MISSING else [], reader)
         return 1
     return 0
 
@@ -104,8 +104,8 @@ def _find(reader: Reader, path: str, group_id: str) -> JSON:
 
 def _say_remedy(arguments: argparse.Namespace, lacking: Sequence[JSON], reader: Reader) -> None:
     if lacking:
-        own = any(s.name == MISSING for s in specs(find(arguments.method)))
-        warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=own))
+        has_param = any(s.name == MISSING for s in specs(find(arguments.method)))
+        warn(*remedies(arguments.words, lacking, candidates=reader.notes.candidates, param=has_param))
 
 
 # --- one group --------------------------------------------------------------------------------------------------------
@@ -127,39 +127,39 @@ class _Row:
 
 def _report(group: JSON, reply: Reply, params: JSON, arguments: argparse.Namespace) -> Iterator[str]:
     """The parts of the text."""
-    screen, found = screen_of(arguments), reply.groups[0]
+    screen, group_reply = screen_of(arguments), reply.groups[0]
     configured = settle(arguments.method, params)
     method, values = configured.method, configured.values
     show = partial(wrapped, on=screen, indent="  ")
     paper = f"{method.paper}; {method.evidence}" if method.paper else method.evidence
     changed = {k: v for k, v in values.items() if arguments.wide or k in params}
-    rest = "" if arguments.wide else f"{', ' if changed else ''}{'the others' if changed else 'all'} by default"
+    others = "" if arguments.wide else f"{', ' if changed else ''}{'the others' if changed else 'all'} by default"
     yield "\n".join(
         [
             show(f"method {method.name}: {method.summary} [{paper}]"),
-            show("parameters: " + ", ".join(f"{k}={v}" for k, v in changed.items()) + rest),
+            show("parameters: " + ", ".join(f"{k}={v}" for k, v in changed.items()) + others),
             f"config_id {reply.config_id[:12]}",
         ]
     )
-    if found.error is not None:
-        yield group_table(found, on=screen)
+    if group_reply.error is not None:
+        yield group_table(group_reply, on=screen)
         return
-    rows = list(_rows(group, found, values))
-    yield "\n".join([group_table(found, on=screen), *_label(group, found, rows)])
-    notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in found.flags or ()]
+    rows = list(_rows(group, group_reply, values))
+    yield "\n".join([group_table(group_reply, on=screen), *_label(group, group_reply, rows)])
+    notes = [show(f"{flag}: {FLAGS.get(flag, '')}".rstrip(": ")) for flag in group_reply.flags or ()]
     notes += [show(line) for line in _apart(group, values)]
     if notes:
         yield "\n".join(notes)
-    yield "rollouts\n" + _rollouts(rows, found, screen)
-    numbers = {k: v for k, v in (found.diagnostics or {}).items() if isinstance(v, int | float)}
+    yield "rollouts\n" + _rollouts(rows, group_reply, screen)
+    numbers = {k: v for k, v in (group_reply.diagnostics or {}).items() if isinstance(v, int | float)}
     yield show(", ".join(f"{k} {v:.4g}" for k, v in numbers.items()))
 
 
 def _content(group: JSON, reply: Reply, params: JSON, name: str) -> dict[str, Any]:
     """The same as one object."""
-    found, configured = reply.groups[0], settle(name, params)
+    group_reply, configured = reply.groups[0], settle(name, params)
     method, values = configured.method, configured.values
-    rows = list(_rows(group, found, values)) if found.error is None else []
+    rows = list(_rows(group, group_reply, values)) if group_reply.error is None else []
     return {
         "method": method.name,
         "parameters": dict(values),
@@ -180,15 +180,15 @@ def _content(group: JSON, reply: Reply, params: JSON, name: str) -> dict[str, An
     }
 
 
-def _rows(group: JSON, found: GroupReply, values: JSON) -> Iterator[_Row]:
+def _rows(group: JSON, reply: GroupReply, values: JSON) -> Iterator[_Row]:
     reading = {k: v for k, v in values.items() if k in READING}
     rollouts = group["rollouts"]
     prepared = prepare([group], params={k: values[k] for k in (*READING, *COMPARING)}, limits=UNLIMITED)
     entropy_R, right_R = prepared.groups.column("mean_entropy"), correctness(prepared)
     silent = (prepared.groups.column("num_tokens") == 0).tolist()
     read = read_answers(rollouts, silent, kind=kind_of(group), options=option_tuple(group), **reading)
-    results = found.rewards if found.rewards is not None else found.advantages
-    for i, (rollout, answer) in enumerate(zip(rollouts, found.answers or (), strict=True)):
+    results = reply.rewards if reply.rewards is not None else reply.advantages
+    for i, (rollout, answer) in enumerate(zip(rollouts, reply.answers or (), strict=True)):
         yield _Row(
             id=str(rollout.get("id", i)),
             answer=answer,
@@ -196,7 +196,7 @@ def _rows(group: JSON, found: GroupReply, values: JSON) -> Iterator[_Row]:
             right=None if np.isnan(right_R[i]) else bool(right_R[i]),
             entropy=None if np.isnan(entropy_R[i]) else float(entropy_R[i]),
             value=results[i] if results else None,
-            kept=bool(found.keep[i]) if found.keep else True,
+            kept=bool(reply.keep[i]) if reply.keep else True,
             end=_end(rollout),
         )
 
@@ -207,15 +207,15 @@ def _end(rollout: JSON) -> str:
     return text if len(text) <= TAIL else "..." + text[3 - TAIL :]
 
 
-def _label(group: JSON, found: GroupReply, rows: Sequence[_Row]) -> list[str]:
+def _label(group: JSON, reply: GroupReply, rows: Sequence[_Row]) -> list[str]:
     """What the truth is, if the file says it."""
     known = [r.right for r in rows if r.right is not None]
     if not known:
         return []
-    given = f"label {short_answer(group['label'])}: " if group.get("label") is not None else ""
-    right = (found.diagnostics or {}).get("label_accuracy")
+    label = f"label {short_answer(group['label'])}: " if group.get("label") is not None else ""
+    right = (reply.diagnostics or {}).get("label_accuracy")
     verdict = "" if right is None else f"the pseudo-label is {'right' if right else 'wrong'}, "
-    return ["", f"{given}{verdict}{sum(known)} of {len(known)} rollouts are right"]
+    return ["", f"{label}{verdict}{sum(known)} of {len(known)} rollouts are right"]
 
 
 def _apart(group: JSON, values: JSON) -> list[str]:
@@ -224,9 +224,9 @@ def _apart(group: JSON, values: JSON) -> list[str]:
         return []
     kind, options, rollouts = kind_of(group), option_tuple(group), group["rollouts"]
     reading = {k: v for k, v in values.items() if k in READING}
-    found = read_answers(rollouts, [False] * len(rollouts), kind=kind, options=options, **reading)
+    extractions = read_answers(rollouts, [False] * len(rollouts), kind=kind, options=options, **reading)
     comparing = {k: v for k, v in values.items() if k in COMPARING}
-    sort = partial(classify, [e.answer for e in found], kind=kind, options=options)
+    sort = partial(classify, [e.answer for e in extractions], kind=kind, options=options)
     classes = sort(**comparing)
     why = {frozenset(pair): ["one value under other units or names"] for pair in classes.apart}
     for spec in ANSWER_SPECS if kind == "math" else ():
@@ -247,8 +247,8 @@ def _merged(here: Sequence[int], there: Sequence[int]) -> list[frozenset[int]]:
     return [pair for pair in dict.fromkeys(pairs) if len(pair) > 1]
 
 
-def _rollouts(rows: Sequence[_Row], found: GroupReply, screen: Screen) -> str:
-    value = "reward" if found.rewards is not None else "advantage"
+def _rollouts(rows: Sequence[_Row], reply: GroupReply, screen: Screen) -> str:
+    value = "reward" if reply.rewards is not None else "advantage"
     columns: dict[str, list[str]] = {
         "rollout": [r.id for r in rows],
         "answer": [short_answer(r.answer) if r.answer is not None else f"none: {r.why}" for r in rows],
@@ -276,13 +276,13 @@ def _table(columns: Mapping[str, Sequence[str]], screen: Screen) -> str:
 def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> int:
     screen, closing, faults = screen_of(arguments), Closing(), Faults(reader.unit, warn)
     seen: list[tuple[JSON, GroupReply]] = []
-    for place, group, found in score_all(reader, partial(estimate, method=arguments.method, **params)):
-        if isinstance(found, DareError):
-            faults.add(place, found)
+    for place, group, reply in score_all(reader, partial(estimate, method=arguments.method, **params)):
+        if isinstance(reply, DareError):
+            faults.add(place, reply)
             closing.miss(group)
             continue
-        closing.add_scored(group, found)
-        seen.append((group, found))
+        closing.add_scored(group, reply)
+        seen.append((group, reply))
     faults.say()
     reader.say(warn)
     if not seen:
@@ -290,9 +290,9 @@ def _suspicious(arguments: argparse.Namespace, params: JSON, reader: Reader) -> 
     chosen = most_suspicious(seen, arguments.suspicious)
     if arguments.json:
         print(json.dumps([{"group_id": g["group_id"], "signs": signs(g, r)} for g, r in chosen], indent=1))
-    for group, found in [] if arguments.json else chosen:
-        print(group_table(found, top=SHOWN, on=screen))
-        print("\n".join(wrapped(f"- {sign}", screen, indent="  ") for sign in signs(group, found)) + "\n")
+    for group, reply in [] if arguments.json else chosen:
+        print(group_table(reply, top=SHOWN, on=screen))
+        print("\n".join(wrapped(f"- {sign}", screen, indent="  ") for sign in signs(group, reply)) + "\n")
     if not chosen:
         warn("no group is suspicious: in each a clear majority gave one answer")
     closing.say()

@@ -72,18 +72,18 @@ def chosen_params(arguments: argparse.Namespace, *, methods: Sequence[str] = ())
     return params
 
 
-def own_params(given: Sequence[str], known: Iterable[Spec]) -> tuple[dict[str, Any], dict[str, Any]]:
+def own_params(texts: Sequence[str], known: Iterable[Spec]) -> tuple[dict[str, Any], dict[str, Any]]:
     """`--param` values of a command without a method: those of `known`, and those that say how answers are read."""
-    own = {s.name: s for s in known}
+    by_name = {s.name: s for s in known}
     reading = {s.name: s for s in ANSWER_SPECS}
-    found = {n: ({**reading, **own})[n].parse(v) for n, v in _pairs(given, [*own, *reading])}
-    return {n: v for n, v in found.items() if n in own}, {n: v for n, v in found.items() if n not in own}
+    values = {n: ({**reading, **by_name})[n].parse(v) for n, v in _pairs(texts, [*by_name, *reading])}
+    return {n: v for n, v in values.items() if n in by_name}, {n: v for n, v in values.items() if n not in by_name}
 
 
-def _pairs(given: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
+def _pairs(texts: Sequence[str], known: Iterable[str]) -> list[tuple[str, str]]:
     known = dict.fromkeys(known)
     out = []
-    for text in given:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise RequestError(f"--param {name[:64]}: write it as NAME=VALUE", code="parameter")
@@ -143,16 +143,16 @@ def remedies(
     words        of the command that did not score them
     candidates   how many groups of the file list candidates of each token that were not read
     """
-    own = shlex.join(["dare-reward", *words])
-    found = [("by votes alone", "-p missing_entropy=frequency")] if param else []
+    command = shlex.join(["dare-reward", *words])
+    ways = [("by votes alone", "-p missing_entropy=frequency")] if param else []
     if groups and all(r.get("token_logprobs") for g in groups for r in g["rollouts"]):
-        found.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
+        ways.append(("with entropies estimated from the log-probabilities", "--entropy logprob"))
     if groups and (candidates >= len(groups) or all(r.get("topk_logprobs") for g in groups for r in g["rollouts"])):
-        found.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
+        ways.append(("with entropies estimated from the k largest", "--entropy topk --vocab-size N"))
     lines: list[str] = []
-    for how, flags in found:
+    for how, flags in ways:
         start = "or" if lines else "These rollouts have no entropies. Score them"
-        lines += [f"{start} {how}:", f"  {own} {flags}"]
+        lines += [f"{start} {how}:", f"  {command} {flags}"]
     return lines
 
 

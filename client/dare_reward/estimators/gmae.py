@@ -90,13 +90,13 @@ def gmae(
     by default if no rollout only votes, there is one context, and this is the majority vote (flag `one_context`).
     """
     keys = list(_keys(groups, group_size=group_size, tie=tie, invalid=invalid))
-    found = [_marginal(*key) for key in keys]
+    marginals = [_marginal(*key) for key in keys]
     chance_A, gain_A = (
-        np.fromiter((getattr(f, n)[v] for f, v in _answers(groups, found)), np.float64, len(groups.text_A))
+        np.fromiter((getattr(f, n)[v] for f, v in _answers(groups, marginals)), np.float64, len(groups.text_A))
         for n in ("chance", "gain")
     )
-    scale_P = np.array([f.scale for f in found], np.float64)
-    blank_R = np.array([f.blank_gain for f in found], np.float64)[groups.group_R]
+    scale_P = np.array([f.scale for f in marginals], np.float64)
+    blank_R = np.array([f.blank_gain for f in marginals], np.float64)[groups.group_R]
     factor = _factor(groups, scale_P) if calibration == "batch" else 1.0
     return by_answer(
         groups,
@@ -159,10 +159,10 @@ def _pool(answers: Sequence[tuple[int, int]], blanks: int) -> int:
     return sum(votes for votes, _ in answers) + blanks
 
 
-def _answers(groups: Groups, found: Sequence[Marginal]) -> Iterator[tuple[Marginal, int]]:
+def _answers(groups: Groups, marginals: Sequence[Marginal]) -> Iterator[tuple[Marginal, int]]:
     """Each answer's group and votes."""
     votes = groups.votes_A.astype(np.int64).tolist()
-    return ((found[p], n) for p, n in zip(groups.group_A.tolist(), votes, strict=True))
+    return ((marginals[p], n) for p, n in zip(groups.group_A.tolist(), votes, strict=True))
 
 
 def _factor(groups: Groups, scale_P: Floats) -> float:
@@ -173,8 +173,8 @@ def _factor(groups: Groups, scale_P: Floats) -> float:
     trained_P = groups.sum_rollouts(groups.trains_R)
     leader_P = np.maximum(groups.max_by_group(groups.sum_by_answer(groups.trains_R)), 0.0)
     base = float(trained_P[(leader_P > 0) & (leader_P < trained_P)].sum())
-    own = float((trained_P * scale_P**2).sum())
-    return max(1.0, (base / own) ** 0.5) if own > NOTHING**2 * trained_P.sum() else 1.0
+    size = float((trained_P * scale_P**2).sum())
+    return max(1.0, (base / size) ** 0.5) if size > NOTHING**2 * trained_P.sum() else 1.0
 
 
 @lru_cache(maxsize=CACHED)
@@ -183,9 +183,9 @@ def _marginal(answers: tuple[tuple[int, int], ...], blanks: int, idle: int, size
     counts = {n: sum(1 for votes, _ in answers if votes == n) for n, _ in answers}
     chance = _chances(counts, blanks, size, tie)
     trained: dict[float, int] = {0.0: idle} if idle else {}
-    for votes, own in answers:
-        if own:
-            trained[chance[votes]] = trained.get(chance[votes], 0) + own
+    for votes, count in answers:
+        if count:
+            trained[chance[votes]] = trained.get(chance[votes], 0) + count
     gain = _expected(trained)
     square = sum(c * gain[p] ** 2 for p, c in trained.items()) / max(sum(trained.values()), 1)
     return Marginal(chance, {n: gain.get(p, 0.0) for n, p in chance.items()}, gain.get(0.0, 0.0), square**0.5)
@@ -206,13 +206,13 @@ def _chances(counts: dict[int, int], blanks: int, size: int, tie: Tie) -> dict[i
     total = dict.fromkeys(counts, 0.0)
     for ks, at_most, exactly, z, weight in _blocks(counts, others + 1, seats, q, tie):
         factors = at_most[:, :, None, :] + z[:, None] * exactly[:, :, None, :]
-        rest = np.einsum("dkzj,z->dkj", _others(factors, list(counts.values())), weight)
-        rest *= _power(_seen(others + 1, q), blanks)
-        coefficients = np.fft.irfft(rest, n=others + 1)
+        of_others = np.einsum("dkzj,z->dkj", _others(factors, list(counts.values())), weight)
+        of_others *= _power(_seen(others + 1, q), blanks)
+        coefficients = np.fft.irfft(of_others, n=others + 1)
         for d, n in enumerate(counts):
-            own = _binomial(n - 1, q)
+            of_answer = _binomial(n - 1, q)
             inside = ks[ks < n]
-            total[n] += float(own[inside] @ coefficients[d, inside - ks[0], seats - inside])
+            total[n] += float(of_answer[inside] @ coefficients[d, inside - ks[0], seats - inside])
     norm = _binomial(others, q)[seats]
     return {n: round(min(max(value / norm, 0.0), 1.0), DIGITS) for n, value in total.items()}
 

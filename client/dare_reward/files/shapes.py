@@ -84,8 +84,8 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
         place = {k: value[k] for k in value.keys() & PLACE}
         notes.ignored.update(f"{k} of the request" for k in value if k not in {"groups", "meta", *PLACE})
         for group in value["groups"]:
-            own = isinstance(group, Mapping) and {**({} if PLACE & group.keys() else place), **group}
-            yield from shaped(own or group, notes, missing=missing)
+            placed = isinstance(group, Mapping) and {**({} if PLACE & group.keys() else place), **group}
+            yield from shaped(placed or group, notes, missing=missing)
         return
     if (record := _evaluated(value, notes)) is None:
         return
@@ -117,14 +117,14 @@ def _engine(value: JSON, *, key: str, rows: int | None) -> JSON:
         body = value["response"].get("body")
         if value.get("error") or not isinstance(body, Mapping) or not isinstance(body.get("choices"), list):
             raise RequestError("this request of the batch failed and has no choices. Send it again.", code="engine")
-        own = {k: v for k, v in value.items() if k not in {"id", "response", "error"}}
-        return {**own, "rollouts": [_choice(c, key=key, rows=rows) for c in body["choices"]]}
-    own = {k: v for k, v in value.items() if k not in ENGINE}
+        others = {k: v for k, v in value.items() if k not in {"id", "response", "error"}}
+        return {**others, "rollouts": [_choice(c, key=key, rows=rows) for c in body["choices"]]}
+    others = {k: v for k, v in value.items() if k not in ENGINE}
     if isinstance(value.get("choices"), list):
-        return {**own, "rollouts": [_choice(c, key=key, rows=rows) for c in value["choices"]]}
+        return {**others, "rollouts": [_choice(c, key=key, rows=rows) for c in value["choices"]]}
     outputs = value.get("outputs")
     if isinstance(outputs, list) and outputs and all(isinstance(o, Mapping) and "text" in o for o in outputs):
-        return {**own, "rollouts": [_completion(o, key=key, rows=rows) for o in outputs]}
+        return {**others, "rollouts": [_completion(o, key=key, rows=rows) for o in outputs]}
     return value
 
 
@@ -160,8 +160,8 @@ def _completion(output: JSON, *, key: str, rows: int | None) -> dict[str, Any]:
 
 def _logprob(row: Any, token: Any) -> Any:
     """The sampled token's, of {token id: {"logprob": x}} or {token id: x}."""
-    found = row.get(str(token), row.get(token)) if isinstance(row, Mapping) else row
-    return found.get("logprob") if isinstance(found, Mapping) else found
+    entry = row.get(str(token), row.get(token)) if isinstance(row, Mapping) else row
+    return entry.get("logprob") if isinstance(entry, Mapping) else entry
 
 
 def _candidates(row: Any) -> list[Any]:
@@ -172,7 +172,11 @@ def _candidates(row: Any) -> list[Any]:
     entries = list(row.values()) if isinstance(row, Mapping) else row if isinstance(row, list) else []
     ranks = [e.get("rank") if isinstance(e, Mapping) else None for e in entries]
     known = [not isinstance(rank, int) or rank <= len(entries) for rank in ranks]
-    return [e.get("logprob") if isinstance(e, Mapping) else e for e, own in zip(entries, known, strict=True) if own]
+    return [
+        e.get("logprob") if isinstance(e, Mapping) else e
+        for e, is_known in zip(entries, known, strict=True)
+        if is_known
+    ]
 
 
 def _evaluated(value: JSON, notes: Notes) -> JSON | None:
@@ -212,19 +216,19 @@ def _lm_eval(value: JSON) -> dict[str, Any]:
 
 
 def _group(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> dict[str, Any]:
-    group, used, rest = named(value, group=True)
+    group, used, unknown = named(value, group=True)
     rollouts = group.get("rollouts")
     if not isinstance(rollouts, list):
         return group  # what reads the group says what a list of rollouts is
     members = [_member(r) for r in rollouts]
-    columns = [n for n in rest if _is_column(n, value[n], len(rollouts))]
+    columns = [n for n in unknown if _is_column(n, value[n], len(rollouts))]
     for name in columns:
         for member, entry in zip(members, value[name], strict=True):
             if isinstance(member, dict):
                 member.setdefault(name, entry)
-    if "answer" in rest and "label" not in group:
+    if "answer" in unknown and "label" not in group:
         group["label"], used["answer"] = value["answer"], "label"
-    _note(notes, used, [n for n in rest if n not in columns and n not in used and n not in PLACE])
+    _note(notes, used, [n for n in unknown if n not in columns and n not in used and n not in PLACE])
     group["rollouts"] = [_rollout(m, notes) for m in members]
     _place(group, value)
     return _finished(group, notes, missing=missing)
@@ -251,13 +255,13 @@ def _rollout(value: Any, notes: Notes) -> Any:
     """A rollout by our names, with the values that other tools write."""
     if not isinstance(value, Mapping):
         return value  # what reads the group says what a rollout is
-    out, used, rest = named(value, group=False)
-    if rest and not {"answer", "text"} & out.keys():
+    out, used, unknown = named(value, group=False)
+    if unknown and not {"answer", "text"} & out.keys():
         raise RequestError(
-            f"a rollout has neither text nor answer: {unknown_name('field', str(rest[0]), ROLLOUT_FIELDS)}",
+            f"a rollout has neither text nor answer: {unknown_name('field', str(unknown[0]), ROLLOUT_FIELDS)}",
             code="unknown_field",
         )
-    _note(notes, used, rest)
+    _note(notes, used, unknown)
     if isinstance(out.get("text"), Mapping):
         out["text"] = out["text"].get("content")
     if _is_messages(out.get("text")):
@@ -290,20 +294,20 @@ def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate |
 
 
 def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loose:
-    own, used, rest = named(value, group=False)
+    rollout, used, unknown = named(value, group=False)
     shared, also, left = named(value, group=True)
-    if not {"text", "answer"} & own.keys():
+    if not {"text", "answer"} & rollout.keys():
         keys = ", ".join(str(k)[:32] for k in list(value)[:8]) or "an empty object"
         raise RequestError(
             f"neither rollouts nor a text are here, only {keys}.{_likely(value)} docs/data.md lists the names that are "
             "read.",
             code="unknown_field",
         )
-    if "answer" in own and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
-        shared["label"] = shared.get("label", own.pop("answer"))
+    if "answer" in rollout and "text" in used.values():  # beside somebody else's text, `answer` is the data set's
+        shared["label"] = shared.get("label", rollout.pop("answer"))
         notes.taken["answer", "label"] += 1
     name, key = _sibling_key(value, shared)
-    if name == "prompt" and own.keys() == {"answer"}:
+    if name == "prompt" and rollout.keys() == {"answer"}:
         raise RequestError(
             "a prompt with an answer and no text is a data set. Generate rollouts for it, and name their file.",
             code="data",
@@ -313,43 +317,45 @@ def _loose(value: JSON, notes: Notes, *, missing: EntropyEstimate | None) -> Loo
     if name != "prompt":
         group["group_id"] = key
     if "id" in value and name != "id":
-        own["id"] = value["id"]
+        rollout["id"] = value["id"]
         also.pop("id", None)
     _note(notes, used, [])
-    ignored = [n for n in rest if n in left and n not in {name, "answer", *PLACE}]
+    ignored = [n for n in unknown if n in left and n not in {name, "answer", *PLACE}]
     _note(notes, {k: v for k, v in also.items() if v != "group_id"}, ignored)
     step = value.get("step", value.get("global_step"))
-    return Loose(f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, missing=None), _rollout(own, Notes()))
+    return Loose(
+        f"{step}\0{key}", _finished({**group, "rollouts": []}, notes, missing=None), _rollout(rollout, Notes())
+    )
 
 
 def _likely(value: JSON) -> str:
     """Which name of the rollouts or the text one of these keys was meant to be, as far as one is close."""
     known = ["rollouts", *GROUP_NAMES["rollouts"], "text", "answer", *ROLLOUT_NAMES["text"]]
     near = (get_close_matches(str(key)[:32], known, n=1, cutoff=0.75) for key in list(value)[:32])
-    return next((f" Did you mean {found[0]}?" for found in near if found), "")
+    return next((f" Did you mean {names[0]}?" for names in near if names), "")
 
 
 def _place(group: dict[str, Any], value: JSON) -> None:
     """`run` and `step` of a line, for those who look at runs; a `meta` of the file's own stays as it is."""
-    found = {"step": value.get("step", value.get("global_step")), "run": value.get("run")}
-    if "meta" not in group and (known := {k: v for k, v in found.items() if v is not None}):
+    place = {"step": value.get("step", value.get("global_step")), "run": value.get("run")}
+    if "meta" not in group and (known := {k: v for k, v in place.items() if v is not None}):
         group["meta"] = known
 
 
 def _sibling_key(value: JSON, shared: JSON) -> tuple[str, str]:
     for name in GROUPING:
-        found = shared.get("prompt") if name == "prompt" else value.get(name)
-        if found is not None and found != "":
-            return name, found if isinstance(found, str) else _number_text(found)
+        key = shared.get("prompt") if name == "prompt" else value.get(name)
+        if key is not None and key != "":
+            return name, key if isinstance(key, str) else _number_text(key)
     raise RequestError(
         f"the rollout does not say which prompt it answers. Give it one of {', '.join(GROUPING)}.", code="missing"
     )
 
 
-def _note(notes: Notes, used: Mapping[str, str], rest: Sequence[str]) -> None:
-    for other, own in used.items():
-        notes.taken[other, own] += 1
-    for name in rest:
+def _note(notes: Notes, used: Mapping[str, str], unknown: Sequence[str]) -> None:
+    for other, ours in used.items():
+        notes.taken[other, ours] += 1
+    for name in unknown:
         notes.ignored[str(name)[:64]] += 1
 
 
@@ -378,8 +384,8 @@ def _is_messages(value: Any) -> bool:
 
 def _said(messages: Sequence[JSON]) -> str | None:
     """What the assistant said last."""
-    said = [_joined(m.get("content")) for m in messages if m.get("role") == "assistant"]
-    return said[-1] if said else None
+    texts = [_joined(m.get("content")) for m in messages if m.get("role") == "assistant"]
+    return texts[-1] if texts else None
 
 
 def _joined(content: Any) -> str | None:

@@ -117,21 +117,21 @@ def read_members(
 def _member(
     body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int, *, logged: frozenset[str]
 ) -> Member:
-    query, prompt, own = body.query[i], body.prompts[i], {k: v[i] for k, v in body.given.items()}
+    query, prompt, columns = body.query[i], body.prompts[i], {k: v[i] for k, v in body.given.items()}
     label = read_label(body.labels[i], policy=policy)
-    start, found = response_start(query, prompt)
-    numbers = {k: own[k] for k in ("mean_entropy", "num_tokens") if own.get(k) is not None}
+    start, is_known = response_start(query, prompt)
+    numbers = {k: columns[k] for k in ("mean_entropy", "num_tokens") if columns.get(k) is not None}
     # The answer stands at the end; a refused rollout would end the training run.
-    raw = {"text": query[max(start, len(query) - max_text) :], "finish_reason": own.get("finish_reason"), **numbers}
+    raw = {"text": query[max(start, len(query) - max_text) :], "finish_reason": columns.get("finish_reason"), **numbers}
     kept = {"text": raw["text"]} if "texts" in logged else {}  # the answer is given beside it, and wins
     return Member(
-        group=own.get("group_key") or _digest(prompt, LABEL.encode(body.labels[i])).hex(),
-        identity=_digest(query, repr(sorted(own.items()))),
-        index=own.get("index"),
+        group=columns.get("group_key") or _digest(prompt, LABEL.encode(body.labels[i])).hex(),
+        identity=_digest(query, repr(sorted(columns.items()))),
+        index=columns.get("index"),
         label=label,
         rollout={"answer": rules.read(raw, label), **numbers, **kept},
-        entropy=(own.get("entropy_source", "exact"), own.get("entropy_mode", "unknown")),
-        found=found,
+        entropy=(columns.get("entropy_source", "exact"), columns.get("entropy_mode", "unknown")),
+        found=is_known,
         prompt=prompt if "prompt" in logged else None,
     )
 

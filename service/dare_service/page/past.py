@@ -34,20 +34,20 @@ def load(folder: Path, tell: Callable[[str], None] = lambda _: None) -> Past:
 
     tell   is told how many lines cannot be used
     """
-    found: list[tuple[float, list[Path]]] = []
+    runs_by_time: list[tuple[float, list[Path]]] = []
     with suppress(OSError):
-        for _, own in zip(range(FOLDERS), folder.iterdir(), strict=False):
+        for _, place in zip(range(FOLDERS), folder.iterdir(), strict=False):
             with suppress(OSError, RequestError):
-                files = [own] if own.is_file() else segments(own)
-                found.append((max(f.stat().st_mtime for f in files), files))
-    last = sorted(found, key=lambda pair: pair[0])[-RUNS:]
+                files = [place] if place.is_file() else segments(place)
+                runs_by_time.append((max(f.stat().st_mtime for f in files), files))
+    last = sorted(runs_by_time, key=lambda pair: pair[0])[-RUNS:]
     chosen: list[dict[Path, int]] = []
     room, left, cut = BYTES, LINES, False
     for _, files in reversed(last):
         kept, room, left = _newest(files, room, left)
         chosen.append(kept)
         cut = cut or len(kept) < len(files) or any(kept.values())
-    runs = (read_segments([*own], skip=own, tell=tell) for own in reversed(chosen) if own)
+    runs = (read_segments([*place], skip=place, tell=tell) for place in reversed(chosen) if place)
     return Past(chain.from_iterable(runs), cut)
 
 
@@ -62,7 +62,7 @@ def _newest(files: list[Path], room: int, left: int) -> tuple[dict[Path, int], i
         size = file.stat().st_size
         if size > room or left == 0:
             break
-        found = count_lines(file)
-        kept[file] = max(found - left, 0)
-        room, left = room - size, max(left - found, 0)
+        count = count_lines(file)
+        kept[file] = max(count - left, 0)
+        room, left = room - size, max(left - count, 0)
     return kept, room, left

@@ -89,9 +89,9 @@ class ShardLink:
         while True:
             try:
                 self.remote = self.remote or await self._find()
-                told = await self.remote.beat(*self._words)
-                self._token = told.pop("token")  # `GET /info` shows the rest
-                self.told = told
+                answer = await self.remote.beat(*self._words)
+                self._token = answer.pop("token")  # `GET /info` shows the rest
+                self.told = answer
                 self._found.set()
             except Exception:  # noqa: BLE001  (whatever it is, the shard cannot be talked to)
                 self._lose()
@@ -171,11 +171,11 @@ class Shards:
     async def metrics(self, own: Metrics) -> bytes:
         """Of this replica and of all shards, each with its label."""
         self.start()
-        found = [("replica", self.replica, own.registry.collect())]
+        registries = [("replica", self.replica, own.registry.collect())]
         for number, told in enumerate(await asyncio.gather(*(link.metrics() for link in self.links))):
-            found.append(("shard", str(number), [family for family in told if family.name not in ONCE]))
+            registries.append(("shard", str(number), [family for family in told if family.name not in ONCE]))
         merged: dict[str, Metric] = {}
-        for kind, name, families in found:
+        for kind, name, families in registries:
             for f in families:
                 into = merged.setdefault(f.name, Metric(f.name, f.documentation, f.type, f.unit))
                 into.samples += [s._replace(labels={**s.labels, kind: name}) for s in f.samples]
@@ -207,9 +207,9 @@ def _written(request: Request, body: bytes | bytearray, token: str) -> bytes:
     left_out = ONE_HOP | {b"authorization"} if token else ONE_HOP
     lines += [name + b": " + value for name, value in scope["headers"] if name not in left_out]
     client = request.client.host if request.client else "unknown"
-    own = {"X-Forwarded-For": client, "X-Forwarded-Proto": scope["scheme"]}
-    own |= {"X-Request-Id": state["request_id"], "Content-Length": len(body)}
+    forwarded = {"X-Forwarded-For": client, "X-Forwarded-Proto": scope["scheme"]}
+    forwarded |= {"X-Request-Id": state["request_id"], "Content-Length": len(body)}
     if token:
-        own["Authorization"] = f"Bearer {token}"
-    lines += [f"{name}: {value}".encode("utf-8", "surrogateescape") for name, value in own.items()]
+        forwarded["Authorization"] = f"Bearer {token}"
+    lines += [f"{name}: {value}".encode("utf-8", "surrogateescape") for name, value in forwarded.items()]
     return b"\r\n".join([*lines, b"", bytes(body)])
