@@ -23,6 +23,7 @@ from dare_reward.answers import ANSWERS_VERSION
 from dare_reward.errors import RequestError
 from dare_reward.estimators.method import Method
 from dare_reward.methods import find, settle, specs
+from dare_reward.report.view import reads_entropy
 from dare_reward.wire import MEDIA_TYPES
 
 from .auth import Hosts, authorise, has_token, hide_token
@@ -370,12 +371,27 @@ async def info(request: Request) -> Response:
         "answers_version": ANSWERS_VERSION,
         "auth": bool(state.settings.tokens),
         "settings": state.settings.shown,
+        "entropy": await asyncio.to_thread(_entropy, state),
         "warnings": state.runs.warnings,
         "run_log": state.recorder.status,
     }
     if state.shards:
         content["replicas"] = await state.shards.info()
     return Response(to_json(content), media_type="application/json")
+
+
+def _entropy(state: State) -> dict[str, Any]:
+    """What nobody has measured yet: of the default method, and of the runs on the page."""
+    method, feed = state.settings.method, state.recorder.feed
+    known = bool(feed and feed.book.runs and not feed.unmeasured)
+    note = (
+        f"nobody has measured whether entropy is informative for your policy, and {method} weighs votes by it: run "
+        "dare-reward preflight on 32 labelled prompts, or send labels with some groups"
+    )
+    return {
+        "note": note if reads_entropy(method) and not known else None,
+        "unmeasured_runs": feed.unmeasured if feed else [],
+    }
 
 
 async def metrics(request: Request) -> Response:

@@ -89,11 +89,19 @@ class RunWarning(TypedDict):
     runs: Annotated[int, Rule(ge=1)]
 
 
+class EntropyNote(TypedDict):
+    note: Annotated[str | None, Rule(description="what to measure before the default method can be trusted")]
+    unmeasured_runs: Annotated[
+        list[str], Rule(description="runs on the page whose method reads entropies, without labels that judge them")
+    ]
+
+
 class Info(TypedDict):
     version: str
     answers_version: Annotated[str, Rule(description="the version of the answer rules")]
     auth: Annotated[bool, Rule(description="whether a token is needed")]
     settings: ShownSettings
+    entropy: EntropyNote
     run_log: Annotated[
         dict[str, Annotated[int, Rule(ge=0)]] | None,
         Rule(description="counts of groups of the run log; null: there is none"),

@@ -59,6 +59,23 @@ def test_info_has_the_effective_limits(make_service):
     assert "secret" not in json.dumps(body)
 
 
+def test_info_says_whose_entropy_nobody_has_measured(make_service):
+    service = make_service(page="on")
+    feed = service.state.recorder.feed
+    assert "preflight" in service.get("/info").json()["entropy"]["note"]
+
+    def post(run, label):
+        rollouts = [{"answer": "1", "mean_entropy": 0.1}, {"answer": "2", "mean_entropy": 0.4}]
+        service.post({"run": run, "groups": [{"rollouts": rollouts} | label]})
+        assert feed.settle()
+        return service.get("/info").json()["entropy"]
+
+    assert post("bare", {})["unmeasured_runs"] == ["bare"]
+    assert post("labelled", {"label": "1"})["unmeasured_runs"] == ["bare"]
+    assert post("bare", {"label": "1"}) == {"note": None, "unmeasured_runs": []}
+    assert make_service(method="ttrl").get("/info").json()["entropy"]["note"] is None
+
+
 def test_methods_route(service):
     body = service.get("/methods").json()
     dare = next(m for m in body["methods"] if m["name"] == "dare")

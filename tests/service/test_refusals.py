@@ -97,6 +97,16 @@ def check(response, status):
     return body
 
 
+@pytest.mark.parametrize("where", ["group", "rollout"])
+def test_a_step_on_a_group_says_where_it_belongs(service, where):
+    rollout, group = {"answer": "1", "mean_entropy": 0.1}, {}
+    (group if where == "group" else rollout)["step"] = 3
+    reply = service.post({"groups": [{"rollouts": [rollout]} | group]})
+    (error,) = reply.json()["errors"]
+    assert (reply.status_code, error["code"]) == (422, "unknown_field")
+    assert error["message"].startswith("step belongs to the request, beside `groups`")
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_bodies(service, name):
     content, status, loc = BODIES[name]

@@ -15,11 +15,13 @@ from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, Final, cast
+from zipfile import BadZipFile
 
 from ..errors import RequestError
 from .names import RUN_LOG_COMMANDS
 
-GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+GZIP, ZSTD, PARQUET, ZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"PK\x03\x04"
+SAMPLE: Final = {"id", "epoch", "input", "choices", "target", "output", "scores"}  # what we read of inspect_ai's
 LONGEST: Final = 256 << 20  # characters of a line
 SPARE, RATIO = 16 << 20, 200  # bytes that any file may unpack to, and how much larger others may become
 SWOLLEN: Final = f"it unpacks to more than {RATIO} times its size, as rollouts never do"
@@ -28,7 +30,7 @@ FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
     {
         b"\xff\xfe": "encoded in UTF-16. Convert it with iconv -f UTF-16 -t UTF-8.",
         b"\xfe\xff": "encoded in UTF-16. Convert it with iconv -f UTF-16 -t UTF-8.",
-        b"PK\x03\x04": "a zip archive, as .npz, .xlsx and PyTorch's .pt are. Unpack it, or write JSON lines.",
+        ZIP: "a zip archive, as .npz, .xlsx and PyTorch's .pt are. Unpack it, or write JSON lines.",
         b"BZh": "compressed by bzip2. Unpack it with bunzip2.",
         b"\xfd7zXZ": "compressed by xz. Unpack it with unxz.",
         b"\x93NUMPY": "a NumPy array. Write its rows as JSON lines.",
@@ -70,6 +72,8 @@ def open_values(path: str) -> Values:
         items: Iterator[tuple[int, Any]]
         if head.startswith(PARQUET):
             unit, items = "row", iter(enumerate(_parquet(stream, path), 1))
+        elif head.startswith(ZIP) and path.endswith(".eval"):
+            unit, items = "sample", iter(enumerate(_inspect(path), 1))
         else:
             _refuse_foreign(head, path)
             text = stack.enter_context(_Text(cast("Any", stream), encoding="utf-8-sig", errors="surrogateescape"))
@@ -197,6 +201,23 @@ def _parquet(stream: IO[bytes], path: str) -> Iterator[Any]:
             yield from batch.to_pylist()
     except (arrow.ArrowException, OSError) as error:
         raise _damaged(path, "Parquet", error) from None
+
+
+def _inspect(path: str) -> Iterator[Any]:
+    """The samples of an evaluation by inspect_ai, by its own reader."""
+    try:
+        log = import_module("inspect_ai.log")
+    except ModuleNotFoundError:
+        raise RequestError(
+            f"{path} is a log of inspect_ai, which its own package reads. Run pip install inspect_ai here, or "
+            "`inspect log convert --to json` where it is installed.",
+            code="file",
+        ) from None
+    try:
+        for sample in log.read_eval_log_samples(path, all_samples_required=False, resolve_attachments=True):
+            yield sample.model_dump(mode="json", include=SAMPLE)
+    except (OSError, ValueError, KeyError, RuntimeError, BadZipFile) as error:
+        raise _damaged(path, "inspect_ai", error) from None
 
 
 NOT_UTF8: Final = "not UTF-8. Save the file in that encoding, as by `iconv -f LATIN1 -t UTF-8`."

@@ -9,6 +9,8 @@ verl                 a rollout dump: {"input", "output", "gts", "step", ...}, on
                      "responses" and {"reward_model": {"ground_truth"}}
 lm-eval              a logged sample: {"doc_id", "target", "resps": [[text, ...]], "filter", ...}, a line a filter
 Qwen2.5-Math         a line of its evaluation: {"idx", "gt", "code": [text, ...], "score": [bool, ...], ...}
+inspect_ai           a sample of a log: {"id", "epoch", "input", "target", "output", "scores"}, an epoch a rollout; or
+                     the log as JSON: {"eval", "samples": [...]}
 a rollout            any object with a text or an answer
 """
 
@@ -86,6 +88,10 @@ def shaped(value: Any, notes: Notes, *, missing: EntropyEstimate | None) -> Iter
         for group in value["groups"]:
             placed = isinstance(group, Mapping) and {**({} if PLACE & group.keys() else place), **group}
             yield from shaped(placed or group, notes, missing=missing)
+        return
+    if isinstance(value.get("samples"), list) and isinstance(value.get("eval"), Mapping):  # a log of inspect_ai
+        for sample in value["samples"]:
+            yield from shaped(sample, notes, missing=missing)
         return
     if (record := _evaluated(value, notes)) is None:
         return
@@ -187,6 +193,8 @@ def _evaluated(value: JSON, notes: Notes) -> JSON | None:
             return None
         notes.samples.add(sample)
         return _lm_eval(value)
+    if isinstance(value.get("output"), Mapping) and value.keys() >= {"id", "epoch", "target"}:
+        return _inspect(value)
     if isinstance(value.get("code"), list) and "gt" in value:  # elsewhere `score` is a reward, and no truth
         names = {"code": "responses", "score": "correct"}
         return {names.get(k, k): v for k, v in value.items() if k not in {"answer", "pred", "report"}}
@@ -210,6 +218,29 @@ def _lm_eval(value: JSON) -> dict[str, Any]:
         call = call[0] if isinstance(call, list) else next(iter(call.values()))
     group = {"group_id": f"{value['doc_id']}", "label": value.get("target"), "rollouts": [{"text": t} for t in texts]}
     return {**group, "prompt": call} if isinstance(call, str) else group
+
+
+def _inspect(value: JSON) -> dict[str, Any]:
+    """A sample of inspect_ai: one rollout of its id. Whether it is right is what the first scorer says, if C or I."""
+    output = value["output"]
+    choice = next(iter(output.get("choices") or ()), None)
+    if not isinstance(choice, Mapping):
+        raise RequestError(
+            f"sample {value['id']}, epoch {value['epoch']} failed and has no completion. Run `inspect eval-retry`.",
+            code="engine",
+        )
+    content = (choice.get("message") or {}).get("content")
+    cut = choice.get("stop_reason") in {"max_tokens", "model_length"}
+    own = {"message": {"content": _joined(content)}, "logprobs": choice.get("logprobs")}
+    rollout = _choice(own | {"finish_reason": "length" if cut else "stop"}, key="topk_logprobs", rows=None)
+    if not all(rollout.get("topk_logprobs") or (None,)):
+        rollout.pop("topk_logprobs", None)
+    score = next(iter((value.get("scores") or {}).values()), None) or {}
+    right = {"C": True, "I": False}.get(str(score.get("value")))
+    told = {"correct": right, "num_tokens": (output.get("usage") or {}).get("output_tokens")}
+    options = {"kind": "choice", "options": len(value["choices"])} if value.get("choices") else {}
+    group = {"group_id": f"{value['id']}", "prompt": value.get("input"), "label": value["target"], **options}
+    return {**group, **rollout, **{name: known for name, known in told.items() if known is not None}}
 
 
 # --- groups and rollouts ----------------------------------------------------------------------------------------------

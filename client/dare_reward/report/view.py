@@ -105,10 +105,11 @@ def run_view(run: RunTotals, *, reading: bool = False) -> JSON:
 
 def unmeasured(run: RunTotals) -> list[str]:
     """Its methods that read entropies, of which no label says whether they are informative."""
-    return [] if run.auroc.sums else sorted({name for name, _ in run.methods if _reads_entropy(name)})
+    return [] if run.auroc.sums else sorted({name for name, _ in run.methods if reads_entropy(name)})
 
 
-def _reads_entropy(method: str) -> bool:
+def reads_entropy(method: str) -> bool:
+    """Whether a method weighs rollouts by their entropies."""
     try:
         return "mean_entropy" in find(method).requires
     except RequestError:  # a plug-in that is not installed here

@@ -59,6 +59,7 @@ CHECKED: Final = tuple(
     for f in GROUP_FIELDS.values()
     if f.type == kind and f.nullable
 )
+OF_REQUEST: Final = frozenset({"run", "step", "seed", "shadow", "params"})  # where people look for them in a group
 NONE_UNREAD: Final[Mapping[str, int]] = MappingProxyType({})
 # Inputs of rollouts that are no columns of numbers, and what they may be.
 CONTENTS: Final[Mapping[str, set[type]]] = MappingProxyType(
@@ -369,6 +370,9 @@ def _check_keys(value: Any, known: Collection[str], loc: tuple[str | int, ...]) 
         raise RequestError("must be an object", loc=loc, code="type")
     unknown = next((key for key in value if key not in known), None)
     if unknown is not None:
+        if unknown in OF_REQUEST:
+            message = f"{unknown} belongs to the request, beside `groups`, and not to a group or a rollout"
+            raise RequestError(message, loc=loc, code="unknown_field")
         said = unknown_field(str(unknown), known)
         end = "" if said.endswith("?") else "."
         raise RequestError(f"{said}{end} Put your own data into meta.", loc=loc, code="unknown_field")

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from dare_reward import __version__
 from dare_reward.report.book import RunBook
-from dare_reward.report.view import view
+from dare_reward.report.view import unmeasured, view
 from dare_reward.runs.line import ASKED, RunRecord
 
 from .past import Past
@@ -89,6 +89,12 @@ class Feed:
                     version, data = self.version, self._view()
                 self._json = (version, to_json(data, inf_nan_mode="null"))
             return self._json[1]
+
+    @property
+    def unmeasured(self) -> list[str]:
+        """The runs whose method reads entropies, of which no label says whether they are informative."""
+        with self._book:
+            return [run.name for run in self.book.runs.values() if unmeasured(run)]
 
     def settle(self, seconds: float = 10.0) -> bool:
         """Wait until all that was added is in the book; False if that takes longer."""

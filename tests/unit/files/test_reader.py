@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -158,7 +159,42 @@ HARNESSES = {
         }
         for i, g in enumerate(GROUPS)
     ).encode(),
+    "a log of inspect_ai as JSON, an epoch a rollout": lambda: json.dumps(
+        {
+            "version": 2,
+            "status": "success",
+            "eval": {"task": "task", "model": "mockllm/model"},
+            "samples": [inspected(g["prompt"], g["label"], i, k, r) for k in range(64) for i, g in enumerate(GROUPS) for r in [g["rollouts"][k]]],
+        }
+    ).encode(),
 }  # fmt: skip
+
+
+def inspected(prompt, label, place, epoch, rollout):
+    """A sample of inspect_ai 0.3.285."""
+    message = {
+        "id": "QajX",
+        "content": rollout["text"],
+        "source": "generate",
+        "role": "assistant",
+        "model": "mockllm/model",
+    }
+    return {
+        "id": place + 1,
+        "epoch": epoch + 1,
+        "input": prompt,
+        "target": label,
+        "messages": [message],
+        "output": {
+            "model": "mockllm/model",
+            "choices": [{"message": message, "stop_reason": "stop"}],
+            "completion": rollout["text"],
+            "usage": {"input_tokens": 4, "output_tokens": 15, "total_tokens": 19},
+        },
+        "scores": {"match": {"value": "C" if rollout["correct"] else "I", "answer": rollout["text"], "history": []}},
+        "store": {},
+        "events": [],
+    }
 
 
 @pytest.mark.parametrize("form", HARNESSES)
@@ -172,7 +208,7 @@ def test_evaluations_and_data_sets_give_texts_labels_and_prompts(form, tmp_path)
     plain = [{"rollouts": [{"text": r["text"]} for r in g["rollouts"]]} for g in GROUPS]
     assert rewards(groups, method="ttrl") == rewards(plain, method="ttrl")
     assert reader.notes.filtered == (len(GROUPS) if "filter" in form else 0)
-    marked = "Qwen" in form
+    marked = "Qwen" in form or "inspect_ai" in form
     assert [[r.get("correct") for r in g["rollouts"]] for g in groups] == [
         [r["correct"] if marked else None for r in g["rollouts"]] for g in GROUPS
     ]
@@ -202,6 +238,49 @@ def test_a_list_of_another_length_is_refused_with_both_lengths(tmp_path):
     assert isinstance(error, RequestError)
     assert error.code == "length"
     assert {"2", "3"} <= set(error.message.split())
+
+
+def test_a_log_of_inspect_ai_is_read_by_its_own_reader(tmp_path):
+    """Written by its own writer: two epochs of two samples, one of which failed."""
+    log = pytest.importorskip("inspect_ai.log")
+    model = pytest.importorskip("inspect_ai.model")
+    scorer = pytest.importorskip("inspect_ai.scorer")
+
+    def sample(name, epoch, text):
+        output = (
+            model.ModelOutput.from_content("m", text, stop_reason="max_tokens")
+            if text
+            else model.ModelOutput(model="m")
+        )
+        scores = {"match": scorer.Score(value="C" if text == "4" else "I")}
+        return log.EvalSample(id=name, epoch=epoch, input="2+2?", target="4", output=output, scores=scores)
+
+    samples = [sample("a", 1, "4"), sample("b", 1, "5"), sample("a", 2, "6"), sample("b", 2, "")]
+    spec = log.EvalSpec(
+        created="2026-01-01T00:00:00+00:00",
+        task="t",
+        dataset=log.EvalDataset(sample_ids=["a", "b"]),
+        model="m",
+        config=log.EvalConfig(epochs=2),
+    )
+    file = str(tmp_path / "log.eval")
+    log.write_eval_log(log.EvalLog(eval=spec, samples=samples), file)
+    (_, failed), (_, a), (_, b) = Reader(file)
+    assert (failed.code, "eval-retry" in failed.message) == ("engine", True)
+    assert [[(r["text"], r["correct"], r["finish_reason"]) for r in g["rollouts"]] for g in (a, b)] == [
+        [("4", True, "length"), ("6", False, "length")],
+        [("5", False, "length")],
+    ]
+    assert (a["group_id"], a["label"], a["prompt"]) == ("a", "4", "2+2?")
+
+
+def test_a_log_of_inspect_ai_without_its_package_says_what_to_install(tmp_path, monkeypatch):
+    for module in ("inspect_ai", "inspect_ai.log"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / "log.eval").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(RequestError, match="pip install inspect_ai") as found:
+        list(Reader(str(tmp_path / "log.eval")))
+    assert found.value.code == "file"
 
 
 def test_likelihoods_of_lm_eval_are_no_texts(tmp_path):
