@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 
@@ -160,3 +161,16 @@ def count(url: str, metric: str) -> float:
     """The sum of a metric's samples."""
     lines = [line for line in get(f"{url}/metrics").splitlines() if line.startswith(metric)]
     return sum(float(line.split()[-1]) for line in lines)
+
+
+def descendants(pid: int, name: str = "") -> list[int]:
+    """Those of the process, all or whose program is `name`."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            text = (folder / "stat").read_text()
+            parents[int(folder.name)] = (int(text.rpartition(")")[2].split()[1]), text.split("(")[1].partition(")")[0])
+    below = {pid}
+    for _ in range(8):
+        below |= {child for child, (parent, _) in parents.items() if parent in below}
+    return [child for child in below - {pid} if not name or parents[child][1] == name]

@@ -15,7 +15,6 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
@@ -46,6 +45,8 @@ def methods() -> Mapping[str, Method]:
 
     ConfigError if another package brings a name that is taken.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415  (a tenth of the package's import)
+
     estimators = importlib.import_module(".estimators", __package__)
     modules = [
         importlib.import_module(f"{estimators.__name__}.{m.name}") for m in pkgutil.iter_modules(estimators.__path__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from functools import partial
 from typing import Any
@@ -68,10 +69,13 @@ def _replicated(settings: Any, replicas: int) -> int:
 
     if replicas < 1:
         raise SettingsError("--replicas must be at least 1")
+    joined = os.environ.get("RAY_ADDRESS", "local")  # never a cluster that happens to run here
+    if joined == "local":  # Ray reads this when it is imported: a machine alone, whose processes listen on loopback
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         from .replicas.deploy import serve_here  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
         raise SettingsError("--replicas needs Ray; run pip install '.[service,ray]' in your checkout") from None
-    return serve_here(settings, replicas)
+    return serve_here(settings, replicas, joined)

@@ -28,7 +28,7 @@ from typing import Any, Self
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tries import client, count, disturbed, get, post, processes, rollout, service, step
+from tries import client, count, descendants, disturbed, get, post, processes, rollout, service, step
 
 GROUPS, SIZE = 6, 8
 ROWS: dict[str, tuple[Callable[..., str], str, str]] = {}
@@ -259,19 +259,6 @@ def head_kill(bench: Bench) -> str:
         with contextlib.suppress(Exception):
             served.wait(90)
         return f"{seen}; the service's exit code is {served.poll()}"
-
-
-def descendants(pid: int, name: str = "") -> list[int]:
-    """Those of the process, all or whose program is `name`."""
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            text = (folder / "stat").read_text()
-            parents[int(folder.name)] = (int(text.rpartition(")")[2].split()[1]), text.split("(")[1].partition(")")[0])
-    below = {pid}
-    for _ in range(8):
-        below |= {child for child, (parent, _) in parents.items() if parent in below}
-    return [child for child in below - {pid} if not name or parents[child][1] == name]
 
 
 def raw(url: str, content: bytes) -> socket.socket:

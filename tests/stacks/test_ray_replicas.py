@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from tries import count, disturbed, processes, service, step
+from tries import count, descendants, disturbed, processes, service, step
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
 GROUPS, SIZE, REPLICAS = 12, 8, 3
@@ -50,6 +50,20 @@ def test_a_process_dies_while_rollouts_wait(ray_serve, undisturbed, kind):
     found = asyncio.run(disturbed(ray_serve.url, GROUPS, SIZE, lambda: os.kill(victim, signal.SIGKILL), run=kind))
     assert found == undisturbed
     processes(ray_serve.url, REPLICAS)  # all are there again
+
+
+def test_one_machine_listens_on_loopback_but_for_a_port_of_each_replica(ray_serve):
+    """Serve's replica binds its port for other replicas to [::], and no option says otherwise."""
+    pids = [ray_serve.pid, *descendants(ray_serve.pid)]
+    sockets = set()
+    for file in (entry for pid in pids for entry in Path(f"/proc/{pid}/fd").glob("*")):
+        with contextlib.suppress(OSError):
+            sockets.add(file.readlink().name)
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    listening = [row[1].rpartition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets]
+    loopback = ("0100007F", "0" * 24 + "01000000")  # 127.0.0.1, also as an IPv6 address, and ::1
+    assert len(listening) > 10
+    assert len([address for address in listening if not address.endswith(loopback)]) <= REPLICAS, listening
 
 
 def test_over_two_nodes(undisturbed):
@@ -151,4 +165,4 @@ def test_another_version_of_ray_is_refused(monkeypatch):
 
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(SettingsError, match="started or joined: Version mismatch"):
-        serve_here(Settings(port=0), 2)
+        serve_here(Settings(port=0), 2, "local")

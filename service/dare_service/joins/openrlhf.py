@@ -177,7 +177,7 @@ class OpenRLHF(JoinRoute):
         request.scope["state"]["notes"]["joined"] = True
         with self._runs.live(run, address) as phase:
             arrival = Arrival(
-                key=(config, "" if config.run else address, member.group),
+                key=(run, config.text, member.group),
                 size=size,
                 identity=member.identity,
                 rollout=WaitingRollout(config, run, member, phase, question.recorded),
@@ -205,10 +205,10 @@ class OpenRLHF(JoinRoute):
         return RefusalError(refusal.status, f"{refusal.detail}; {why}", code=refusal.code, headers=refusal.headers)
 
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
-        rollouts = _rollouts(group)
+        rollouts: list[WaitingRollout] = [slot.arrival.rollout for slot in group.slots]
         config, run_name, phase = rollouts[0].config, rollouts[0].run, rollouts[0].phase
         waits = [group.closed_at - slot.arrived for slot in group.slots]
-        known: Known = {"wait_seconds": waits, "repeated": float(self._repeated(group))}
+        known: Known = {"wait_seconds": waits, "repeated": float(self._repeated(group, rollouts[0]))}
 
         if group.fate == "neutral":
             config = replace(config, on_deadline="neutral")
@@ -229,18 +229,13 @@ class OpenRLHF(JoinRoute):
         self._note_method(run_name, config, entropies)
         return scored
 
-    def _repeated(self, group: JoiningGroup) -> bool:
+    def _repeated(self, group: JoiningGroup, first: WaitingRollout) -> bool:
         """Whether the group's prompt filled another one in this step.
 
         Two jobs with one name, duplicates in the data and asynchronous generation send the same requests, so nothing
         can be refused. Of a prompt whose group two jobs filled, each has rollouts in a later group, which say so.
         """
-        first = _rollouts(group)[0]
-        again = (
-            group.reason == "full"
-            and not group.indexed
-            and self._runs.filled_again(first.run, first.member.group, first.phase)
-        )
+        again = group.reason == "full" and self._runs.filled_again(first.run, first.member.group, first.phase)
         if again:
             self._runs.warn(
                 first.run,
@@ -277,7 +272,7 @@ class OpenRLHF(JoinRoute):
 
     def closed(self, group: JoiningGroup) -> None:
         super().closed(group)
-        first = _rollouts(group)[0]
+        first: WaitingRollout = group.slots[0].arrival.rollout
         config, run = first.config, first.run
         addresses = sorted({s.arrival.origin for s in group.slots})
         if len(addresses) > 1:
@@ -299,15 +294,6 @@ class OpenRLHF(JoinRoute):
                 group_size=group.size,
                 fate=group.fate,
             )
-
-    def _run_of(self, group: JoiningGroup) -> str:
-        key: Any = group.key
-        config, address, _ = key
-        return config.run or f"@{address}"
-
-
-def _rollouts(group: JoiningGroup) -> list[WaitingRollout]:
-    return [slot.arrival.rollout for slot in group.slots]
 
 
 def _weight(member: Member) -> int:

@@ -143,7 +143,7 @@ class JoiningGroup:
     promise   belongs to the layer above
     """
 
-    key: Hashable
+    key: Any
     size: int
     terms: Any = None
     slots: list[Slot] = field(default_factory=list)

@@ -82,8 +82,7 @@ class Rollouts(JoinRoute):
 
     def _scored(self, group: JoiningGroup) -> Scored[bytes]:
         config: Configuration = group.terms
-        key: Any = group.key
-        run_name, group_id = key
+        run_name, group_id = group.key
         waiting: list[ReducedRollout] = [slot.arrival.rollout for slot in group.slots]
         body = {**_shell(config), "group_id": group_id, "rollouts": [r.rollout for r in waiting]}
         limits = self._settings.limits
@@ -100,10 +99,6 @@ class Rollouts(JoinRoute):
         if all(r.recorded for r in waiting):
             self._recorder.scored(found, [body], run=run_name, step=None)
         return Scored([to_json(content) for content in _replies(reply.groups[0], reply.flags)])
-
-    def _run_of(self, group: JoiningGroup) -> str:
-        key: Any = group.key
-        return str(key[0])
 
 
 def _arrival(body: bytes | bytearray, config: Configuration, settings: Settings, *, recorded: bool) -> Arrival:

@@ -15,7 +15,7 @@ from .join import Join, JoiningGroup, Scored
 
 
 class JoinRoute(ABC):
-    """The state of a route.
+    """The state of a route. The key of a group begins with its run.
 
     stale, keep   seconds, as in `rendezvous.py`
     refusal       why this process must not join; empty: it may
@@ -51,10 +51,6 @@ class JoinRoute(ABC):
     async def _score(self, group: JoiningGroup) -> Scored[bytes]:
         """A reply per slot, written where the group is scored: all are sent at once, and then the loop is busy."""
 
-    @abstractmethod
-    def _run_of(self, group: JoiningGroup) -> str:
-        """The run's name in the log."""
-
     def closed(self, group: JoiningGroup) -> None:
         self._metrics.join_groups.labels(group.reason).inc()
 
@@ -64,7 +60,7 @@ class JoinRoute(ABC):
         if logger.isEnabledFor(logging.INFO):
             waited = [group.closed_at - slot.arrived for slot in group.slots]
             fields = {
-                "run": self._run_of(group),
+                "run": group.key[0],
                 "rollouts": len(group.slots),
                 "group_size": group.size,
                 "reason": group.reason,

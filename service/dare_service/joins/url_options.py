@@ -51,10 +51,13 @@ class Configuration:
     entropy_mode: str = "unknown"
     shadow: tuple[str, ...] = ()
     distinct: bool = True  # no other job has the run's name
+    text: str = field(init=False, compare=False, repr=False)  # what a group is looked up by: its hash is known
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", repr(self))
 
     def __hash__(self) -> int:
-        """Cheap: every rollout looks its group up by its configuration."""
-        return hash((self.method, self.run, self.group_size))
+        return hash(self.text)
 
 
 @lru_cache(maxsize=1024)
@@ -95,7 +98,7 @@ def explicit(query: str, settings: Settings) -> Configuration:
 
 def differences(one: Configuration, other: Configuration) -> list[str]:
     """The names of what two configurations differ in."""
-    names = [f.name for f in fields(Configuration) if getattr(one, f.name) != getattr(other, f.name)]
+    names = [f.name for f in fields(Configuration) if f.compare and getattr(one, f.name) != getattr(other, f.name)]
     if "method" in names or "params" not in names:  # another method has other parameters: its name says it
         return [name for name in names if name != "params"]
     own, theirs = dict(one.params), dict(other.params)

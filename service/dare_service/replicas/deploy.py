@@ -15,7 +15,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import os
 import signal
 import sys
 import threading
@@ -45,10 +44,10 @@ WAITING = 20_000  # requests at once, most of them waiting for siblings
 
 @ray.remote(num_cpus=0, max_restarts=-1)
 class JoinShard(Shard):
-    """A shard whose process Ray keeps. Without a host it listens where Ray does."""
+    """A shard whose process Ray keeps. It listens on the address that its node has in Ray."""
 
-    def __init__(self, settings: Settings, number: int, host: str, fingerprint: str) -> None:
-        super().__init__(settings, number, host or ray.util.get_node_ip_address(), fingerprint)
+    def __init__(self, settings: Settings, number: int, fingerprint: str) -> None:
+        super().__init__(settings, number, ray.util.get_node_ip_address(), fingerprint)
 
     def ended(self) -> None:
         ray.kill(ray.get_runtime_context().current_actor)
@@ -71,7 +70,7 @@ async def _find(name: str, *arguments: Any) -> _Remote:
     return _Remote(await asyncio.to_thread(start, *arguments))
 
 
-def _replica(settings: Settings, shards: int, host: str) -> ASGIApp:
+def _replica(settings: Settings, shards: int) -> ASGIApp:
     """The application of one replica, in the process that serves it."""
     ready_the_process(settings)
     app = create_app(settings, alone=True)
@@ -81,7 +80,7 @@ def _replica(settings: Settings, shards: int, host: str) -> ASGIApp:
     content = json.dumps([__version__, shards, asdict(settings)], sort_keys=True)
     fingerprint = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     finds = (
-        partial(_find, f"dare-join {context.app_name} {number} of {shards}", settings, number, host, fingerprint)
+        partial(_find, f"dare-join {context.app_name} {number} of {shards}", settings, number, fingerprint)
         for number in range(shards)
     )
     links = [ShardLink(name, fingerprint, find) for find in finds]
@@ -109,9 +108,9 @@ def application(args: dict[str, Any]) -> Application:
     return _bound(settings, replicas, shards or replicas)
 
 
-def _bound(settings: Settings, replicas: int, shards: int, host: str = "") -> Application:
+def _bound(settings: Settings, replicas: int, shards: int) -> Application:
     def build() -> ASGIApp:
-        return _replica(settings, shards, host)
+        return _replica(settings, shards)
 
     deployment = serve.deployment(
         name="dare-reward",
@@ -126,13 +125,12 @@ def _bound(settings: Settings, replicas: int, shards: int, host: str = "") -> Ap
     return deployment(serve.ingress(build)()).bind()
 
 
-def serve_here(settings: Settings, replicas: int) -> int:
-    """Start or join Ray, serve until told to stop; the exit code."""
+def serve_here(settings: Settings, replicas: int, joined: str) -> int:
+    """Start Ray, or join the one at that address; serve until told to stop; the exit code."""
     stop = threading.Event()
     with bind(settings) as listener:  # before Ray: its proxies would share a port with another process
         url, port = address(listener), listener.getsockname()[1]
-    joined = os.environ.get("RAY_ADDRESS", "local")  # never one that happens to run here
-    bound = _bound(settings, replicas, replicas, "127.0.0.1" if joined == "local" else "")
+    bound = _bound(settings, replicas, replicas)
     try:
         ray.init(joined, namespace=NAMESPACE, include_dashboard=False, logging_level=logging.ERROR)
     except (RuntimeError, ConnectionError) as error:
