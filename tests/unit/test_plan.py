@@ -125,6 +125,15 @@ def test_what_has_no_plan(words, files):
     assert main(["plan", files[0], "--labels", files[1], *words]) == 2
 
 
+def test_the_address_names_the_kind_of_the_answers(files, capsys):
+    rollouts, labels, folder = files
+    assert main(["plan", rollouts, "--labels", labels, "--stack", "verl"]) == 0
+    assert "kind" not in capsys.readouterr().out
+    texts = written(folder / "texts.jsonl", *(group(name, ["Riga", "Oslo"], kind="text") for name in "ab"))
+    assert main(["plan", texts, "--labels", written(folder / "l.jsonl", {"group_id": "a", "label": "Riga"})]) == 0
+    assert capsys.readouterr().out.count("&labelled=gt&kind=text") == 3
+
+
 def test_without_a_right_answer_there_is_no_plan(files, capsys):
     rollouts, _, folder = files
     labels = written(folder / "none.jsonl", {"group_id": "b", "decision": "none"})

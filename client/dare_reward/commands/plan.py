@@ -139,8 +139,8 @@ def run(arguments: argparse.Namespace) -> int:
         _write(arguments, [STACKS[arguments.stack].labelled(rows[i], labels[i], kind) for i in order])
     what = f"{len(known)} labelled prompts as `gt` groups, {often} of {len(order)} rows ({often / len(order):.0%})"
     print(f"{what}; {len(others)} others, each once.")
-    for kind, line in lines.items():
-        print(f"others{kind and f' of kind {kind}'}: {line}")
+    for group, line in lines.items():
+        print(f"others{group and f' of kind {group}'}: {line}")
     if len(lines) > 1:
         print("Adapters send one line for all. Send these in the `params` of each kind's groups (docs/advantages.md).")
     print("A right rollout has reward 1 and any other 0, in `gt` groups and in the others: one scale.")
