@@ -249,13 +249,6 @@ def test_real_samples_score_without_a_server(capsys):
         assert main(["score", str(EXAMPLES / f"{name}.jsonl"), "-p", "missing_entropy=frequency"]) == 0
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == 0
-    assert dare_reward.__version__ in capsys.readouterr().out
-
-
 def test_study_says_where_it_comes_from_if_it_is_not_installed(monkeypatch, capsys):
     entries = [e for e in cli.entry_points(group=cli.GROUP) if e.name != "study"]
     monkeypatch.setattr(cli, "entry_points", lambda group: entries)
@@ -300,18 +293,6 @@ def test_help_is_a_command_too(capsys):
             main(words)
         assert ended.value.code == 0
         assert shown in capsys.readouterr().out
-
-
-def test_majority_is_another_name_of_ttrl(tmp_path, capsys):
-    file = write(tmp_path, GOOD)
-    assert main(["score", file, "--method", "majority"]) == 0
-    found = capsys.readouterr().out
-    assert main(["score", file, "--method", "ttrl"]) == 0
-    assert found == capsys.readouterr().out
-    one, other = (dare_reward.estimate([GOOD], method=m) for m in ("majority_vote", "ttrl"))
-    assert (one.method, one.config_id, one.groups) == (other.method, other.config_id, other.groups)
-    assert main(["score", file, "--method", "TTRLL"]) == 2
-    assert "Did you mean ttrl" in capsys.readouterr().err
 
 
 # --- what a person sees on a terminal --------------------------------------------------------------------------------

@@ -259,15 +259,7 @@ def test_a_column_given_twice():
     assert refuse([group()], columns={"mean_entropy": np.zeros(2)}).code == "conflict"
 
 
-def test_prepared_arrays_must_agree():
-    with pytest.raises(RequestError):
-        Groups(np.array([2]), np.array([0]), np.array([1]), ("a",))
-    with pytest.raises(RequestError):
-        Groups(np.array([1, 1]), np.array([0, 0]), np.array([1, 1]), ("a", "b"))
-    with pytest.raises(RequestError):
-        Groups.of([["a"]], mean_entropy=[[-1.0]])
-    with pytest.raises(RequestError):
-        Groups.of([["a"]], mean_entropy=[[1.0, 2.0]])
+def test_prepared_arrays_have_no_texts_to_read():
     with pytest.raises(RequestError, match="prepared arrays hold none"):
         dare_reward.estimate(Groups.of([["a"]]), truncated="as_is")
 

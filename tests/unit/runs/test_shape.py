@@ -44,7 +44,7 @@ UNFIT = [
     *({"error": x} for x in ("x", {"code": 1}, {"code": "a"})),
     *({"valid": x} for x in (5, [True] * 3, [1, 0])),
     *({"mean_entropies": x} for x in (["a", None], [1e400, 0.1])),
-    *({"num_tokens": x} for x in ([1, 10**400], [1.5, 2])),
+    *({"num_tokens": x} for x in ([1, 10**400], [1, 2**63], [1.5, 2])),
     *({"correct": x} for x in ([5, "x"],)),
     *({"texts": x} for x in ([1, None],)),
     *({"token_entropies": x} for x in ([[1e400], ["x"]], [1.0, 2.0])),
