@@ -104,8 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _route(self) -> str | None:
         """What follows the token in the path; None, and a refusal, for a caller that is not the page."""
         host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-        origin = self.headers.get("Origin")
-        if host not in NAMES or (origin is not None and urlsplit(origin).netloc != self.headers["Host"]):
+        origin = self.headers.get("Origin", "null")  # what a browser may send of a page without a referrer
+        if host not in NAMES or (origin != "null" and urlsplit(origin).netloc != self.headers["Host"]):
             self._reply(HTTPStatus.FORBIDDEN, "reach this page as 127.0.0.1 or localhost")
             return None
         token, _, route = urlsplit(self.path).path.lstrip("/").partition("/")

@@ -48,7 +48,7 @@
     const own = decisions[question.group_id], typed = own && own.decision === "right" && !question.choices.some((c) => c.answer === own.label);
     const field = el("input", { id: "other", type: "text", autocomplete: "off", maxlength: "2000", value: typed ? own.label : null });
     const save = () => field.value.trim() && decide("right", field.value);
-    field.addEventListener("keydown", (e) => { if (e.key === "Enter") save(); });
+    field.addEventListener("keydown", (e) => { if (e.key === "Enter" && !e.isComposing) save(); });
     const before = own ? el("p", { class: "note" }, `Decided: ${said(own)}. A new decision replaces it.`) : null;
     const more = question.choices.slice(KEYS);
     return el("section", { id: "question", class: "card", tabindex: "-1", "aria-label": `Question ${at + 1} of ${questions.length}` },
