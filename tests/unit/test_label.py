@@ -1,6 +1,7 @@
 """`dare-reward label`: which prompts it names and in which order, how decisions are kept, and who reads them."""
 
 import json
+import os
 import threading
 from http.client import HTTPConnection
 from pathlib import Path
@@ -120,6 +121,23 @@ def test_decisions_are_lines_and_the_last_one_wins(tmp_path):
     later = session(tmp_path)
     assert later.open == []
     assert (later.labels["a"].label, later.labels["b"].decision) == ("7", "unknown")
+
+
+def test_each_decision_is_one_whole_line_on_the_disk(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr("os.fsync", lambda place: flushed.append(os.fstat(place).st_size))
+    own = [session(tmp_path), session(tmp_path)]  # two windows, or two people
+    work = [
+        threading.Thread(target=lambda s=s: [s.decide("a", "right", "1" * 500, 0.0) for _ in range(20)]) for s in own
+    ]
+    for each in work:
+        each.start()
+    for each in work:
+        each.join()
+    lines = (tmp_path / "labels.jsonl").read_text().splitlines()
+    assert [json.loads(line)["label"] for line in lines] == ["1" * 500] * 40
+    assert len(flushed) == 40
+    assert min(flushed) > 500, "flushed after the line is written"
 
 
 @pytest.mark.parametrize(
