@@ -58,6 +58,7 @@ FIT = [
     {"diagnostics": None},
     {"diagnostics": {"majority_ratio": 1, "no_answer": {"cut_off": 1}}},
     {"label": {"a": 1}},
+    {"num_tokens": [0, None]},
     {"error": {"code": "a", "message": "b"}},
     {"inputs": {"confidence": [None, 1.5]}},
     {"token_entropies": [None, [0.1]]},
