@@ -140,25 +140,28 @@ class _Base:
         record: bool = True,
         transport: Any = None,
     ) -> None:
-        """Nothing is sent before the first call; RequestError if `url` is no address of HTTP.
+        """Nothing is sent before the first call.
 
-        url           of the service, with or without its route /reward and ?token=
-        token         of the service, if it has one; by default that of the address, or of the variable DARE_TOKEN;
-                      "": not that of the variable
-        timeout       seconds of one whole try, from the connection to the last byte of the reply
-        retries       further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
-                      Retry-After
-        fallback      "local": score in process when the service stays away or its reply cannot be used; the reply then
-                      carries the flag `local_fallback`
-        allow_change  accept replies of another version or configuration than the first one's
-        send_text     send texts instead of the answers extracted here
-        send_tokens   send token entropies (as a frame) instead of their means
-        max_reply_bytes
-                      refuse longer replies; by default 1 MiB, and for each method asked 32 times the request
-        run_log       a folder to which every scored group is appended, off the path of the call (docs/run-log.md)
-        run_log_texts what its lines hold beside numbers and answers: prompt, texts, token_entropies, or all
-        record        False: the service keeps these calls out of its own run log and off its page
-        transport     an httpx transport, for tests and proxies
+        Args:
+            url: of the service, with or without its route /reward and ?token=
+            token: of the service, if it has one; by default that of the address, or of the variable DARE_TOKEN;
+                empty: not that of the variable
+            timeout: seconds of one whole try, from the connection to the last byte of the reply
+            retries: further tries after a lost connection or a 408, 502, 503, 504; pauses double from 0.5 s, or follow
+                Retry-After
+            fallback: local: score in process when the service stays away or its reply cannot be used; the reply then
+                carries the flag `local_fallback`
+            allow_change: accept replies of another version or configuration than the first one's
+            send_text: send texts instead of the answers extracted here
+            send_tokens: send token entropies (as a frame) instead of their means
+            max_reply_bytes: refuse longer replies; by default 1 MiB, and for each method 32 times the request
+            run_log: a folder to which every scored group is appended, off the path of the call (docs/run-log.md)
+            run_log_texts: what its lines contain beside numbers and answers: prompt, texts, token_entropies, or all
+            record: False: the service keeps these calls out of its own run log and off its page
+            transport: an httpx transport, for tests and proxies
+
+        Raises:
+            RequestError: `url` is no address of HTTP.
         """
         self.url, url_token = service_address(url)
         self.timeout = timeout
@@ -433,8 +436,25 @@ class Client(_Base):
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
-        """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
-        ConfigError."""
+        """The reply for `groups`.
+
+        Args:
+            groups: as of `dare_reward.estimate`
+            method: the estimator
+            run: name of the run in the service's log
+            step: step of the training, for the log
+            seed: for methods that draw
+            advantage: also return advantages by this estimator
+            shadow: methods to compare with in the diagnostics
+            params: parameters of the method, as of `dare_reward.estimate`
+
+        Raises:
+            RequestError: the request is invalid, and was not sent.
+            RefusedError: the service refused it.
+            UnavailableError: no reply in all tries.
+            ReplyError: the reply does not fit the request.
+            ConfigError: another configuration or version than that of the first reply.
+        """
         options = {"advantage": advantage, **params}
         return self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
 
@@ -473,7 +493,11 @@ class Client(_Base):
         return _rewards(groups, self.reward(groups, method=method, **params))
 
     def wait_ready(self, seconds: float = 60.0) -> None:
-        """Return once the service is ready; UnavailableError if it is not within `seconds`."""
+        """Return once the service is ready.
+
+        Raises:
+            UnavailableError: it is not ready within `seconds`.
+        """
         self._hold(self._await_ready(seconds))
 
     def close(self) -> None:
@@ -519,8 +543,25 @@ class AsyncClient(_Base):
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
-        """The reply for `groups`; `params` as of `estimate`. Raises RefusedError, UnavailableError, ReplyError or
-        ConfigError."""
+        """The reply for `groups`.
+
+        Args:
+            groups: as of `dare_reward.estimate`
+            method: the estimator
+            run: name of the run in the service's log
+            step: step of the training, for the log
+            seed: for methods that draw
+            advantage: also return advantages by this estimator
+            shadow: methods to compare with in the diagnostics
+            params: parameters of the method, as of `dare_reward.estimate`
+
+        Raises:
+            RequestError: the request is invalid, and was not sent.
+            RefusedError: the service refused it.
+            UnavailableError: no reply in all tries.
+            ReplyError: the reply does not fit the request.
+            ConfigError: another configuration or version than that of the first reply.
+        """
         options = {"advantage": advantage, **params}
         return await self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
 
@@ -561,7 +602,11 @@ class AsyncClient(_Base):
         return _rewards(groups, await self.reward(groups, method=method, **params))
 
     async def wait_ready(self, seconds: float = 60.0) -> None:
-        """Return once the service is ready; UnavailableError if it is not within `seconds`."""
+        """Return once the service is ready.
+
+        Raises:
+            UnavailableError: it is not ready within `seconds`.
+        """
         await self._hold(self._await_ready(seconds))
 
     async def close(self) -> None:

@@ -45,16 +45,17 @@ class View:
 class Groups:
     """P groups of rollouts.
 
-    sizes_P     rollouts of each group (M)
-    answer_R    index of each rollout's answer in 0..A-1, -1 for no answer
-    support_P   distinct answers of each group; the answers of a group are numbered in first-seen order
-    text_A      the answer as a string (its class's representative)
-    columns     further inputs by field name: float64 [R] or [R, D] with NaN where missing, or `Ragged`; a vector may be
-                either, with a length of 1 where it is there and of 0 where it is missing
-    trained_R   false: the rollout only votes
-    views       pooled with a second group, by the name of the request's field
-    columns_P   inputs of whole groups by name: float64 [P] with NaN where missing; 1 for a text that is there
-    checked     whoever makes it has checked shapes and ranges
+    Attributes:
+        sizes_P: rollouts of each group (M)
+        answer_R: index of each rollout's answer in 0..A-1, -1 for no answer
+        support_P: distinct answers of each group; the answers of a group are numbered in first-seen order
+        text_A: the answer as a string (its class's representative)
+        columns: further inputs by field name: float64 [R] or [R, D] with NaN where missing, or `Ragged`; a vector may
+            be either, with a length of 1 where it is there and of 0 where it is missing
+        trained_R: false: the rollout only votes
+        views: pooled with a second group, by the name of the request's field
+        columns_P: inputs of whole groups by name: float64 [P] with NaN where missing; 1 for a text that is there
+        checked: whoever makes it has checked shapes and ranges
     """
 
     sizes_P: Ints

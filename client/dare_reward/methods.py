@@ -43,7 +43,8 @@ OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType({"majority": "ttrl", "m
 def methods() -> Mapping[str, Method]:
     """Every method by name: dare and its presets, the others in the order of their modules, those of other packages.
 
-    ConfigError if another package brings a name that is taken.
+    Raises:
+        ConfigError: another package brings a name that is taken.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415  (a tenth of the package's import)
 

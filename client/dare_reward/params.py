@@ -24,7 +24,16 @@ REQUIRED: Any = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What a signature cannot say by itself: meaning, range and where the default comes from."""
+    """What a signature cannot say by itself.
+
+    Attributes:
+        doc: what the parameter means
+        ge: it is at least this
+        gt: it is greater
+        le: it is at most this; the greatest length of a text
+        lt: it is less
+        source: where the default comes from: an equation, a paper, official code
+    """
 
     doc: str
     ge: float | None = None

@@ -35,11 +35,13 @@ class Problem:
 class Support(NamedTuple):
     """One distinct answer of a group. What the method does not define is None.
 
-    key           how sure the merge of its spellings is: exact, structured, fingerprint, text or opaque
-    count         n(y), votes
-    uncertainty   u(y), nats
-    p_hat, p      its probability before and after pruning
-    bonus         b~(y), None if pruned
+    Attributes:
+        key: how sure the merge of its spellings is: exact, structured, fingerprint, text or opaque
+        count: n(y), votes
+        uncertainty: u(y), nats
+        p_hat: its share of the weight (Eq. 10 of arXiv:2601.21804)
+        p: its share after pruning (Eq. 14)
+        bonus: b~(y) (Eq. 12), None if pruned
     """
 
     answer: str
@@ -57,14 +59,17 @@ class Support(NamedTuple):
 class GroupReply:
     """One group. With `error` set, every field but `group_id` is None.
 
-    method, config_id  by which the group was scored: its own, where it sent one
-    rewards            one per rollout; None if the method's output is advantages
-    answer_spans       [start, end) of each rollout's answer in its text, in characters, if asked for; None: nowhere
-    advantages         one per rollout, None for a rollout that only votes; None if none were asked for
-    select             rollouts to train on, in the order of the selection; None: those that were sent as trained
-    drop               why the group carries nothing: zero_variance, all_invalid, unsettled, unanimous; None if it does
-    second_rewards     those of `second_group`'s rollouts, from methods on paired groups; `second_advantages` likewise
-    token_mask         tokens to train on, from methods that choose; None for a rollout that sent no tokens
+    Attributes:
+        method: what scored the group: its own method, where it sent one
+        config_id: a hash of the method and its parameters
+        rewards: one per rollout; None if the method's output is advantages
+        answer_spans: [start, end) of each rollout's answer in its text, in characters, if asked for; None: nowhere
+        advantages: one per rollout, None for a rollout that only votes; None if none were asked for
+        select: rollouts to train on, in the order of the selection; None: those that were sent as trained
+        drop: why the group carries nothing: zero_variance, all_invalid, unsettled, unanimous; None if it does
+        second_rewards: those of `second_group`'s rollouts, from methods on paired groups
+        second_advantages: likewise
+        token_mask: tokens to train on, from methods that choose; None for a rollout that sent no tokens
     """
 
     group_id: str
@@ -97,6 +102,20 @@ class GroupReply:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """What `POST /reward` and `dare_reward.estimate` return.
+
+    Attributes:
+        method: what scored the groups
+        output: rewards, or advantages for a method without rewards
+        config_id: a hash of the method, all parameters but the seed, and the rules of reading answers
+        version: of the package that answered
+        answers_version: of its rules of reading answers
+        groups: one for each group, in order
+        diagnostics: numbers over the request (docs/run-log.md)
+        flags: what is unusual about it
+        request_id: the request's X-Request-Id; None in process
+    """
+
     method: str
     output: Output
     config_id: str

@@ -7,7 +7,7 @@ Read only: written against 4aef98d, never run in that stack.
 
 from areal.infra import remote_inf_engine
 
-from dare_reward.stacks.scorer import Scorer, certain, group
+from dare_reward.stacks.scorer import Scorer, group, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -26,7 +26,7 @@ def install(tokenizer):
             for i, p, m in rows
         ]
         (rewards,), _ = await scorer.score_async([group("0", rollouts)])
-        batch["rewards"] = batch["rewards"].new_tensor(certain(rewards))
+        batch["rewards"] = batch["rewards"].new_tensor(require_complete(rewards))
         return batch
 
     remote_inf_engine.GroupedRolloutWorkflow.arun_episode = arun_episode

@@ -5,7 +5,7 @@ The base environment drops groups of equal scores by default.
 Read only: written against 296a0bc, never run in that stack.
 """
 
-from dare_reward.stacks.scorer import Scorer, certain, group
+from dare_reward.stacks.scorer import Scorer, group, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -20,5 +20,5 @@ async def score(self, rollout_group_data):
         "tokens": [item["tokens"] for item in rollout_group_data],
         "masks": [item["masks"] for item in rollout_group_data],
         "inference_logprobs": [item["logprobs"] for item in rollout_group_data],
-        "scores": certain(rewards),
+        "scores": require_complete(rewards),
     }

@@ -9,7 +9,7 @@ import ray
 import torch
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
 
-from dare_reward.stacks.scorer import Scorer, certain, group
+from dare_reward.stacks.scorer import Scorer, group, require_complete
 
 
 @ray.remote
@@ -23,7 +23,7 @@ class DareEnvironment(EnvironmentInterface):
             raise ValueError(f"{len(texts)} rollouts are not whole groups of {self.size}")
         parts = [texts[i : i + self.size] for i in range(0, len(texts), self.size)]
         rewards, _ = self.scorer.score([group(str(n), [{"text": t} for t in part]) for n, part in enumerate(parts)])
-        flat = torch.tensor([r for g in rewards for r in certain(g)])
+        flat = torch.tensor([r for g in rewards for r in require_complete(g)])
         done = [{"role": "environment", "content": ""}] * len(texts)
         return EnvironmentReturn(done, metadata, [None] * len(texts), flat, torch.ones_like(flat), None)
 

@@ -7,7 +7,7 @@ Read only: written against 9beb6e0, never run in that stack.
 
 from rllm.trainer.algorithms.transform import _default_traj_grouping_hook
 
-from dare_reward.stacks.scorer import Scorer, certain, group
+from dare_reward.stacks.scorer import Scorer, group, require_complete
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -21,6 +21,6 @@ def dare_grouping(episodes, transform_config, compact_filtering_config=None):
     ]
     rewards, _ = scorer.score(asked)
     for one, values in zip(found, rewards, strict=True):
-        for trajectory, reward in zip(one.trajectories, certain(values), strict=True):
+        for trajectory, reward in zip(one.trajectories, require_complete(values), strict=True):
             trajectory.reward = reward
     return found

@@ -8,7 +8,7 @@ Read only: written against a956457, never run in that stack.
 from skyrl.train.entrypoints.main_base import BasePPOExp
 from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
 
-from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, spread
+from dare_reward.stacks.scorer import Scorer, group, groups_by, require_complete, spread
 
 scorer = Scorer.of("http://127.0.0.1:8000?method=dare")
 
@@ -26,7 +26,7 @@ class DareGenerator(SkyRLGymGenerator):
         texts = [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in out["response_ids"]]
         rollouts = [{"text": texts[i], **{k: v[i] for k, v in columns.items()}} for i in range(count)]
         rewards, _ = await scorer.score_async([group(k, [rollouts[i] for i in rows]) for k, rows in members.items()])
-        return {**out, "rewards": certain(spread(rewards, members.values(), count))}
+        return {**out, "rewards": require_complete(spread(rewards, members.values(), count))}
 
 
 class DareExp(BasePPOExp):

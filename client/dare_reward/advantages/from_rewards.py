@@ -169,7 +169,17 @@ def find_advantage(name: str) -> Function:
 
 
 def advantages(name: str, rewards_R: Floats, sizes_P: Ints, *, trained_R: Bools | None = None) -> Floats:
-    """Advantages by name. Rollouts that are not trained enter neither means nor deviations and get NaN."""
+    """Advantages by name, as the training stacks compute them (docs/advantages.md has the formulas).
+
+    Args:
+        name: grpo, rloo, dr_grpo, pass@K and the like
+        rewards_R: the rewards, over all groups
+        sizes_P: rollouts of each group
+        trained_R: False: the rollout only votes; it enters neither means nor deviations
+
+    Returns:
+        One advantage per rollout, NaN where it is not trained.
+    """
     function = find_advantage(name)
     if trained_R is None or trained_R.all():
         return function(rewards_R, sizes_P)

@@ -23,6 +23,10 @@ CHOICES = ("A", "B")
 def answer_span(text: str, read: Callable[[str], str | None]) -> Span | None:
     """[start, end) in characters of the answer that `read` finds in `text`, None if it stands nowhere as it is.
 
+    Args:
+        text: the rollout's text
+        read: the reader, as `lambda text: extract(text).answer`
+
     The answer is where it is read from: of its occurrences the last one without which `read` finds another answer. So
     whatever the reader's rules are, the span follows them. Those within words come last: with the n of `</answer>` gone
     there is another answer too.
@@ -70,8 +74,10 @@ def _in_word(text: str, at: int) -> bool:
 def outside_span(offsets: Sequence[Span], span: Span | None) -> list[bool]:
     """A mask over tokens: False for those that share a character with `span`. Without a span nothing is masked.
 
-    `offsets` are the tokens' [start, end) in characters, as fast tokenizers return them. Several tokens of one
-    character, of which a tokenizer of bytes makes some, all have its offsets. A token without characters stays.
+    Args:
+        offsets: the tokens' [start, end) in characters, as fast tokenizers return them. Several tokens of one
+            character, of which a tokenizer of bytes makes some, all have its offsets. A token without characters stays.
+        span: [start, end) in characters, or None
     """
     if span is None:
         return [True] * len(offsets)
@@ -83,8 +89,14 @@ def span_tokens(
 ) -> Span | None:
     """[first, last) of the tokens that share a character with `span`, for a stack that has token ids and no offsets.
 
-    `ids` are the tokens of `text`, as they were generated: encoding the text again may give others. None without a
-    span, or if no run of whole characters holds it.
+    Args:
+        text: the rollout's text
+        ids: its tokens as they were generated; encoding the text again may give others
+        decode: the tokenizer's
+        span: [start, end) in characters, or None
+
+    Returns:
+        None without a span, or if no run of whole characters contains it.
     """
     if span is None:
         return None

@@ -13,7 +13,12 @@ from .method import Estimate
 
 
 def share_of_votes(groups: Groups, m_P: NDArray[Any] | None = None) -> Floats:
-    """n(y)/M; M is the rollouts with an answer unless given."""
+    """n(y)/M of each answer, shape [A].
+
+    Args:
+        groups: the batch
+        m_P: M of each group; default: its rollouts with an answer
+    """
     m_P = groups.sum_by_group(groups.votes_A) if m_P is None else m_P
     return groups.votes_A / np.maximum(m_P, 1)[groups.group_A]
 
@@ -39,7 +44,13 @@ def no_groups(groups: Groups) -> Bools:
 
 
 def by_answer(groups: Groups, reward_A: NDArray[Any], **others: Any) -> Estimate:
-    """Every rollout gets its answer's reward, one without an answer 0. `others` are fields of the estimate."""
+    """The estimate in which every rollout gets its answer's reward, and one without an answer 0.
+
+    Args:
+        groups: the batch
+        reward_A: the reward of each answer, shape [A]
+        others: further fields of `Estimate`
+    """
     support = {"reward": reward_A, "kept": np.ones(len(reward_A), bool), **others.pop("support", {})}
     support.setdefault("p_hat", share_of_votes(groups))
     support.setdefault("p", support["p_hat"])

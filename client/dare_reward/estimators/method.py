@@ -26,22 +26,23 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 class Estimate:
     """What a method says of a batch. Arrays are over rollouts (R), answers (A) or groups (P) of the batch.
 
-    rewards_R   one finite value per rollout; advantages where the method's output is advantages
-    keep_R      the rollout's answer was not pruned
-    support_A   columns of the support table: kept, reward, and what the method computes of p_hat, p, bonus, uncertainty
-                (NaN: not defined)
-    used_entropy_P   entropies entered this group's rewards
-    label_A     answers that may be the pseudo-label, if that is not every kept one
-    label_P     the pseudo-label as text where no rollout of the group itself may have it (paired groups)
-    flags_P     named conditions of a group
-    errors      groups that cannot be scored, by index
-    second_R    rewards of the second group's rollouts, in the order of its groups
-    token_mask  tokens to train on, for the rollouts that sent per-token inputs
-    extra_P     further numbers of a group for its diagnostics, NaN where not defined
-    extra       further numbers of the request for its diagnostics
-    advantages_R   the method's own advantages beside its rewards
-    place_R     place of the rollout among those of its group to train on, -1 for the others
-    drop_P      why a group carries nothing, beside what is said of any method's (docs/advantages.md)
+    Attributes:
+        rewards_R: one finite value per rollout; advantages where the method's output is advantages
+        keep_R: the rollout's answer was not pruned
+        support_A: columns of the support table: kept, reward, and what the method computes of p_hat, p, bonus,
+            uncertainty (NaN: not defined)
+        used_entropy_P: entropies entered this group's rewards
+        label_A: answers that may be the pseudo-label, if that is not every kept one
+        label_P: the pseudo-label as text where no rollout of the group itself may have it (paired groups)
+        flags_P: named conditions of a group
+        errors: groups that cannot be scored, by index
+        second_R: rewards of the second group's rollouts, in the order of its groups
+        token_mask: tokens to train on, for the rollouts that sent per-token inputs
+        extra_P: further numbers of a group for its diagnostics, NaN where not defined
+        extra: further numbers of the request for its diagnostics
+        advantages_R: the method's own advantages beside its rewards
+        place_R: place of the rollout among those of its group to train on, -1 for the others
+        drop_P: why a group carries nothing, beside what is said of any method's (docs/advantages.md)
     """
 
     rewards_R: Floats
@@ -97,21 +98,22 @@ class WholeBatch:
 class Method:
     """A registry entry.
 
-    requires  inputs: keys of `dare_reward.Rollout` and `dare_reward.Group`; `a|b` is either.
-              With `answer` among them, rollouts without an answer need nothing else.
-    when      inputs that only some parameters need
-    imputes   required inputs whose absence the function itself deals with
-    optional  inputs that it uses where they are there
-    advantages  beside rewards it has advantages of its own, for `advantage=NAME` with its name
-    keeps_scale  how far its rewards lie apart says how much a prompt counts: to divide by a group's deviation undoes it
-    whole_batch  when its own advantages are over all groups of a step
-    selects  it says itself which rollouts of a group to train on
-    ballots  how the groups vote, if rewards are 1 for the most voted answer and 0 otherwise: its label settles them
-    defaults  what a preset changes in the function's own defaults
-    cost      what the inputs cost to produce, in words for the documentation
-    steps     what its own computation takes of a request's budget, for each group, in steps of about 5 us; None: passes
-              over the arrays, which are not counted
-    unverified  what could not be checked, in words for the documentation
+    Attributes:
+        requires: keys of `dare_reward.Rollout` and `dare_reward.Group`; `a|b` is either.
+            With `answer` among them, rollouts without an answer need nothing else.
+        when: inputs that only some parameters need
+        imputes: required inputs whose absence the function itself deals with
+        optional: inputs that it uses where they are there
+        advantages: beside rewards it has advantages of its own, for `advantage=NAME` with its name
+        keeps_scale: the spread of its rewards says how much a prompt counts: dividing by a group's deviation undoes it
+        whole_batch: when its own advantages are over all groups of a step
+        selects: it says itself which rollouts of a group to train on
+        ballots: how the groups vote, if rewards are 1 for the most voted answer and 0 otherwise: its label settles them
+        defaults: what a preset changes in the function's own defaults
+        cost: what the inputs cost to produce, in words for the documentation
+        steps: what its own computation takes of a request's budget, for each group, in steps of about 5 us; None:
+            passes over the arrays, which are not counted
+        unverified: what could not be checked, in words for the documentation
     """
 
     name: str

@@ -58,12 +58,13 @@ def _silent(_: str) -> None:
 def read_run(path: str | Path, *, tell: Callable[[str], None] = _silent) -> Iterator[dict[str, Any]]:
     """The lines of a run, oldest first.
 
-    path   a folder with segments, in it or in folders of it; or one segment. Other files are left alone.
-    tell   is told at the end how many lines were skipped, because a value in them has another type or size than
-           `dare_reward.runs.line` declares, or because they are no JSON
+    Args:
+        path: a folder with segments, in it or in folders of it; or one segment. Other files are left alone.
+        tell: is told at the end how many lines were skipped, because a value in them has another type or size than
+            `dare_reward.runs.line` declares, or because they are no JSON
 
-    RequestError if there is no segment, or a line is of a newer version than this one reads. All older versions are
-    read: a version only adds keys, or its reader translates.
+    Raises:
+        RequestError: there is no segment, or a line is of a newer version than this one reads. All older ones are read.
     """
     return read_segments(segments(path), tell=tell)
 

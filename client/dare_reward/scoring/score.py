@@ -60,18 +60,22 @@ def estimate(
 ) -> Reply:
     """Score `groups` with `method`.
 
-    groups      what the HTTP body has as `groups` (docs/api.md): dictionaries, whose keys a type checker knows from
-                `Group` and `Rollout`, or what json.loads returns; or `Groups` with prepared arrays
-    columns     array inputs beside the JSON: float64 [R] or [R, D], or `Ragged`
-    advantage   also return advantages by this estimator (docs/advantages.md)
-    shadow      methods whose opinion goes into the diagnostics, with their default parameters
-    seed        for methods that draw
-    params      the method's parameters (`dare_reward.methods()`), those of the answers, and the other options of the
-                update: `selection`, `selection_size`, `reshape`, `ear_floor`, `adv_clip`, `spans`, `settled`
-                (docs/advantages.md)
+    Args:
+        groups: what the HTTP body has as `groups` (docs/api.md): dictionaries, whose keys a type checker knows from
+            `Group` and `Rollout`, or what json.loads returns; or `Groups` with prepared arrays
+        columns: array inputs beside the JSON: float64 [R] or [R, D], or `Ragged`
+        advantage: also return advantages by this estimator (docs/advantages.md)
+        shadow: methods whose opinion goes into the diagnostics, with their default parameters
+        seed: for methods that draw
+        params: the method's parameters (`dare_reward.methods()`), those of the answers, and the other options of the
+            update: `selection`, `selection_size`, `reshape`, `ear_floor`, `adv_clip`, `spans`, `settled`
+            (docs/advantages.md)
 
-    Raises RequestError, with the place and the rule, if the request as a whole is invalid. A group that cannot be
-    scored carries its own error in the reply.
+    Returns:
+        The reply: one finite reward per rollout, in order. A group that cannot be scored carries its own error.
+
+    Raises:
+        RequestError: the request as a whole is invalid; the error names the place and the rule.
     """
     update, of_method = Update.split({"advantage": advantage, **params})
     scoring = score(

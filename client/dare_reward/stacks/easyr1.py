@@ -18,7 +18,7 @@ from typing import Any
 from dare_reward.errors import RequestError
 from dare_reward.openrlhf import AnswerRules, Label
 from dare_reward.stacks.report import shadow_numbers
-from dare_reward.stacks.scorer import Scorer, certain, group, groups_by, label_of, silenced, spread
+from dare_reward.stacks.scorer import Scorer, group, groups_by, label_of, require_complete, silenced, spread
 
 REWARD_NAME, REWARD_TYPE = "dare", "batch"
 UIDS: ContextVar[list[str] | None] = ContextVar("uids", default=None)
@@ -42,7 +42,7 @@ def reward(inputs: Sequence[dict[str, Any]], *, url: str, **settings: Any) -> li
     rewards, reply = scorer.score(groups)
     rewards = silenced(rewards, reply, 0.0)
     logged = {f"dare/{name}": value for name, value in shadow_numbers(reply, groups).items()}
-    return [{"overall": value, **logged} for value in certain(spread(rewards, members.values(), len(inputs)))]
+    return [{"overall": value, **logged} for value in require_complete(spread(rewards, members.values(), len(inputs)))]
 
 
 @cache

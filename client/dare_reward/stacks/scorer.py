@@ -55,13 +55,13 @@ __all__ = [
     "Rewards",
     "Scorer",
     "Wanted",
-    "certain",
     "content_of",
     "from_environment",
     "group",
     "groups_by",
     "logger",
     "numbers",
+    "require_complete",
     "say_once",
     "silenced",
     "spread",
@@ -82,9 +82,10 @@ class Scorer:
 
     The settings are those of `dare_reward.options.ADAPTER`.
 
-    params    of the method
-    update    what is asked beside rewards: advantage, selection and the like (`dare_reward.scoring.update`)
-    client    how the client behaves: timeout, retries, fallback, token, run_log, run_log_texts
+    Attributes:
+        params: of the method
+        update: what is asked beside rewards: advantage, selection and the like (`dare_reward.scoring.update`)
+        client: how the client behaves: timeout, retries, fallback, token, run_log, run_log_texts
     """
 
     url: str
@@ -363,7 +364,7 @@ def label_of(value: Any) -> Labels | None:
 
 
 def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:
-    """Row numbers of each key, in the order in which the keys first come."""
+    """The indices of the rows of each key, keys in the order in which they first come."""
     rows: dict[str, list[int]] = {}
     for i, key in enumerate(keys):
         rows.setdefault(str(key), []).append(i)
@@ -371,7 +372,16 @@ def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:
 
 
 def spread(rewards: Rewards, rows: Iterable[Sequence[int]], count: int) -> list[float | None]:
-    """Rewards of groups, back in the order of the rows; None for a row that is in no group."""
+    """Rewards of groups, back in the order of the rows.
+
+    Args:
+        rewards: one list for each group
+        rows: the indices of each group's rows, as the values of `groups_by`
+        count: number of rows
+
+    Returns:
+        One reward per row; None for a row that is in no group, or has no reward.
+    """
     out: list[float | None] = [None] * count
     for group_rewards, members in zip(rewards, rows, strict=True):
         for i, reward in zip(members, group_rewards, strict=True):
@@ -387,8 +397,12 @@ def silenced(rewards: Rewards, reply: Reply | None, level: float | None = None) 
     return [[level] * len(own) if g.drop not in EQUAL else own for own, g in zip(rewards, reply.groups, strict=True)]
 
 
-def certain(rewards: Sequence[float | None]) -> list[float]:
-    """Rewards that are all there."""
+def require_complete(rewards: Sequence[float | None]) -> list[float]:
+    """The rewards, for a stack that has no value for "no reward".
+
+    Raises:
+        ReplyError: a rollout has none.
+    """
     if (missing := sum(r is None for r in rewards)) > 0:
         raise ReplyError(f"{missing} of {len(rewards)} rollouts are without a reward")
     return [r for r in rewards if r is not None]
@@ -396,6 +410,11 @@ def certain(rewards: Sequence[float | None]) -> list[float]:
 
 def group(group_id: str, rollouts: Sequence[JSON], **more: Any) -> Group:
     """One group of the request, its entropies from one source.
+
+    Args:
+        group_id: the group's name in the request
+        rollouts: dictionaries with the keys of `dare_reward.Rollout`, and `logprobs`
+        more: further keys of `dare_reward.Group`
 
     A rollout may have `token_entropies` or `mean_entropy` (full vocabulary), or `logprobs` of its sampled tokens. If
     every rollout has entropies those are sent; else, if every one has `logprobs`, mean(-logp), an estimate that is

@@ -22,7 +22,7 @@ from ..methods import find, require_every_rollout
 from ..stopping.waves import Waves
 from . import slime_votes
 from .report import shadow_numbers
-from .scorer import Scorer, certain, group, groups_by, label_of, silenced
+from .scorer import Scorer, group, groups_by, label_of, require_complete, silenced
 
 POST_PROCESS: Final = "dare_reward.stacks.slime.advantages"
 DROP: Final = "dare_drop"  # in a sample's metadata
@@ -50,7 +50,7 @@ async def reward(args: Any, samples: Any, **_: Any) -> list[float]:
     for sample in samples:
         known = getattr(sample, "metadata", None) or {}
         sample.metadata = {**known, **told, DROP: reply and reply.groups[0].drop}
-    return certain(rewards[: len(samples)])
+    return require_complete(rewards[: len(samples)])
 
 
 def advantages(args: Any, samples: Sequence[Any], **_: Any) -> tuple[list[float], list[float]]:

@@ -43,9 +43,10 @@ SOURCES = {"token_entropies", "mean_entropy", "sampled_logprobs"}
 class DareReward:
     """A reward function. `settings` are those of `Scorer.of`; if the service stays away it returns None (abstains).
 
-    num_generations   only where the trainer does not call it itself (async_grpo): rollouts of a group
-    entropy           forward: the trainer's own forward, unless a rollout_func brings entropies; none: votes alone
-    label             a dataset column with the true answer: for diagnostics, and for `labelled="gt"`
+    Args:
+        num_generations: only where the trainer does not call it itself (async_grpo): rollouts of a group
+        entropy: forward: the trainer's own forward, unless a rollout_func brings entropies; none: votes alone
+        label: a dataset column with the true answer: for diagnostics, and for `labelled="gt"`
 
     With `train_on="reasoning"` the trainer's rollout_func (`VoteRollout`) masks the answers' tokens. With
     `selection="ddrl"` what is not selected has no reward (None), which TRL leaves out of a group's mean and advantages.

@@ -26,10 +26,11 @@ class VoteRollout:
     If a reward function of the trainer says train_on="reasoning", the tokens of the final answer are out of the loss
     and of its KL term; TRL takes the mask as `env_mask`. `VoteRollout(extra=0)` does that alone.
 
-    entropy    forward: by one more forward of the trainer; logprob: estimated by the log-probabilities of vLLM
-    adaptive   votes in waves, and only for prompts that are not settled: auto, or a line such as
-               rule=predictive&delta=0.02&wave=4 (docs/stopping.md); on one process
-    url        with adaptive: the reward service, as DareReward gets it, with method and parameters; `settings` likewise
+    Args:
+        entropy: forward: by one more forward of the trainer; logprob: estimated by the log-probabilities of vLLM
+        adaptive: votes in waves, and only for prompts that are not settled: auto, or a line such as
+            rule=predictive&delta=0.02&wave=4 (docs/stopping.md); on one process
+        url: with adaptive: the reward service, as DareReward gets it, with method and parameters; `settings` likewise
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from ..errors import ConfigError
 from ..openrlhf import AnswerRules
 from .answer_tokens import outside_answer
 from .report import log_groups, numbers
-from .scorer import EQUAL, Scorer, certain, from_environment, group, groups_by, label_of, say_once, spread
+from .scorer import EQUAL, Scorer, from_environment, group, groups_by, label_of, require_complete, say_once, spread
 from .verl_filter import by_votes, filter_groups, filters
 from .verl_rows import final_rows, number_of, padding_of, said, session_of
 
@@ -156,7 +156,7 @@ def score_batch(
     step = getattr(trainer, "global_steps", None)
     rewards, reply = scorer.score(groups, step=step)
     log_groups(reply, groups, step)
-    of_session = dict(zip(last, certain(spread(rewards, members.values(), len(at))), strict=True))
+    of_session = dict(zip(last, require_complete(spread(rewards, members.values(), len(at))), strict=True))
     scores = []
     for key, response in zip(batch.keys, columns["responses"], strict=True):
         scores.append(torch.zeros(len(response), dtype=torch.float32))

@@ -38,13 +38,14 @@ SQUARES, DRAWN = 512, 16
 class GroupSettled:
     """One group. With `error` set, every field but `group_id` and `votes` is None.
 
-    settled      its votes settle it
-    more         votes of its next wave; 0 if it is settled
-    risk         probability that the label differs once all votes are in
-    sign_risk    probability that the advantage of some trained rollout then has another sign; None for rules on votes,
-                 where a sign changes with the label alone
-    change       expected 1 - cosine of the trained rollouts' advantages with those then; None for rules on votes
-    votes        rollouts so far
+    Attributes:
+        settled: further votes would hardly change its label or rewards
+        more: votes of its next wave; 0 if it is settled
+        risk: probability that the label differs once all votes are in
+        sign_risk: probability that the advantage of some trained rollout then has another sign; None for rules on
+            votes, where a sign changes with the label alone
+        change: expected 1 - cosine of the trained rollouts' advantages with those then; None for rules on votes
+        votes: rollouts so far
     pseudo_label the method's label of now
     """
 
@@ -63,6 +64,19 @@ class GroupSettled:
 
 @dataclass(frozen=True, slots=True)
 class SettledReply:
+    """What `POST /v1/settled` and `dare_reward.settled` return.
+
+    Attributes:
+        method: the method whose label and rewards are judged
+        config_id: a hash of the method, its parameters, the rule and its parameters
+        version: of the package that answered
+        answers_version: of its rules of reading answers
+        groups: one for each group, in order
+        diagnostics: numbers over the request, such as `votes_saved`
+        flags: what is unusual about it
+        request_id: the request's X-Request-Id; None in process
+    """
+
     method: str
     config_id: str
     version: str
@@ -111,16 +125,20 @@ def settled(
 ) -> SettledReply:
     """Which of `groups` need no further votes, by the label and the rewards of `method` (docs/stopping.md).
 
-    groups       as of `estimate`, each with the rollouts of its complete waves; `trained: false` marks votes only
-    votes        rollouts of a group that vote in full
-    rule         predictive or rewards; default: predictive for a method that pays the
-                 most voted answer, else rewards
-    wave         votes of one further wave: what `more` asks for
-    rule_params  parameters of the rule
-    params       parameters of the method
+    Args:
+        groups: as of `estimate`, each with the rollouts of its complete waves; `trained: false` marks votes only
+        votes: rollouts of a group that vote in full
+        rule: predictive or rewards; default: predictive for a method that pays the
+            most voted answer, else rewards
+        wave: votes of one further wave: what `more` asks for
+        rule_params: parameters of the rule
+        params: parameters of the method
 
-    Raises RequestError for a wrong option, or a rule that cannot judge the method's label. A group that cannot be
-    judged carries its own error.
+    Returns:
+        For each group whether its votes settle it. A group that cannot be judged carries its own error.
+
+    Raises:
+        RequestError: an option is wrong, or the rule cannot judge the method's label.
     """
     options = {"votes": votes, "rule": rule, "wave": wave, "rule_params": rule_params}
     return decide(groups, params, method=method, waves=Waves.of(options), limits=limits, seed=seed)

@@ -21,8 +21,9 @@ def probabilities(
 ) -> list[float]:
     """p of each of the last `answer_length` prompt tokens.
 
-    prompt_logprobs   as `RequestOutput.prompt_logprobs` has it: for each prompt token None (the first one) or a mapping
-                      from token ids to objects with `logprob`, which holds at least the token that stands there
+    Args:
+        prompt_logprobs: as `RequestOutput.prompt_logprobs` has it: for each prompt token None (the first one) or a
+            mapping from token ids to objects with `logprob`, the token itself among them
     """
     if not 0 < answer_length < len(prompt_ids) or len(prompt_logprobs) != len(prompt_ids):
         raise ValueError(
@@ -55,11 +56,12 @@ def reference_probs(
 ) -> list[list[float]]:
     """`ref_token_probs` for each rollout.
 
-    engine     a `vllm.LLM`
-    contexts   question and reasoning of each rollout up to where its answer begins
-    answers    the reference answer's tokens as the policy would write them there
-    sampling   its `SamplingParams`; by default one token is generated and dropped, with `prompt_logprobs=0`: the
-               log-probability of each prompt token and of no other
+    Args:
+        engine: a `vllm.LLM`
+        contexts: question and reasoning of each rollout up to where its answer begins
+        answers: the reference answer's tokens as the policy would write them there
+        sampling: its `SamplingParams`; by default one token is generated and dropped, with `prompt_logprobs=0`: the
+            log-probability of each prompt token and of no other
 
     With the context of the question alone, `base_mean_probs` gives `base_ref_mean_prob`.
     """
