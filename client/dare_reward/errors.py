@@ -42,7 +42,7 @@ class DareError(Exception):
 
 
 class RequestError(DareError, ValueError):
-    """What was asked for cannot be done. `loc` is the path to the place, `code` a stable name of the rule."""
+    """The request is invalid. `loc` is the path to the place, `code` a stable name of the rule."""
 
     status = 422
 
@@ -52,16 +52,23 @@ class RequestError(DareError, ValueError):
         self.message = message
         super().__init__(f"{path(self.loc)}: {message}" if self.loc else message)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Errors cross processes (Ray, spawn): an exception is rebuilt from its arguments, not from its text."""
+    def __reduce__(
+        self,
+    ) -> tuple[
+        Any, ...
+    ]:  # errors cross processes (Ray, spawn): an exception is rebuilt from its arguments, not from its text
         return partial(type(self), self.message, loc=self.loc, code=self.code), ()
 
 
 class FrameError(RequestError):
+    """The bytes are neither JSON nor a frame."""
+
     status = 400
 
 
 class LimitError(RequestError):
+    """More than the stated limit."""
+
     status = 413
 
 
@@ -79,10 +86,14 @@ class GroupError(DareError, ValueError):
 
 
 class ServiceError(DareError):
+    """The client got no usable reply."""
+
     status = 502
 
 
 class UnavailableError(ServiceError):
+    """There is no service, or no answer in time."""
+
     status = 503
 
 
@@ -99,10 +110,12 @@ class RefusedError(ServiceError):
 
 
 class ReplyError(ServiceError):
-    pass
+    """The reply does not fit the request."""
 
 
 class ConfigError(DareError):
+    """The service, or a fallback, would score by another configuration than the pinned one."""
+
     status = 409
 
 
