@@ -16,7 +16,7 @@ from dare_reward.errors import RequestError
 from .._pattern import pattern
 from .languages import alternatives
 from .markup import without_html
-from .species import names_species
+from .tables import listed
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 DEFAULT = tuple(ALPHABET[:10])  # MMLU-Pro has ten options, the most of the sets in common use
@@ -108,3 +108,15 @@ def _names_another(rest: str, letter: str, letters: Sequence[str]) -> bool:
             return True
         others.add(second["letter"])
     return any(other != letter and other in letters for other in others)
+
+
+# What questions of biology and medicine abbreviate. Options are written in small letters too ("B. increases",
+# "C. lupus"), so that nothing but the name itself tells the two apart: no word that says something else is among them.
+_EPITHETS = frozenset(listed("epithets"))
+_NAMED = pattern(r"[*_]{0,3}+\.[*_]{0,3}+\s++(?P<epithet>[a-z]{3,24})(?![\w-])")
+
+
+def names_species(following: str) -> bool:
+    """Whether a capital letter is the genus of what follows it."""
+    named = _NAMED.match(following)
+    return named is not None and named["epithet"] in _EPITHETS

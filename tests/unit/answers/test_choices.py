@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import each
 
-from dare_reward.answers.choices import choice_letter, option_letters
-from dare_reward.answers.species import names_species
+from dare_reward.answers.choices import choice_letter, names_species, option_letters
 from dare_reward.errors import RequestError
 
 C = [

@@ -13,7 +13,7 @@ from dare_reward.answers.algebra.fingerprint import constant_key, expression_key
 from dare_reward.answers.algebra.literals import number
 from dare_reward.answers.algebra.numbers import BUDGET, charge, digits, rational, real, start_budget
 from dare_reward.answers.algebra.parse import Number, Op, Variable, parse
-from dare_reward.answers.algebra.sample_points import WHOLE, point, step_points
+from dare_reward.answers.algebra.points import WHOLE, point, step_points
 from dare_reward.answers.algebra.token_lists import split
 from dare_reward.answers.algebra.tokens import spell, tokenise
 from dare_reward.answers.cleanup import MAX_CHARS, clean

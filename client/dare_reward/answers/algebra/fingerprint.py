@@ -7,11 +7,10 @@ from fractions import Fraction
 from ..hashes import hashed, short
 from ..kinds import KeyKind
 from ..unreadable import Unreadable
-from .branches import hidden, jumps
 from .evaluate import evaluate
 from .nodes import Node, Op, variables
 from .numbers import Value, as_fraction, charge, context, digits, rational, work
-from .sample_points import POINTS, WHOLE, point, step_points
+from .points import POINTS, WHOLE, hidden, jumps, point, step_points
 
 _COMPLEX = frozenset({"z", "w"})  # names of complex numbers, where a modulus is taken
 

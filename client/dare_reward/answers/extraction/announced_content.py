@@ -10,9 +10,8 @@ from ..._pattern import pattern
 from ..languages import alternatives, every
 from ..markup import undecorated
 from .fields import is_placeholder
-from .math_spans import Span, display, spans
+from .lines import ABBREVIATION, Span, display, sentence, spans
 from .prose_values import COPULA, NUMBER, last_side, plain_content, tail_link, unit_after
-from .sentences import ABBREVIATION, sentence
 from .statements import said_in_words
 
 if TYPE_CHECKING:

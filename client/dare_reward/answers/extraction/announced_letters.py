@@ -13,9 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..._pattern import pattern
-from ..choices import plain
+from ..choices import names_species, plain
 from ..languages import PHRASES, alternatives, english, every
-from ..species import names_species
 from .announcements import NEAR, announcements, descending, lowered
 from .unannounced import stands_alone
 

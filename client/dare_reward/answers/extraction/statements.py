@@ -19,7 +19,7 @@ from ..._pattern import pattern
 from ..languages import english
 from ..markup import undecorated
 from ..number_words import spoken_runs
-from .math_spans import spans
+from .lines import spans
 from .prose_values import COPULA, NUMBER, TAIL_JUNK, WORDS, last_side, plain_content, unit_after
 
 LONGEST = 600  # characters of a sentence that is read

@@ -10,7 +10,7 @@ from ..algebra.fingerprint import expression_key, values_at, values_key
 from ..algebra.nodes import Node, Number, Op, Variable, variables
 from ..algebra.numbers import Value, as_fraction, charge, digits, real
 from ..algebra.parse import parse
-from ..algebra.sample_points import POINTS, point
+from ..algebra.points import POINTS, point
 from ..algebra.token_lists import split
 from ..algebra.tokens import Token, spell
 from ..hashes import short
