@@ -183,7 +183,7 @@ def _fast(s: str, rules: Rules) -> Key | None:
 def _read(s: str, rules: Rules) -> Reading:
     if m := _OPTION_VALUE.fullmatch(s):
         return tagged(_read(clean(m["value"]) or "", rules), "name=(" + (m["letter"] or m["dotted"]).upper() + ")")
-    if s[0].isalpha() and (value := spoken_number(s.lower())) is not None:
+    if s[0].isalpha() and "\\" not in s and (value := spoken_number(s.lower())) is not None:
         return Reading("exact", str(value))
     if not s.isascii() and (foreign := _counted_abroad(s, rules)) is not None:
         return foreign

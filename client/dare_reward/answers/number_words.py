@@ -207,7 +207,7 @@ _MYRIADS = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8, "만": 10**4
 DIGITS = frozenset({"十", "십"} | _HAN_DIGITS.keys() | _HANGUL_DIGITS.keys())
 NUMERALS = frozenset(_HAN_DIGITS | _HANGUL_DIGITS | _UNITS | _MYRIADS)
 _SCALED = pattern(
-    rf"(?<![\d.,])(?P<number>\d[\d.,]*+)(?:\s|\\ )?(?:"
+    rf"(?<![\d.,])(?P<number>\d[\d.,]*+)(?:\s|\\ )?(?=[^\W\d_])(?:"
     rf"(?P<word>{'|'.join(sorted(POWERS, key=len, reverse=True))})(?![^\W\d_])"
     rf"|(?P<chain>[{''.join(_UNITS | _MYRIADS)}]++)(?!\s?[\d{''.join(NUMERALS)}]))",
     re.IGNORECASE,

@@ -46,9 +46,9 @@ def add2(a: Value, b: Value) -> Value:
             im = ctx.zero
         return ctx.mpc(re, im) if im else zero(re)
     if abs(out) > noise * max(abs(a), abs(b)):
-        small, large = sorted((a, b), key=abs)
-        if small and ctx.mag(small) < min(0, ctx.mag(large)) - _FAINT:
-            work.faint += f";{digits(small)}"  # 1 + e^-100 is not 1 + e^-101
+        sizes = ctx.mag(a), ctx.mag(b)
+        if -math.inf < min(sizes) < min(0, max(sizes)) - _FAINT:
+            work.faint += f";{digits(min(a, b, key=abs))}"  # 1 + e^-100 is not 1 + e^-101
         return out
     if max(ctx.mag(a), ctx.mag(b)) > ctx.prec - _UNSEEN:
         raise Unreadable("a difference of large numbers")
