@@ -516,7 +516,7 @@ window.dareReport = (() => {
     const [first, more] = once || run.columns.step.length < 2 ? [null, null] : charts(run, other, data.charts);
     const content = el("div", { class: "content" },
       el("h1", {}, (data.runs.length > 1 || data.live ? run.run : data.title) || data.title || "Unnamed run"), facts(run, data),
-      el("h2", { id: "verdict", tabindex: "-1", class: `headline ${worst.tone}` }, worst.text, known(worst.since) ? el("span", {}, `, seen since ${stepName(run, worst.since)}`) : "", "."),
+      el("h2", { id: "verdict", tabindex: "-1", class: `headline ${worst.tone}` }, worst.text, known(worst.since) ? el("span", {}, `, seen since ${stepName(run, worst.since)}.`) : "."),
       overlay(data, run, options),
       el("div", { class: first ? "front" : null }, first, data.calibration ? calibration(data.calibration) : once && !run.unmeasured.length ? null : verdicts(run, data.rules)),
       once ? null : el("p", { class: "note" }, "Words without labels come from rules that are heuristics: docs/report.md says how they did on runs that collapse. No such rule sees prompts agree on wrong answers, each on its own. A few dozen labelled prompts do."),
