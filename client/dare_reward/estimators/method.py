@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +18,6 @@ from .certainty import FALLBACK, OVER, TRACE, entropies_over
 
 Evidence = Literal["verified against official code", "from the paper", "ours", "experimental"]
 Output = Literal["rewards", "advantages"]
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,15 +49,15 @@ class Estimate:
     used_entropy_P: Bools
     label_A: Bools | None = None
     label_P: tuple[str | None, ...] | None = None
-    flags_P: Mapping[str, Bools] = field(default_factory=lambda: NOTHING)
-    errors: Mapping[int, GroupError] = field(default_factory=lambda: NOTHING)
+    flags_P: Mapping[str, Bools] = field(default_factory=dict)
+    errors: Mapping[int, GroupError] = field(default_factory=dict)
     second_R: Floats | None = None
     token_mask: Ragged | None = None
-    extra_P: Mapping[str, Floats] = field(default_factory=lambda: NOTHING)
-    extra: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    extra_P: Mapping[str, Floats] = field(default_factory=dict)
+    extra: Mapping[str, float] = field(default_factory=dict)
     advantages_R: Floats | None = None
     place_R: Ints | None = None
-    drop_P: Mapping[str, Bools] = field(default_factory=lambda: NOTHING)
+    drop_P: Mapping[str, Bools] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +129,7 @@ class Method:
     whole_batch: WholeBatch | None = None
     selects: bool = False
     ballots: Callable[[Groups, Mapping[str, Any]], Ballots] | None = None
-    defaults: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     cost: str = "none: answers are there anyway"
     unverified: str = ""
     steps: Callable[[Groups, Mapping[str, Any]], Iterable[int]] | None = None

@@ -169,10 +169,10 @@ def prepare(
     `columns` are arrays over all rollouts that came beside the JSON (the frame's tensors); `params` are values of
     `ANSWER_SPECS`.
     """
-    table = check_shape(groups, limits=limits)
+    table, where = check_shape(groups, limits=limits)
     effort = effort or Effort(limits.steps)
     sizes_P = np.array([len(g["rollouts"]) for g in groups], np.int64)
-    arrays = read_columns(table, columns, _locator(sizes_P), lambda: flat_spans(groups, effort, params))
+    arrays = read_columns(table, columns, where, lambda: flat_spans(groups, effort, params))
     options = tuple([_options(g, p) if g.get("kind") == "choice" else None for p, g in enumerate(groups)])
     count = arrays.get("num_tokens")
     silent_R = count == 0 if isinstance(count, np.ndarray) else np.zeros(table.size, bool)  # no token: no answer
@@ -207,8 +207,8 @@ def prepare(
 
 def read_numbers(group: JSON, names: Collection[str], *, limits: Limits = LIMITS) -> list[dict[str, float]]:
     """A group is checked, and of each rollout those of its numbers that are there: what costs no look at its answer."""
-    table = check_shape([group], limits=limits)
-    arrays = read_columns(table, {}, _locator(np.array([table.size])))
+    table, where = check_shape([group], limits=limits)
+    arrays = read_columns(table, {}, where)
     columns = {name: found for name in names if isinstance(found := arrays.get(name), np.ndarray)}
     return [{n: float(c[i]) for n, c in columns.items() if not np.isnan(c[i])} for i in range(table.size)]
 
@@ -260,8 +260,11 @@ def _locator(sizes_P: Ints) -> Where:
     return where
 
 
-def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> Table:
-    """Objects, lists, names and strings are what they must be; returns all rollouts. Numbers are checked as columns."""
+def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> tuple[Table, Where]:
+    """Objects, lists, names and strings are what they must be; returns all rollouts, and where each of them stands.
+
+    Numbers are checked as columns.
+    """
     _check_groups(groups, limits)
     sizes = [len(g["rollouts"]) for g in groups]
     limits.check_total(sum(sizes), ("groups",))
@@ -277,7 +280,7 @@ def check_shape(groups: Sequence[JSON], *, limits: Limits = UNLIMITED) -> Table:
     _check_contents(table, limits, where)
     if ids := table.columns.get("id"):
         _check_ids(ids, sizes)
-    return table
+    return table, where
 
 
 def _check_groups(groups: Any, limits: Limits) -> None:

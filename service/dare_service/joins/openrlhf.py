@@ -25,7 +25,8 @@ always lists as long as `query`, always floats, always the same keys. What they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -42,7 +43,6 @@ from dare_reward.scoring.score import ScoredGroups
 
 from ..problems import RefusalError
 from ..request_url import address, query_string
-from ..run_notices import Runs
 from ..run_recorder import recorded
 from ..workers import INLINE_BYTES, Watch, run, unless_gone
 from .held_request import HeldError, waited
@@ -85,7 +85,7 @@ class OpenRLHF(JoinRoute):
     async def read(self, request: Request, body: bytes | bytearray) -> Question:
         """The body as members of groups; nothing of it is kept."""
         address = request.client.host if request.client else ""
-        with _Told(self._runs, address):
+        with self._log_refusals(address):
             config = openrlhf(query_string(request), self._settings)
             run = config.run or f"@{address}"
             members, columns = await self._members(request, body, config)
@@ -101,6 +101,18 @@ class OpenRLHF(JoinRoute):
         self._note_labels(run, members)
         request.scope["state"]["notes"].update(run=run, rollouts=len(members))
         return Question(config, run, address, members, recorded(request))
+
+    @contextmanager
+    def _log_refusals(self, address: str) -> Iterator[None]:
+        """The client logs no more of a refusal than its reason phrase, which a proxy may drop."""
+        try:
+            yield
+        except Conflict as error:
+            self._runs.say(f"@{address}", "refused conflict", str(error))
+            raise RefusalError(409, str(error), code="conflict") from None
+        except RequestError as error:
+            self._runs.say(f"@{address}", f"refused {error.code}", str(error))
+            raise
 
     async def _members(
         self, request: Request, body: bytes | bytearray, config: Configuration
@@ -124,7 +136,7 @@ class OpenRLHF(JoinRoute):
 
     async def answer(self, request: Request, question: Question) -> Response:
         """The reply, when it is known."""
-        with _Told(self._runs, question.address):
+        with self._log_refusals(question.address):
             if len(question.members) == 1 and question.members[0].label.split == "train":
                 content = await self._joined(request, question, question.members[0])
             else:
@@ -300,26 +312,6 @@ def _weight(member: Member) -> int:
     """Bytes that a rollout holds while it waits, beside what every rollout does."""
     texts = (member.rollout["answer"], member.rollout.get("text"), *listed(member.label.answer), member.prompt)
     return sum(len(text or "") for text in texts)
-
-
-class _Told:
-    """Refusals are told to our log too: the client logs no more than their reason phrase, which a proxy may drop."""
-
-    __slots__ = ("_address", "_runs")
-
-    def __init__(self, runs: Runs, address: str) -> None:
-        self._runs = runs
-        self._address = address
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Conflict):
-            self._runs.say(f"@{self._address}", "refused conflict", str(error))
-            raise RefusalError(409, str(error), code="conflict") from None
-        if isinstance(error, RequestError):
-            self._runs.say(f"@{self._address}", f"refused {error.code}", str(error))
 
 
 def _shared_name(run: str) -> RequestError:
