@@ -37,6 +37,16 @@ def test_the_runs_are_those_of_the_page():
     assert not {*e1.ids()} & {i for name, part in PARTS.items() if name != "e10" for i in part.ids()}
 
 
+def test_the_runs_of_e9_on_the_bases_of_e1():
+    """Every arm trains eight rollouts of each prompt, whatever it generates."""
+    part = PARTS["e9"]
+    assert len(part.ids()) == 6 * 4 * 3 == 72
+    assert {(cell.settings.trained, cell.seed) for cell in part.cells()} == {(8, seed) for seed in (20, 21, 22)}
+    assert {name: ARMS[name].votes for name in part.arms} == {
+        "ttrl_32": 32, "ttrl_8": 8, "dare_8": 8, "dare_answer_8": 8, "rpc_8": 8, "ppc_8": 8
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("name", [name for name in E10 if ARMS[name].choice])
 def test_as_many_prompts_are_chosen_as_the_arm_has_labels(name):
     arm = ARMS[name]

@@ -65,6 +65,7 @@ def test_sampled_entropies_are_those_of_a_plain_forward(tiny):
             uniform = torch.full_like(expected.probs, 1 / expected.probs.shape[-1])
             kl = (uniform * (uniform.log() - expected.probs.log())).sum(-1)
             assert c.certainties == pytest.approx(kl.numpy(), abs=1e-4)
+            assert c.logprobs == pytest.approx(expected.log_prob(torch.tensor(c.ids)).numpy(), abs=1e-4)
             assert tokenizer.eos_token_id not in c.ids[:-1]
 
 

@@ -44,6 +44,10 @@ def certainties(group: Sequence[SampledRollout], _: Random) -> Fields:
     return [{"token_self_certainty": c.certainties} for c in group]
 
 
+def log_probabilities(group: Sequence[SampledRollout], _: Random) -> Fields:
+    return [{"sampled_logprobs": c.logprobs} for c in group]
+
+
 @dataclass(frozen=True, slots=True)
 class Arm:
     """`method` with `params` through the service; or `local`, a reward that needs no service (a placebo).
@@ -146,6 +150,12 @@ _DECLARED: Final = (
     Arm(
         "calibrated_by_family", "calibrated_vote", {"exponent": 0.0}, labels=32, by_family=True, stages=("campaign-e4",)
     ),
+    Arm("ttrl_32", "ttrl", votes=32, contender=False, stages=("campaign-e9",)),
+    Arm("ttrl_8", "ttrl", votes=8, contender=False, stages=("campaign-e9",)),
+    Arm("dare_8", "dare", votes=8, stages=("campaign-e9",)),
+    Arm("dare_answer_8", "dare", {"over": "answer"}, votes=8, stages=("campaign-e9",)),
+    Arm("rpc_8", "rpc", tell=log_probabilities, votes=8, stages=("campaign-e9",)),
+    Arm("ppc_8", "perplexity_consistency", tell=log_probabilities, votes=8, stages=("campaign-e9",)),
     Arm("calibrated_32", "calibrated_vote", labels=32, pool=64, choice="random", stages=("campaign-e10",)),
     Arm("calibrated_chosen", "calibrated_vote", labels=16, pool=64, choice="information", stages=("campaign-e10",)),
     Arm("labels_half", "ttrl", labels=32, choice="random", half=True, contender=False, stages=("campaign-e10",)),
@@ -161,6 +171,7 @@ CAMPAIGN: Final = tuple(a.name for a in ARMS.values() if "campaign" in a.stages)
 E1B: Final = tuple(a.name for a in ARMS.values() if "campaign-e1b" in a.stages)
 E1C: Final = tuple(a.name for a in ARMS.values() if "campaign-e1c" in a.stages)
 E1D: Final = tuple(a.name for a in ARMS.values() if "campaign-e1d" in a.stages)
+E9: Final = tuple(a.name for a in ARMS.values() if "campaign-e9" in a.stages)
 E10: Final = ("ttrl", *(a.name for a in ARMS.values() if "campaign-e10" in a.stages))
 E10_DOSES: Final = ("ttrl", *(name for name in E10 if name.startswith("calibrated_")))
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from dare_reward.stacks.collapse import RunWatch, watch_of
 from dare_reward.stacks.trl import DareReward
-from dare_reward.stacks.trl_rollout import VoteRollout, loss_masks
+from dare_reward.stacks.trl_rollout import FIELD, VoteRollout, loss_masks
 from dare_reward.stacks.trl_rollout import rollout as described
 
 from .arms import Arm
@@ -101,7 +101,10 @@ class RolloutSource:
         told = [self.arm.tell(group, self.random) for group in groups]
         texts = [tokenizer.batch_decode([c.ids for c in group], skip_special_tokens=True) for group in groups]
         votes = [
-            [described(trainer, text, c.ids) | fields for text, c, fields in zip(*columns, strict=True)]
+            [
+                described(trainer, text, c.ids) | {FIELD.get(n, n): x for n, x in fields.items()}
+                for text, c, fields in zip(*columns, strict=True)
+            ]
             for columns in zip(texts, groups, told, strict=True)
         ]
         names = told[0][0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
-from .arms import CAMPAIGN, E1B, E1C, E1D, E10, E10_DOSES
+from .arms import CAMPAIGN, E1B, E1C, E1D, E9, E10, E10_DOSES
 from .corpus import REGIMES
 from .plan import DEFAULT, DOSES, HALVES, Cell, cells
 
@@ -30,6 +30,7 @@ class PlannedPart:
     first_seed: int = 0
     steps: int = DEFAULT.settings.steps
     lr: float = DEFAULT.settings.lr
+    trained: int = DEFAULT.settings.trained
     stage: str = STAGE
 
     def cells(self, *others: str) -> Iterator[Cell]:
@@ -40,7 +41,7 @@ class PlannedPart:
             bases=self.bases,
             arms=(*self.arms, *others),
             seeds=range(self.first_seed, self.first_seed + self.seeds),
-            settings=[replace(DEFAULT.settings, steps=self.steps, lr=self.lr)],
+            settings=[replace(DEFAULT.settings, steps=self.steps, lr=self.lr, trained=self.trained)],
         )
 
     def ids(self, others: Sequence[str] = ()) -> frozenset[str]:
@@ -62,6 +63,8 @@ PARTS: Final[Mapping[str, PlannedPart]] = MappingProxyType(
         "e5": PlannedPart("campaign-e5", ("ttrl", "dare", "rent", "calibrated_vote"), seeds=1, steps=96),
         "e6": PlannedPart("campaign-e6", ("ttrl", "calibrated_vote", "gt"), regimes=("informative",), stage=HALVES),
         "e7": PlannedPart("campaign-e7", ("ttrl", "dare", "rent"), seeds=1, steps=64, lr=3e-3),
+        # E1's bases; those that reason in 8 steps (400, 401) are not built.
+        "e9": PlannedPart("campaign-e9", E9, regimes=("informative",), seeds=3, first_seed=20, trained=8),
         "e10": PlannedPart("campaign-e10", E10, first_seed=10),
         "e10_doses": PlannedPart("campaign-e10", E10_DOSES, regimes=("plain", *DOSES), bases=(200, 300), first_seed=10),
     }

@@ -17,11 +17,12 @@ LIVE = 0.7  # below this share of unfinished rows, the finished ones are dropped
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledRollout:
     """Generated tokens, the last one the end if it came; per token, in nats, over the whole vocabulary at the sampling
-    temperature: the entropy and KL(uniform || policy)."""
+    temperature: the entropy, KL(uniform || policy), and the log-probability of the token itself."""
 
     ids: list[int]
     entropies: NDArray[np.float32]
     certainties: NDArray[np.float32]
+    logprobs: NDArray[np.float32]
 
 
 def sample(
@@ -53,7 +54,7 @@ def _batch(model: Any, ids: Any, longest: int, end: int, temperature: float) -> 
 
     count, cache = len(ids), DynamicCache(config=model.config)
     tokens = torch.full((count, longest), end)
-    entropies, certainties = torch.zeros(2, count, longest)
+    entropies, certainties, logprobs = torch.zeros(3, count, longest)
     at, unfinished = torch.arange(count), torch.ones(count, dtype=torch.bool)
     lengths = torch.full((count,), longest)
     for t in range(longest):
@@ -63,6 +64,7 @@ def _batch(model: Any, ids: Any, longest: int, end: int, temperature: float) -> 
         ids = torch.multinomial(p, 1)
         tokens[at, t] = ids[:, 0]
         entropies[at, t] = -(p * logp).sum(-1)
+        logprobs[at, t] = logp.gather(1, ids)[:, 0]
         certainties[at, t] = -logp.mean(-1) - float(np.log(logp.shape[-1]))
         ended = unfinished & (ids[:, 0] == end)
         lengths[at[ended]] = t + 1
@@ -73,5 +75,6 @@ def _batch(model: Any, ids: Any, longest: int, end: int, temperature: float) -> 
             keep = unfinished.nonzero()[:, 0]
             at, ids, unfinished = at[keep], ids[keep], unfinished[keep]
             cache.batch_select_indices(keep)
-    rows = zip(tokens, entropies.clamp(min=0).numpy(), certainties.clamp(min=0).numpy(), lengths.tolist(), strict=True)
-    return [SampledRollout(ids[:n].tolist(), h[:n], c[:n]) for ids, h, c, n in rows]
+    numbers = (x.numpy() for x in (entropies.clamp(min=0), certainties.clamp(min=0), logprobs.clamp(max=0)))
+    rows = zip(tokens, lengths.tolist(), *numbers, strict=True)
+    return [SampledRollout(ids[:n].tolist(), *(x[:n] for x in own)) for ids, n, *own in rows]
