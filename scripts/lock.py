@@ -39,6 +39,11 @@ def digest(tag: str) -> str:
     return found if re.fullmatch(r"sha256:[0-9a-f]{64}", found) else ""
 
 
+def pinned(dockerfile: str, found: str) -> str:
+    """The Dockerfile with the digest of its base image."""
+    return BASE.sub(rf"ARG BASE=\1@{found}", dockerfile)
+
+
 def main() -> int:
     compiled("requirements.txt", "pyproject.toml", "--extra", "service", "--extra", "cli")
     backend = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
@@ -47,7 +52,7 @@ def main() -> int:
     content = dockerfile.read_text(encoding="utf-8")
     tag = BASE.findall(content)[0]
     if found := digest(tag):
-        dockerfile.write_text(BASE.sub(f"ARG BASE={tag}@{found}", content), encoding="utf-8")
+        dockerfile.write_text(pinned(content, found), encoding="utf-8")
         say(f"Dockerfile: {tag}@{found}")
     else:
         say(f"Dockerfile: without Docker and its registry the digest of {tag} stays as it is")

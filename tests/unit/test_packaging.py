@@ -1,7 +1,9 @@
 """What is delivered around the code: the image, the compose file, the workflows, the metadata, the scripts' doors."""
 
 import ast
+import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -233,6 +235,29 @@ def test_the_image_installs_what_is_locked_and_nothing_else():
     assert len(installs) == 4
     assert all("--require-hashes" in one or "--no-deps" in one for one in installs)
     assert "--no-build-isolation" in text
+
+
+def test_the_lock_writes_the_digest_of_the_base_image_and_renews_it(tmp_path, monkeypatch):
+    """By a `docker` that answers as `docker buildx imagetools inspect` does: no registry is asked here."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    lock = importlib.import_module("lock")
+    docker = tmp_path / "docker"
+    docker.write_text('#!/bin/sh\necho "$@" > "$0.asked"; echo sha256:$(printf %064d 7)\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    content = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (tag,) = lock.BASE.findall(content)
+    found = lock.digest(tag)
+    assert found == f"sha256:{7:064}"
+    assert (tmp_path / "docker.asked").read_text().split() == [
+        "buildx", "imagetools", "inspect", tag, "--format", "{{.Manifest.Digest}}"
+    ]  # fmt: skip
+    pinned = lock.pinned(content, found)
+    assert f"ARG BASE={tag}@{found}\n" in pinned
+    assert lock.BASE.findall(pinned) == [tag]
+    assert lock.pinned(pinned, found) == pinned
+    docker.write_text("#!/bin/sh\necho no such host >&2; exit 1\n")
+    assert lock.digest(tag) == ""
 
 
 # The doors of the scripts
