@@ -3,7 +3,8 @@
     python research/scripts/real_model_picture.py REPAIRED BROKEN OUT.png [--size 64] [--first 0]
 
 REPAIRED and BROKEN are ids of questions in research/results/real-model-bare.jsonl.gz; each is shown with its rollouts
-from the one numbered `first` on. Every rollout is a dot; those of one answer are spread over its row, so that none hides.
+from the one numbered `first` on. A dot is an entropy, sized by the rollouts that have it, with their number where it is
+large.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dare_research.real_model.weights import masses
 
 RESULTS = Path(__file__).parents[1] / "results"
 ROWS = 3
+LARGE = 8  # rollouts at one entropy, from which on their number stands in the dot
 GREY, BLUE, RIGHT, WRONG = "#9aa3ab", "#2f5f9e", "#26734d", "#b3402a"
 
 
@@ -35,12 +37,13 @@ def draw(axes: Any, question: SampledQuestion, group: slice, title: str) -> None
     for y, a in enumerate(order):
         bars.barh(y - 0.19, votes[a], 0.34, color=GREY)
         bars.barh(y + 0.19, weights[a], 0.34, color=BLUE)
-        own = np.sort(entropy[answers == a])
-        place = np.arange(len(own)) - np.searchsorted(own, own)  # among the equal ones, which a path that repeats makes
-        column, row = np.divmod(place, 7)
-        spread = np.where(place.any(), (row - 3) / 8, ((np.arange(len(own)) % 7) - 3) / 8)
-        colour = RIGHT if question.right_A[a] else WRONG
-        dots.scatter(own + column * 0.015 * entropy.max(), y + spread, s=14, color=colour, alpha=0.75, linewidths=0)
+        values, counts = np.unique(entropy[answers == a].round(3), return_counts=True)
+        dots.scatter(
+            values, [y] * len(values), s=12 * counts, color=RIGHT if question.right_A[a] else WRONG, alpha=0.75, lw=0
+        )
+        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+            if count > LARGE:
+                dots.annotate(str(count), (value, y), ha="center", va="center", fontsize=8, color="white")
     names = [question.names_A[a].strip()[:20] + (" ✓" if question.right_A[a] else "") for a in order]
     bars.set_yticks(range(len(order)), names)
     bars.set_ylim(len(order) - 0.4, -0.6)
@@ -50,7 +53,11 @@ def draw(axes: Any, question: SampledQuestion, group: slice, title: str) -> None
         bars.annotate(f" {name}'s label", (share, chosen + (-0.19, 0.19)[where]), va="center", fontsize=8)
     bars.set(xlim=(0, 1), title=title)
     bars.title.set(horizontalalignment="left", position=(0, 1), fontsize=10)
-    dots.set_xlim(0, None)
+    dots.set_xlim(0, 2)
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+        one.spines[["left", "bottom"]].set_color(GREY)
+        one.tick_params(length=0)
 
 
 def main() -> int:
@@ -69,7 +76,7 @@ def main() -> int:
     ):
         draw(row, questions[name], slice(first, first + given.size), f"{word}: {questions[name].prompt}")
     axes[1, 0].set_xlabel("share of votes (grey) and of weight (blue)")
-    axes[1, 1].set_xlabel("entropy, nats; a dot is a rollout")
+    axes[1, 1].set_xlabel("entropy, nats; a dot is sized by its rollouts")
     figure.savefig(given.out, dpi=150)
     return 0
 
