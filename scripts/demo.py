@@ -14,7 +14,7 @@ from pathlib import Path
 
 import _venv  # ends a Python that is too old
 
-SAMPLE = Path("examples/arithmetic_m64.jsonl")
+SAMPLE = Path("examples/smollm2_m64.jsonl")
 
 
 def main() -> int:

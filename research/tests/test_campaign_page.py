@@ -163,7 +163,7 @@ def test_every_bar_has_its_numbers_and_its_word(page):
     assert [tuple(r[1:4]) for r in found] == [(x.regime, f"`{x.arm}` - `{x.rival}`", x.where) for x in E1.contrasts]
     words = [r[-1] for r in found]
     assert words[0] == words[2] == "at least +8, and better: **met**; not worse by 1 point: **met**"
-    assert words[1] == "within 1 point: **met**; not worse by 1 point: **met**"
+    assert words[1] == "within 1 point: **met by identity**; not worse by 1 point: **met by identity**"
     assert words[5] == "better: **missed**"  # no difference at all is no gain
     assert words[8] == "worse: **met**"
     assert found[0][4:6] == ["+12", "+12.1"]
@@ -206,11 +206,13 @@ def contrast(estimate, low, high, wide=None):
         (BETTER, contrast(-0.02, -0.2, 0.1), 0.01, 0.01, "missed"),
         (WORSE, contrast(-0.02, -0.2, -0.01), 0.01, 0.01, "met"),
         (WORSE, contrast(-0.02, -0.2, 0.01), 0.01, 0.01, "open"),
-        (LEVEL, contrast(0.0, 0.0, 0.0), 1.0, 1.0, "met"),
+        (LEVEL, contrast(0.0, 0.0, 0.0), 1.0, 1.0, "met by identity"),
         (LEVEL, contrast(0.0, -0.005, 0.011), 1.0, 1.0, "open"),
         (LEVEL, contrast(0.0, -0.005, 0.005, wide=(-0.02, 0.02)), 1.0, 1.0, "met by the bootstrap alone"),
         (LEVEL, contrast(0.012, 0.011, 0.013), 1.0, 1.0, "missed"),
         (FLOOR, contrast(-0.005, -0.009, 0.0), 1.0, 1.0, "met"),
+        (FLOOR, contrast(0.0, 0.0, 0.0), 1.0, 1.0, "met by identity"),
+        (BETTER, contrast(0.0, 0.0, 0.0), 1.0, 1.0, "missed"),
         (FLOOR, contrast(-0.005, -0.02, 0.0), 1.0, 1.0, "open"),
         (FLOOR, contrast(-0.02, -0.03, 0.0), 1.0, 1.0, "missed"),
     ],

@@ -139,7 +139,8 @@ FIXED = "[{page}.md]({page}.md) says what was fixed before the first of these ru
 WAITING = "**{done} of {planned} runs are in; no outcome is shown before all are{others}.**"
 BARS = """pass@1 at the final step, in points. Intervals: hierarchical bootstrap (bases, in them seeds, in them prompts;
 {resamples} draws), and t over base means. p: corrected by Holm over these contrasts, of each interval. A bar is *met*
-if it holds by both intervals; *open*: the estimate is on its right side, the bootstrap does not say so."""
+if both intervals show it; *open*: the estimate is on its right side, the bootstrap does not show it; *met by identity*:
+it could not fail, because the exponent is 0 in every run, which is the vote."""
 BESIDE = "Not preregistered as bars and not corrected: pass@1 at the final step minus `ttrl`, in points."
 TOKENS = "Mean of a run, in thousands: of all votes, without the evaluations."
 FITTED = """By `calibrate`, from 32 labelled prompts of the probe split before training. `best`: before gate and veto;

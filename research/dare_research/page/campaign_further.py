@@ -33,7 +33,7 @@ LINE = """| | least-squares line of `dare` - `ttrl` | crosses 0 at | 95% interva
 | with those of E1 and E2 | {all} | |
 
 `calibrated_vote` - `ttrl` over the ten bases: {gain}, bootstrap {ends}, t over bases {over}.
-Not worse by 1 point: **{floor}**."""
+Not worse by 1 point: **{floor}**, on {same} bases by identity, because their exponent is 0."""
 ENDS: Final = ("gain", "bootstrap", "t over bases")
 FAMILIES = """pass@1 at the final step on the adapted prompts of one family, in points. In `shift` low entropy is a sign
 of right answers, in `sub` of wrong ones."""
@@ -133,6 +133,7 @@ def dose_response(study: Study, records: Sequence[Mapping[str, Any]]) -> str:
         ends=interval(found.deciding.low, found.deciding.high),
         over=interval(found.over_bases.low, found.over_bases.high),
         floor=verdict(FLOOR, found, 0.0, 0.0),
+        same=sum(calibrated == 0 for _, _, calibrated in own.values()),
     )
     head = ("regime", "base", "AUROC", "`dare` - `ttrl`", "`calibrated_vote` - `ttrl`")
     return f"{DOSES}\n\n{table(head, rows)}\n\n![break-even](campaign-break-even.svg)\n\n{said}"
