@@ -25,12 +25,16 @@ HALVINGS = 30
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Share of draws in which the rule says "use", with these labels and with `more` chosen ones beside them.
+    """Share of draws in which the rule says "use", with these labels and with `more` chosen ones beside them; and in
+    which its test passes with these, which alone says "use" of no certainty that changes no label. `votes` is the AUROC
+    where right answers are drawn by votes alone: only what is above it tells more than they do.
 
     NaN where no exponent gives these prompts that AUROC; `more` is 0 where the file has no further prompts.
     """
 
     auroc: float
+    votes: float
+    tested: float
     share: float
     more: int
     with_more: float
@@ -54,30 +58,32 @@ def power(
     free_P = ~e.known_P & ~found.lacking_P & (groups.support_P > 1) & (worth_P > 0)
     next_P = np.flatnonzero(free_P)[np.argsort(-worth_P[free_P], kind="stable")[:CHOSEN]]
     own_P = np.flatnonzero(e.mixed_P)
-    exponent = _exponent(groups, uncertain_R, found, e.mixed_P, auroc)
+    exponent, votes = _exponent(groups, uncertain_R, found, e.mixed_P, auroc)
     several = int((e.usable_P & (groups.support_P > 1)).sum())
     if np.isnan(exponent):
-        return Power(auroc, np.nan, len(next_P), np.nan)
+        return Power(auroc, votes, np.nan, np.nan, len(next_P), np.nan)
     rng = np.random.default_rng(seed)
     mixed = e.mixed / several
     labels = int(e.usable_P.sum())
     drawn = _drawn(groups, found, own_P, np.ones((DRAWS, len(own_P)), bool), exponent=exponent, rng=rng)
     further = _drawn(groups, found, next_P, rng.random((DRAWS, len(next_P))) < mixed, exponent=exponent, rng=rng)
 
-    def share(sums: Sums, count: int, mixed_count: float) -> float:
-        enough = enough_of(count, int(mixed_count), chosen)
-        return float((choose(e, sums, gate=gate, enough=enough).exponent_S > 0).mean())
+    def shares(sums: Sums, count: int, mixed_count: float) -> tuple[float, float]:
+        own = choose(e, sums, gate=gate, enough=enough_of(count, int(mixed_count), chosen))
+        return float((own.t_S >= gate).mean()), float((own.exponent_S > 0).mean())
 
     return Power(
         auroc,
-        share(drawn, labels, e.mixed),
+        votes,
+        *shares(drawn, labels, e.mixed),
         len(next_P),
-        share(drawn + further, labels + len(next_P), e.mixed + mixed * len(next_P)) if len(next_P) else np.nan,
+        shares(drawn + further, labels + len(next_P), e.mixed + mixed * len(next_P))[1] if len(next_P) else np.nan,
     )
 
 
-def _exponent(groups: Groups, uncertain_R: Floats, found: Tables, mixed_P: Bools, auroc: float) -> float:
-    """The exponent at which right answers drawn from p_b have that AUROC in the mean; NaN if none up to STRONGEST."""
+def _exponent(groups: Groups, uncertain_R: Floats, found: Tables, mixed_P: Bools, auroc: float) -> tuple[float, float]:
+    """The exponent at which right answers drawn from p_b have that AUROC in the mean, NaN if none up to STRONGEST; and
+    the AUROC at 0."""
     votes_A, own_A = groups.votes_A, mixed_P[groups.group_A]
     others_A = groups.sum_by_group(votes_A)[groups.group_A] - votes_A
     rank_A = groups.sum_by_answer(group_ranks(uncertain_R, groups.group_R, groups.valid_R))
@@ -88,12 +94,13 @@ def _exponent(groups: Groups, uncertain_R: Floats, found: Tables, mixed_P: Bools
         return float((found.shares_at(groups, b) * auroc_A)[own_A].sum() / max(mixed_P.sum(), 1))
 
     low, high = 0.0, STRONGEST
+    votes = mean(0.0) if mixed_P.any() else np.nan
     if not mixed_P.any() or np.isnan(mean(high)) or mean(high) < auroc:
-        return np.nan
+        return np.nan, votes
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if mean(middle) >= auroc else (middle, high)
-    return high
+    return high, votes
 
 
 def _drawn(

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
+
 from ..groups import Groups
 from ..segments import Bools, Floats
 from .calibrate import (
@@ -28,6 +30,7 @@ from .calibrate import (
     TELLING,
     WORTH,
     Calibration,
+    Tables,
     calibrate,
     changed,
     evidence,
@@ -38,6 +41,7 @@ from .certainty import ENTROPY, GRID, Certainty, available
 from .group_size import BySize, Labeller, by_size
 from .kinds import Kinds, by_kind
 from .label_choice import calibration_worth
+from .labels import known_groups
 from .power import Power, power
 
 Verdict = Literal["use", "informative", "vote", "undecided"]
@@ -105,7 +109,8 @@ def preflight(
         )
         for certainty in certainties
     )
-    best = _best(calibrations)
+    common_P = _whole(groups, certainties, weight) & known_groups(groups, correct_R)
+    best = _best(calibrations, [_right(groups, correct_R, tables(groups, c, weight), common_P) for c in certainties])
     certainty, own = certainties[best], calibrations[best]
     verdict, reason = decide(own)
     by_exponent = tables(groups, certainty, weight)
@@ -190,16 +195,19 @@ def decide(c: Calibration) -> tuple[Verdict, str]:
     return ("use", _use(c)) if c.exponent else _without(c)
 
 
-def _best(calibrations: Sequence[Calibration]) -> int:
-    """Of those to use the one that names most right labels; else the first that is informative; else the first."""
+def _best(calibrations: Sequence[Calibration], right_CB: Sequence[Floats]) -> int:
+    """Of those to use the one that names most right labels, by certainty and exponent of GRID; else the first that is
+    informative; else the first."""
     used = [i for i, c in enumerate(calibrations) if c.exponent]
     if used:
-        return max(used, key=lambda i: _right(calibrations[i]))
+        return max(used, key=lambda i: right_CB[i][GRID.index(calibrations[i].exponent)])
     return next((i for i, c in enumerate(calibrations) if decide(c)[0] == "informative"), 0)
 
 
-def _right(c: Calibration) -> float:
-    return c.above_vote[GRID.index(c.exponent)].estimate
+def _right(groups: Groups, correct_R: Floats, found: Tables, common_P: Bools) -> Floats:
+    """The share of right labels by exponent of GRID, over the prompts that lack no certainty: the same for each."""
+    right_PB: Floats = evidence(groups, correct_R, found).right_PB[common_P]
+    return right_PB.mean(axis=0) if len(right_PB) else np.zeros(len(GRID))
 
 
 def _use(c: Calibration) -> str:

@@ -282,8 +282,9 @@ def _power(c: Calibration, power: Power) -> list[str]:
     if isnan(power.share):
         return [f"on these prompts no exponent gives {c.certainty} an AUROC of {power.auroc:g}"]
     own = (
-        f"with these {counted(c.prompts, 'label')}, {c.mixed} of them mixed, an AUROC of {power.auroc:g} would have "
-        f"been found in {100 * power.share:.0f}%"
+        f"with these {counted(c.prompts, 'label')}, {c.mixed} of them mixed, an AUROC of {power.auroc:g} "
+        f"(votes alone give {power.votes:.2f}) would have passed the test in {100 * power.tested:.0f}% "
+        f'and led to "use" in {100 * power.share:.0f}%'
     )
     if power.more:
         return [f"{own}; with {power.more} chosen labels more (dare-reward label) in {100 * power.with_more:.0f}%"]

@@ -383,7 +383,7 @@ def test_both_commands(tmp_path, capsys, gap, right, word, code):
     out = capsys.readouterr().out
     for words in ("t = ", "expected flips", "expected gain", "where the vote is wrong"):
         assert words in out
-    assert ("found in" in out) == (found["power"]["share"] is not None)
+    assert ("passed the test in" in out) == (found["power"]["share"] is not None)
 
 
 @pytest.mark.parametrize("command", ["calibrate", "preflight"])

@@ -2,18 +2,19 @@
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dare_reward
 from dare_reward.analysis.calibrate import calibrate, evidence, gate_of, tables
-from dare_reward.analysis.certainty import ENTROPY, KNOWN, available
+from dare_reward.analysis.certainty import ENTROPY, GRID, KNOWN, available
 from dare_reward.analysis.group_size import by_size, dealt, sizes_of
 from dare_reward.analysis.kinds import LIKELY, by_kind
 from dare_reward.analysis.label_choice import information
 from dare_reward.analysis.power import power
-from dare_reward.analysis.preflight import preflight
+from dare_reward.analysis.preflight import _best, _right, preflight
 from dare_reward.cli import main
 from dare_reward.groups import Groups
 from dare_reward.methods import read_line
@@ -89,6 +90,7 @@ def test_power_grows_with_the_effect_the_labels_and_the_choice():
 
     few, many = of(known_R, 0.58), of(correct_R, 0.58)
     assert few.share < many.share
+    assert few.tested >= few.share
     assert few.share < of(known_R, 0.62).share
     assert (few.more, many.more) == (16, 0)
     assert few.with_more > few.share
@@ -272,3 +274,15 @@ def test_compare_shows_right_labels_by_rollouts(tmp_path, capsys):
     assert rows["ttrl"][-1] == found["methods"]["ttrl"]["label_accuracy"]
     assert main(["compare", file_of(tmp_path), "--methods", "ttrl,rpc,gt", "--local", "--json"]) in {0, 1}
     assert json.loads(capsys.readouterr().out)["rollouts"] is None
+
+
+def test_certainties_are_compared_on_prompts_that_lack_none():
+    right_CB = np.zeros((2, len(GRID)))
+    right_CB[1, GRID.index(1.0)] = 0.6
+    assert _best([SimpleNamespace(exponent=1.0)] * 2, list(right_CB)) == 1
+    groups, correct_R = drawn(prompts=40, gap=0.3)
+    found = tables(groups, ENTROPY)
+    half_P = np.arange(len(groups.sizes_P)) % 2 == 0
+    own = evidence(groups, correct_R, found).right_PB
+    assert _right(groups, correct_R, found, half_P) == pytest.approx(own[half_P].mean(axis=0))
+    assert not _right(groups, correct_R, found, np.zeros(len(half_P), bool)).any()
