@@ -168,7 +168,11 @@ def test_every_bar_has_its_numbers_and_its_word(page):
     assert words[8] == "worse: **met**"
     assert found[0][4:6] == ["+12", "+12.1"]
     assert "nan" not in page
-    assert [r[-1] for r in rows(page, "Bars", "E1b")[:7:3]] == ["within 1 point: **met**"] * 2 + ["better: **met**"]
+    assert [r[-1] for r in rows(page, "Bars", "E1b")[:7:3]] == [
+        "within 1 point: **met by identity**",
+        "within 1 point: **met by identity**",
+        "better: **met**",
+    ]
 
 
 def test_beside_the_bars_stand_all_arms_and_the_exponents(page):
