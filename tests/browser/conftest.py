@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib.resources import files
 
 import pytest
 
@@ -57,6 +58,13 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
         return [url for url in sent if not url.startswith(("data:", "chrome"))]
+
+    def barriers(self):
+        """What axe calls serious or critical."""
+        self.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
+        run = "const done = arguments[0]; axe.run().then((r) => done(r.violations))"
+        found = self.driver.execute_async_script(run)
+        return [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in {"serious", "critical"}]
 
     def picture(self, top=0, height=None):
         """The whole page as a PNG, or its part that begins `top` pixels down."""

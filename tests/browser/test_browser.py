@@ -54,6 +54,7 @@ def pictures(browser, name):
             time.sleep(0.6)
             wide = browser.run("document.documentElement.scrollWidth")
             assert wide <= width, f"{name} is {wide} pixels wide on a screen of {width}"
+            assert browser.barriers() == []
             if folder:
                 (Path(folder) / f"{name}-{width}-{scheme}.png").write_bytes(browser.picture())
     browser.screen()

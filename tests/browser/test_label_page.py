@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ pytestmark = pytest.mark.browser
 SAMPLE = Path("examples/smollm2_m64.jsonl")  # rollouts of a real model, with its labels
 HOSTILE = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 FOCUS = "document.activeElement.closest('#question, .choices, .deeds, .prompt') !== null"
-SERIOUS = ("serious", "critical")
 
 
 @pytest.fixture
@@ -91,13 +89,6 @@ class Person:
         )
 
 
-def barriers(browser):
-    """What axe calls serious or critical."""
-    browser.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
-    found = browser.driver.execute_async_script("const done = arguments[0]; axe.run().then((r) => done(r.violations))")
-    return [(v["id"], v["nodes"][0]["html"][:200]) for v in found if v["impact"] in SERIOUS]
-
-
 def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, rollouts, start, capsys):
     path, labels = rollouts
     source = path.read_bytes()
@@ -113,9 +104,9 @@ def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, ro
         group_id = person.group_id
         order.append(group_id)
         if number == 0:
-            assert barriers(browser) == []
+            assert browser.barriers() == []
             browser.screen(390, "dark")
-            assert barriers(browser) == []
+            assert browser.barriers() == []
             assert browser.run("document.documentElement.scrollWidth") <= 390
             browser.screen()
         if number == 3:
@@ -147,7 +138,7 @@ def test_thirty_two_prompts_by_keyboard_killed_at_twenty_and_resumed(browser, ro
         order.append(person.group_id)
         person.decides(labels[person.group_id])
     browser.until("document.body.textContent.includes('All questions are answered')")
-    assert barriers(browser) == []
+    assert browser.barriers() == []
     assert browser.run("window.hit") is None
     person.press("f")
     assert process.wait(20) == 0
