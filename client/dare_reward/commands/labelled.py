@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +28,8 @@ from .closing import Closing
 from .group_lines import warn
 from .mismatched_labels import MismatchedLabels
 from .tables import number
+
+Placed = tuple[int, Mapping[str, Any]]  # a group with the number of its line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,24 +71,25 @@ def read_labelled(
     tell         takes the lines on what is wrong with it
     """
     reader = Reader(file, missing=missing, labels=labels)
-    groups: list[Mapping[str, Any]] = []
-    names: list[tuple[str, str]] = []
+    found: list[Placed] = []
     faults, closing = Faults(reader.unit, tell), Closing("read")
-    for number_, group in reader:
-        if only is not None and isinstance(group, Mapping) and group.get("group_id") not in only:
-            continue
-        fault = group if isinstance(group, RequestError) else _fault(group, reading)
-        if fault is None and not isinstance(group, RequestError):
-            names.append((_name(group, reader), f"{reader.unit} {number_}"))
-            groups.append({**group, "group_id": f"{len(groups)}"})
-        elif fault is not None:
-            faults.add(number_, fault)
-            closing.miss(group)
+
+    def miss(number_: int, fault: RequestError, group: Any) -> None:
+        faults.add(number_, fault)
+        closing.miss(group)
+
+    for number_, item in reader:
+        if isinstance(item, RequestError):
+            miss(number_, item, item)
+        elif only is None or item.get("group_id") in only:
+            found.append((number_, item))
+    found, prepared = _read(found, reading, miss)
     faults.say()
     reader.say(tell)
-    if not groups:
+    if prepared is None:
         raise RequestError(f"{file}: no groups", code="empty")
-    prepared = _prepared(groups, reading)
+    groups = [group for _, group in found]
+    names = [(_name(group, reader), f"{reader.unit} {number_}") for number_, group in found]
     correct_R = correctness(prepared)
     if np.isnan(correct_R).all() and not unlabelled:
         raise RequestError(f"{file}: no group has a label or `correct` flags. Add a `label` to each.", code="label")
@@ -161,6 +165,26 @@ def refuse_repeats(data: Labelled) -> None:
             "all rollouts of a prompt into one group. Give different prompts their `prompt` or different ids.",
             code="duplicate",
         )
+
+
+def _read(
+    found: list[Placed], reading: Mapping[str, Any], miss: Callable[[int, RequestError, Any], None]
+) -> tuple[list[Placed], Prepared | None]:
+    """All groups in one pass. If one of them is at fault, each is read by itself before, and `miss` told of those."""
+
+    def prepared() -> Prepared:
+        groups = [{**group, "group_id": f"{p}"} for p, (_, group) in enumerate(found)]  # a file's ids may come twice
+        return _prepared(groups, reading)
+
+    if found and all(isinstance(g["group_id"], str) and 1 <= len(g["group_id"]) <= 256 for _, g in found):
+        with suppress(RequestError):
+            return found, prepared()
+    each = [(number_, group, _fault(group, reading)) for number_, group in found]
+    for number_, group, fault in each:
+        if fault is not None:
+            miss(number_, fault, group)
+    found = [(number_, group) for number_, group, fault in each if fault is None]
+    return found, prepared() if found else None
 
 
 def _fault(group: Mapping[str, Any], reading: Mapping[str, Any]) -> RequestError | None:

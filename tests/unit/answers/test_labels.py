@@ -10,6 +10,7 @@ import pytest
 from dare_reward import estimate
 from dare_reward.answers import grade
 from dare_reward.cli import main
+from dare_reward.commands import labelled
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.errors import LimitError, RequestError
 from dare_reward.openrlhf import AnswerRules, Label
@@ -91,3 +92,15 @@ def test_a_list_may_cost_as_much_as_any_other_answers():
 )  # fmt: skip
 def test_labels_of_a_trainers_data(value, label):
     assert label_of(value) == label
+
+
+def test_a_good_file_is_read_in_one_pass_and_a_fault_is_still_named(tmp_path, monkeypatch):
+    passes, prepared = [], labelled._prepared
+    monkeypatch.setattr(labelled, "_prepared", lambda groups, reading: passes.append(1) or prepared(groups, reading))
+    path = tmp_path / "a.jsonl"
+    write(path, ["1"] * 9)
+    assert len(read_labelled(str(path)).prompts) == 9
+    assert len(passes) == 1
+    path.write_text(path.read_text() + json.dumps({"label": 4, "rollouts": [{"answer": 4, "mean_entropy": -1}]}) + "\n")
+    told = []
+    assert (len(read_labelled(str(path), tell=told.append).prompts), "mean_entropy" in told[0]) == (9, True)
