@@ -385,6 +385,12 @@ def test_prompts_of_ones_own(tmp_path, capsys, key):
     assert (read_label(first["label"]).answer, read_label(first["label"]).problem) == (None, "")
 
 
+def test_a_prompt_that_comes_again_with_its_id_is_dropped(tmp_path):
+    source = tmp_path / "mine.json"
+    source.write_text(json.dumps([{"id": 7, "prompt": p, "answer": 1} for p in ("a", "a", "b")]))
+    assert prepare("mine", source, tmp_path) == {"mine.jsonl": 2, "mine-eval.jsonl": 2}
+
+
 def test_an_evaluation_set_of_ones_own_is_part_of_the_command_to_paste(tmp_path, capsys):
     source = tmp_path / "mine.jsonl"
     source.write_text(json.dumps({"question": "1 + 1?", "answer": 2}))

@@ -170,6 +170,20 @@ def test_another_sampling_is_another_run(tmp_path, capsys):
         assert "another temperature" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("more", [[], ["--report"]])
+def test_answers_to_older_prompts_are_not_graded_as_answers_to_these(tmp_path, capsys, more):
+    """Their letters stand for other options."""
+    with Server() as server:
+        assert main(command(tmp_path, server)) == 0
+        path = tmp_path / "out" / "aime24.completions.jsonl"
+        head, _, others = path.read_text().partition("\n")
+        older = json.loads(head)
+        del older["sampling"]["prompt_version"]
+        path.write_text(f"{json.dumps(older)}\n{others}")
+        assert main(command(tmp_path, server, *more)) == 2
+    assert "prompt_version" in capsys.readouterr().err
+
+
 def test_what_is_sent(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     with Server() as server:
@@ -270,6 +284,12 @@ def test_the_forms_in_which_the_sets_are_published(tmp_path):
     )
     assert [(p.label, p.options[1]) for p in found] == [("B", "two"), ("A", "y")]
     assert "A. one\nB. two\nC. three" in found[0].prompt()
+    for i, name in enumerate(("answer", "label", "expected_answer", "solution")):
+        for benchmark in ("math-500", "aime24", "amc"):
+            assert load(benchmark, write(tmp_path / f"{benchmark}{i}", [{"prompt": "p", name: "7"}]))[0].label == "7"
+    for i, benchmark in enumerate(("mmlu-pro", "gpqa")):
+        row = {"problem": "p", "choices": ["x", "y"], "answer_index": 1}
+        assert load(benchmark, write(tmp_path / f"c{i}", [row]))[0].label == "B"
 
 
 def test_gpqa_is_shuffled_by_its_question(tmp_path):

@@ -24,7 +24,10 @@ TIMEOUT = httpx.Timeout(3600.0, connect=10.0)  # 3,072 tokens on a busy server t
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the model is asked. A cache belongs to one of these."""
+    """How the model is asked. A cache belongs to one of these.
+
+    prompt_version   2: the instruction of `data prepare`, GPQA's options in its order; files without it are older
+    """
 
     model: str
     samples: int = 16
@@ -34,6 +37,7 @@ class Sampling:
     seed: int = 0
     route: str = "chat"
     system: str | None = None
+    prompt_version: int = 2
 
 
 @dataclass(frozen=True, slots=True)

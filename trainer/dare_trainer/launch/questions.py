@@ -92,7 +92,7 @@ def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> l
     `meta`.
 
     kind      how all answers compare; None: a row's own, else choice with options and math without
-    labelled  False: a row may lack its label
+    labelled  False: a row may lack its label, and ids may repeat
     """
     used = {name for names in OWN.values() for name in names}
     questions = [
@@ -101,7 +101,8 @@ def load_own(path: Path, *, kind: str | None = None, labelled: bool = True) -> l
         )
         for i, row in enumerate(read_rows(path))
     ]
-    if repeated := [name for name, count in Counter(q.id for q in questions).items() if count > 1]:
+    repeated = [name for name, count in Counter(q.id for q in questions).items() if count > 1]
+    if labelled and repeated:
         raise ConfigError(f"{path}: {len(repeated)} ids come twice, {repeated[0]!r} first: give each question its own")
     return questions
 
