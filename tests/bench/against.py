@@ -52,7 +52,8 @@ QUIET = 0.3  # seconds after a request in which what it leaves behind is done
 
 
 def environment(tree: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("DARE_")}
+    without = "PYTHONDONTWRITEBYTECODE"  # else each start compiles the checkout anew
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("DARE_") and k != without}
     path = ":".join(str(tree / d) for d in ("client", "service", "trainer", ".entries"))
     return {**kept, **MALLOC, "DARE_LOG": "off", "PYTHONPATH": path}
 
