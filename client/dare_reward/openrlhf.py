@@ -130,9 +130,9 @@ def _checked(label: Mapping[str, Any]) -> Label:
 
 
 def _answer(value: Any) -> str | tuple[str, ...] | None:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
     several = value if isinstance(value, list) else [value]
+    if several and all(v is None or (isinstance(v, str) and not v.strip()) or v != v for v in several):  # noqa: PLR0124  (NaN)
+        return None
     if not 1 <= len(several) <= ACCEPTED or not all(isinstance(v, str | int | float) for v in several):
         raise RequestError(f"the answer must be a string, a number or a list of 1 to {ACCEPTED:,} of them")
     accepted = tuple(v if isinstance(v, str) else json.dumps(v) for v in several)

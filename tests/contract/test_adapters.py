@@ -1136,6 +1136,8 @@ def test_groups_with_a_label_are_scored_by_it_where_asked(service):
     assert gt.score(groups)[0] == [[0, 0, 1, 1], [1, 1, 1, 0]]
     assert [g.get("method") for g in service.bodies[-1]["groups"]] == ["gt", None]
     assert [c.get("label") for c in groups] == ["2", None]
+    with pytest.raises(ConfigError):
+        DareReward(URL, method="ttrl", labelled="gt")  # of which column?
     score = DareReward(URL, method="ttrl", labelled="gt", label="answer", num_generations=4, entropy="none")
     texts = [f"The answer is {a}." for a in "11221112"]
     assert score(["a"] * 4 + ["b"] * 4, texts, answer=["2"] * 4 + [None] * 4) == [0, 0, 1, 1, 1, 1, 1, 0]

@@ -1,5 +1,6 @@
 """`dare-reward label`: which prompts it names and in which order, how decisions are kept, and who reads them."""
 
+import errno
 import json
 import os
 import threading
@@ -140,6 +141,37 @@ def test_each_decision_is_one_whole_line_on_the_disk(tmp_path, monkeypatch):
     assert min(flushed) > 500, "flushed after the line is written"
 
 
+def test_a_line_that_a_full_disk_cuts_costs_no_other(tmp_path, monkeypatch):
+    own, write = session(tmp_path), os.write
+    own.decide("a", "right", "1", 0.0)
+
+    def full(place, data):
+        if len(data) < 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(place, data[: len(data) - 10])
+
+    monkeypatch.setattr("os.write", full)
+    with pytest.raises(OSError, match="space"):
+        own.decide("b", "none", None, 0.0)
+    monkeypatch.undo()
+    own.decide("b", "unknown", None, 0.0)
+    read = LabelFile(str(own.file), tell=print).labels
+    assert [read[name].decision for name in "ab"] == ["right", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("row", "known"),
+    [
+        ({"group_id": 7.0, "label": 5.0}, {"7": "5"}),
+        ({"group_id": 7, "label": [5, "six"]}, {"7": ["5", "six"]}),
+        ({"group_id": 7, "label": float("nan")}, {}),
+    ],
+)
+def test_numbers_of_a_table_are_read_as_those_of_rollouts(row, known, tmp_path):
+    path = written(tmp_path / "labels.jsonl", row)
+    assert {k: v.label for k, v in LabelFile(path, tell=print, empty=True).labels.items()} == known
+
+
 @pytest.mark.parametrize(
     "wrong",
     [("c", "none", None), ("a", "maybe", None), ("a", "right", " "), ("a", "right", None), ("a", "right", "1" * 2001)],
@@ -264,6 +296,7 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
         ("/wrong/", None, {}, 404),
         ("/wrong/decision", DECISION, {}, 404),
         ("other", DECISION, {}, 404),
+        ("other", None, {}, 404),
         (None, None, {"Host": "evil.example"}, 403),
         ("decision", DECISION, {"Host": "evil.example:80"}, 403),
         ("decision", DECISION, {"Origin": "http://evil.example"}, 403),

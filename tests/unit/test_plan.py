@@ -71,9 +71,11 @@ def test_each_stack_gets_its_columns(stack, files, capsys):
             assert (label.answer, label.split, label.problem) == (("2", "eval", "") if known else (None, "train", ""))
         else:
             assert row["label"] == ("2" if known else None)
-    before = out.read_bytes()
+    out.write_bytes(b"mine")
     assert main(words) == 2, "no file is replaced"
-    assert out.read_bytes() == before
+    assert out.read_bytes() == b"mine"
+    assert main([*words, "--force"]) == 0
+    assert out.read_bytes() != b"mine"
 
 
 def test_several_accepted_answers_reach_the_stack(files):
@@ -143,3 +145,35 @@ def test_without_a_right_answer_there_is_no_plan(files, capsys):
         main(["plan", written(folder / "mixed.jsonl", group("a", "12", label="1"), group("b", "34", kind="exact"))])
         == 2
     )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"rollouts": "no"}, {"rollouts": [5]}, {"kind": ["text"]}, {"label": {"a": 1}}, {"group_id": "y"}],
+    ids=str,
+)
+def test_a_group_that_cannot_be_read_costs_no_other(bad, tmp_path, capsys):
+    rollouts = written(tmp_path / "r.jsonl", group("a", "12"), group("b", "34") | bad, group("c", "12"))
+    rows = [{"group_id": "a", "label": "1"}, {"group_id": "y", "label": "1", "prompt": "another"}]
+    out = tmp_path / "train.jsonl"
+    words = ["--params", "method=ttrl", "--stack", "trl", "--out", str(out)]
+    assert main(["plan", rollouts, "--labels", written(tmp_path / "l.jsonl", *rows), *words]) == 0
+    assert {json.loads(line)["group_id"] for line in out.read_text().splitlines()} == {"a", "c"}
+    assert "line 2: " in capsys.readouterr().err
+
+
+def test_a_prompt_with_two_groups_has_one_label(tmp_path):
+    wrong = {"rollouts": [{"answer": "3", "correct": False}]}
+    first, later = group("a", "12", label="1"), group("a", "12") | wrong
+    out = tmp_path / "train.jsonl"
+    words = ["--params", "method=ttrl", "--stack", "trl", "--out", str(out)]
+    assert main(["plan", written(tmp_path / "r.jsonl", first, later), *words]) == 0
+    assert json.loads(out.read_text())["label"] == "1"
+    assert main(["plan", written(tmp_path / "r.jsonl", first, later, group("a", "12", label="2")), *words[:2]]) == 2
+
+
+@pytest.mark.parametrize("prompt", [5, ["a", "b"], []], ids=str)
+def test_a_row_of_another_shape_is_named(prompt, files, capsys):
+    data = written(files[2] / "data.jsonl", {"prompt": "What is a?"}, {"prompt": prompt})
+    assert main(["plan", files[0], "--labels", files[1], "--params", "method=ttrl", "--data", data]) == 2
+    assert "line 2: " in capsys.readouterr().err

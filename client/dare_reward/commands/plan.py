@@ -23,8 +23,10 @@ from dare_reward.errors import RequestError
 from dare_reward.files.content import open_values
 from dare_reward.files.names import named
 from dare_reward.files.output import text_file, whole_file
+from dare_reward.files.reader import Faults
 from dare_reward.methods import read_line
 from dare_reward.openrlhf import Label, write_label
+from dare_reward.scoring.request import UNLIMITED, prepare
 
 from .command import add_command
 from .group_lines import add_file, missing_entropies, read_groups, read_labels, warn
@@ -118,6 +120,7 @@ def register(subparsers: Any) -> None:
         "--data", metavar="FILE", help="All prompts to train on, rows with a prompt (default: those of the rollouts)."
     )
     parser.add_argument("--out", metavar="FILE", help="Write the data set, JSON lines or .parquet. It needs --stack.")
+    parser.add_argument("--force", action="store_true", help="Replace the file of --out if it exists.")
     parser.set_defaults(run=run)
 
 
@@ -196,7 +199,7 @@ def _rows(arguments: argparse.Namespace) -> tuple[list[Row], list[Labels | None]
 
 def _of_rollouts(arguments: argparse.Namespace) -> tuple[list[Row], dict[str, Labels | None], str]:
     """The prompts of the groups; the labels of some, None where all rollouts are known to be wrong; and the kind."""
-    groups = [g for _, g in read_groups(arguments) if not isinstance(g, RequestError)]
+    groups = _good(arguments)
     asked = [g for g in groups if isinstance(g.get("prompt"), str) and g["prompt"]]
     if len(asked) < len(groups):
         warn(f"{len(groups) - len(asked)} groups have no prompt and cannot be trained on")
@@ -208,13 +211,31 @@ def _of_rollouts(arguments: argparse.Namespace) -> tuple[list[Row], dict[str, La
         )
     truth: dict[str, Labels | None] = {}
     for group in asked:
-        marks = [r.get("correct") for r in group["rollouts"]]
-        if group.get("label") is not None:
-            truth[group["prompt"]] = group["label"]
-        elif marks and not any(marks) and None not in marks:
-            truth[group["prompt"]] = None
+        marks, prompt, label = [r.get("correct") for r in group["rollouts"]], group["prompt"], group.get("label")
+        if label is not None and truth.get(prompt, label) not in (None, label):
+            raise RequestError(f"several labels for the prompt {prompt[:64]!r}: leave one", code="conflict")
+        if label is not None:
+            truth[prompt] = label
+        elif not any(marks) and None not in marks:
+            truth.setdefault(prompt, None)
     rows = [{"group_id": str(group["group_id"]), "prompt": group["prompt"]} for group in asked]
     return rows, truth, kinds[0] if kinds else "math"
+
+
+def _good(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """The groups that can be scored. What is wrong with others is said, unless calibrating said it."""
+    reader, good = read_groups(arguments), []
+    faults = Faults(reader.unit, warn if arguments.params else lambda _: None)
+    for number, group in reader:
+        try:
+            if isinstance(group, RequestError):
+                raise group
+            prepare([group], limits=UNLIMITED)
+            good.append(group)
+        except RequestError as error:
+            faults.add(number, error)
+    faults.say()
+    return good
 
 
 def _dataset(file: str) -> list[Row]:
@@ -224,8 +245,11 @@ def _dataset(file: str) -> list[Row]:
         for number, value in values.items:
             found = value if isinstance(value, RequestError) or not isinstance(value, Mapping) else dict(value)
             prompt = named(found, group=True)[0].get("prompt") if isinstance(found, dict) else None
-            if not isinstance(found, dict) or not prompt:
+            messages = prompt if isinstance(prompt, list) else []
+            if not isinstance(found, dict) or not ((isinstance(prompt, str) and prompt) or messages):
                 raise RequestError(f"{file}: {values.unit} {number}: a row needs a prompt", code="data")
+            if not all(isinstance(m, Mapping) for m in messages):
+                raise RequestError(f"{file}: {values.unit} {number}: a prompt is a text or messages", code="data")
             rows.append({**found, "prompt": prompt})
         return rows
     finally:
@@ -260,9 +284,9 @@ def _write(arguments: argparse.Namespace, rows: Sequence[Row]) -> None:
                 raise RequestError(
                     f"{arguments.out} needs pyarrow. Run pip install '.[files]' in your checkout.", code="file"
                 ) from None
-            part = stack.enter_context(whole_file(arguments.out, inputs=inputs))
+            part = stack.enter_context(whole_file(arguments.out, force=arguments.force, inputs=inputs))
             parquet.write_table(arrow.Table.from_pylist(list(rows)), part)
         else:
-            out = stack.enter_context(text_file(arguments.out, inputs=inputs))
+            out = stack.enter_context(text_file(arguments.out, force=arguments.force, inputs=inputs))
             out.writelines(json.dumps(row) + "\n" for row in rows)
     warn(f"wrote {arguments.out}: {len(rows):,} rows")

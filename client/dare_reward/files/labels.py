@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 from ..errors import RequestError
 from .content import open_values
 from .names import GROUP_NAMES, named
+from .shapes import read_value
 
 __all__ = ["Decision", "FileLabel", "LabelFile", "append_label", "check_appendable"]
 
@@ -122,26 +123,24 @@ def _label(value: Any, place: str) -> FileLabel | None:
     if not isinstance(value, Mapping):
         raise RequestError(f"{place}: must be an object with group_id and label", code="labels")
     group, _, _ = named(value, group=True)
-    name, label = group.get("group_id"), group.get("label", value.get("answer"))
+    name, label = read_value(group.get("group_id"), None), read_value(group.get("label", value.get("answer")), None)
     decision = value.get("decision", "right")
-    if isinstance(name, bool) or not isinstance(name, str | int | float) or name == "":
+    if not isinstance(name, str) or name == "":
         known = ", ".join(("group_id", *GROUP_NAMES["group_id"]))
         raise RequestError(f"{place}: it has no group_id (or another of {known})", code="labels")
     if decision not in DECISIONS:
         raise RequestError(f"{place}: decision must be one of {', '.join(DECISIONS)}", code="labels")
     if "rollouts" in group:
         raise RequestError(f"{place}: holds rollouts, where --labels wants group_id and label", code="labels")
-    if isinstance(label, int | float) and not isinstance(label, bool):
-        label = str(int(label)) if float(label).is_integer() else str(label)
     accepted = label if isinstance(label, list) else [label]
     if decision == "right":
         if label in (None, "", []):
             return None
         if not all(isinstance(each, str) and each.strip() for each in accepted):
-            raise RequestError(f"{place}: label must be a text, a number or a list of texts", code="labels")
+            raise RequestError(f"{place}: label must be a text, a number or a list of them", code="labels")
     prompt, seconds = group.get("prompt"), value.get("seconds", 0.0)
     return FileLabel(
-        str(name),
+        name,
         decision,
         label if decision == "right" else None,
         prompt if isinstance(prompt, str) else None,
@@ -165,13 +164,21 @@ def check_appendable(path: Path) -> None:
 
 
 def append_label(path: Path, label: FileLabel) -> None:
-    """A line at the end of the file, on the disk before this returns: a kill loses nothing that was called saved."""
+    """A line at the end of the file, on the disk before this returns: a kill loses nothing that was called saved.
+
+    What a full disk took of a line is taken away again: the next one would stand behind it.
+    """
     line = json.dumps(label.row()).encode() + b"\n"
-    place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    place = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    written = 0
     try:
-        view = memoryview(line)
-        while view:
-            view = view[os.write(place, view) :]
+        while written < len(line):
+            written += os.write(place, line[written:])
         os.fsync(place)
+    except OSError:
+        start = os.lseek(place, -written, os.SEEK_END)
+        if os.read(place, written) == line[:written]:  # nobody else has written since
+            os.ftruncate(place, start)
+        raise
     finally:
         os.close(place)

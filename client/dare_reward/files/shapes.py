@@ -311,7 +311,7 @@ def _rollout(value: Any, notes: Notes) -> Any:
 def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate | None) -> dict[str, Any]:
     for name in ("label", "group_id", "reference"):
         if name in group:
-            group[name] = _read_value(group[name], "" if name == "label" else None)
+            group[name] = read_value(group[name], "" if name == "label" else None)
     if isinstance(label := group.get("label"), str) and not label.strip():
         notes.unlabelled += 1
         del group["label"]
@@ -395,10 +395,10 @@ def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
-def _read_value(value: Any, nothing: Any) -> Any:
+def read_value(value: Any, nothing: Any) -> Any:
     """A number as its text, what is not there as `nothing`; a list of one is that one."""
     if isinstance(value, list):
-        values = [_read_value(v, nothing) for v in value]
+        values = [read_value(v, nothing) for v in value]
         return values[0] if len(values) == 1 else values
     if _is_nan(value):
         return nothing

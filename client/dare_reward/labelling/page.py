@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -39,6 +40,11 @@ class LabelServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.session, self.next_command = session, next_command
         self.token = secrets.token_urlsafe(24)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing on the person's terminal of a page that was closed before it was there."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
@@ -73,8 +79,11 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        if self._route() == "":
+        route = self._route()
+        if route == "":
             self._reply(HTTPStatus.OK, self.server.content(), "text/html")
+        elif route is not None:
+            self._reply(HTTPStatus.NOT_FOUND, "no such address")
 
     def do_POST(self) -> None:
         route = self._route()

@@ -359,8 +359,9 @@ def _async_client(scorer: Scorer) -> AsyncClient:
 def label_of(value: Any) -> Labels | None:
     """A data set's label: a text or a number, or a list of those that are right; None for anything else."""
     value = value.tolist() if hasattr(value, "tolist") else value
-    texts = [str(v) for v in (value if isinstance(value, list) else [value]) if isinstance(v, str | int | float)]
-    return texts if len(texts) > 1 else next(filter(str.strip, texts), None)
+    several = value if isinstance(value, list) else [value]
+    texts = [str(v) for v in several if isinstance(v, str | int | float) and v == v and str(v).strip()]  # noqa: PLR0124
+    return texts if len(texts) > 1 else next(iter(texts), None)
 
 
 def groups_by(keys: Iterable[Any]) -> dict[str, list[int]]:

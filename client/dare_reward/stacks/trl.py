@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import RequestError, unknown_name
+from ..errors import ConfigError, RequestError, unknown_name
 from ..inputs import Group
 from .ranks import scored_together
 from .report import numbers, rollout_columns, say_once
@@ -59,6 +59,8 @@ class DareReward:
         if entropy not in (choices := ("forward", "none")):
             raise RequestError(f"entropy must be one of {', '.join(choices)}, not {entropy!r}", code="parameter")
         self.scorer = Scorer.of(url, defaults={"on_error": "abstain"}, **settings).within("TRL", takes=SELECTS)
+        if self.scorer.labelled == "gt" and label is None:
+            raise ConfigError("labelled=gt needs label=COLUMN: without it no group has a label")
         self.num_generations, self.entropy, self.label = num_generations, entropy, label
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:

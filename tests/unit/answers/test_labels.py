@@ -13,7 +13,7 @@ from dare_reward.cli import main
 from dare_reward.commands import labelled
 from dare_reward.commands.labelled import read_labelled
 from dare_reward.errors import LimitError, RequestError
-from dare_reward.openrlhf import AnswerRules, Label
+from dare_reward.openrlhf import AnswerRules, Label, read_label
 from dare_reward.runs.line import of_groups
 from dare_reward.scoring.request import Limits
 from dare_reward.stacks.scorer import label_of
@@ -88,7 +88,8 @@ def test_a_list_may_cost_as_much_as_any_other_answers():
 
 @pytest.mark.parametrize(
     ("value", "label"),
-    [("4", "4"), (4, "4"), ([4, "5"], ["4", "5"]), (np.array(["4"]), "4"), ("", None), ([], None), (None, None), ({"target": "4"}, None)],
+    [("4", "4"), (4, "4"), ([4, "5"], ["4", "5"]), (np.array(["4"]), "4"), ("", None), ([], None), (None, None), ({"target": "4"}, None),
+     (float("nan"), None), (["", " "], None), ([float("nan"), "4"], "4")],
 )  # fmt: skip
 def test_labels_of_a_trainers_data(value, label):
     assert label_of(value) == label
@@ -104,3 +105,15 @@ def test_a_good_file_is_read_in_one_pass_and_a_fault_is_still_named(tmp_path, mo
     path.write_text(path.read_text() + json.dumps({"label": 4, "rollouts": [{"answer": 4, "mean_entropy": -1}]}) + "\n")
     told = []
     assert (len(read_labelled(str(path), tell=told.append).prompts), "mean_entropy" in told[0]) == (9, True)
+
+
+@pytest.mark.parametrize("label", ["", " ", [""], ["", " "]], ids=str)
+def test_a_blank_label_calls_nothing_wrong(label):
+    group = {"label": label, "rollouts": [{"answer": "4"}]}
+    assert estimate([group], method="gt").groups[0].error.code == "missing_input"
+    assert "label_accuracy" not in estimate([group], method="ttrl").groups[0].diagnostics
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("nan")], ["", " "]], ids=str)
+def test_a_blank_label_of_openrlhf_is_none(value):
+    assert read_label(value, policy="eval") == Label()
