@@ -197,7 +197,7 @@ def prepare(
         sources=tuple([g.get("entropy_source") or "exact" for g in groups]),
         kinds=tuple([g.get("kind") or "math" for g in groups]),
         options=options,
-        labels=tuple([_label(g.get("label")) for g in groups]),
+        labels=tuple([_label(label) if (label := g.get("label")) else None for g in groups]),
         correct_R=np.full(table.size, np.nan) if correct is None else np.array(correct, np.float64),
         guessed_P=np.array(read.guessed, bool),
         apart_P=np.array([bool(classes.apart) for classes in read.classes], bool),
@@ -205,7 +205,7 @@ def prepare(
     )
 
 
-def _label(value: Labels | None) -> Labels | None:
+def _label(value: Labels) -> Labels | None:
     """A blank one labels nothing: no answer equals it, and `gt` would call every rollout wrong."""
     return value if any(map(str.strip, listed(value))) else None
 
