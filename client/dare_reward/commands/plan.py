@@ -224,7 +224,8 @@ def _of_rollouts(arguments: argparse.Namespace) -> tuple[list[Row], dict[str, La
 
 def _good(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
     """The groups that can be scored. What is wrong with others is said, unless calibrating said it."""
-    reader, good = read_groups(arguments), []
+    reader = read_groups(arguments)
+    good: list[Mapping[str, Any]] = []
     faults = Faults(reader.unit, warn if arguments.params else lambda _: None)
     for number, group in reader:
         try:
