@@ -73,7 +73,7 @@ def needed_params():
 def plugin(monkeypatch):
     """The method `guess` of tests/plugin.py, installed by another package's entry point."""
     entry = EntryPoint(name="guess", value="plugin", group=registry.GROUP)
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [entry])
     for cached in (registry.methods, registry._settled):
         cached.cache_clear()
     yield entry
