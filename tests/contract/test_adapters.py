@@ -15,6 +15,7 @@ import sys
 import types
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlencode
 
@@ -1141,3 +1142,46 @@ def test_groups_with_a_label_are_scored_by_it_where_asked(service):
     score = DareReward(URL, method="ttrl", labelled="gt", label="answer", num_generations=4, entropy="none")
     texts = [f"The answer is {a}." for a in "11221112"]
     assert score(["a"] * 4 + ["b"] * 4, texts, answer=["2"] * 4 + [None] * 4) == [0, 0, 1, 1, 1, 1, 1, 0]
+
+
+def test_trl_gives_no_reward_to_what_is_not_selected(service):
+    answers = "11231455"
+    reward = DareReward(URL, num_generations=8, method="ttrl", selection="ddrl", selection_size=4)
+    rollouts = [{"answer": a} for a in answers]
+    (group,) = dare_reward.estimate([{"rollouts": rollouts}], method="ttrl", selection="ddrl", selection_size=4).groups
+    texts = [f"\\boxed{{{a}}}" for a in answers]
+    found = reward(["p"] * 8, texts)
+    assert found == [r if i in group.select else None for i, r in enumerate(group.rewards)]
+    assert sum(r is not None for r in found) == 4
+    votes = [[{"text": "\\boxed{1}"}]] * 8
+    with pytest.raises(RequestError, match="use extra=0"):
+        reward(["p"] * 8, texts, vote_only=votes)
+
+
+def test_easyr1_wraps_the_copies_that_ray_makes(monkeypatch):
+    class Manager:
+        def compute_reward_batch(self, data):
+            return easyr1.UIDS.get()
+
+    class Actor(Manager):
+        def compute_reward_batch(self, data):
+            return easyr1.UIDS.get()
+
+    for name in ("verl", "verl.workers", "verl.workers.reward", "verl.workers.reward.function"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules["verl.workers.reward.function"].BatchFunctionRewardManagerMixin = Manager
+    easyr1.install()
+    data = SimpleNamespace(non_tensor_batch={"uid": ["a"]})
+    assert Manager().compute_reward_batch(data) == Actor().compute_reward_batch(data) == ["a"]
+
+
+def test_the_recipes_are_python_and_use_what_exists():
+    """They were never run in their stacks; here they compile, and what they take from this package is there."""
+    folder = Path(__file__).parents[2] / "docs"
+    blocks = [b for f in sorted(folder.rglob("*.md")) for b in re.findall(r"```py\n(.*?)```", f.read_text(), re.DOTALL)]
+    assert len(blocks) >= 3
+    for block in blocks:
+        compile(block, "recipe", "exec")
+    for line in re.findall(r"from (dare_reward\S*) import (.*)", "\n".join(blocks)):
+        for name in line[1].split(", "):
+            assert hasattr(importlib.import_module(line[0]), name), line
