@@ -103,7 +103,7 @@ def test_openrlhf_rewards_a_labelled_row_as_gt_does(files, capsys):
 
 def test_all_prompts_of_a_data_set_keep_their_columns(files, capsys):
     rollouts, labels, folder = files
-    messages = [{"role": "user", "content": "What is a?"}]
+    messages = [{"role": "user", "content": [{"type": "text", "text": "What is a?"}]}]
     data = written(folder / "data.jsonl", {"question": "What is new?", "level": 3}, {"prompt": messages, "level": 4})
     out = folder / "train.jsonl"
     words = ["--stack", "trl", "--out", str(out), "--data", data, "--params", "method=ttrl"]
@@ -177,3 +177,11 @@ def test_a_row_of_another_shape_is_named(prompt, files, capsys):
     data = written(files[2] / "data.jsonl", {"prompt": "What is a?"}, {"prompt": prompt})
     assert main(["plan", files[0], "--labels", files[1], "--params", "method=ttrl", "--data", data]) == 2
     assert "line 2: " in capsys.readouterr().err
+
+
+def test_a_label_that_no_row_of_the_data_takes_is_said(files, capsys):
+    rows = [{"group_id": "a", "label": "2"}, {"group_id": "d", "label": "1"}]
+    data = written(files[2] / "data.jsonl", {"prompt": "What is a?"}, {"prompt": "What  is d?"})
+    labels = written(files[2] / "two.jsonl", *rows)
+    assert main(["plan", files[0], "--labels", labels, "--params", "method=ttrl", "--data", data]) == 0
+    assert "'What is d?'" in capsys.readouterr().err

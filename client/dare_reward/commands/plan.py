@@ -24,6 +24,7 @@ from dare_reward.files.content import open_values
 from dare_reward.files.names import named
 from dare_reward.files.output import text_file, whole_file
 from dare_reward.files.reader import Faults
+from dare_reward.files.shapes import text_of
 from dare_reward.methods import read_line
 from dare_reward.openrlhf import Label, write_label
 from dare_reward.scoring.request import UNLIMITED, prepare
@@ -191,6 +192,8 @@ def _rows(arguments: argparse.Namespace) -> tuple[list[Row], list[Labels | None]
     wrong = [text in truth and truth[text] is None for text in texts]
     if any(wrong):
         warn(f"{sum(wrong)} prompts left out: no rollout is right, and the right answer is not known")
+    if lost := [prompt for prompt, label in truth.items() if label is not None and prompt not in texts]:
+        warn(f"{arguments.data}: {len(lost)} labelled prompts are in no row, such as {lost[0][:64]!r}")
     if any(isinstance(label, list) for label in truth.values()):  # a column of Parquet has one type
         truth = {prompt: label and list(listed(label)) for prompt, label in truth.items()}
     kept = [i for i, left in enumerate(wrong) if not left]
@@ -258,8 +261,7 @@ def _dataset(file: str) -> list[Row]:
 
 
 def _text(prompt: Any) -> str:
-    """As the reader of rollouts writes messages."""
-    return prompt if isinstance(prompt, str) else "\n".join(str(m.get("content") or "") for m in prompt)
+    return prompt if isinstance(prompt, str) else text_of(prompt)
 
 
 def mixed(known: Sequence[int], others: Sequence[int], share: float) -> list[int]:

@@ -318,7 +318,7 @@ def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate |
     if group.get("group_id") is None:
         group.pop("group_id", None)
     if _is_messages(group.get("prompt")):
-        group["prompt"] = "\n".join(_joined(m.get("content")) or "" for m in group["prompt"])
+        group["prompt"] = text_of(group["prompt"])
     if missing is not None:
         notes.estimated += fill(group, missing)
     return group
@@ -411,6 +411,11 @@ def _number_text(value: Any) -> str:
 
 def _is_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(m, Mapping) and "role" in m for m in value)
+
+
+def text_of(messages: Sequence[JSON]) -> str:
+    """The prompt that messages write."""
+    return "\n".join(_joined(m.get("content")) or "" for m in messages)
 
 
 def _said(messages: Sequence[JSON]) -> str | None:
