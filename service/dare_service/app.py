@@ -38,7 +38,7 @@ from .request_url import query
 from .reward_request import Call, RequestScorer, ScoredRequest, work
 from .run_notices import Runs
 from .run_recorder import RunRecorder, recorded
-from .settings import Settings, SettingsError
+from .settings import UNMEASURED, Settings, SettingsError
 from .settled_request import SettledScorer, answer_settled
 from .single_process import OFF, join_refusal
 from .workers import Workers, unless_gone
@@ -384,12 +384,8 @@ def _entropy(state: State) -> dict[str, Any]:
     """What nobody has measured yet: of the default method, and of the runs on the page."""
     method, feed = state.settings.method, state.recorder.feed
     known = bool(feed and feed.book.runs and not feed.unmeasured)
-    note = (
-        f"nobody has measured whether entropy is informative for your policy, and {method} weighs votes by it: run "
-        "dare-reward preflight on 32 labelled prompts, or send labels with some groups"
-    )
     return {
-        "note": note if reads_entropy(method) and not known else None,
+        "note": UNMEASURED.format(method=method) if reads_entropy(method) and not known else None,
         "unmeasured_runs": feed.unmeasured if feed else [],
     }
 

@@ -24,7 +24,7 @@ from dare_reward.stopping.waves import wave_specs
 from .models import BODIES, REPLIES
 from .problems import MEDIA_TYPE, TITLES
 from .schema import described
-from .settings import Settings
+from .settings import UNMEASURED, Settings
 
 DESCRIPTION = """Rewards for label-free reinforcement learning, estimated from groups of rollouts.
 
@@ -194,6 +194,7 @@ INFO = _operation(
             "answers_version": ANSWERS_VERSION,
             "auth": False,
             "settings": Settings().shown,
+            "entropy": {"note": UNMEASURED.format(method=Settings().method), "unmeasured_runs": []},
             "warnings": [],
             "run_log": dict.fromkeys(("flushed", "dropped", "failed", "repeated", "bytes"), 0),
         },

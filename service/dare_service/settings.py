@@ -19,6 +19,10 @@ from dare_reward.scoring.request import Limits
 
 MIB = 1 << 20
 ELSEWHERE = frozenset({"DARE_URL", "DARE_TRAINED"})  # read by the clients and adapters
+UNMEASURED = (
+    "nobody has measured whether entropy is informative for your policy, and {method} weighs votes by it: run "
+    "dare-reward preflight on 32 labelled prompts, or send labels with some groups"
+)
 SECRET = frozenset({"token"})  # never shown
 SHORTEST, LONGEST = 0.01, 86_400.0  # seconds
 SMALLEST, LARGEST = 64 << 10, 1 << 40  # bytes of what a request needs

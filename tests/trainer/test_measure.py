@@ -338,6 +338,7 @@ def test_a_base_model_is_not_asked_by_chat(vllm, capitals, tmp_path, capsys, mon
         ({"prompt": "Q?", "label": "A", "kind": "prose"}, "question 2: kind"),
         ({"prompt": "Q?", "label": "A", "accepted": "A"}, "question 2: accepted must be a list"),
         ({"prompt": "Q?", "label": []}, "question 2: the label is an empty list"),
+        ({"prompt": "Q?", "label": "easy", "answer": "2"}, "question 2: label and answer differ"),
         ({"prompt": "Q?", "label": "A", "asked": 3}, "question 2: asked must be"),
         ({"prompt": "Q?", "label": "A", "id": "a"}, "'a'"),
     ],

@@ -170,6 +170,8 @@ def _own(row: JSON, place: str, kind: Any, labelled: bool) -> LabelledQuestion:
         raise ConfigError("the label is an empty list: write the right answers into it")
     else:
         label, *more = map(_value, answer if isinstance(answer, list) else [answer])
+        if isinstance(row.get("answer"), int | float | str) and _value(row["answer"]) not in {label, *more}:
+            raise ConfigError("label and answer differ: keep the column that holds the right answer")
     further = dict.fromkeys(a for a in (*more, *accepted) if a != label)
     return LabelledQuestion(_id(row, OWN, place), text, label, kind, listed, tuple(further), asked)
 
