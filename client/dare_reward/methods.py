@@ -221,6 +221,16 @@ def require_every_rollout(
         )
 
 
+def other_scale(method: Method, params: Mapping[str, Any]) -> str:
+    """Why its rewards and those of gt have no common scale in one step; empty if they have one."""
+    if (
+        method.name in {"calibrated_vote", "weighted_vote", "ttrl", "rpc"}
+        and params.get("reward", "winner") == "winner"
+    ):
+        return ""
+    return f"{method.name} rewards by shares, where gt rewards by 0 and 1: choose calibrated_vote or ttrl"
+
+
 def require_scale(method: Method, *, consumer: str, remedy: str) -> None:
     """RequestError if `consumer` divides by a group's deviation what must keep its scale; `remedy` says what to set."""
     if method.keeps_scale:

@@ -201,14 +201,30 @@ def test_a_file_of_other_prompts_is_not_continued(tmp_path):
         session(tmp_path)
 
 
-def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, capsys):
-    for name, content in (("array.json", "[]"), ("text.txt", "hello\n"), ("groups.jsonl", Path(file).read_text())):
-        path = tmp_path / name
+def test_what_is_no_file_of_labels_is_left_as_it_is(tmp_path, file, monkeypatch, capsys):
+    monkeypatch.setattr("builtins.input", lambda _: "q")
+    single = json.dumps({"group_id": "a", "text": "so 1", "label": "1"}) + "\n"
+    read = json.dumps({"group_id": "a", "answer": "2", "label": "1"}) + "\n"
+    entropy = json.dumps({"group_id": "a", "answer": "2", "entropy": 0.5}) + "\n"
+    groups = Path(file).read_text()
+    for name, content in enumerate(("[]", "hello\n", groups, single, read, entropy)):
+        path = tmp_path / f"{name}.jsonl"
         path.write_text(content)
         assert main(["label", file, "--terminal", "--labels", str(path)]) == 2
         assert path.read_text() == content
     assert main(["label", file, "--terminal", "--labels", file]) == 2
     assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_file_of_labels_holds_none_yet(content, tmp_path):
+    path = tmp_path / "labels.jsonl"
+    path.write_text(content)
+    with pytest.raises(RequestError) as error:
+        LabelFile(str(path), tell=print)
+    assert error.value.code == "labels"
+    session(tmp_path).decide("a", "right", "1", 0.0)
+    assert LabelFile(str(path), tell=print).labels.keys() == {"a"}
 
 
 def asked(own, *words):
@@ -298,6 +314,8 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
         ("other", DECISION, {}, 404),
         ("other", None, {}, 404),
         (None, None, {"Host": "evil.example"}, 403),
+        (None, None, {"Host": "["}, 403),
+        ("decision", DECISION, {"Origin": "http://["}, 403),
         ("decision", DECISION, {"Host": "evil.example:80"}, 403),
         ("decision", DECISION, {"Origin": "http://evil.example"}, 403),
         ("decision", DECISION, {"Content-Type": "text/plain"}, 422),
@@ -312,6 +330,10 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
 def test_nobody_but_the_page_writes(page, path, body, headers, status):
     assert ask(page, path, body, **headers)[0] == status
     assert not page.session.file.exists()
+
+
+def test_the_address_without_its_slash_leads_to_the_page(page):
+    assert ask(page, f"/{page.token}")[0] == 308
 
 
 def test_a_full_disk_is_said(page, monkeypatch):

@@ -95,7 +95,7 @@ def test_several_accepted_answers_reach_the_stack(files):
 
 
 def test_openrlhf_rewards_a_labelled_row_as_gt_does(files, capsys):
-    label = STACKS["openrlhf"].labelled({}, "New York", "text")["label"]
+    label = STACKS["openrlhf"].labelled({}, "New York", "text", None)["label"]
     rules, read = AnswerRules({}), read_label(label)
     rewards = [evaluation(rules, {"answer": a}, read, route="agent").reward for a in ("new york", "York", None)]
     assert rewards == [1.0, 0.0, 0.0]
@@ -112,6 +112,36 @@ def test_all_prompts_of_a_data_set_keep_their_columns(files, capsys):
     assert (new["prompt"], new["label"]) == ("What is new?", None)
     assert (known["prompt"], known["label"]) == (messages, "2")
     assert "method=ttrl&labelled=gt" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_messages_stay_messages(stack, tmp_path):
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "q"}]
+    rollouts = written(tmp_path / "r.jsonl", group("a", "12", label="1") | {"prompt": chat})
+    out = tmp_path / "train.jsonl"
+    assert main(["plan", rollouts, "--params", "method=ttrl", "--stack", stack, "--out", str(out)]) == 0
+    assert json.loads(out.read_text())["prompt"] == chat
+
+
+def test_options_are_carried_or_refused(tmp_path, capsys):
+    choices = [group(name, "AB", kind="choice", options=n, label="B") for name, n in (("a", 4), ("b", 10))]
+    rollouts, out = written(tmp_path / "r.jsonl", *choices), tmp_path / "train.jsonl"
+    words = ["plan", rollouts, "--params", "method=ttrl"]
+    for stack in STACKS.keys() - {"openrlhf"}:
+        assert main([*words, "--stack", stack, "--out", str(out)]) == 2
+        assert not out.exists()
+    assert main(words) == 0
+    assert "\ntrl:" not in capsys.readouterr().out
+    assert main([*words, "--stack", "openrlhf", "--out", str(out)]) == 0
+    read = {r["group_id"]: read_label(r["label"]) for r in map(json.loads, out.read_text().splitlines())}
+    assert [AnswerRules({}).right("E", read[name]) for name in "ab"] == [None, False], "of 4 options E is none"
+
+
+@pytest.mark.parametrize(("label", "status"), [("Paris", 2), ("E", 2), (["B", "Paris"], 0), ("(B)", 0)], ids=str)
+def test_a_label_that_is_no_option_is_refused(label, status, tmp_path, capsys):
+    rollouts = written(tmp_path / "r.jsonl", group("capital", "AB", kind="choice", options=4, label=label))
+    assert main(["plan", rollouts, "--params", "method=ttrl"]) == status
+    assert ("group capital: " in capsys.readouterr().err) == (status == 2)
 
 
 @pytest.mark.parametrize(

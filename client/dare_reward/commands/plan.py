@@ -18,14 +18,17 @@ from itertools import islice
 from typing import Any, Final
 
 from dare_reward.analysis.preflight import preflight
+from dare_reward.answers.choices import choice_letter, option_letters
 from dare_reward.answers.classes import Labels, listed
+from dare_reward.answers.labels import read_labels as accepted
+from dare_reward.answers.rollouts import option_tuple
 from dare_reward.errors import RequestError
 from dare_reward.files.content import open_values
 from dare_reward.files.names import named
 from dare_reward.files.output import text_file, whole_file
 from dare_reward.files.reader import Faults
-from dare_reward.files.shapes import text_of
-from dare_reward.methods import read_line
+from dare_reward.files.shapes import Chat, text_of
+from dare_reward.methods import find, other_scale, read_line
 from dare_reward.openrlhf import Label, write_label
 from dare_reward.scoring.request import UNLIMITED, prepare
 
@@ -39,32 +42,37 @@ NOTES = """Fits what `calibrate` fits, and writes a data set that repeats the la
 that you want. Half of each step did best in a simulation; no training has tested it yet."""
 ADDRESS: Final = "http://127.0.0.1:8000"
 Row = dict[str, Any]
+Options = tuple[str, ...] | None  # letters of a choice other than A to J
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """labelled: a row with its label and kind of answers; lines: how the stack is told."""
+    """labelled: a row with its label, kind of answers and options; lines: how the stack is told.
 
-    labelled: Callable[[Row, Labels | None, str], Row]
+    options: whether its rows can hold options; without, answers are read with A to J
+    """
+
+    labelled: Callable[[Row, Labels | None, str, Options], Row]
     lines: str
+    options: bool = False
 
 
-def _openrlhf(row: Row, label: Labels | None, kind: str) -> Row:
+def _openrlhf(row: Row, label: Labels | None, kind: str, options: Options) -> Row:
     """`eval`: rewarded by its label at once, as an evaluation is. OpenRLHF has no other mark."""
     split: Any = "train" if label is None else "eval"
     own: Any = None if kind == "math" else kind
     answer = label if label is None or isinstance(label, str) else tuple(label)
-    return {**row, "label": "" if label is None and own is None else write_label(Label(answer, split, own))}
+    return {**row, "label": "" if label is None and own is None else write_label(Label(answer, split, own, options))}
 
 
-def _verl(row: Row, label: Labels | None, _: str) -> Row:
+def _verl(row: Row, label: Labels | None, *_: Any) -> Row:
     prompt = row["prompt"]
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     truth = {"style": "rule", "ground_truth": label}
     return {"data_source": "dare", **row, "prompt": messages, "reward_model": truth}
 
 
-def _column(row: Row, label: Labels | None, _: str) -> Row:
+def _column(row: Row, label: Labels | None, *_: Any) -> Row:
     return {**row, "label": label}
 
 
@@ -74,6 +82,7 @@ STACKS: Final[Mapping[str, Stack]] = {
         """--data.prompt_dataset {file} --data.input_key prompt --data.label_key label
 DARE_AGENT_PARAMS='{line}'
 # The loader shuffles: the share holds in the mean. Rows with a label count as `evaluation` in the log.""",
+        options=True,
     ),
     "trl": Stack(
         _column,
@@ -132,7 +141,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.out and not arguments.stack:
         raise RequestError("--out needs --stack: each reads labels from another column", code="parameter")
     lines = {"": _checked(arguments.params)} if arguments.params else _calibrated(arguments)
-    rows, labels, kind = _rows(arguments)
+    rows, labels, kind, options = _rows(arguments)
+    stacks = [name for name, stack in STACKS.items() if stack.options or not any(options)]
+    if arguments.stack and arguments.stack not in stacks:
+        raise RequestError(
+            f"{arguments.stack} would read answers with the options A to J, and groups here have others: only "
+            f"{', '.join(stacks)} takes options with each prompt",
+            code="options",
+        )
     known = [i for i, label in enumerate(labels) if label is not None]
     others = [i for i, label in enumerate(labels) if label is None]
     if not known:
@@ -140,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
     order = mixed(known, others, arguments.share)
     often = sum(labels[i] is not None for i in order)
     if arguments.out:
-        _write(arguments, [STACKS[arguments.stack].labelled(rows[i], labels[i], kind) for i in order])
+        _write(arguments, [STACKS[arguments.stack].labelled(rows[i], labels[i], kind, options[i]) for i in order])
     what = f"{len(known)} labelled prompts as `gt` groups, {often} of {len(order)} rows ({often / len(order):.0%})"
     print(f"{what}; {len(others)} others, each once.")
     for group, line in lines.items():
@@ -150,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     print("A right rollout has reward 1 and any other 0, in `gt` groups and in the others: one scale.")
     line = next(iter(lines.values()))
     url = f"{ADDRESS}?{line}&labelled=gt" + (f"&kind={kind}" if kind != "math" else "")
-    for name in [arguments.stack] if arguments.stack else STACKS:
+    for name in [arguments.stack] if arguments.stack else stacks:
         file = arguments.out or ("train.parquet" if name == "verl" else "train.jsonl")
         print(f"\n{name}:\n{textwrap.indent(STACKS[name].lines.format(url=url, line=line, file=file), '  ')}")
     return 0
@@ -159,10 +175,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _checked(line: str) -> str:
     """A line whose rewards are 0 and 1. RequestError for another method: its groups would have another scale."""
     method, params = read_line(line)
-    if method not in {"calibrated_vote", "weighted_vote", "ttrl", "rpc"} or params.get("reward", "winner") != "winner":
-        raise RequestError(
-            f"{method} rewards by shares, where gt rewards by 0 and 1: choose calibrated_vote or ttrl", code="method"
-        )
+    if words := other_scale(find(method), params):
+        raise RequestError(words, code="method")
     return line
 
 
@@ -179,12 +193,14 @@ def _calibrated(arguments: argparse.Namespace) -> dict[str, str]:
     return {"": found.calibration.params}
 
 
-def _rows(arguments: argparse.Namespace) -> tuple[list[Row], list[Labels | None], str]:
-    """The prompts to train on, each with its label, and the kind of their answers.
+def _rows(arguments: argparse.Namespace) -> tuple[list[Row], list[Labels | None], str, list[Options]]:
+    """The prompts to train on, each with its label, the kind of their answers, and the options of each.
 
-    A prompt whose rollouts are all known to be wrong is left out.
+    A prompt of --data without rollouts has the options of all others, if these are the same. A prompt whose rollouts
+    are all known to be wrong is left out.
     """
-    rows, truth, kind = _of_rollouts(arguments)
+    rows, truth, kind, options = _of_rollouts(arguments)
+    common = next(iter(options.values())) if len(set(options.values())) == 1 else None
     if arguments.data:
         rows = _dataset(arguments.data)
     rows = list({json.dumps(row["prompt"]): row for row in rows}.values())
@@ -197,11 +213,15 @@ def _rows(arguments: argparse.Namespace) -> tuple[list[Row], list[Labels | None]
     if any(isinstance(label, list) for label in truth.values()):  # a column of Parquet has one type
         truth = {prompt: label and list(listed(label)) for prompt, label in truth.items()}
     kept = [i for i, left in enumerate(wrong) if not left]
-    return [rows[i] for i in kept], [truth.get(texts[i]) for i in kept], kind
+    own = [options.get(texts[i], common) for i in kept]
+    return [rows[i] for i in kept], [truth.get(texts[i]) for i in kept], kind, own
 
 
-def _of_rollouts(arguments: argparse.Namespace) -> tuple[list[Row], dict[str, Labels | None], str]:
-    """The prompts of the groups; the labels of some, None where all rollouts are known to be wrong; and the kind."""
+def _of_rollouts(
+    arguments: argparse.Namespace,
+) -> tuple[list[Row], dict[str, Labels | None], str, dict[str, Options]]:
+    """The prompts of the groups; the labels of some, None where all rollouts are known to be wrong; the kind; and the
+    options of each."""
     groups = _good(arguments)
     asked = [g for g in groups if isinstance(g.get("prompt"), str) and g["prompt"]]
     if len(asked) < len(groups):
@@ -213,16 +233,29 @@ def _of_rollouts(arguments: argparse.Namespace) -> tuple[list[Row], dict[str, La
             code="kind",
         )
     truth: dict[str, Labels | None] = {}
+    options: dict[str, Options] = {}
     for group in asked:
         marks, prompt, label = [r.get("correct") for r in group["rollouts"]], group["prompt"], group.get("label")
+        letters = option_tuple(group)
+        own = None if letters == option_letters(None) else letters
+        if options.setdefault(prompt, own) != own:
+            raise RequestError(f"several options for the prompt {prompt[:64]!r}: leave one", code="conflict")
+        if letters and label is not None:
+            texts = accepted(label, kind="choice", options=letters)
+            if not any(choice_letter(text, letters) for text in texts):
+                raise RequestError(
+                    f"group {group['group_id']}: the label {label!r} is none of the options {''.join(letters)}",
+                    code="label",
+                )
         if label is not None and truth.get(prompt, label) not in (None, label):
             raise RequestError(f"several labels for the prompt {prompt[:64]!r}: leave one", code="conflict")
         if label is not None:
             truth[prompt] = label
         elif not any(marks) and None not in marks:
             truth.setdefault(prompt, None)
-    rows = [{"group_id": str(group["group_id"]), "prompt": group["prompt"]} for group in asked]
-    return rows, truth, kinds[0] if kinds else "math"
+    prompts = (p.messages if isinstance(p := group["prompt"], Chat) else p for group in asked)
+    rows = [{"group_id": str(g["group_id"]), "prompt": prompt} for g, prompt in zip(asked, prompts, strict=True)]
+    return rows, truth, kinds[0] if kinds else "math", options
 
 
 def _good(arguments: argparse.Namespace) -> list[Mapping[str, Any]]:

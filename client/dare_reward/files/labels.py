@@ -26,6 +26,7 @@ from .shapes import read_value
 __all__ = ["Decision", "FileLabel", "LabelFile", "append_label", "check_appendable"]
 
 Decision = Literal["right", "none", "unknown"]
+OF_LABELS: Final = {"group_id", "id", "label", "answer", "prompt", "kind", "options", "reference", "meta"}
 DECISIONS: Final[tuple[Decision, ...]] = ("right", "none", "unknown")
 
 
@@ -57,7 +58,15 @@ class LabelFile:
         self.file = file
         self.labels: dict[str, FileLabel] = {}
         self._joined: Counter[str] = Counter()
-        values = open_values(file)
+        try:
+            values = open_values(file)
+        except RequestError as error:
+            if error.code != "empty":
+                raise
+            if not empty:
+                raise RequestError(f"{file} holds no labels yet", code="labels") from None
+            tell(f"{file} holds no labels yet")
+            return
         broken: tuple[int, RequestError] | None = None
         try:
             for number, value in values.items:
@@ -130,8 +139,13 @@ def _label(value: Any, place: str) -> FileLabel | None:
         raise RequestError(f"{place}: it has no group_id (or another of {known})", code="labels")
     if decision not in DECISIONS:
         raise RequestError(f"{place}: decision must be one of {', '.join(DECISIONS)}", code="labels")
-    if "rollouts" in group:
-        raise RequestError(f"{place}: holds rollouts, where --labels wants group_id and label", code="labels")
+    fields = {k for k, v in (group | named(value, group=False)[0]).items() if v is not None} - OF_LABELS
+    if fields or {"answer", "label"} <= value.keys():  # beside a label, `answer` is a rollout's
+        raise RequestError(
+            f"{place}: holds {', '.join(sorted(fields)) or 'answer and label'}, as rollouts do, where --labels wants "
+            "group_id and label. Name a file of labels.",
+            code="labels",
+        )
     accepted = label if isinstance(label, list) else [label]
     if decision == "right":
         if label in (None, "", []):
@@ -152,7 +166,7 @@ def check_appendable(path: Path) -> None:
     """RequestError unless lines can be added at its end; what a failure of power left of a last one is taken away."""
     with path.open("rb+") as file:
         content = file.read()
-        if content and not content.lstrip().startswith(b"{"):
+        if content.strip() and not content.lstrip().startswith(b"{"):
             raise RequestError(f"{path} holds no JSON lines. Name another file of labels.", code="labels")
         if content and not content.endswith(b"\n"):
             tail = content[content.rfind(b"\n") + 1 :]

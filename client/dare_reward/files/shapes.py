@@ -55,6 +55,13 @@ class Notes:
     filtered: int = 0  # samples that had been read under another filter
 
 
+class Chat(str):
+    """The text of a prompt that is messages, to show and to compare; and the messages, to train on."""
+
+    __slots__ = ("messages",)
+    messages: list[JSON]
+
+
 @dataclass(frozen=True, slots=True)
 class Loose:
     """One rollout that stands alone; `key` is what it shares with its siblings."""
@@ -318,7 +325,8 @@ def _finished(group: dict[str, Any], notes: Notes, *, missing: EntropyEstimate |
     if group.get("group_id") is None:
         group.pop("group_id", None)
     if _is_messages(group.get("prompt")):
-        group["prompt"] = text_of(group["prompt"])
+        group["prompt"], messages = Chat(text_of(group["prompt"])), group["prompt"]
+        group["prompt"].messages = messages
     if missing is not None:
         notes.estimated += fill(group, missing)
     return group

@@ -12,7 +12,6 @@ import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from ..errors import RequestError
 from ..report.document import document
@@ -112,14 +111,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _route(self) -> str | None:
         """What follows the token in the path; None, and a refusal, for a caller that is not the page."""
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        host = self.headers.get("Host", "")
         origin = self.headers.get("Origin", "null")  # what a browser may send of a page without a referrer
-        if host not in NAMES or (origin != "null" and urlsplit(origin).netloc != self.headers["Host"]):
+        if host.partition(":")[0] not in NAMES or (origin != "null" and origin.partition("://")[2] != host):
             self._reply(HTTPStatus.FORBIDDEN, "reach this page as 127.0.0.1 or localhost")
             return None
-        token, _, route = urlsplit(self.path).path.lstrip("/").partition("/")
+        token, slash, route = self.path.partition("?")[0].lstrip("/").partition("/")
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             self._reply(HTTPStatus.NOT_FOUND, "no such address: the command printed the whole of it")
+            return None
+        if not slash:  # where the page's own addresses would lead past the token
+            self._reply(HTTPStatus.PERMANENT_REDIRECT, "", Location=f"/{self.server.token}/")
             return None
         return route
 
@@ -135,10 +137,10 @@ class _Handler(BaseHTTPRequestHandler):
             raise RequestError("must be an object", code="type")
         return body
 
-    def _reply(self, status: HTTPStatus, content: str, kind: str = "text/plain") -> None:
+    def _reply(self, status: HTTPStatus, content: str, kind: str = "text/plain", **more: str) -> None:
         data = content.encode()
         self.send_response(status)
-        for name, value in HEADERS.items():
+        for name, value in {**HEADERS, **more}.items():
             self.send_header(name, value)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(data)))

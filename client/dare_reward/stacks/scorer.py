@@ -34,7 +34,7 @@ from ..errors import (
 )
 from ..estimators.certainty import reads_answers
 from ..inputs import Group
-from ..methods import find, require_every_rollout, require_scale, require_steps, scale_unseen, specs
+from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..openrlhf import AnswerRules
 from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
 from ..params import Spec
@@ -124,6 +124,8 @@ class Scorer:
             message = unknown_name("setting", min(unknown), [*parameters, *ADAPTER], listed=True)
             raise RequestError(message, code="unknown_parameter")
         params = {name: _value(parameters[name], value) for name, value in texts.items()}
+        if values["labelled"] == "gt" and method != "gt" and (words := other_scale(find(method), params)):
+            raise ConfigError(f"labelled=gt: {words}")
         client = {k: v for k in CLIENT if (v := values.pop(k)) is not None}
         update, behaviour = Update.split(values)
         base = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
