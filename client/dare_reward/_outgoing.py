@@ -13,8 +13,10 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 import numpy as np
 
+from .answers.classes import listed
 from .answers.effort import Effort
 from .answers.extraction.final_answer import EMPTY
+from .answers.labels import is_unicode
 from .answers.rollouts import READING, kind_of, option_tuple, read_answers
 from .errors import RequestError
 from .estimators.certainty import OVER, last_tokens
@@ -205,6 +207,9 @@ def _slim(group: JSON, index: int, sending: Sending, wanted: Sequence[str], read
         "group_id": group.get("group_id", str(index)),
         **{k: group[k] for k in GROUP_COPIED if group.get(k) is not None},
     }
+    accepted = listed(body.get("label"))
+    if not all(map(is_unicode, accepted)):
+        body["label"] = [*filter(is_unicode, accepted)] or None
     body["rollouts"] = out
     for view in VIEWS:
         if group.get(view) is not None:
@@ -301,7 +306,7 @@ def _array(name: str, tokens: Any) -> Any:
 
 def _portable(text: str | None) -> str | None:
     """Lone surrogates are not Unicode text and no JSON parser takes them."""
-    if text is None or text.isascii():
+    if text is None or is_unicode(text):
         return text
     return text.encode("utf-8", "replace").decode()
 

@@ -17,7 +17,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -156,6 +156,18 @@ class AnswerRules:
         self._comparing = {k: v for k, v in params.items() if k in COMPARING}
         self._kind: Kind = kind
         self._options = options
+
+    def label(self, value: Any, *, policy: Split = "train") -> Label:
+        """`read_label`; an answer that no rollout of this run can give is a problem too."""
+        label = read_label(value, policy=policy)
+        if label.answer is None:
+            return label
+        kind, options = self._kind_and_options(label)
+        if read_labels(label.answer, kind=kind, options=options):
+            return label
+        letters = f": it must be one of {', '.join(options)}" if options else ""
+        problem = f"no answer of kind {kind} equals {ascii(label.answer)[:80]}{letters}"
+        return replace(label, answer=None, split="train", problem=problem)
 
     @property
     def needs_text(self) -> bool:
@@ -321,39 +333,32 @@ def outcomes(
     rewards = [0.0 if unscored else reply.rewards[i] for i in places]
     if pruned != "zero":
         rewards = _neutralised(rewards, [gone[i] for i in places])
-    best = None if unscored or _silent(reply, places) else _best_answer(reply)
+    scores = [0.0 if unscored else score for score in _scores(reply, places)]
     group = {
         "valid": reply.valid, "keep": reply.keep, "mean_entropies": entropies, "diagnostics": reply.diagnostics,
     }  # fmt: skip
     told = {**known, "entropy_source": SOURCE_NUMBERS[reply.entropy_source or "none"]}
     return [
-        RolloutOutcome(
-            reward=reward,
-            score=float(best is not None and reply.answers[i] == best),
-            logs=logs,
-            masked=pruned == "mask" and gone[i],
+        RolloutOutcome(reward, score, logs, masked=pruned == "mask" and gone[i])
+        for i, reward, score, logs in zip(
+            places, rounded(rewards), scores, _logs(group, told, places, route, shadow), strict=True
         )
-        for i, reward, logs in zip(places, rounded(rewards), _logs(group, told, places, route, shadow), strict=True)
     ]
 
 
-def _silent(reply: GroupReply, places: Sequence[int]) -> bool:
-    """The group carries nothing, though its rollouts do not agree: OpenRLHF's dynamic filtering shall leave it out too,
-    which it does with groups whose scores are all 0 or all 1."""
-    best = _best_answer(reply)
-    agree = [best is not None and (reply.answers or ())[i] == best for i in places]
-    return reply.drop is not None and not all(agree)
+def _scores(reply: GroupReply, places: Sequence[int]) -> list[float]:
+    """What OpenRLHF's dynamic filtering reads as accuracy: the rewards of gt, else agreement with the pseudo-label; of
+    a method that names none, with the most voted answer.
 
-
-def _best_answer(reply: GroupReply) -> str | None:
-    """The pseudo-label; of a method that names none, the most voted answer.
-
-    Scores are agreement with it, and not rewards: OpenRLHF's dynamic filtering reads them as accuracy.
+    It leaves out groups whose scores are all 0 or all 1. So a group that carries nothing, though its rollouts differ,
+    gets zeros.
     """
-    if reply.pseudo_label is not None:
-        return reply.pseudo_label
-    top = max(reply.support or (), key=lambda s: s.count, default=None)
-    return None if top is None else top.answer
+    rewards, answers, best = reply.rewards or (), reply.answers or (), reply.pseudo_label
+    if best is None and reply.support:
+        best = max(reply.support, key=lambda s: s.count).answer
+    right = [r > 0 for r in rewards] if reply.method == "gt" else [best is not None and a == best for a in answers]
+    scores = [float(right[i]) for i in places]
+    return scores if reply.drop is None or all(scores) else [0.0] * len(scores)
 
 
 def is_distinct(run: str) -> bool:

@@ -132,15 +132,16 @@ def test_evaluation_is_accuracy_without_a_group(live):
     assert {r["extra_logs"]["evaluation"] for r in out} == {1.0}
 
 
-def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(live, caplog):
+@pytest.mark.parametrize("label", [{"answer": "7", "split": "test"}, '{"answer": "\\ud800", "split": "eval"}'], ids=str)
+def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(live, caplog, label):
     executor = make(live)
     for _ in range(2):
-        out = go(executor, Engine(say, delay=0), n=4, label={"answer": "7", "split": "test"})
+        out = go(executor, Engine(say, delay=0), n=4, label=label)
         assert {r["extra_logs"]["label_accuracy"] for r in out} == {-1.0}
     assert [r["reward"] for r in out] == [r["reward"] for r in go(make(live), Engine(say, delay=0), n=4, label="")]
     assert executor.ignored_labels == 8
     (line,) = [r.message for r in caplog.records if "label" in r.message]
-    assert line.startswith("a label means nothing, and its rollouts train without one: split must be")
+    assert line.startswith("a label means nothing, and its rollouts train without one: ")
 
 
 def test_the_agent_says_once_that_openrlhf_must_not_divide(live, caplog):

@@ -338,6 +338,9 @@ def test_the_doctor_refuses_labels_that_mean_nothing(live, tmp_path, capsys):
     assert "good.jsonl: 2 labels with an answer, none invalid" in capsys.readouterr().out
     assert main([*command, str(good), str(bad)]) == 2
     assert "row 4: the label means nothing: an evaluation needs the right answer" in capsys.readouterr().out
+    bad.write_text(json.dumps({"input": "?", "label": {"answer": "E", "kind": "choice", "options": 4}}))
+    assert main([*command, str(bad)]) == 2
+    assert "row 1: the label means nothing: " in capsys.readouterr().out
     assert main([*command, str(bad), "--label-key", "other"]) == 2
     assert (
         "bad.jsonl: no row has the key 'other'. Write the file by `dare-reward data prepare" in capsys.readouterr().out

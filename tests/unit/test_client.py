@@ -223,6 +223,15 @@ def test_lone_surrogates_do_not_cost_the_step():
     assert client().reward(sent).groups[0].rewards == estimate(sent).groups[0].rewards
 
 
+def test_a_lone_surrogate_in_a_label_costs_its_group_alone():
+    rollouts = [{"answer": "1"}, {"answer": "2"}]
+    sent = [{"label": label, "rollouts": rollouts} for label in ("\ud800", "1", ["2", "\ud800"])]
+    reply = client().reward(sent, method="gt")
+    assert [g.rewards for g in reply.groups] == [None, (1.0, 0.0), (0.0, 1.0)]
+    assert reply.groups == estimate(sent, method="gt").groups
+    assert reply.groups[0].error.code == "missing_input"
+
+
 def test_rewards_are_lists_with_none_for_a_failed_group():
     sent = [{"rollouts": [{"answer": "1", "mean_entropy": 0.1}]}, {"rollouts": [{"answer": "1"}, {"answer": "2"}]}]
     assert client().rewards(sent) == [[1.0], [None, None]]

@@ -118,6 +118,13 @@ def scores(answers, entropies, method):
     return [o.score for o in outcomes(estimate([{"rollouts": rollouts}], method=method).groups[0], route="url")]
 
 
+@pytest.mark.parametrize("answers", ["567", "56", "77"])
+def test_the_scores_of_gt_are_its_rewards(answers):
+    (scored,) = estimate([{"label": ["5", "6"], "rollouts": [{"answer": a} for a in answers]}], method="gt").groups
+    found = outcomes(scored, route="url")
+    assert [o.score for o in found] == [o.reward for o in found] == [float(a in "56") for a in answers]
+
+
 def test_a_tie_is_decided_as_the_method_decides_it():
     assert scores("1122", [0.9, 0.9, 0.1, 0.1], "dare") == [0.0, 0.0, 1.0, 1.0]
     assert scores("1122", [0.1, 0.1, 0.9, 0.9], "dare") == [1.0, 1.0, 0.0, 0.0]

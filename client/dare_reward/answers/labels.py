@@ -28,5 +28,16 @@ def read_label(label: str, *, kind: Kind = "math", options: Sequence[str] | None
 
 
 def read_labels(label: Labels, *, kind: Kind = "math", options: Sequence[str] | None = None) -> list[str]:
-    """The answers that a label accepts, each as `read_label` reads it."""
-    return [read_label(one, kind=kind, options=options) for one in listed(label)]
+    """The answers that a label accepts, each as `read_label` reads it.
+
+    What no rollout can answer is none: a blank, a lone surrogate, of a choice what is no letter of the options.
+    """
+    read = [read_label(one, kind=kind, options=options) for one in listed(label)]
+    if kind == "choice":
+        return [one for one in read if choice_letter(one, options) is not None]
+    return [one for one in read if one.strip() and is_unicode(one)]
+
+
+def is_unicode(text: str) -> bool:
+    """It holds no lone surrogate, which no JSON parser takes."""
+    return text.isascii() or text.encode("utf-8", "replace").decode() == text

@@ -14,7 +14,7 @@ import numpy as np
 
 from dare_reward.analysis.labels import known_groups
 from dare_reward.answers.classes import listed
-from dare_reward.answers.labels import read_labels
+from dare_reward.answers.labels import read_label
 from dare_reward.errors import RequestError
 from dare_reward.files.entropy_estimates import EntropyEstimate
 from dare_reward.files.labels import LabelFile
@@ -120,7 +120,7 @@ def _check_labels(
 ) -> None:
     """How many labels hold more than their answer is said; RequestError if none of many equals any answer."""
     inside = sum(
-        read_labels(listed(label), kind=prepared.kinds[p], options=prepared.options[p]) != [*listed(label)]
+        any(read_label(one, kind=prepared.kinds[p], options=prepared.options[p]) != one for one in listed(label))
         for p, label in enumerate(prepared.labels)
     )
     if inside:

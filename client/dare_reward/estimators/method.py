@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -185,6 +185,9 @@ class Method:
         return self.run(groups, self.resolve(params))
 
 
+USABLE: Final = "send a label that an answer can equal (of a choice: a letter of its options), or `correct` flags"
+
+
 def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> dict[int, GroupError]:
     """One error per group that lacks something, which lists all that it lacks.
 
@@ -198,9 +201,10 @@ def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> d
             for p in np.flatnonzero(_absent(groups, entry)).tolist():
                 lacks.setdefault(p, []).append(f"no {entry}")
             continue
+        hint = f": {USABLE}" if entry == "label" else ""
         missing_R = needed_R & ~np.logical_or.reduce([groups.has(n) for n in options])
         for p, count, where in lacking(groups, missing_R):
-            lacks.setdefault(p, []).append(f"no {_words(options)} for {count} rollouts ({where})")
+            lacks.setdefault(p, []).append(f"no {_words(options)} for {count} rollouts ({where}){hint}")
     return {p: GroupError("missing_input", "; ".join(parts)) for p, parts in sorted(lacks.items())}
 
 

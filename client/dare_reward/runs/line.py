@@ -318,8 +318,9 @@ def _right(
     """1 right, 0 wrong, NaN unknown: what was told of the rollout, else its answer against the group's label."""
     if label is None or reply.answers is None or not np.isnan(flags_R).any():
         return flags_R
+    if not (accepted := read_labels(label, kind=kind, options=options)):
+        return flags_R
     every = [s.answer for s in reply.support or ()]
-    accepted = read_labels(label, kind=kind, options=options)
     right = dict(zip(every, grades(every, accepted, kind=kind, options=options), strict=True))
     graded = np.array([float(a is not None and bool(right.get(a, False))) for a in reply.answers])
     return np.where(np.isnan(flags_R), graded, flags_R)

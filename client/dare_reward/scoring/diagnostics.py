@@ -33,16 +33,17 @@ def correctness(prepared: Prepared, effort: Effort | None = None) -> NDArray[np.
         return flagged
     groups = prepared.groups
     right_A = np.full(len(groups.text_A), np.nan)
+    known_P = np.zeros(len(prepared.labels), bool)
     starts = offsets(groups.support_P)
     for p, label in enumerate(prepared.labels):
-        if label is not None:
+        kind, options = prepared.kinds[p], prepared.options[p]
+        # A label that no answer can equal labels nothing: `gt` would call every rollout wrong.
+        if label is not None and (accepted := read_labels(label, kind=kind, options=options)):
+            known_P[p] = True
             own = slice(int(starts[p]), int(starts[p + 1]))
-            kind, options = prepared.kinds[p], prepared.options[p]
-            accepted = read_labels(label, kind=kind, options=options)
             check = partial(effort.check, ("groups", p))
             right_A[own] = grades(groups.text_A[own], accepted, kind=kind, options=options, after_each=check)
-    known_R = np.array([label is not None for label in prepared.labels], bool)[groups.group_R]
-    graded = np.where(known_R, groups.spread(right_A, fill=0.0), np.nan)
+    graded = np.where(known_P[groups.group_R], groups.spread(right_A, fill=0.0), np.nan)
     return np.where(np.isnan(flagged), graded, flagged)
 
 

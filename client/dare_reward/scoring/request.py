@@ -197,17 +197,12 @@ def prepare(
         sources=tuple([g.get("entropy_source") or "exact" for g in groups]),
         kinds=tuple([g.get("kind") or "math" for g in groups]),
         options=options,
-        labels=tuple([_label(label) if (label := g.get("label")) else None for g in groups]),
+        labels=tuple([g.get("label") for g in groups]),
         correct_R=np.full(table.size, np.nan) if correct is None else np.array(correct, np.float64),
         guessed_P=np.array(read.guessed, bool),
         apart_P=np.array([bool(classes.apart) for classes in read.classes], bool),
         unread=tuple(read.unread),
     )
-
-
-def _label(value: Labels) -> Labels | None:
-    """A blank one labels nothing: no answer equals it, and `gt` would call every rollout wrong."""
-    return value if any(map(str.strip, listed(value))) else None
 
 
 def read_numbers(group: JSON, names: Collection[str], *, limits: Limits = LIMITS) -> list[dict[str, float]]:

@@ -23,6 +23,8 @@ import numpy as np
 from .._outgoing import split_address
 from ..answers import Kind
 from ..answers.classes import Labels
+from ..answers.labels import read_labels
+from ..answers.rollouts import kind_of, option_tuple
 from ..errors import (
     ConfigError,
     DareError,
@@ -33,7 +35,7 @@ from ..errors import (
     unknown_name,
 )
 from ..estimators.certainty import reads_answers
-from ..inputs import Group
+from ..inputs import ACCEPTED, Group
 from ..methods import find, other_scale, require_every_rollout, require_scale, require_steps, scale_unseen, specs
 from ..openrlhf import AnswerRules
 from ..options import ADAPTER, CLIENT, Labelled, OnCollapse, OnError, TrainOn
@@ -171,11 +173,11 @@ class Scorer:
         return groups if self.kind == "math" else [cast("Group", {"kind": self.kind, **g}) for g in groups]
 
     def _rewarded(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """These, those with a label by `gt` where `labelled` says so."""
+        """These, those with a label that an answer can equal by `gt` where `labelled` says so."""
         sent = self._sent(groups)
         if self.labelled == "method":
             return sent
-        return [cast("Group", {**g, "method": "gt"}) if g.get("label") is not None else g for g in sent]
+        return [cast("Group", {**g, "method": "gt"}) if _is_labelled(g) else g for g in sent]
 
     def _judged(self, groups: Sequence[JSON]) -> dict[str, Any]:
         """The method, its parameters and its seed: what decides rewards."""
@@ -358,11 +360,18 @@ def _async_client(scorer: Scorer) -> AsyncClient:
 # --- groups ----------------------------------------------------------------------------------------------------------
 
 
+def _is_labelled(group: JSON) -> bool:
+    return bool(read_labels(group.get("label") or (), kind=kind_of(group), options=option_tuple(group)))
+
+
 def label_of(value: Any) -> Labels | None:
-    """A data set's label: a text or a number, or a list of those that are right; None for anything else."""
+    """A data set's label: a text or a number, or a list of those that are right; None for anything else or too many."""
     value = value.tolist() if hasattr(value, "tolist") else value
     several = value if isinstance(value, list) else [value]
     texts = [str(v) for v in several if isinstance(v, str | int | float) and v == v and str(v).strip()]  # noqa: PLR0124
+    if len(texts) > ACCEPTED:  # the request would be refused, and the run would end
+        say_once(f"a prompt with {len(texts):,} labels has none: at most {ACCEPTED:,} are accepted. Shorten its list")
+        return None
     return texts if len(texts) > 1 else next(iter(texts), None)
 
 

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from dare_reward.errors import RequestError
 from dare_reward.inputs import FIELDS, GROUP_FIELDS
-from dare_reward.openrlhf import AnswerRules, Label, Split, read_label
+from dare_reward.openrlhf import AnswerRules, Label, Split
 from dare_reward.scoring.request import Limits
 
 from ..json_size import check_json
@@ -118,7 +118,7 @@ def _member(
     body: OpenRLHFBody, i: int, rules: AnswerRules, policy: Split, max_text: int, *, logged: frozenset[str]
 ) -> Member:
     query, prompt, columns = body.query[i], body.prompts[i], {k: v[i] for k, v in body.given.items()}
-    label = read_label(body.labels[i], policy=policy)
+    label = rules.label(body.labels[i], policy=policy)
     start, is_known = response_start(query, prompt)
     numbers = {k: columns[k] for k in ("mean_entropy", "num_tokens") if columns.get(k) is not None}
     # The answer stands at the end; a refused rollout would end the training run.

@@ -169,7 +169,8 @@ async def test_label_policy_eval_grades_plain_labels(asgi):
     assert [t["extra_logs"]["evaluation"] for t in trained] == [[0.0], [0.0]]
 
 
-@pytest.mark.parametrize("label", [{"split": "eval"}, {"answer": "4", "split": "test"}, {"answer": {"x": "4"}}])
+@pytest.mark.parametrize("label", [{"split": "eval"}, {"answer": "4", "split": "test"}, {"answer": {"x": "4"}},
+                                   '{"answer": "\\ud800", "split": "eval"}'])  # fmt: skip
 async def test_a_label_that_means_nothing_is_none_and_is_counted_and_logged_once(asgi, caplog, label):
     """OpenRLHF would end the run of a refusal."""
     answers = [4, 4, 5]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dare_reward import estimate
-from dare_reward.answers import grade
+from dare_reward.answers import grade, option_letters
 from dare_reward.cli import main
 from dare_reward.commands import labelled
 from dare_reward.commands.labelled import read_labelled
@@ -16,7 +16,7 @@ from dare_reward.errors import LimitError, RequestError
 from dare_reward.openrlhf import AnswerRules, Label, read_label
 from dare_reward.runs.line import of_groups
 from dare_reward.scoring.request import Limits
-from dare_reward.stacks.scorer import label_of
+from dare_reward.stacks.scorer import Scorer, label_of
 
 
 def test_every_route_reads_them():
@@ -89,7 +89,7 @@ def test_a_list_may_cost_as_much_as_any_other_answers():
 @pytest.mark.parametrize(
     ("value", "label"),
     [("4", "4"), (4, "4"), ([4, "5"], ["4", "5"]), (np.array(["4"]), "4"), ("", None), ([], None), (None, None), ({"target": "4"}, None),
-     (float("nan"), None), (["", " "], None), ([float("nan"), "4"], "4")],
+     (float("nan"), None), (["", " "], None), ([float("nan"), "4"], "4"), (["4"] * 1025, None)],
 )  # fmt: skip
 def test_labels_of_a_trainers_data(value, label):
     assert label_of(value) == label
@@ -112,6 +112,33 @@ def test_a_blank_label_calls_nothing_wrong(label):
     group = {"label": label, "rollouts": [{"answer": "4"}]}
     assert estimate([group], method="gt").groups[0].error.code == "missing_input"
     assert "label_accuracy" not in estimate([group], method="ttrl").groups[0].diagnostics
+
+
+NO_LETTERS = [("Paris", None), ("E", 4), (["Paris", "E"], 4)]
+
+
+@pytest.mark.parametrize(("label", "options"), NO_LETTERS, ids=str)
+def test_a_label_that_is_no_letter_of_the_options_calls_nothing_wrong(label, options):
+    bad = {"kind": "choice", "options": options, "label": label, "rollouts": [{"answer": "A"}, {"answer": "B"}]}
+    good = {**bad, "label": ["Paris", "B"]}
+    reply = estimate([bad, good], method="gt")
+    assert reply.groups[0].error.code == "missing_input"
+    assert reply.groups[1].rewards == (0.0, 1.0)
+    voted = estimate([bad], method="ttrl")
+    assert "label_accuracy" not in voted.groups[0].diagnostics
+    assert np.isnan(of_groups([bad], voted).graded().correct_R).all()
+    assert [g.get("method") for g in Scorer.of("http://x?method=ttrl&labelled=gt")._rewarded([bad, good])] == [
+        None,
+        "gt",
+    ]
+
+
+@pytest.mark.parametrize(("label", "options"), NO_LETTERS, ids=str)
+def test_a_label_of_openrlhf_that_is_no_letter_is_a_problem(label, options):
+    found = AnswerRules({}, "choice", option_letters(options)).label(label, policy="eval")
+    assert (found.answer, found.split, bool(found.problem)) == (None, "train", True)
+    own = AnswerRules({}).label({"answer": label, "split": "eval", "kind": "choice", "options": options})
+    assert (own.answer, own.split, own.kind, bool(own.problem)) == (None, "train", "choice", True)
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("nan")], ["", " "]], ids=str)

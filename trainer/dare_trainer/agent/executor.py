@@ -27,7 +27,6 @@ from dare_reward.openrlhf import (
     evaluation,
     neutral,
     outcomes,
-    read_label,
 )
 from dare_reward.topk_entropy import completion_bounds
 
@@ -135,7 +134,7 @@ class Executor:
 
     def _label(self, value: Any) -> Label:
         """A label that means nothing is none; a run does not end of it."""
-        label = read_label(value)
+        label = self._rules.label(value)
         if label.problem:
             if not self.ignored_labels:
                 logger.warning("a label means nothing, and its rollouts train without one: %s", label.problem)

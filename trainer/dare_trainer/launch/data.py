@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from dare_reward.errors import ConfigError
 from dare_reward.files.output import write_files
-from dare_reward.openrlhf import Label, read_label, write_label
+from dare_reward.openrlhf import AnswerRules, Label, read_label, write_label
 
 from .questions import LabelledQuestion, benchmark_facts, load, load_own, read_rows
 
@@ -71,6 +71,6 @@ def check_labels(source: Path, key: str = "label") -> int:
         )
     labels = [row.get(key) for row in rows]
     for number, label in enumerate(labels, 1):
-        if problem := read_label(label).problem:
+        if problem := AnswerRules({}).label(label).problem:
             raise ConfigError(f"{source}: row {number}: the label means nothing: {problem}")
     return sum(read_label(label).answer is not None for label in labels)
