@@ -40,9 +40,8 @@ def main(model: Path, questions: Path, folder: Path, steps: int) -> int:
             "rollout.max_new_tokens": 16,
             "reward.remote_url": f"{service.url}/reward?group_size={SAMPLES}&run=real-model&kind=text",
         }
-        run = loop.run_loop(
-            arguments(flags), folder, folder / "none.jsonl", environment={"VLLM_TOKEN_ENTROPY": "exact"}
-        )
+        environment = {"VLLM_TOKEN_ENTROPY": "exact", "TORCH_EXTENSIONS_DIR": str(built(folder.parent / "extensions"))}
+        run = loop.run_loop(arguments(flags), folder, folder / "none.jsonl", environment=environment, limit=3600)
     finally:
         service.kill()
     for number, step in enumerate(run.steps, 1):
@@ -50,6 +49,13 @@ def main(model: Path, questions: Path, folder: Path, steps: int) -> int:
         print(f"step {number}: {shown}")
     print(f"{len(run.steps)} of {steps} steps in {run.seconds / 60:.1f} min; OpenRLHF's log is {folder / 'train.log'}")
     return int(run.code != 0 or len(run.steps) < steps)
+
+
+def built(folder: Path) -> Path:
+    """Where DeepSpeed keeps what it compiles. A lock that a killed run left would be waited for without an end."""
+    for lock in folder.glob("*/lock"):
+        lock.unlink()
+    return folder
 
 
 def ended(model: Path, folder: Path) -> Path:
