@@ -9,8 +9,11 @@ additions that dare-reward makes to the URL route.
 
 import importlib.util
 import json
+import os
 import shutil
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 from dare_trainer.launch.flags import arguments
@@ -38,7 +41,7 @@ def main(model: Path, questions: Path, folder: Path, steps: int) -> int:
             "data.prompt_dataset": str(folder / "asked.jsonl"),
             "data.apply_chat_template": False,
             "rollout.max_new_tokens": 16,
-            "reward.remote_url": f"{service.url}/reward?group_size={SAMPLES}&run=real-model&kind=text",
+            "reward.remote_url": f"{service.url}/reward?group_size={SAMPLES}&run=real-model-{time.time_ns()}&kind=text",
         }
         environment = {"VLLM_TOKEN_ENTROPY": "exact", "TORCH_EXTENSIONS_DIR": str(built(folder.parent / "extensions"))}
         run = loop.run_loop(arguments(flags), folder, folder / "none.jsonl", environment=environment, limit=3600)
@@ -52,9 +55,15 @@ def main(model: Path, questions: Path, folder: Path, steps: int) -> int:
 
 
 def built(folder: Path) -> Path:
-    """Where DeepSpeed keeps what it compiles. A lock that a killed run left would be waited for without an end."""
-    for lock in folder.glob("*/lock"):
+    """Where DeepSpeed keeps what it compiles: minutes, once, for which OpenRLHF's processes would not wait."""
+    for lock in folder.glob("*/lock"):  # of a run that was killed: it would be waited for without an end
         lock.unlink()
+    load = (
+        "from deepspeed.accelerator import get_accelerator as accelerator\n"
+        "for name in ('ShareMemCommBuilder', 'FusedAdamBuilder'): accelerator().create_op_builder(name).load()"
+    )
+    environment = os.environ | {"DS_ACCELERATOR": "cpu", "TORCH_EXTENSIONS_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", load], env=environment, check=True)  # noqa: S603
     return folder
 
 
