@@ -43,12 +43,12 @@ def main(model: Path, questions: Path, folder: Path, steps: int) -> int:
             "rollout.max_new_tokens": 16,
             "reward.remote_url": f"{service.url}/reward?group_size={SAMPLES}&run=real-model-{time.time_ns()}&kind=text",
         }
-        environment = {"VLLM_TOKEN_ENTROPY": "exact", "TORCH_EXTENSIONS_DIR": str(built(folder.parent / "extensions"))}
+        environment = {"VLLM_TOKEN_ENTROPY": "raw", "TORCH_EXTENSIONS_DIR": str(built(folder.parent / "extensions"))}
         run = loop.run_loop(arguments(flags), folder, folder / "none.jsonl", environment=environment, limit=3600)
     finally:
         service.kill()
     for number, step in enumerate(run.steps, 1):
-        shown = {k: step[k] for k in ("reward", "dare_label_accuracy", "response_length", "policy_loss") if k in step}
+        shown = {k: step[k] for k in ("reward", "label_accuracy", "entropy", "response_length") if k in step}
         print(f"step {number}: {shown}")
     print(f"{len(run.steps)} of {steps} steps in {run.seconds / 60:.1f} min; OpenRLHF's log is {folder / 'train.log'}")
     return int(run.code != 0 or len(run.steps) < steps)
