@@ -543,25 +543,7 @@ class AsyncClient(_Base):
         shadow: Sequence[str] = (),
         **params: Any,
     ) -> Reply:
-        """The reply for `groups`.
-
-        Args:
-            groups: as of `dare_reward.estimate`
-            method: the estimator
-            run: name of the run in the service's log
-            step: step of the training, for the log
-            seed: for methods that draw
-            advantage: also return advantages by this estimator
-            shadow: methods to compare with in the diagnostics
-            params: parameters of the method, as of `dare_reward.estimate`
-
-        Raises:
-            RequestError: the request is invalid, and was not sent.
-            RefusedError: the service refused it.
-            UnavailableError: no reply in all tries.
-            ReplyError: the reply does not fit the request.
-            ConfigError: another configuration or version than that of the first reply.
-        """
+        """As `Client.reward`, with its arguments and errors."""
         options = {"advantage": advantage, **params}
         return await self._hold(self._converse(groups, method, _labels(run, step, seed, shadow), options))
 

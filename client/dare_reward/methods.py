@@ -224,7 +224,7 @@ def require_every_rollout(
 def other_scale(method: Method, params: Mapping[str, Any]) -> str:
     """Why its rewards and those of gt have no common scale in one step; empty if they have one."""
     if (
-        method.name in {"calibrated_vote", "weighted_vote", "ttrl", "rpc"}
+        method.name in {"calibrated_vote", "weighted_vote", "ttrl", "rpc", "perplexity_consistency"}
         and params.get("reward", "winner") == "winner"
     ):
         return ""

@@ -1142,6 +1142,7 @@ def test_groups_with_a_label_are_scored_by_it_where_asked(service):
     for shares in ("method=dare", "method=rpc&reward=share", ""):
         with pytest.raises(ConfigError):  # two scales in one step
             common.Scorer.of(f"{URL}?{shares}&labelled=gt")
+    common.Scorer.of(f"{URL}?method=perplexity_consistency&labelled=gt")
     score = DareReward(URL, method="ttrl", labelled="gt", label="answer", num_generations=4, entropy="none")
     texts = [f"The answer is {a}." for a in "11221112"]
     assert score(["a"] * 4 + ["b"] * 4, texts, answer=["2"] * 4 + [None] * 4) == [0, 0, 1, 1, 1, 1, 1, 0]

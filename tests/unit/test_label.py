@@ -322,6 +322,7 @@ def test_a_decision_is_on_the_disk_before_the_page_goes_on(page):
         ("decision", "{", {}, 422),
         ("decision", [1], {}, 422),
         ("decision", "x" * 70_000, {}, 422),
+        ("decision", DECISION, {"Content-Length": "9" * 5000}, 422),
         ("decision", {**DECISION, "label": ["1"]}, {}, 422),
         ("decision", {**DECISION, "group_id": "c"}, {}, 422),
         ("decision", {**DECISION, "seconds": -1}, {}, 422),

@@ -127,7 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> dict[str, Any]:
         length = self.headers.get("Content-Length", "")
-        if self.headers.get_content_type() != "application/json" or not length.isdecimal() or int(length) > LARGEST:
+        is_short = length.isdecimal() and len(length) <= len(str(LARGEST)) and int(length) <= LARGEST
+        if self.headers.get_content_type() != "application/json" or not is_short:
             raise RequestError("must be a short JSON object", code="body")
         try:
             body = json.loads(self.rfile.read(int(length)))
