@@ -107,6 +107,19 @@ def key_of(raw: str, kind: Kind, options: Sequence[str] | None, rules: Rules) ->
     return _text(raw)
 
 
+def is_answer(raw: str, kind: Kind, options: Sequence[str] | None) -> bool:
+    """Whether `key_of` gives a key, without the work of reading mathematics."""
+    if kind != "math":
+        return key_of(raw, kind, options, DEFAULT) is not None
+    s = clean(raw)
+    return bool(raw.strip()) if s is None else not _is_blank(s)
+
+
+def _is_blank(s: str) -> bool:
+    """Whether `s`, cleaned, holds nothing but blanks, stops and empty marks."""
+    return _BLANK.fullmatch(s) is not None and "{" not in s.replace("{}", "")
+
+
 def short_exact(raw: str) -> str:
     """The code points themselves; a hash only where they are many."""
     return raw if len(raw) <= CACHE_CHARS else short(raw)
@@ -147,7 +160,7 @@ def math_key(raw: str, rules: Rules) -> Key | None:
     s = clean(raw)
     if s is None:
         return None if not raw.strip() else Key("opaque", opaque_value(raw))
-    if _BLANK.fullmatch(s) and "{" not in s.replace("{}", ""):
+    if _is_blank(s):
         return None
     if (fast := _fast(s, rules)) is not None:
         return fast

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .choices import choice_letter
 from .classes import Labels, listed
 from .extraction.final_answer import extract
+from .keys import is_answer
 from .kinds import Kind
 
 # What a label that is more than its answer holds: GSM8K's last line, a box, a field, an announcement.
@@ -30,12 +31,10 @@ def read_label(label: str, *, kind: Kind = "math", options: Sequence[str] | None
 def read_labels(label: Labels, *, kind: Kind = "math", options: Sequence[str] | None = None) -> list[str]:
     """The answers that a label accepts, each as `read_label` reads it.
 
-    What no rollout can answer is none: a blank, a lone surrogate, of a choice what is no letter of the options.
+    What no rollout can answer is none: a blank, `$$`, a lone surrogate, of a choice what is no letter of the options.
     """
-    read = [read_label(one, kind=kind, options=options) for one in listed(label)]
-    if kind == "choice":
-        return [one for one in read if choice_letter(one, options) is not None]
-    return [one for one in read if one.strip() and is_unicode(one)]
+    read = (read_label(one, kind=kind, options=options) for one in listed(label))
+    return [one for one in read if is_unicode(one) and is_answer(one, kind, options)]
 
 
 def is_unicode(text: str) -> bool:

@@ -185,7 +185,10 @@ class Method:
         return self.run(groups, self.resolve(params))
 
 
-USABLE: Final = "send a label that an answer can equal (of a choice: a letter of its options), or `correct` flags"
+USABLE: Final = (
+    "send a label that an answer can equal (not blank, no empty formula; of a choice, a letter of its options), "
+    "or `correct` flags"
+)
 
 
 def missing_inputs(groups: Groups, names: Iterable[str], *, answered: bool) -> dict[int, GroupError]:

@@ -107,22 +107,23 @@ def test_a_good_file_is_read_in_one_pass_and_a_fault_is_still_named(tmp_path, mo
     assert (len(read_labelled(str(path), tell=told.append).prompts), "mean_entropy" in told[0]) == (9, True)
 
 
-@pytest.mark.parametrize("label", ["", " ", [""], ["", " "]], ids=str)
-def test_a_blank_label_calls_nothing_wrong(label):
-    group = {"label": label, "rollouts": [{"answer": "4"}]}
-    assert estimate([group], method="gt").groups[0].error.code == "missing_input"
-    assert "label_accuracy" not in estimate([group], method="ttrl").groups[0].diagnostics
-
-
 NO_LETTERS = [("Paris", None), ("E", 4), (["Paris", "E"], 4)]
+BLANK = ["", " ", [""], ["", " "], "$$", ["$$", " "], r"\boxed{}", r"\(\)", "???", ".", "<b></b>"]
+NO_ANSWER = [
+    *({"kind": "choice", "options": options, "label": label} for label, options in NO_LETTERS),
+    *({"label": label} for label in BLANK),
+    *({"kind": kind, "label": label} for kind in ("text", "exact", "literal") for label in ("", [" "])),
+    {"kind": "text", "label": "$$"},
+]
 
 
-@pytest.mark.parametrize(("label", "options"), NO_LETTERS, ids=str)
-def test_a_label_that_is_no_letter_of_the_options_calls_nothing_wrong(label, options):
-    bad = {"kind": "choice", "options": options, "label": label, "rollouts": [{"answer": "A"}, {"answer": "B"}]}
+@pytest.mark.parametrize("group", NO_ANSWER, ids=str)
+def test_a_label_that_no_answer_equals_calls_nothing_wrong(group):
+    bad = {**group, "rollouts": [{"answer": "A"}, {"answer": "B"}]}
     good = {**bad, "label": ["Paris", "B"]}
     reply = estimate([bad, good], method="gt")
     assert reply.groups[0].error.code == "missing_input"
+    assert "label" in reply.groups[0].error.message
     assert reply.groups[1].rewards == (0.0, 1.0)
     voted = estimate([bad], method="ttrl")
     assert "label_accuracy" not in voted.groups[0].diagnostics
@@ -144,3 +145,8 @@ def test_a_label_of_openrlhf_that_is_no_letter_is_a_problem(label, options):
 @pytest.mark.parametrize("value", [float("nan"), [float("nan")], ["", " "]], ids=str)
 def test_a_blank_label_of_openrlhf_is_none(value):
     assert read_label(value, policy="eval") == Label()
+
+
+def test_a_formula_of_openrlhf_with_nothing_in_it_is_a_problem_that_names_it():
+    found = AnswerRules({}).label("$$", policy="eval")
+    assert (found.answer, found.split, "'$$'" in found.problem) == (None, "train", True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dare_reward.answers import canonical, classify, grade
+from dare_reward.answers.keys import is_answer
 
 DATA = Path(__file__).parents[2] / "data"
 SETS = {
@@ -52,7 +53,8 @@ def test_each_answer_equals_itself_unless_it_is_none():
     for p in PAIRS:
         for side in "ab":
             text = p[side]
-            assert grade(text, text, **options_of(p)) == (canonical(text, **options_of(p)) is not None), text
+            some = canonical(text, **options_of(p)) is not None
+            assert grade(text, text, **options_of(p)) == is_answer(text, **options_of(p)) == some, text
 
 
 def test_keys_are_transitive_over_all_texts():
