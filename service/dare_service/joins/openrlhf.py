@@ -49,7 +49,7 @@ from .held_request import HeldError, waited
 from .join import Arrival, Conflict, JoiningGroup, Scored
 from .openrlhf_body import Member, OpenRLHFBody, looks_like, read_body, read_members
 from .openrlhf_reply import evaluate, reply, rules_of, score_groups
-from .route import JoinRoute
+from .route import OFF, JoinRoute
 from .url_options import RUN, TRIES, Configuration, openrlhf, pasteable
 
 __all__ = ["OpenRLHF", "Question", "looks_like"]
@@ -179,8 +179,8 @@ class OpenRLHF(JoinRoute):
     async def _joined(self, request: Request, question: Question, member: Member) -> bytes:
         """The reply to a rollout that comes alone, when its siblings are there."""
         config, run, address = question.config, question.run, question.address
-        if self._refusal:
-            raise RefusalError(503, self._refusal, code="workers")
+        if self._settings.join == "off":
+            raise RefusalError(503, OFF, code="workers")
         size = _group_size(request, config)
         if member.index is not None and member.index >= size:
             raise RequestError(f"must be below group_size, {size}", loc=("index", 0), code="value")

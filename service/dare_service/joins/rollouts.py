@@ -35,7 +35,7 @@ from ..settings import Settings
 from ..workers import INLINE_BYTES, run
 from .held_request import HeldError, waited
 from .join import Arrival, Conflict, Differs, JoiningGroup, Scored
-from .route import JoinRoute
+from .route import OFF, JoinRoute
 from .url_options import Configuration, differences, explicit
 
 FIELDS = ("run", "group_id", "group_size", "index", "rollout")
@@ -55,8 +55,8 @@ class Rollouts(JoinRoute):
 
     async def read(self, request: Request, body: bytes | bytearray) -> Arrival:
         """The body, checked and reduced to what scoring needs."""
-        if self._refusal:
-            raise RefusalError(503, self._refusal, code="workers")
+        if self._settings.join == "off":
+            raise RefusalError(503, OFF, code="workers")
         config = explicit(query_string(request), self._settings)
         work = partial(_arrival, body, config, self._settings, recorded=recorded(request))
         arrival = work() if len(body) <= INLINE_BYTES else await run(self._workers.joins, work)
